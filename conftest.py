@@ -23,7 +23,7 @@ from sybil.integration.pytest import SybilItem
 from sybil.parsers.myst import PythonCodeBlockParser, SkipParser
 
 import syncblob
-from syncblob.cli.tour import write_lenet
+from syncblob.caffe.commands.tour import write_lenet
 from syncblob.devices import cuda
 
 if TYPE_CHECKING:

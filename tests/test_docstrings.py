@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 # Generated code, and the command line, whose docstrings are for its own developers.
-NOT_RUN = ("syncblob.caffe._pb", "syncblob.cli")
+NOT_RUN = ("syncblob.caffe._pb", "syncblob.caffe.commands")
 
 MODULES = sorted(
     module.name
@@ -35,11 +35,11 @@ PUBLIC = [
     "syncblob.array_api.linalg",
     "syncblob.array_api.fft",
     "syncblob.caffe",
-    "syncblob.convert",
-    "syncblob.interop.dask",
-    "syncblob.interop.ndarrays",
-    "syncblob.interop.torch",
-    "syncblob.interop.torch_data",
+    "syncblob.caffe.convert",
+    "syncblob.integrations.dask",
+    "syncblob.integrations.ndarrays",
+    "syncblob.integrations.torch",
+    "syncblob.integrations.torch_data",
 ]
 
 # A directive: its kind, its argument, and the lines that follow.

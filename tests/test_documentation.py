@@ -13,7 +13,7 @@ PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 
 # The start of a block and its language.
 FENCE = re.compile(r"(`{3,})(.*)")
-# Sybil runs the Python blocks, see conftest.py. Tests in tests/cli run the commands.
+# Sybil runs the Python blocks, see conftest.py. Tests in tests/caffe/commands run the commands.
 RUN = {"python", "console"}
 REASON = re.compile(r"<!-- (not run: |skip: next |command ).+ -->")
 

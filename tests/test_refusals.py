@@ -10,8 +10,8 @@ import pytest
 
 import syncblob
 from syncblob import Blob, ModelFileError, record_transfers
-from syncblob.blob.blob import _TorchDispatch
-from syncblob.interop import _capsule
+from syncblob._blob import _TorchDispatch
+from syncblob.arrays import capsules
 
 
 def recording_twice():
@@ -32,14 +32,14 @@ def editing_a_consumed_capsule():
             },
         )()
     )
-    _capsule.edit(capsule, device_id=0)
+    capsules.edit(capsule, device_id=0)
 
 
 def without(name, call):
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, name, None)
         # As in a process that has never imported the library.
-        patch.setattr("syncblob.blob.blob._torch", _TorchDispatch())
+        patch.setattr("syncblob._blob._torch", _TorchDispatch())
         call()
 
 

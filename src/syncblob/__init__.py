@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from syncblob._blob import Blob
 from syncblob._source_lines import SourceLine
 from syncblob.array_api import *  # noqa: F403  # the names of the standard, its __all__
 from syncblob.array_api import __array_api_version__, __array_namespace_info__
-from syncblob.blob import Blob
 from syncblob.blob.proto_hook import register_messages as _register_messages
 from syncblob.devices import (
     Device,
@@ -334,7 +334,7 @@ if not TYPE_CHECKING:  # type checkers would accept every misspelt name
 
 
 def _import_messages() -> Messages:
-    from syncblob.caffe import blobproto  # not always needed
+    from syncblob.caffe.messages import blobproto  # not always needed
 
     return blobproto
 

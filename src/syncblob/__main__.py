@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from syncblob.cli import main
+from syncblob.caffe.commands import main
 
 if __name__ == "__main__":
     sys.exit(main())

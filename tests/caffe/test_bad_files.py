@@ -12,7 +12,7 @@ import tiers
 from google.protobuf.message import DecodeError
 
 from syncblob import Layer, ModelFile, save_model
-from syncblob.caffe import _wire, open_model, read_blob
+from syncblob.caffe import open_model, read_blob
 from syncblob.caffe._pb.caffe_pb2 import (
     BlobProto,
     BlobProtoVector,
@@ -22,7 +22,8 @@ from syncblob.caffe._pb.caffe_pb2 import (
     SolverState,
     V1LayerParameter,
 )
-from syncblob.caffe._wire import varint
+from syncblob.caffe.messages import wire
+from syncblob.caffe.messages.wire import varint
 from syncblob.errors import ModelFileError
 
 BLOB = BlobProto(shape=BlobShape(dim=[2]), data=[0, 1])
@@ -66,10 +67,14 @@ def test_files_of_weights_of_other_libraries(tmp_path):
     safetensors.save_file({"a": ones}, tmp_path / "safetensors")
     torch.save({"a": torch.ones(2)}, tmp_path / "torch")
     torch.save({"a": torch.ones(2)}, tmp_path / "old", _use_new_zipfile_serialization=False)
-    both_refuse(tmp_path / "weights.npz", "an .npz file of NumPy's; syncblob.convert.open_weights")
-    both_refuse(tmp_path / "safetensors", "a .safetensors file; syncblob.convert.open_weights")
+    both_refuse(
+        tmp_path / "weights.npz", "an .npz file of NumPy's; syncblob.caffe.convert.open_weights"
+    )
+    both_refuse(
+        tmp_path / "safetensors", "a .safetensors file; syncblob.caffe.convert.open_weights"
+    )
     for name in ("torch", "old"):
-        both_refuse(tmp_path / name, "a file of PyTorch's .*; syncblob.convert.open_weights")
+        both_refuse(tmp_path / name, "a file of PyTorch's .*; syncblob.caffe.convert.open_weights")
 
 
 def test_a_name_may_look_like_text(write):
@@ -303,7 +308,7 @@ def test_a_file_that_asks_for_too_much(write, name):
 @pytest.mark.parametrize("content", EXCESSES.values(), ids=EXCESSES)
 def test_the_memory_that_it_gets(write, monkeypatch, content):
     """Use a sixteenth of the limit, because measuring memory is slow."""
-    monkeypatch.setattr(_wire, "_MAX_FIELDS", _wire._MAX_FIELDS // 16)
+    monkeypatch.setattr(wire, "_MAX_FIELDS", wire._MAX_FIELDS // 16)
     path = write(content)
     tracemalloc.start()
     with pytest.raises(ModelFileError, match=r"damaged|got 1"):

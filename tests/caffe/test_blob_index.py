@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from syncblob.caffe._blob_index import Run, index_blob, static_cast
 from syncblob.caffe._pb.caffe_pb2 import BlobProto, BlobShape
-from syncblob.caffe._wire import WireReader, length_header
+from syncblob.caffe.messages.blob_index import Run, index_blob, static_cast
+from syncblob.caffe.messages.wire import WireReader, length_header
 from syncblob.errors import ModelFileError
 
 

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-from syncblob.blob import Blob
-from syncblob.caffe import _pieces, blobproto, read_blob, write_blob
+from syncblob._blob import Blob
+from syncblob.caffe import read_blob, write_blob
 from syncblob.caffe._pb import caffe_pb2
 from syncblob.caffe._pb.caffe_pb2 import BlobProto, BlobShape
+from syncblob.caffe.messages import blobproto, pieces
 from syncblob.errors import ModelFileError
 from syncblob.memory import Head
 
@@ -329,9 +330,9 @@ def test_messages_of_2_gib_are_refused_unread(shape, dtype, write_diff):
 def test_the_announced_size_is_the_size(monkeypatch, write_diff, needs):
     blob = Blob((3, 300))
     size = len(blobproto._encode(blob, write_diff=write_diff))
-    monkeypatch.setattr(_pieces, "MAX_MESSAGE", size)
+    monkeypatch.setattr(pieces, "MAX_MESSAGE", size)
     assert blob.to_proto(write_diff=write_diff).ByteSize() == size
-    monkeypatch.setattr(_pieces, "MAX_MESSAGE", size - 1)
+    monkeypatch.setattr(pieces, "MAX_MESSAGE", size - 1)
     with pytest.raises(ValueError, match=f"float32 {needs} {size};"):
         blob.to_proto(write_diff=write_diff)
 

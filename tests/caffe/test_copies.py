@@ -8,7 +8,7 @@ import pickle
 import numpy as np
 import pytest
 
-from syncblob.blob import Blob
+from syncblob._blob import Blob
 from syncblob.caffe import Layer, ModelFile, open_model, save_model
 from syncblob.memory import Head
 

@@ -14,12 +14,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from syncblob.caffe import Layer, ModelFile, _disk, open_model, read_blob, save_model, write_blob
-from syncblob.caffe._blob_index import index_blob
-from syncblob.caffe._disk import Descriptor, OpenFile, replacing
-from syncblob.caffe._lazy import lazy_blob
+from syncblob.caffe import Layer, ModelFile, open_model, read_blob, save_model, write_blob
 from syncblob.caffe._pb.caffe_pb2 import BlobProto
-from syncblob.caffe._wire import WireReader, length_header, varint
+from syncblob.caffe.messages import disk
+from syncblob.caffe.messages.blob_index import index_blob
+from syncblob.caffe.messages.disk import Descriptor, OpenFile, replacing
+from syncblob.caffe.messages.lazy import lazy_blob
+from syncblob.caffe.messages.wire import WireReader, length_header, varint
 from syncblob.devices import use_device
 from syncblob.errors import ModelFileError
 from syncblob.memory import Head
@@ -68,7 +69,7 @@ def test_everything_is_on_the_disk_before_the_name_changes(old, monkeypatch):
         events.append(("directory" if is_directory else "file", old.read_bytes()))
         fsync(descriptor)
 
-    monkeypatch.setattr(_disk.os, "fsync", spy_fsync)
+    monkeypatch.setattr(disk.os, "fsync", spy_fsync)
     with replacing(old) as temporary:
         temporary.write_bytes(b"new")
     expected = [("file", b"old"), ("directory", b"new")]
@@ -343,7 +344,7 @@ def test_a_file_that_is_written_over_while_it_is_read(large, monkeypatch):
         os.utime(large, ns=(0, 0))  # two writes may share a tick of the clock
         return preadv(*arguments)
 
-    monkeypatch.setattr(_disk.os, "preadv", write_and_read)
+    monkeypatch.setattr(disk.os, "preadv", write_and_read)
     with pytest.raises(ModelFileError, match="has changed since it was opened"):
         blob.cpu_data()
 
@@ -372,7 +373,7 @@ def test_a_file_that_cannot_be_read_any_more(large, monkeypatch):
         raise OSError(5, "Input/output error")
 
     blob = read_blob(large)
-    monkeypatch.setattr(_disk.os, "preadv", preadv, raising=False)
+    monkeypatch.setattr(disk.os, "preadv", preadv, raising=False)
     monkeypatch.setattr(Descriptor, "can_read_at", True)
     with pytest.raises(OSError, match="Input/output error"):
         blob.cpu_data()
@@ -402,7 +403,7 @@ def test_reading_that_comes_in_small_pieces(large, monkeypatch):
         pytest.skip("this platform cannot read at an offset")
     preadv = os.preadv
     monkeypatch.setattr(
-        _disk.os, "preadv", lambda fd, buffers, at: preadv(fd, [buffers[0][:999_999]], at)
+        disk.os, "preadv", lambda fd, buffers, at: preadv(fd, [buffers[0][:999_999]], at)
     )
     assert np.array_equal(read_blob(large).cpu_data(), np.arange(COUNT, dtype=np.float32))
 
@@ -419,7 +420,7 @@ def test_closing_while_another_thread_reads(large, monkeypatch):
         closed.wait(10)
         return preadv(*arguments)
 
-    monkeypatch.setattr(_disk.os, "preadv", slow)
+    monkeypatch.setattr(disk.os, "preadv", slow)
     file = OpenFile(large)
     target = np.zeros(4 * COUNT, np.uint8)
     with ThreadPoolExecutor(1) as pool:

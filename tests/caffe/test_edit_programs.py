@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from syncblob.caffe import Layer, ModelFile, open_model, save_model
-from syncblob.caffe._wire import length_header
+from syncblob.caffe.messages.wire import length_header
 
 NAMES = st.sampled_from("abcd")
 SHAPES = st.sampled_from([(), (2,), (2, 3), (0, 2)])

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from google.protobuf import descriptor_pb2
 
-from syncblob.caffe._older_formats import V1_LAYER_TYPES
 from syncblob.caffe._pb import caffe_pb2
+from syncblob.caffe.messages.older_formats import V1_LAYER_TYPES
 
 GENERATE = Path(__file__).resolve().parents[2] / "proto" / "generate.py"
 GENERATED = Path(caffe_pb2.__file__).parent
@@ -101,7 +101,7 @@ def test_messages_can_be_pickled():
 def test_reading_files_imports_no_protobuf():
     result = run_python(
         "-c",
-        "import sys, syncblob.caffe, syncblob.caffe.blobproto\n"
+        "import sys, syncblob.caffe, syncblob.caffe.messages.blobproto\n"
         "print([name for name in sys.modules if name.startswith('google')])",
     )
     assert (result.stdout.strip(), result.stderr) == ("[]", "")

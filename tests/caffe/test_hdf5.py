@@ -10,18 +10,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from syncblob.blob import Blob
+from syncblob._blob import Blob
 from syncblob.caffe import (
     Layer,
     ModelFile,
-    _hdf5,
     hdf5_address,
     hdf5_problem,
     open_model,
     read_blob,
     save_model,
 )
-from syncblob.caffe.solver_state import open_solver_state
+from syncblob.caffe.files import hdf5
+from syncblob.caffe.files.solver_state import open_solver_state
 from syncblob.devices import use_device
 from syncblob.errors import ModelFileError
 from syncblob.memory import Head
@@ -287,7 +287,7 @@ def test_groups_that_contain_each_other_many_times(h5):
         inner = group.create_group("a")
         group["b"] = inner
         group = inner
-    refused(h5, f"expected at most {_hdf5._MOST_OBJECTS} groups and datasets, got more")
+    refused(h5, f"expected at most {hdf5._MOST_OBJECTS} groups and datasets, got more")
 
 
 def test_deep_nesting(h5):
@@ -444,13 +444,13 @@ def test_closing_while_h5py_reads(h5, path, monkeypatch):
     h5.create_dataset("data/a/0", data=WEIGHTS, chunks=(1, 1))
     h5.close()
     model = open_model(path)
-    read_into = _hdf5._Contents.readinto
+    read_into = hdf5._Contents.readinto
 
     def close_then_read(contents, buffer):
         model.close()
         return read_into(contents, buffer)
 
-    monkeypatch.setattr(_hdf5._Contents, "readinto", close_then_read)
+    monkeypatch.setattr(hdf5._Contents, "readinto", close_then_read)
     with pytest.raises(ValueError, match="was closed before this part of it was read") as caught:
         model["a"].blobs[0].cpu_data()
     assert not isinstance(caught.value, ModelFileError)

@@ -7,9 +7,9 @@ import pytest
 
 from syncblob import record_transfers
 from syncblob.caffe import blob_values, open_model, read_blob, save_model, write_blob
-from syncblob.caffe._blob_index import Run, Values
-from syncblob.caffe._disk import OpenFile
 from syncblob.caffe._pb.caffe_pb2 import BlobProto, BlobShape, LayerParameter, NetParameter
+from syncblob.caffe.messages.blob_index import Run, Values
+from syncblob.caffe.messages.disk import OpenFile
 from syncblob.devices import use_device
 from syncblob.memory import Head
 

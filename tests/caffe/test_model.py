@@ -10,12 +10,13 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from syncblob.blob import Blob
-from syncblob.caffe import Layer, LayerBlobs, ModelFile, _streams, open_model, read_blob, save_model
-from syncblob.caffe._blob_index import Values
-from syncblob.caffe._disk import OpenFile
+from syncblob._blob import Blob
+from syncblob.caffe import Layer, LayerBlobs, ModelFile, open_model, read_blob, save_model
 from syncblob.caffe._pb.caffe_pb2 import BlobProto, BlobShape, LayerParameter, NetParameter
-from syncblob.caffe._wire import length_field
+from syncblob.caffe.messages import streams
+from syncblob.caffe.messages.blob_index import Values
+from syncblob.caffe.messages.disk import OpenFile
+from syncblob.caffe.messages.wire import length_field
 from syncblob.devices import use_device
 from syncblob.errors import ModelFileError
 from syncblob.memory import Head
@@ -262,7 +263,7 @@ def test_the_file_is_let_go_when_everything_has_been_read(write, monkeypatch):
             super().__init__(path)
             opened.append(weakref.ref(self))
 
-    monkeypatch.setattr(_streams, "OpenFile", Spy)
+    monkeypatch.setattr(streams, "OpenFile", Spy)
     blob = read_blob(write(BLOB))
     gc.collect()
     assert opened[0]() is not None

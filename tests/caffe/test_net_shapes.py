@@ -553,8 +553,8 @@ def test_layers_of_other_types():
 
 
 def test_every_type_that_can_have_no_blobs_has_shapes():
-    from syncblob.caffe._param_shapes import _WITH, _WITHOUT
-    from syncblob.caffe._top_shapes import _IMAGES, _TYPES
+    from syncblob.caffe.nets.param_shapes import _WITH, _WITHOUT
+    from syncblob.caffe.nets.top_shapes import _IMAGES, _TYPES
 
     data = {"Input", "DummyData", "HDF5Data", *_IMAGES}
     assert set(_TYPES) | data == set(_WITH) | _WITHOUT

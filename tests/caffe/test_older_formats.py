@@ -6,13 +6,13 @@ import pytest
 from google.protobuf import text_format
 
 from syncblob.caffe import open_model
-from syncblob.caffe._older_formats import upgrade_net
 from syncblob.caffe._pb.caffe_pb2 import (
     BlobProto,
     NetParameter,
     V0LayerParameter,
     V1LayerParameter,
 )
+from syncblob.caffe.messages.older_formats import upgrade_net
 from syncblob.errors import ModelFileError
 from syncblob.memory import Head
 

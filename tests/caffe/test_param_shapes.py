@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from syncblob.blob import Blob
+from syncblob._blob import Blob
 from syncblob.caffe import (
     Layer,
     LayerParameter,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from syncblob.blob import Blob
+from syncblob._blob import Blob
 from syncblob.caffe import open_model, read_blob
 from syncblob.caffe._pb.caffe_pb2 import BlobProto, NetParameter
 from syncblob.errors import ModelFileError

@@ -14,8 +14,8 @@ from syncblob.caffe._pb.caffe_pb2 import (
     NetParameter,
     SolverState,
 )
-from syncblob.caffe._wire import length_field
-from syncblob.caffe.solver_state import open_solver_state, save_solver_state
+from syncblob.caffe.files.solver_state import open_solver_state, save_solver_state
+from syncblob.caffe.messages.wire import length_field
 from syncblob.errors import ModelFileError
 from syncblob.memory import Head
 

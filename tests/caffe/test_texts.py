@@ -17,7 +17,7 @@ from syncblob.caffe import (
     write_prototxt,
 )
 from syncblob.caffe._pb.caffe_pb2 import BlobProto, NetParameter
-from syncblob.caffe._wire import length_field, varint
+from syncblob.caffe.messages.wire import length_field, varint
 from syncblob.errors import ModelFileError
 
 NAME, DATA = "\N{CJK UNIFIED IDEOGRAPH-5377}".encode("gbk"), b"\xca\xfd"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from google.protobuf import text_format
 
-from syncblob.blob import Blob
+from syncblob._blob import Blob
 from syncblob.caffe import CopyReport, Layer, ModelFile, open_model
 from syncblob.caffe._pb.caffe_pb2 import BlobProto, LayerParameter, NetParameter, V1LayerParameter
 from syncblob.memory import Head

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from syncblob.caffe._wire import Field, WireReader, WireType, length_header, varint
+from syncblob.caffe.messages.wire import Field, WireReader, WireType, length_header, varint
 from syncblob.errors import ModelFileError
 
 

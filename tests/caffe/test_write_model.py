@@ -11,18 +11,16 @@ import tiers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from syncblob.blob import Blob
+from syncblob._blob import Blob
 from syncblob.caffe import (
     Layer,
     ModelFile,
-    _pieces,
     open_model,
     plan_model,
     read_blob,
     save_model,
     write_blob,
 )
-from syncblob.caffe._disk import OpenFile
 from syncblob.caffe._pb.caffe_pb2 import (
     BlobProto,
     BlobShape,
@@ -30,8 +28,10 @@ from syncblob.caffe._pb.caffe_pb2 import (
     NetParameter,
     V1LayerParameter,
 )
-from syncblob.caffe._wire import length_header, varint
-from syncblob.caffe.solver_state import SolverState, save_solver_state
+from syncblob.caffe.files.solver_state import SolverState, save_solver_state
+from syncblob.caffe.messages import pieces
+from syncblob.caffe.messages.disk import OpenFile
+from syncblob.caffe.messages.wire import length_header, varint
 from syncblob.errors import ModelFileError
 from syncblob.memory import Head
 
@@ -514,9 +514,9 @@ def test_the_announced_size_of_a_model_is_its_size(monkeypatch, tmp_path, write,
     path = write(v2_net)
     model = open_model(path)
     size = path.stat().st_size
-    monkeypatch.setattr(_pieces, "MAX_MESSAGE", size)
+    monkeypatch.setattr(pieces, "MAX_MESSAGE", size)
     save_model(model, tmp_path / "again")
-    monkeypatch.setattr(_pieces, "MAX_MESSAGE", size - 1)
+    monkeypatch.setattr(pieces, "MAX_MESSAGE", size - 1)
     with pytest.raises(ValueError, match=f"this model needs {size}"):
         save_model(model, tmp_path / "again")
 
@@ -648,8 +648,8 @@ def test_any_model_comes_back(tmp_path, examples):
 
 
 def test_pieces_larger_than_a_chunk(monkeypatch, tmp_path, write):
-    for module in ("_lazy", "_pieces"):
-        monkeypatch.setattr(f"syncblob.caffe.{module}.CHUNK", 64)
+    for module in ("lazy", "pieces"):
+        monkeypatch.setattr(f"syncblob.caffe.messages.{module}.CHUNK", 64)
     values = np.random.default_rng(3).standard_normal((7, 30)).astype(np.float32)
     proto = BlobProto(shape=BlobShape(dim=[7, 30]), data=values.ravel())
     path = write(NetParameter(layer=[LayerParameter(name="a", blobs=[proto])]))
@@ -670,4 +670,4 @@ def test_pieces_larger_than_a_chunk(monkeypatch, tmp_path, write):
 
 
 def test_the_limit_is_that_of_protobuf():
-    assert _pieces.MAX_MESSAGE == 2**31 - 1
+    assert pieces.MAX_MESSAGE == 2**31 - 1

@@ -87,7 +87,7 @@ def test_jax_takes_blobs_everywhere_after_an_import():
     pytest.importorskip("jax")
     # In another process, because a pytree cannot be unregistered.
     program = """if True:
-        import jax, numpy as np, syncblob.interop.jax
+        import jax, numpy as np, syncblob.integrations.jax
         from syncblob import Head
         from made_blobs import blob_in, values
         for call in (

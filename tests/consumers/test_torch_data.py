@@ -19,7 +19,7 @@ torch = pytest.importorskip("torch")
 
 from torch.utils.data import DataLoader, default_collate  # noqa: E402  # it needs torch
 
-from syncblob.interop import torch_data  # noqa: E402  # it needs torch
+from syncblob.integrations import torch_data  # noqa: E402  # it needs torch
 
 
 @pytest.mark.parametrize("dtype", ["bool", "uint8", "int64", "float32", "complex64", "bfloat16"])

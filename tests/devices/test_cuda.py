@@ -24,9 +24,9 @@ from cupy_model import launch
 import syncblob
 from syncblob import Blob, Head, record_transfers
 from syncblob._layout import Layout
+from syncblob.arrays import cuda_arrays as interop
+from syncblob.arrays import native
 from syncblob.devices import Side, accelerator, cuda, current_accelerator
-from syncblob.interop import cuda_arrays as interop
-from syncblob.interop import native
 from syncblob.memory.span_limit import MAX_SPANS
 
 pytestmark = pytest.mark.usefixtures("machine")
@@ -727,9 +727,9 @@ class Lender:
 
 
 def read_only(capsule):
-    from syncblob.interop import _capsule
+    from syncblob.arrays import capsules
 
-    return _capsule.edit(capsule, flags=_capsule.READ_ONLY)
+    return capsules.edit(capsule, flags=capsules.READ_ONLY)
 
 
 @pytest.mark.parametrize("take", [Blob.asarray, Blob.from_dlpack])
@@ -794,16 +794,16 @@ def test_dlpack_is_asked_for_the_dtype_where_the_interface_has_no_name_for_it(cu
 
 
 def bfloat16(capsule):
-    from syncblob.interop import _capsule
+    from syncblob.arrays import capsules
 
-    return _capsule.edit(capsule, code=_capsule.BFLOAT)
+    return capsules.edit(capsule, code=capsules.BFLOAT)
 
 
 def test_a_type_that_no_blob_has_is_named(cupy):
-    from syncblob.interop import _capsule
+    from syncblob.arrays import capsules
 
     array = cupy.asarray(values("uint8"))
-    lender = Lender(array, capsule=lambda capsule: _capsule.edit(capsule, code=10))
+    lender = Lender(array, capsule=lambda capsule: capsules.edit(capsule, code=10))
     with pytest.raises(TypeError, match="hold float8_e4m3fn, the DLPack type of this Lender"):
         Blob.from_dlpack(lender)
 

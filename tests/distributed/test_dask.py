@@ -15,7 +15,7 @@ from syncblob import Blob
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
 
-from syncblob.interop import dask as gate  # noqa: E402  # it needs dask
+from syncblob.integrations import dask as gate  # noqa: E402  # it needs dask
 
 ARRAY = np.arange(4800, dtype=np.float32).reshape(60, 80)
 CHUNKS = (30, 40)
@@ -238,7 +238,7 @@ def main():
     import numpy as np
     from distributed import Client, LocalCluster
 
-    import syncblob.interop.dask
+    import syncblob.integrations.dask
 
     array = np.random.default_rng(0).random((40, 30), dtype="float32")
     blob = syncblob.asarray(array, device="simulated")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from syncblob import Layer, ModelFile, save_model
-from syncblob.convert import convert, writable_extensions
+from syncblob.caffe.convert import convert, writable_extensions
 
 resource = pytest.importorskip("resource", reason="limits on files are of POSIX")
 

@@ -12,8 +12,8 @@ from syncblob import Blob, Device, Head
 
 torch = pytest.importorskip("torch")
 
-from syncblob.interop.torch import parameters_to_blobs, parameters_to_tensors  # noqa: E402  # torch
-from syncblob.interop.torch_data import BlobLoader  # noqa: E402  # torch
+from syncblob.integrations.torch import parameters_to_blobs, parameters_to_tensors  # noqa: E402  # torch
+from syncblob.integrations.torch_data import BlobLoader  # noqa: E402  # torch
 
 pytestmark = pytest.mark.gpu
 

@@ -1,4 +1,4 @@
-"""einops on Blobs, with the backend of syncblob.interop.einops."""
+"""einops on Blobs, with the backend of syncblob.integrations.einops."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import syncblob
 
 einops = pytest.importorskip("einops")
 
-from syncblob.interop.einops import BlobBackend  # noqa: E402  # it needs einops
+from syncblob.integrations.einops import BlobBackend  # noqa: E402  # it needs einops
 
 ARRAY = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 

@@ -8,7 +8,7 @@ from made_blobs import blob_in, values
 
 import syncblob
 from syncblob import Head
-from syncblob.interop.ndarrays import takes_blobs
+from syncblob.integrations.ndarrays import takes_blobs
 
 _, CPU, GPU, SYNCED, _ = Head
 

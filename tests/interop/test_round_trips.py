@@ -19,7 +19,7 @@ try:
 except ImportError:
     torch = None
 try:
-    from syncblob.interop.dask import deserialize, serialize
+    from syncblob.integrations.dask import deserialize, serialize
 except ImportError:
     serialize = None
 

@@ -23,7 +23,7 @@ from leak_counts import resident_nbytes
 
 import syncblob as xp
 from syncblob import Blob, Layer, ModelFile, StaleAliasWarning, open_model, save_model, simulated
-from syncblob.convert import convert, open_weights
+from syncblob.caffe.convert import convert, open_weights
 
 try:
     from torch import from_dlpack

@@ -11,7 +11,7 @@ from numpy.lib.recfunctions import unstructured_to_structured
 
 import syncblob
 from syncblob import Blob, DeviceGuardError, Head, TransferGuardError
-from syncblob.blob import Blob as BaseBlob
+from syncblob._blob import Blob as BaseBlob
 from syncblob.dispatch.numpy import plans
 
 A = np.arange(12, dtype=np.float32).reshape(3, 4) - 5

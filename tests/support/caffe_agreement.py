@@ -30,12 +30,12 @@ from google.protobuf.internal import api_implementation
 from google.protobuf.message import DecodeError
 
 from syncblob.caffe import read_blobs
-from syncblob.caffe._blob_index import Values, _find_parts, index_blob
-from syncblob.caffe._disk import OpenFile
-from syncblob.caffe._lazy import origin_of
-from syncblob.caffe._model_index import index_model
-from syncblob.caffe._wire import WireReader
-from syncblob.caffe.solver_state import open_solver_state
+from syncblob.caffe.files.model_index import index_model
+from syncblob.caffe.files.solver_state import open_solver_state
+from syncblob.caffe.messages.blob_index import Values, _find_parts, index_blob
+from syncblob.caffe.messages.disk import OpenFile
+from syncblob.caffe.messages.lazy import origin_of
+from syncblob.caffe.messages.wire import WireReader
 from syncblob.errors import ModelFileError
 
 needs_upb = pytest.mark.skipif(

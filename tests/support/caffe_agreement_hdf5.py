@@ -1,6 +1,6 @@
 """Compares syncblob with h5py: both find the same datasets and values, or both refuse.
 
-Known and intended differences: files that `_hdf5` refuses although HDF5 finds no damage, because of
+Known and intended differences: files that `hdf5` refuses although HDF5 finds no damage, because of
 links, types or declared sizes that are too large, for example; values that HDF5 itself does not
 define (`_is_defined`); and driver blocks, which a damaged file may seem to have, and which HDF5
 ignores in a file opened by path but refuses in one read through Python. HDF5 itself is very slow on
@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 
 from syncblob.caffe import open_model
-from syncblob.caffe._lazy import had_diff
-from syncblob.caffe.solver_state import open_solver_state
+from syncblob.caffe.files.solver_state import open_solver_state
+from syncblob.caffe.messages.lazy import had_diff
 from syncblob.errors import ModelFileError
 
 

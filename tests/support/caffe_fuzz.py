@@ -22,7 +22,7 @@ from caffe_agreement import check_blob, check_file, check_net, check_row, check_
 from caffe_mutations import corpus_of, mutated
 
 from syncblob.caffe import open_model, read_blob, read_blobs
-from syncblob.caffe.solver_state import open_solver_state
+from syncblob.caffe.files.solver_state import open_solver_state
 from syncblob.errors import ModelFileError
 
 LONGEST = 1.0

@@ -13,8 +13,8 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
-from syncblob.caffe._older_formats import V0_LAYER_TYPES, V1_LAYER_TYPES
 from syncblob.caffe._pb import caffe_pb2
+from syncblob.caffe.messages.older_formats import V0_LAYER_TYPES, V1_LAYER_TYPES
 
 LEGACY = {1: "num", 2: "channels", 3: "height", 4: "width"}
 LISTS = {5: "data", 6: "diff", 8: "double_data", 9: "double_diff"}

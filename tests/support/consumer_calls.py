@@ -81,7 +81,7 @@ def _(blob, _folder):
 def _(blob, _folder):
     from torch.utils.data import default_collate
 
-    importlib.import_module("syncblob.interop.torch_data")
+    importlib.import_module("syncblob.integrations.torch_data")
     return _tensor(default_collate([blob, blob]))
 
 
@@ -89,7 +89,7 @@ def _(blob, _folder):
 def _(blob, _folder):
     from torch.utils.data import DataLoader
 
-    from syncblob.interop.torch_data import collate
+    from syncblob.integrations.torch_data import collate
 
     loader = DataLoader([blob], num_workers=1, collate_fn=collate, multiprocessing_context="spawn")
     (batch,) = loader

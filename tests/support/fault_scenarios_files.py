@@ -11,7 +11,7 @@ from fault_states import Scenario
 
 import syncblob
 from syncblob import Layer, ModelFile, open_model, read_blob, save_model, write_blob
-from syncblob.convert import convert, open_weights, writable_extensions
+from syncblob.caffe.convert import convert, open_weights, writable_extensions
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,8 +9,8 @@ import torch
 from fault_scenarios import SHAPE, made, one, two
 from fault_states import Scenario
 
-from syncblob.interop import dask as blob_dask
-from syncblob.interop.torch_data import collate
+from syncblob.integrations import dask as blob_dask
+from syncblob.integrations.torch_data import collate
 
 if TYPE_CHECKING:
     from collections.abc import Callable

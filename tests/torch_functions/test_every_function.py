@@ -311,7 +311,7 @@ def test_a_module_has_the_gradients_that_it_has_for_tensors(module, inputs):
 @pytest.mark.parametrize("device", DEVICES)
 @modules(calls.DEMANDING_MODULES, "Flatten", "LSTM", "MultiheadAttention")
 def test_modules_that_ask_for_more_take_blobs_where_that_is_switched_on(module, inputs, device):
-    from syncblob.interop.torch import accept_blobs_in_modules
+    from syncblob.integrations.torch import accept_blobs_in_modules
 
     maker = Maker(device)
     with accept_blobs_in_modules():
@@ -322,7 +322,7 @@ def test_modules_that_ask_for_more_take_blobs_where_that_is_switched_on(module, 
 
 
 def test_where_that_is_switched_on_negative_strides_are_copied():
-    from syncblob.interop.torch import accept_blobs_in_modules
+    from syncblob.integrations.torch import accept_blobs_in_modules
 
     blob = Blob.asarray(torch.arange(6.0))[::-1]
     with accept_blobs_in_modules():
@@ -335,7 +335,7 @@ class _Collecting(torch.nn.Module):
 
 
 def test_where_that_is_switched_on_a_list_without_blobs_stays_the_callers():
-    from syncblob.interop.torch import accept_blobs_in_modules
+    from syncblob.integrations.torch import accept_blobs_in_modules
 
     blob, found = Blob((2, 3)), []
     with accept_blobs_in_modules():

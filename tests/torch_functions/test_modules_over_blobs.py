@@ -12,7 +12,7 @@ from syncblob import Blob, Head
 
 torch = pytest.importorskip("torch")
 
-from syncblob.interop.torch import parameters_to_blobs, parameters_to_tensors  # noqa: E402  # torch
+from syncblob.integrations.torch import parameters_to_blobs, parameters_to_tensors  # noqa: E402  # torch
 
 nn = torch.nn
 INPUTS = torch.linspace(-1, 1, 20).reshape(5, 4)

@@ -20,7 +20,7 @@ pytest.importorskip("torch.multiprocessing")  # teaches ForkingPickler
 nn = torch.nn
 prune = pytest.importorskip("torch.nn.utils.prune")
 
-from syncblob.interop.torch import parameters_to_blobs, parameters_to_tensors  # noqa: E402  # torch
+from syncblob.integrations.torch import parameters_to_blobs, parameters_to_tensors  # noqa: E402  # torch
 
 NONE, CPU, GPU, SYNCED, SPLIT = Head
 

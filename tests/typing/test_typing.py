@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from syncblob.cli.tour import write_lenet
+from syncblob.caffe.commands.tour import write_lenet
 
 SAMPLES = Path(__file__).parent / "samples"
 PROGRAMS = sorted(path.stem for path in SAMPLES.glob("*.py") if path.stem != "mistakes")

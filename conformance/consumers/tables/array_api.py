@@ -66,7 +66,7 @@ def einops():
     """Calls of einops: its array API functions, and its own functions."""
     import einops
     from einops import array_api
-    import syncblob.interop.einops
+    import syncblob.integrations.einops
 
     array_api.pack([CUBE, CUBE[:, 0]], "a * c")[0]
     array_api.rearrange(CUBE, "a b c -> c (a b)")

@@ -299,7 +299,7 @@ def jax():
     import jax
     import jax.numpy as jnp
 
-    import syncblob.interop.jax
+    import syncblob.integrations.jax
 
     jax.config.update("jax_enable_x64", True)
     ARRAY = jnp.arange(72.0).reshape(8, 9)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob.blob import Blob
+from syncblob._blob import Blob
 from syncblob.blob.operands import SCALARS, as_blob
 
 if TYPE_CHECKING:

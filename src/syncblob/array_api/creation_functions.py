@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
+from syncblob._blob import Blob
 from syncblob._dtypes import as_dtype
 from syncblob._shape import as_shape
 from syncblob.array_api._operands import require_blobs
-from syncblob.blob import Blob
 from syncblob.blob.compute import apply
 from syncblob.blob.operands import as_blob
 from syncblob.devices import home_of

@@ -21,7 +21,7 @@ from syncblob.blob.elementwise import binary, unary
 from syncblob.blob.operands import as_blob
 
 if TYPE_CHECKING:
-    from syncblob.blob import Blob
+    from syncblob._blob import Blob
 
 __all__ = [
     "abs",

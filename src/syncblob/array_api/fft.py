@@ -28,8 +28,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
+from syncblob._blob import Blob
 from syncblob._dtypes import as_dtype
-from syncblob.blob import Blob
 from syncblob.blob.compute import apply
 from syncblob.blob.operands import as_blob
 from syncblob.devices import home_of

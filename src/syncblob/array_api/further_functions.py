@@ -18,7 +18,7 @@ from syncblob.blob.compute import apply, view
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from syncblob.blob import Blob
+    from syncblob._blob import Blob
 
 __all__ = ["einsum", "pad", "transpose"]
 

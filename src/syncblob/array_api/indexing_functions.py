@@ -19,7 +19,7 @@ from syncblob.array_api._operands import require_integers, require_two
 from syncblob.blob.compute import apply
 
 if TYPE_CHECKING:
-    from syncblob.blob import Blob
+    from syncblob._blob import Blob
 
 __all__ = ["take", "take_along_axis"]
 

@@ -26,7 +26,7 @@ from syncblob.blob.operands import as_blob
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
-    from syncblob.blob import Blob
+    from syncblob._blob import Blob
 
 __all__ = [
     "EigResult",

@@ -22,7 +22,7 @@ from syncblob.blob.elementwise import binary
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from syncblob.blob import Blob
+    from syncblob._blob import Blob
 
 __all__ = ["matmul", "matrix_transpose", "tensordot", "vecdot"]
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
+from syncblob._blob import Blob
 from syncblob.array_api import _corrected
 from syncblob.array_api._operands import require_blobs, require_integers, require_some
-from syncblob.blob import Blob
 from syncblob.blob.compute import apply, view
 from syncblob.blob.operands import as_blob
 

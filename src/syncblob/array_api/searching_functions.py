@@ -20,7 +20,7 @@ from syncblob.blob.compute import apply
 from syncblob.blob.operands import as_blob
 
 if TYPE_CHECKING:
-    from syncblob.blob import Blob
+    from syncblob._blob import Blob
 
 __all__ = ["argmax", "argmin", "count_nonzero", "nonzero", "searchsorted", "where"]
 

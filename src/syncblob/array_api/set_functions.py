@@ -18,7 +18,7 @@ from syncblob.array_api._operands import require_blob_and_scalar
 from syncblob.blob.compute import apply
 
 if TYPE_CHECKING:
-    from syncblob.blob import Blob
+    from syncblob._blob import Blob
 
 __all__ = ["isin", "unique_all", "unique_counts", "unique_inverse", "unique_values"]
 

@@ -18,7 +18,7 @@ from syncblob.blob.compute import apply
 from syncblob.blob.operands import as_blob
 
 if TYPE_CHECKING:
-    from syncblob.blob import Blob
+    from syncblob._blob import Blob
 
 __all__ = ["argsort", "sort"]
 

@@ -23,7 +23,7 @@ from syncblob.blob.operands import as_blob
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
-    from syncblob.blob import Blob
+    from syncblob._blob import Blob
 
 __all__ = ["cumulative_prod", "cumulative_sum", "max", "mean", "min", "prod", "std", "sum", "var"]
 

@@ -18,7 +18,7 @@ from syncblob.array_api._operands import require_blobs
 from syncblob.blob.compute import apply
 
 if TYPE_CHECKING:
-    from syncblob.blob import Blob
+    from syncblob._blob import Blob
 
 __all__ = ["all", "any", "diff"]
 

@@ -8,10 +8,10 @@ import numpy as np
 
 from syncblob._layout import Layout
 from syncblob._shape import offset
+from syncblob.arrays.native import buffer_of
 from syncblob.blob.core import GPU_DATA, NOTHING_KEPT, BlobCore, keep_diff
 from syncblob.blob.resize import let_go
 from syncblob.devices import Accelerator, Side
-from syncblob.interop.native import buffer_of
 from syncblob.memory import SyncedMemory
 
 __all__ = ["element", "gpu_shape", "replace_side", "share_data", "share_diff"]

@@ -8,13 +8,13 @@ import numpy as np
 
 from syncblob._dtypes import is_bfloat16, is_supported, numpy_dtype
 from syncblob._layout import Layout
+from syncblob.arrays.native import native_array
 from syncblob.blob.core import BlobCore
 from syncblob.blob.flags import Flags
 from syncblob.blob.operands import blob_to_read, require_device_of
 from syncblob.blob.resize import assign
 from syncblob.devices import HOST, Device, Side, home_of
 from syncblob.guards import require_device
-from syncblob.interop.native import native_array
 from syncblob.memory import CONST, MUTABLE, SyncedMemory
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob._dtypes import is_supported
+from syncblob.arrays.foreign import is_ndarray_like
 from syncblob.blob.core import BlobCore
 from syncblob.blob.declined import answer_of, by_array
 from syncblob.blob.operands import (
@@ -26,7 +27,6 @@ from syncblob.blob.operands import (
 )
 from syncblob.devices import HOST
 from syncblob.guards import may_compute_directly, require_device
-from syncblob.interop.foreign import is_ndarray_like
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,14 +10,14 @@ import numpy as np
 
 from syncblob._dtypes import as_dtype
 from syncblob._shape import is_basic_index, is_integer
+from syncblob.arrays.foreign import is_array
+from syncblob.arrays.native import native_array
 from syncblob.blob.compute import result_on, write_by
 from syncblob.blob.core import BlobCore
 from syncblob.blob.forks import writes
 from syncblob.blob.operands import blob_to_read, require_device_of
 from syncblob.devices import HOST, Side
 from syncblob.guards import require_device
-from syncblob.interop.foreign import is_array
-from syncblob.interop.native import native_array
 from syncblob.memory import CONST, MUTABLE, OVERWRITE
 
 if TYPE_CHECKING:

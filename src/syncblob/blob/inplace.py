@@ -9,13 +9,13 @@ import numpy as np
 
 from syncblob import _corrected_elementwise
 from syncblob._dtypes import can_hold, is_bfloat16
+from syncblob.arrays.foreign import is_array, is_ndarray_like
 from syncblob.blob.core import BlobCore
 from syncblob.blob.declined import answer_of
 from syncblob.blob.forks import writes
 from syncblob.blob.operands import SCALARS, converted, gather, is_number, require_device_of
 from syncblob.devices import HOST, Side
 from syncblob.guards import require_device
-from syncblob.interop.foreign import is_array, is_ndarray_like
 from syncblob.memory import MUTABLE
 
 if TYPE_CHECKING:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob._dtypes import SCALAR_CLASSES, can_hold, is_supported
+from syncblob.arrays.foreign import is_array, is_stranger
+from syncblob.arrays.native import native_array
 from syncblob.blob.core import BlobCore
 from syncblob.devices import CPU, HOST, Side
 from syncblob.devices.base import Accelerator
 from syncblob.guards import require_device
 from syncblob.interop.adopt import adopt
-from syncblob.interop.foreign import is_array, is_stranger
-from syncblob.interop.native import native_array
 from syncblob.memory import CONST
 
 if TYPE_CHECKING:

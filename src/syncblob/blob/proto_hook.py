@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from syncblob.devices import Device
 
     class Messages(Protocol):
-        """The functions that read and write messages: the module `syncblob.caffe.blobproto`.
+        """Reads and writes messages; the module `syncblob.caffe.messages.blobproto` implements it.
 
         Each `Any` is a Blob.
         """

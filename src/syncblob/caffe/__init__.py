@@ -1,7 +1,7 @@
 """Caffe's files and messages: model files, mean files, network definitions and BlobProto.
 
 Most names are also in `syncblob`. The others are the building blocks of the command line and of
-`syncblob.convert`, for other programs that work with such files.
+`syncblob.caffe.convert`, for other programs that work with such files.
 
 Nothing here imports protobuf until a message is made. Files are read by this package's own parser.
 """
@@ -11,22 +11,22 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from syncblob.caffe._disk import replacing
-from syncblob.caffe._hdf5 import hdf5_address, hdf5_contents, hdf5_problem
-from syncblob.caffe._layer import Layer, LayerBlobs
-from syncblob.caffe._lazy import blob_values
-from syncblob.caffe._net_shapes import NetShapes
-from syncblob.caffe._other_formats import file_signature
-from syncblob.caffe._param_shapes import legacy_blobs, mark_legacy, squeezed_blobs
-from syncblob.caffe._trained_layers import CopyReport
-from syncblob.caffe.blobproto import equal_shapes
-from syncblob.caffe.files import read_blob, read_blobs, write_blob
-from syncblob.caffe.model import ModelFile, open_model, plan_model, save_model
-from syncblob.caffe.solver_state import SolverState, open_solver_state, save_solver_state
+from syncblob.caffe.files.blobs import read_blob, read_blobs, write_blob
+from syncblob.caffe.files.hdf5 import hdf5_address, hdf5_contents, hdf5_problem
+from syncblob.caffe.files.model import ModelFile, open_model, plan_model, save_model
+from syncblob.caffe.files.other_formats import file_signature
+from syncblob.caffe.files.solver_state import SolverState, open_solver_state, save_solver_state
+from syncblob.caffe.messages.blobproto import equal_shapes
+from syncblob.caffe.messages.disk import replacing
+from syncblob.caffe.messages.lazy import blob_values
+from syncblob.caffe.nets.layer import Layer, LayerBlobs
+from syncblob.caffe.nets.net_shapes import NetShapes
+from syncblob.caffe.nets.param_shapes import legacy_blobs, mark_legacy, squeezed_blobs
+from syncblob.caffe.nets.trained_layers import CopyReport
 
 if TYPE_CHECKING:
     from syncblob.caffe._pb.caffe_pb2 import LayerParameter, NetParameter, SolverParameter
-    from syncblob.caffe.prototxt import read_prototxt, read_solver_prototxt, write_prototxt
+    from syncblob.caffe.messages.prototxt import read_prototxt, read_solver_prototxt, write_prototxt
 
 __all__ = [
     "CopyReport",
@@ -66,9 +66,9 @@ _LATER = {
     "LayerParameter": "_pb.caffe_pb2",
     "NetParameter": "_pb.caffe_pb2",
     "SolverParameter": "_pb.caffe_pb2",
-    "read_prototxt": "prototxt",
-    "read_solver_prototxt": "prototxt",
-    "write_prototxt": "prototxt",
+    "read_prototxt": "messages.prototxt",
+    "read_solver_prototxt": "messages.prototxt",
+    "write_prototxt": "messages.prototxt",
 }
 
 

@@ -1,4 +1,6 @@
-"""Dask arrays of Blobs, sent between Dask's processes without a copy.
+"""Dask: importing this module enables Dask arrays of Blobs, sent without a copy.
+
+`syncblob` does it too, if Dask was imported first.
 
 Dask mostly calls NumPy's functions on its chunks, which accept Blobs anyway. This module adds the
 size of a Blob, percentiles, the array backend ``"syncblob"`` for Dask's creation functions, and, if
@@ -9,7 +11,6 @@ from __future__ import annotations
 
 import importlib
 import pickle
-import sys
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -20,13 +21,13 @@ from dask.array.backends import ArrayBackendEntrypoint, array_creation_dispatch
 from dask.array.dispatch import percentile_lookup, to_numpy_dispatch
 from dask.sizeof import sizeof
 
+from syncblob._blob import Blob
 from syncblob.array_api import asarray
-from syncblob.blob import Blob
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["BlobBackendEntrypoint", "deserialize", "register_with_distributed", "serialize"]
+__all__ = ["BlobBackendEntrypoint", "deserialize", "serialize"]
 
 
 class BlobBackendEntrypoint(ArrayBackendEntrypoint):
@@ -135,12 +136,6 @@ def _register() -> None:
     to_numpy_dispatch.register(Blob, lambda data, **_: np.asarray(data))
     percentile_lookup.register(Blob, percentile_lookup.dispatch(np.ndarray))
     array_creation_dispatch.register_backend("syncblob", BlobBackendEntrypoint())
-    if "distributed" in sys.modules:
-        register_with_distributed()
-
-
-def register_with_distributed() -> None:
-    """Register the serialization of Blobs, if distributed is installed; imports it."""
     if find_spec("distributed") is not None:
         protocol = importlib.import_module("distributed.protocol")
         protocol.dask_serialize.register(Blob, serialize)

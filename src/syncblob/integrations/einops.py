@@ -15,7 +15,7 @@ import numpy as np
 from einops._backends import AbstractBackend
 
 from syncblob import array_api as xp
-from syncblob.blob import Blob
+from syncblob._blob import Blob
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,7 +11,7 @@ from typing import Any
 
 from jax import numpy, tree_util
 
-from syncblob.blob import Blob
+from syncblob._blob import Blob
 
 __all__: list[str] = []
 

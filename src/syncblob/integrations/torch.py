@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.nn.modules.module import register_module_forward_pre_hook
 
-from syncblob.blob import Blob
+from syncblob._blob import Blob
 from syncblob.devices import Device, home_of
 from syncblob.dispatch.torch import BlobParameter, put_over
 

@@ -13,7 +13,7 @@ from torch.nn.utils.rnn import PackedSequence
 from torch.utils.data import default_collate
 from torch.utils.data._utils.collate import default_collate_fn_map  # documented there
 
-from syncblob.blob import Blob
+from syncblob._blob import Blob
 from syncblob.devices import CPU, Device, home_of
 from syncblob.dispatch.walk import instances, mapped
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from syncblob._dtypes import SUPPORTED, as_dtype, is_supported
 from syncblob._layout import Layout
+from syncblob.arrays import cuda_arrays
 from syncblob.devices import HOST, Device, Side
-from syncblob.interop import cuda_arrays
 from syncblob.memory import SyncedMemory
 
 if TYPE_CHECKING:

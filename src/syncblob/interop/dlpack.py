@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob._dtypes import is_bfloat16
+from syncblob.arrays import capsules
 from syncblob.devices import HOST, Side
 from syncblob.devices.host import NumpyHome
 from syncblob.errors import NoDeviceError
-from syncblob.interop import _capsule
 from syncblob.memory import CONST, Access
 
 if TYPE_CHECKING:
@@ -120,20 +120,20 @@ def export(  # noqa: PLR0913  # the keywords of the protocol
         raise BufferError(f"{home.device} has no streams: expected stream=None, got {stream!r}")
     if copy:
         array = home.compute(memory.elements(side, layout, "__dlpack__").copy)
-        flags = _capsule.IS_COPIED
+        flags = capsules.IS_COPIED
     else:
         array = memory.export(side, access, layout, "__dlpack__", "DLPack")
         # NumPy sets the flag itself, according to the array.
-        flags = _capsule.READ_ONLY if readonly and not isinstance(home, NumpyHome) else 0
+        flags = capsules.READ_ONLY if readonly and not isinstance(home, NumpyHome) else 0
     bfloat16 = is_bfloat16(layout.dtype)
     capsule = home.capsule(
         array.view(np.uint16) if bfloat16 else array, stream=stream, max_version=max_version
     )
     if flags or bfloat16 or reported != HOST_DEVICE:
-        _capsule.edit(
+        capsules.edit(
             capsule,
             device_id=reported[1],
-            code=_capsule.BFLOAT if bfloat16 else None,
+            code=capsules.BFLOAT if bfloat16 else None,
             flags=flags,
         )
     return capsule

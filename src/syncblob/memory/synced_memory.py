@@ -17,6 +17,7 @@ import numpy as np
 from syncblob._forks import LostLock, is_lost, notify
 from syncblob._layout import Layout
 from syncblob._source_lines import Place, user_instruction, user_line, user_place
+from syncblob.arrays.native import buffer_of
 from syncblob.devices import (
     CPU,
     HOST,
@@ -27,7 +28,6 @@ from syncblob.devices import (
     home_accelerator,
 )
 from syncblob.errors import DeviceMismatchError
-from syncblob.interop.native import buffer_of
 from syncblob.memory.buffers import Buffers
 from syncblob.memory.gather import gather
 from syncblob.memory.leases import NO_LOANS, Exposure, Loans, restore

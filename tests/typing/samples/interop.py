@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from torch.utils.dlpack import from_dlpack
 
 from syncblob import Blob, Device
-from syncblob.interop.torch import parameters_to_blobs
-from syncblob.interop.torch_data import BlobLoader
+from syncblob.integrations.torch import parameters_to_blobs
+from syncblob.integrations.torch_data import BlobLoader
 
 blob = Blob.asarray(np.ones((2, 3), np.float32))
 assert_type(blob, Blob)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob._dtypes import can_hold, is_supported
+from syncblob.arrays.foreign import is_array
+from syncblob.arrays.native import native_array
 from syncblob.blob.compute import forgets_newest, wrap
 from syncblob.blob.core import BlobCore
 from syncblob.blob.forks import writes
@@ -17,8 +19,6 @@ from syncblob.devices import HOST
 from syncblob.dispatch.walk import instances, mapped
 from syncblob.guards import require_device
 from syncblob.interop.adopt import adopt
-from syncblob.interop.foreign import is_array
-from syncblob.interop.native import native_array
 from syncblob.memory import CONST, MUTABLE, OVERWRITE
 
 if TYPE_CHECKING:

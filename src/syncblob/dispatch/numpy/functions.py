@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from syncblob._dtypes import is_supported
+from syncblob.arrays.foreign import is_stranger
 from syncblob.blob.core import BlobCore
 from syncblob.blob.elementwise import binary, unary
 from syncblob.blob.operands import SCALARS
@@ -15,7 +16,6 @@ from syncblob.dispatch.numpy.calls import call
 from syncblob.dispatch.numpy.plans import array_function
 from syncblob.dispatch.numpy.strangers import ufunc_with_strangers
 from syncblob.dispatch.numpy.tables import ELEMENTWISE
-from syncblob.interop.foreign import is_stranger
 
 if TYPE_CHECKING:
     from collections.abc import Callable

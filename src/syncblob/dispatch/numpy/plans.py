@@ -14,6 +14,8 @@ import numpy as np
 
 from syncblob._dtypes import SCALAR_CLASSES, SUPPORTED
 from syncblob._layout import Layout
+from syncblob.arrays.foreign import is_stranger
+from syncblob.arrays.native import native_array
 from syncblob.blob.core import BlobCore
 from syncblob.blob.operands import SCALARS, require_device_of
 from syncblob.devices import HOST, Side
@@ -30,8 +32,6 @@ from syncblob.dispatch.numpy.strangers import function_with_strangers
 from syncblob.dispatch.numpy.views import call_for_views, viewed_arguments
 from syncblob.dispatch.walk import instances, replaced
 from syncblob.guards import require_device
-from syncblob.interop.foreign import is_stranger
-from syncblob.interop.native import native_array
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence

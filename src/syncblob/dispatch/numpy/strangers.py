@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from syncblob.arrays.foreign import is_stranger
 from syncblob.blob.core import BlobCore
 from syncblob.dispatch.numpy import tables
 from syncblob.dispatch.numpy.calls import shape_only
 from syncblob.dispatch.walk import instances, replaced
-from syncblob.interop.foreign import is_stranger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from syncblob.arrays.foreign import is_array
 from syncblob.blob.core import BlobCore
 from syncblob.dispatch.numpy import tables
 from syncblob.dispatch.numpy.calls import Operands, by_place, common_home, of_cuda
 from syncblob.dispatch.walk import instances, replaced
-from syncblob.interop.foreign import is_array
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence

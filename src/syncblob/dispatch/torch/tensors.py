@@ -21,12 +21,12 @@ from torch._C._functorch import get_unwrapped, is_functorch_wrapped_tensor
 from torch.utils import _python_dispatch
 
 from syncblob._dtypes import is_bfloat16
+from syncblob.arrays import capsules
 from syncblob.blob.core import HOST_DATA, NOTHING_KEPT
 from syncblob.blob.operands import bind
 from syncblob.devices import HOST, Side
 from syncblob.dispatch.torch.devices import require_reach
 from syncblob.dispatch.torch.tracing import untraced
-from syncblob.interop import _capsule
 from syncblob.memory import CONST, MUTABLE, OVERWRITE, Access
 
 if TYPE_CHECKING:
@@ -439,7 +439,7 @@ def _tensor(home: Home, array: Any) -> tuple[torch.Tensor, Any]:
     # for most dtypes, but within torch.func it returns a wrapper.
     capsule = home.capsule(array, stream=stream, max_version=None)
     if bfloat16:
-        _capsule.edit(capsule, code=_capsule.BFLOAT)
+        capsules.edit(capsule, code=capsules.BFLOAT)
     return _of_capsule(capsule), array
 
 

@@ -1,0 +1,1628 @@
+"""The class Blob: every public method and attribute, with its documentation.
+
+The bodies are functions in the modules beside this one. The operators are in `operators`, the
+methods that NumPy's functions compute in `ndarray_methods`. Shape, dtype and the other attributes
+that every module asks for are in `core`.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
+
+import numpy as np
+
+from syncblob import _shape
+from syncblob._optional import import_optional
+from syncblob._source_lines import user_instruction
+from syncblob.blob import (
+    accessors,
+    caffe_math,
+    copying,
+    making,
+    pickling,
+    protocols,
+    resize,
+    scalars,
+    text,
+    views,
+)
+from syncblob.blob.core import GPU_DATA, GPU_DIFF, HOST_DATA, HOST_DIFF, BlobCore
+from syncblob.blob.explain import Explanation
+from syncblob.blob.flags import Flags
+from syncblob.blob.indexing import assign_flat, get_item, set_imag, set_item
+from syncblob.blob.iteration import NO_ITEM, iterate, measured, walked_item, walks
+from syncblob.blob.missing import Missing
+from syncblob.blob.operators import Operators
+from syncblob.blob.proto_hook import messages
+from syncblob.blob.views import reshape
+from syncblob.devices import HOST, Side, home_of
+from syncblob.dispatch.numpy.functions import array_ufunc
+from syncblob.dispatch.numpy.methods import NdarrayMethods
+from syncblob.dispatch.numpy.plans import array_function
+from syncblob.interop import cuda, dlpack
+from syncblob.interop import numpy as numpy_protocol
+from syncblob.memory import MUTABLE, OVERWRITE, Head, SyncedMemory
+from syncblob.memory.verify import verifying
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from types import ModuleType
+    from typing import Self, SupportsIndex
+
+    from numpy.typing import DTypeLike, NDArray
+    from torch import Tensor
+
+    from syncblob.caffe._pb.caffe_pb2 import BlobProto
+    from syncblob.devices import Device
+    from syncblob.dispatch.torch.parameters import BlobParameter
+    from syncblob.interop.side_view import SideView
+    from syncblob.memory.sources import Function
+
+__all__ = ["Blob"]
+
+
+class _TorchDispatch:
+    """Stands for `syncblob.dispatch.torch` until its first use, because that imports torch.
+
+    An import statement in the methods would take noticeable time in every call.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        global _torch  # noqa: PLW0603  # caches the module
+        if name.startswith("__"):  # protocols that other libraries probe on any object
+            raise AttributeError(name)
+        import_optional("torch")
+        from syncblob.dispatch import torch
+
+        _torch = torch
+        return getattr(torch, name)
+
+
+_torch: Any = _TorchDispatch()
+
+
+class Blob(Operators, NdarrayMethods):
+    """One N-dimensional array with a copy on the host and a copy on an accelerator.
+
+    Each copy is allocated on first use, and updated only when it is needed. NumPy, CuPy and
+    PyTorch share a Blob's memory without a copy. A Blob has two memories: data, and diff for the
+    gradient, which is created on first use.
+
+    Parameters
+    ----------
+    shape
+        One non-negative integer or a tuple of them; ``()`` holds one element. For values use
+        `syncblob.asarray`: ``Blob([1, 2, 3])`` has three axes.
+    dtype
+        A dtype of the array API, float16, or bfloat16 with ml_dtypes; of data and of diff.
+    device
+        ``"cpu"``, ``"cuda:N"`` or ``"simulated:N"``: where operations run. It never changes. None
+        means the default device.
+    name
+        The name shown by transfer logs and `explain`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If shape or dtype are invalid.
+    NoDeviceError
+        If the device is not available.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from syncblob import Blob
+    >>> blob = Blob((2, 3), device="simulated")
+    >>> blob.mutable_cpu_data()[...] = 1
+    >>> blob.gpu_data().sum()
+    np.float32(6.0)
+    >>> blob
+    Blob(shape=(2, 3), dtype=float32, device=simulated:0, head=SYNCED)
+    >>> np.asarray(blob).flags.writeable
+    False
+    """
+
+    __slots__ = ()
+
+    # For mixed arrays, Dask uses the functions of the type with the highest priority.
+    __array_priority__: float = 1000.0
+
+    def __init__(
+        self,
+        shape: SupportsIndex | Iterable[SupportsIndex],
+        dtype: DTypeLike = "float32",
+        *,
+        device: Device | str | None = None,
+        name: str = "",
+    ) -> None:
+        if hasattr(self, "_held"):
+            raise TypeError(
+                f"expected a new Blob; this one, of shape {self.shape}, exists already: resize() "
+                "changes its shape, share_data() its memory"
+            )
+        layout = making.dense_layout(shape, dtype)
+        self._fill_untouched(layout, home_of(device))
+        if name:
+            self._memory.name = name
+
+    # --- making Blobs ----------------------------------------------------------------------------
+
+    @classmethod
+    def asarray(
+        cls,
+        x: Any,
+        dtype: DTypeLike | None = None,
+        *,
+        device: Device | str | None = None,
+        copy: bool | None = None,
+    ) -> Self:
+        """Make a Blob of an array, or an object that converts to one; without a copy if possible.
+
+        Parameters
+        ----------
+        x
+            A Blob, an array of NumPy, CuPy, torch or any library with DLPack or the CUDA array
+            interface, a buffer, a nested sequence, or a scalar.
+        dtype
+            The dtype of the Blob; None for that of `x`.
+        device
+            The device of the Blob. Contents are transferred on first use; a scalar is filled in on
+            the device. None keeps the device of a Blob or an accelerator array, and means the
+            default device otherwise.
+        copy
+            True always copies, False never, None if needed: for another dtype or device, and for
+            memory that is read-only, unaligned, not dense, or belongs to a converted object.
+
+        Returns
+        -------
+        Blob
+            `x` itself, if it is a Blob and nothing changes; else a Blob that shares the memory
+            of `x`, or one with a copy.
+
+        Raises
+        ------
+        ValueError
+            If `copy` is False and a copy or a transfer is needed.
+        TypeError
+            If Blobs do not support the dtype, or `x` is a masked array.
+        OverflowError
+            If an integer does not fit into the dtype, or into 64 bits.
+        """
+        return making.asarray(cls, x, dtype, device, copy)
+
+    @classmethod
+    def from_dlpack(
+        cls, x: Any, *, device: Device | str | None = None, copy: bool | None = None
+    ) -> Self:
+        """Make a Blob over the memory of an object with ``__dlpack__``.
+
+        Parameters
+        ----------
+        x
+            Any DLPack producer on the host or on a CUDA device.
+        device
+            The device of the Blob; None for that of `x`.
+        copy
+            As for `asarray`.
+
+        Raises
+        ------
+        BufferError
+            If the producer cannot export, or its memory is on an unsupported kind of device.
+        TypeError
+            If `x` is not a DLPack producer, or is a masked array.
+        """
+        return making.from_dlpack(cls, x, device, copy)
+
+    @classmethod
+    def from_source(
+        cls,
+        shape: SupportsIndex | Iterable[SupportsIndex],
+        dtype: DTypeLike,
+        source: Function,
+        *,
+        diff_source: Function | None = None,
+        device: Device | str | None = None,
+    ) -> Self:
+        """Make a Blob that is filled on first access instead of being zeroed.
+
+        Parameters
+        ----------
+        shape, dtype, device
+            As for the constructor.
+        source
+            A function that returns the contents as a one-dimensional uint8 array of `nbytes`
+            bytes, read-only or not. The first access that reads calls it, and again if that
+            fails; an access on the accelerator uploads its result directly. `save_model` and
+            conversions of files call it too, without changing the Blob.
+        diff_source
+            The same for diff.
+        """
+        layout = making.dense_layout(shape, dtype)
+        return making.from_source(cls, layout, source, diff_source, device)
+
+    @classmethod
+    def in_shared_memory(
+        cls,
+        shape: SupportsIndex | Iterable[SupportsIndex],
+        dtype: DTypeLike = "float32",
+        *,
+        name: str | None = None,
+        create: bool = True,
+        device: Device | str | None = None,
+    ) -> Self:
+        """Make a Blob whose host data is in shared memory, for several processes.
+
+        Its pickle contains the name of the block instead of data; loading it attaches to the block.
+        Each process has its own head: what it computes on a device reaches the block when it is
+        read on the host. The host is exposed, because others may write at any time; writing on
+        the device does not end that. Reads and writes of several processes are not ordered; if
+        the processes synchronise, use `refresh`. diff is not shared.
+
+        The block is freed when its last array is gone. The process that created it removes it from
+        the system then, or when the process ends.
+
+        Parameters
+        ----------
+        shape, dtype, device
+            As for the constructor.
+        name
+            The name of the block, as for ``multiprocessing.shared_memory``; None for a new
+            unique name.
+        create
+            True makes a new block of zeros; False attaches to that of another Blob.
+
+        Raises
+        ------
+        FileExistsError
+            If `create` is True and the block exists.
+        FileNotFoundError
+            If `create` is False and the block does not exist.
+        ValueError
+            If the block is too small, or `create` is False and `name` is None.
+        """
+        layout = making.dense_layout(shape, dtype)
+        return making.in_shared_memory(cls, layout, name, create, device)
+
+    # --- attributes; none of them moves data -----------------------------------------------------
+
+    @property
+    def num_axes(self) -> int:
+        """The number of axes. Caffe's name."""
+        return len(self.shape)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return self.dtype.itemsize
+
+    @property
+    def name(self) -> str:
+        """The name of this Blob's memory in transfer logs and `explain`; empty by default.
+
+        Views, and Blobs that share data, have the same name; copies and results have none.
+        """
+        return self._memory.name
+
+    @name.setter
+    def name(self, name: str) -> None:
+        self._memory.name = name
+        diff = self._existing_diff()
+        if diff is not None:
+            diff.name = name
+
+    @property
+    def head(self) -> Head:
+        """Where the newest contents of data are; for a view, those of its part of the memory."""
+        return self._memory.head_of(self._layout)
+
+    @property
+    def diff_head(self) -> Head:
+        """Where the newest contents of diff are. Does not create diff."""
+        diff = self._existing_diff()
+        if diff is None:
+            return Head.UNINITIALIZED
+        return diff.head_of(self._layout)
+
+    @property
+    def memory(self) -> SyncedMemory:
+        """The memory of data, shared by views and Blobs that share data."""
+        return self._memory
+
+    @property
+    def flags(self) -> Flags:
+        """The memory layout and writability; ``flags.writeable = False`` makes this Blob const.
+
+        Transfers nothing.
+        """
+        return Flags(self)
+
+    @property
+    def base(self) -> Self | None:
+        """The Blob whose memory a view shares; None for a Blob that is not a view."""
+        return self._base
+
+    def explain(self) -> Explanation:
+        """Return the state: head, device, what each side holds, aliases, last transitions.
+
+        Stale aliases are called stale, and arrays that have become read-only are named, with the
+        lines that made them so. Transfers nothing.
+
+        Returns
+        -------
+        Explanation
+            Prints as a table, also in notebooks. ``str(blob.explain())`` is the text.
+        """
+        return Explanation(self)
+
+    def __len__(self) -> int:
+        """Return the first dimension.
+
+        Raises
+        ------
+        TypeError
+            If this Blob is 0-d.
+        """
+        shape = self.shape
+        if not shape:
+            raise TypeError("a 0-d Blob has no length; use item() for its element")
+        if len(shape) == 1:
+            measured(self)
+        return shape[0]
+
+    # --- axes and counts, as Caffe has them ------------------------------------------------------
+
+    def count(self, start: int = 0, end: int | None = None) -> int:
+        """Return the product of the dimensions from axis `start` up to, not including, axis `end`.
+
+        Parameters
+        ----------
+        start, end
+            Axes with ``0 <= start <= end <= num_axes``; not negative, as in Caffe.
+
+        Raises
+        ------
+        IndexError
+            If they are out of this range.
+        """
+        return _shape.count(self.shape, start, end)
+
+    def canonical_axis_index(self, axis: SupportsIndex) -> int:
+        """Return the non-negative index of an axis.
+
+        Raises
+        ------
+        IndexError
+            Unless ``-num_axes <= axis < num_axes``.
+        """
+        return _shape.canonical_axis(axis, self.shape)
+
+    @property
+    def shape_string(self) -> str:
+        """The dimensions and the count, in Caffe's format: ``"2 3 4 (24)"``."""
+        return _shape.shape_string(self.shape)
+
+    def legacy_shape(self, index: SupportsIndex) -> int:
+        """Return a dimension of the Blob seen as four-dimensional.
+
+        Parameters
+        ----------
+        index
+            From -4 to 3. Missing axes count as 1: after the last for ``index >= 0``, before the
+            first for ``index < 0``, as in Caffe.
+
+        Raises
+        ------
+        ValueError
+            If the Blob has more than four axes.
+        IndexError
+            If `index` is out of range.
+        """
+        return _shape.legacy_dimension(self.shape, index)
+
+    @property
+    def num(self) -> int:
+        """The first dimension of at most four; 1 if it does not exist."""
+        return self.legacy_shape(0)
+
+    @property
+    def channels(self) -> int:
+        """The second dimension of at most four; 1 if it does not exist."""
+        return self.legacy_shape(1)
+
+    @property
+    def height(self) -> int:
+        """The third dimension of at most four; 1 if it does not exist."""
+        return self.legacy_shape(2)
+
+    @property
+    def width(self) -> int:
+        """The fourth dimension of at most four; 1 if it does not exist."""
+        return self.legacy_shape(3)
+
+    def offset(self, *indices: Any) -> int:
+        """Return the index of an element in C order.
+
+        Parameters
+        ----------
+        *indices
+            One non-negative integer per axis, or a sequence of them; missing ones are 0.
+
+        Raises
+        ------
+        IndexError
+            If there are too many, or one is out of bounds (Caffe accepts ``n == num``).
+        """
+        return _shape.offset(self.shape, indices)
+
+    def shape_equals(self, other: Blob | BlobProto) -> bool:
+        """Compare shapes with a Blob or, by Caffe's rules, with a BlobProto.
+
+        A BlobProto with legacy dimensions is compared with ``legacy_shape(-4)`` … ``(-1)``, so
+        that a Blob of shape (3, 2) equals (1, 1, 3, 2).
+        """
+        if isinstance(other, Blob):
+            return self.shape == other.shape
+        return messages().shape_equals(self.shape, other)
+
+    def resize(self, *shape: SupportsIndex | Iterable[SupportsIndex]) -> None:
+        """Change the shape in place: Caffe's ``Reshape``. Copies nothing.
+
+        Within the capacity of the memory the contents are kept, in C order, and new elements
+        read as zeros. Beyond it, data and diff get new memory, the contents of both are
+        discarded, and Blobs that shared the old memory keep it; views keep both. Memory never
+        shrinks.
+
+        While a view, another Blob, an alias or the owner of an adopted array can see the memory,
+        elements beyond a smaller shape keep their values.
+
+        Parameters
+        ----------
+        *shape
+            The new dimensions, or one tuple of them.
+
+        Raises
+        ------
+        ValueError
+            If the shape is invalid, or this Blob is a view. Nothing changes then.
+        """
+        resize.resize(self, shape)
+
+    def resize_like(self, other: Blob) -> None:
+        """Take the shape of another Blob; see `resize`."""
+        resize.resize_like(self, other)
+
+    # --- Caffe's accessors of data ---------------------------------------------------------------
+
+    # The arrays are borrows, valid until the next access on the other side. A writable NumPy borrow
+    # becomes read-only at that moment; a slice taken from it earlier does not. On the host they are
+    # NumPy arrays, on a CUDA device CuPy arrays, on a simulated device NumPy arrays over the
+    # device's own memory.
+
+    def cpu_data(self) -> NDArray[Any]:
+        """Return data on the host, read-only. Downloads what is newer on the accelerator."""
+        return self._read_host("cpu_data")
+
+    def mutable_cpu_data(self) -> NDArray[Any]:
+        """Return data on the host, to read and write. Downloads as `cpu_data` does."""
+        return self._write(HOST_DATA, MUTABLE, "mutable_cpu_data")
+
+    def overwrite_cpu_data(self) -> NDArray[Any]:
+        """Return data on the host, to overwrite every element. Transfers nothing.
+
+        A view with gaps transfers as `mutable_cpu_data` does.
+        """
+        return self._write(HOST_DATA, OVERWRITE, "overwrite_cpu_data")
+
+    def set_cpu_data(self, array: Any) -> None:
+        """Use an array as the host side of data, without a copy; its contents become newest.
+
+        Newer contents on the accelerator are discarded. Later downloads write into the array.
+        Views and Blobs that share data use the array too; diff is unchanged.
+
+        Parameters
+        ----------
+        array
+            A C-contiguous, aligned, writable array on the host, of this dtype and size, of NumPy
+            or any library with DLPack.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If it is not.
+        """
+        accessors.replace_side(self, Side.HOST, array, "set_cpu_data", diff=False)
+
+    def gpu_data(self) -> Any:
+        """Return data on the accelerator, to read. Uploads what is newer on the host.
+
+        Raises
+        ------
+        NoDeviceError
+            If there is no accelerator.
+        """
+        return self._read(GPU_DATA, "gpu_data")
+
+    def mutable_gpu_data(self) -> Any:
+        """Return data on the accelerator, to read and write. Uploads as `gpu_data` does."""
+        return self._write(GPU_DATA, MUTABLE, "mutable_gpu_data")
+
+    def overwrite_gpu_data(self) -> Any:
+        """Return data on the accelerator, to overwrite every element; see `overwrite_cpu_data`."""
+        return self._write(GPU_DATA, OVERWRITE, "overwrite_gpu_data")
+
+    def set_gpu_data(self, array: Any) -> None:
+        """Use an array as the accelerator side of data; see `set_cpu_data`.
+
+        Parameters
+        ----------
+        array
+            On a CUDA device, a CuPy array or any with ``__cuda_array_interface__`` or DLPack. On a
+            simulated device, a NumPy array or any host array with DLPack.
+        """
+        accessors.replace_side(self, Side.ACCELERATOR, array, "set_gpu_data", diff=False)
+
+    def async_gpu_push(self, stream: Any = None) -> None:
+        """Start an asynchronous upload of data and return.
+
+        Later overlapping accesses wait for it if they are on the accelerator or may write on the
+        host. A view uploads its part of the memory.
+
+        Parameters
+        ----------
+        stream
+            A stream of the accelerator; None for an internal one.
+
+        Raises
+        ------
+        RuntimeError
+            Unless the head is HEAD_AT_CPU.
+        """
+        self._memory.async_gpu_push(stream, *self._memory.range_of(self._layout))
+
+    def prefetch(self) -> None:
+        """Start to transfer to `device` the part of data that is missing there.
+
+        A view transfers its part of the memory. An upload is asynchronous, as with
+        `async_gpu_push`. A download, or reading from a source to the host, is synchronous.
+        """
+        self._memory.prefetch(self._side, *self._memory.range_of(self._layout))
+
+    def data_at(self, *indices: Any) -> Any:
+        """Return one element of data as a Python scalar. Transfers only that element.
+
+        Parameters
+        ----------
+        *indices
+            As for `offset`: missing ones are 0.
+        """
+        return accessors.element(self, indices, "data_at", diff=False)
+
+    def gpu_shape(self) -> Any:
+        """Return the shape as an int32 array on the accelerator. Uploaded once per shape."""
+        return accessors.gpu_shape(self)
+
+    # --- Caffe's accessors of diff ---------------------------------------------------------------
+
+    def cpu_diff(self) -> NDArray[Any]:
+        """Return diff on the host, read-only; see `cpu_data`."""
+        return self._read(HOST_DIFF, "cpu_diff")
+
+    def mutable_cpu_diff(self) -> NDArray[Any]:
+        """Return diff on the host, to read and write; see `mutable_cpu_data`."""
+        return self._write(HOST_DIFF, MUTABLE, "mutable_cpu_diff")
+
+    def overwrite_cpu_diff(self) -> NDArray[Any]:
+        """Return diff on the host, to overwrite every element; see `overwrite_cpu_data`."""
+        return self._write(HOST_DIFF, OVERWRITE, "overwrite_cpu_diff")
+
+    def set_cpu_diff(self, array: Any) -> None:
+        """Use an array as the host side of diff; see `set_cpu_data`."""
+        accessors.replace_side(self, Side.HOST, array, "set_cpu_diff", diff=True)
+
+    def gpu_diff(self) -> Any:
+        """Return diff on the accelerator, to read; see `gpu_data`."""
+        return self._read(GPU_DIFF, "gpu_diff")
+
+    def mutable_gpu_diff(self) -> Any:
+        """Return diff on the accelerator, to read and write; see `mutable_gpu_data`."""
+        return self._write(GPU_DIFF, MUTABLE, "mutable_gpu_diff")
+
+    def overwrite_gpu_diff(self) -> Any:
+        """Return diff on the accelerator, to overwrite every element; see `overwrite_gpu_data`."""
+        return self._write(GPU_DIFF, OVERWRITE, "overwrite_gpu_diff")
+
+    def set_gpu_diff(self, array: Any) -> None:
+        """Use an array as the accelerator side of diff; see `set_gpu_data`."""
+        accessors.replace_side(self, Side.ACCELERATOR, array, "set_gpu_diff", diff=True)
+
+    def diff_at(self, *indices: Any) -> Any:
+        """Return one element of diff as a Python scalar; see `data_at`."""
+        return accessors.element(self, indices, "diff_at", diff=True)
+
+    # --- views -----------------------------------------------------------------------------------
+
+    # A view shares memory, head, buffers and gradient with the Blob it was taken from, as long as
+    # that Blob keeps its memory.
+
+    @property
+    def data(self) -> Self:
+        """A Blob over the memory of data. ``blob.data[...] = x`` writes the contents.
+
+        ``blob.data *= 2`` works too; assigning another object raises.
+        """
+        return self._view(self._layout)
+
+    @data.setter
+    def data(self, value: Self) -> None:
+        views.require_in_place(self, value, self._memory, "data")
+
+    @property
+    def diff(self) -> Self:
+        """A Blob over the memory of diff, the gradient; created on first use, with zeros.
+
+        As for `data`, ``blob.diff[...] = x`` and ``blob.diff += x`` write it.
+        """
+        return views.view_of_diff(self)
+
+    @diff.setter
+    def diff(self, value: Self) -> None:
+        views.require_in_place(self, value, self._existing_diff(), "diff")
+
+    @property
+    def const(self) -> Self:
+        """A read-only view: every export of it is a const access, and writing it raises."""
+        return self._view(self._layout, readonly=True)
+
+    def view(self, dtype: DTypeLike | None = None) -> Self:
+        """Return a view of the same bytes as elements of another dtype. Transfers nothing.
+
+        The gradient of the view is that of this Blob, seen in the same way.
+
+        Parameters
+        ----------
+        dtype
+            The dtype of the view; None for this one. If the itemsize differs, the length
+            of the last axis changes. For a dtype that Blobs do not support, the view is a
+            read-only ndarray over the host side: a const access.
+
+        Raises
+        ------
+        ValueError
+            If the sizes do not match, or the elements would not be aligned.
+        """
+        return views.view_as(self, dtype)
+
+    def on(self, device: Device | str) -> Self:
+        """Return a view of the same memory whose operations run on another device.
+
+        Copies nothing; an operation transfers what it needs. `to_device` makes a copy.
+
+        Parameters
+        ----------
+        device
+            ``"cpu"``, ``"cuda:N"`` or ``"simulated:N"``.
+
+        Raises
+        ------
+        NoDeviceError
+            If the device is not available.
+        DeviceMismatchError
+            If the memory is on another accelerator.
+        """
+        return views.on_device(self, device)
+
+    @property
+    def cpu(self) -> SideView:
+        """The host side, for other libraries: ``np.asarray(blob.cpu)`` is writable.
+
+        ``blob.cpu.const`` is for reading, ``blob.cpu.overwrite`` for writing every element.
+        Nothing is transferred before a library takes it.
+        """
+        return views.side_view(self, Side.HOST)
+
+    @property
+    def gpu(self) -> SideView:
+        """The accelerator side, for other libraries: ``cupy.asarray(blob.gpu)``.
+
+        These aliases are tracked, unlike those of ``cupy.asarray(blob)``. ``blob.gpu.const`` is
+        for reading, ``blob.gpu.overwrite`` for writing every element. Nothing is transferred
+        before a library takes it.
+        """
+        return views.side_view(self, Side.ACCELERATOR)
+
+    def assume_unaliased(self) -> None:
+        """Promise that other code no longer writes this Blob's part of its memories.
+
+        Ends the exposure caused by ``__cuda_array_interface__`` and adopted arrays, so that later
+        reads need not copy again. Tracked aliases need no promise.
+        """
+        views.assume_unaliased(self)
+
+    def refresh(self) -> None:
+        """Make writes by other code into this Blob's host memory visible on the device.
+
+        For memory that is written without syncblob: by other processes in shared memory, or
+        through an adopted array. The next access on the device uploads it, once. The host is no
+        longer exposed, so later accesses do not upload again until the next call. Bytes that this
+        process wrote on the device and has not downloaded stay newest.
+
+        Transfers nothing. The host stays exposed for a view with gaps. Pickling a Blob in shared
+        memory exposes the host again. diff is unchanged.
+        """
+        views.refresh(self)
+
+    def reshape(
+        self,
+        *shape: SupportsIndex | Iterable[SupportsIndex],
+        order: Literal["C", "F", "A"] = "C",
+        copy: bool | None = None,
+    ) -> Self:
+        """Return the elements in C order in another shape; a view if possible.
+
+        Parameters
+        ----------
+        *shape
+            The new dimensions, or one tuple of them; one may be -1.
+        order
+            The order in which elements are read and placed, as in NumPy.
+        copy
+            None copies only if no view is possible, True always, False never.
+
+        Returns
+        -------
+        Blob
+            A view that shares memory, or a copy on this Blob's device.
+
+        Raises
+        ------
+        ValueError
+            If the count differs (`resize` changes the count), or if `copy` is False and no view is
+            possible.
+        """
+        if order != "C":
+            return self._call(np.reshape, views.shape_from(shape), order=order, copy=copy)
+        return reshape(self, shape, copy)
+
+    def transpose(self, *axes: SupportsIndex | Iterable[SupportsIndex]) -> Self:
+        """Return a view with the axes permuted; reversed by default."""
+        return views.transpose(self, axes)
+
+    @property
+    def T(self) -> Self:  # noqa: N802  # the name in NumPy and the array API
+        """A view with the axes in reverse order."""
+        return self.transpose()
+
+    @property
+    def mT(self) -> Self:  # noqa: N802  # the name in NumPy and the array API
+        """A view with the last two axes exchanged.
+
+        Raises
+        ------
+        ValueError
+            If there are fewer than two axes.
+        """
+        return views.matrix_transpose(self)
+
+    def squeeze(self, axis: Any = None) -> Self:
+        """Return a view without the axes of length 1."""
+        return self._derived(lambda a: a.squeeze(axis))
+
+    def swapaxes(self, axis1: SupportsIndex, axis2: SupportsIndex) -> Self:
+        """Return a view with two axes exchanged."""
+        return self._derived(lambda a: a.swapaxes(axis1, axis2))
+
+    def diagonal(
+        self, offset: SupportsIndex = 0, axis1: SupportsIndex = 0, axis2: SupportsIndex = 1
+    ) -> Self:
+        """Return a const view of a diagonal, as NumPy does."""
+        return self._call(np.diagonal, offset, axis1, axis2)
+
+    def ravel(self, order: Any = "C") -> Self:
+        """Return the elements along one axis; a view if possible."""
+        return self.reshape(-1) if order == "C" else self._call(np.ravel, order=order)
+
+    def flatten(self, order: Literal["C", "F", "A", "K"] = "C") -> Self:
+        """Return a copy of the elements along one axis."""
+        return self.reshape(-1, copy=True) if order == "C" else self.ravel(order).copy()
+
+    @property
+    def flat(self) -> Self:
+        """The elements in C order along one axis: a view, so that ``blob.flat[3] = x`` writes.
+
+        If no view is possible it is a const copy. ``blob.flat = values`` assigns values in C order,
+        as NumPy does: too few are repeated, too many are truncated.
+        """
+        return views.flat(self)
+
+    @flat.setter
+    def flat(self, values: Any) -> None:
+        assign_flat(self, values)
+
+    @property
+    def real(self) -> Self:
+        """The real parts, a view; this Blob itself unless it is complex. Assigning writes them."""
+        return self._call(np.real)
+
+    @real.setter
+    def real(self, values: Any) -> None:
+        self.real[...] = values
+
+    @property
+    def imag(self) -> Self:
+        """The imaginary parts, a view. Assigning writes them.
+
+        For a Blob that is not complex, a new const one of zeros.
+        """
+        return self._call(np.imag)
+
+    @imag.setter
+    def imag(self, values: Any) -> None:
+        set_imag(self, values)
+
+    # --- indexing --------------------------------------------------------------------------------
+
+    def __getitem__(self, key: Any) -> Self:
+        """Index as NumPy does.
+
+        Integers, slices, None and Ellipsis give a view; nothing moves. Arrays of integers or
+        booleans give a new Blob, computed on this Blob's device.
+
+        Functions written in C that walk a 1-d Blob by its length and integers get NumPy scalars,
+        as iteration gives.
+        """
+        if walks:
+            item = walked_item(self, key)
+            if item is not NO_ITEM:
+                return item
+        return get_item(self, key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """Assign to elements as NumPy does, on this Blob's device.
+
+        Values are transferred to that device if needed. Assigning to all elements transfers nothing
+        else; assigning to some is a mutable access. If the key or the value is invalid, nothing
+        changes.
+        """
+        set_item(self, key, value)
+
+    def __delitem__(self, key: Any) -> NoReturn:
+        """Raise, as NumPy does.
+
+        Raises
+        ------
+        ValueError
+            Always.
+        """
+        raise ValueError(
+            f"cannot delete elements of a Blob, got {key!r}; numpy.delete() makes one without them"
+        )
+
+    def __iter__(self) -> Iterator[Any]:
+        """Iterate over the first axis: yield views, or the elements of a 1-d Blob.
+
+        Elements are NumPy scalars, read on the host. As with an ndarray, writes during the
+        iteration are seen; those on the device are downloaded. Exception: while another library may
+        write on the device, writes there are not seen.
+
+        Raises
+        ------
+        TypeError
+            If this Blob is 0-d.
+        """
+        return iterate(self)
+
+    def __reversed__(self) -> Iterator[Any]:
+        """Iterate over the first axis from its end; see `__iter__`."""
+        return iter(self[::-1])
+
+    # --- copies, and other memories --------------------------------------------------------------
+
+    def copy(self, order: Literal["C", "F", "A", "K"] = "C") -> Self:
+        """Return an independent copy of data, and of diff if there is one.
+
+        Copies on this Blob's device, after transferring what is newer on the other side, so that a
+        second copy transfers nothing. Of a view with gaps only the elements are transferred. The
+        copy of a const view is writable.
+
+        Parameters
+        ----------
+        order
+            The memory layout of the copy, as in NumPy: ``"C"`` and ``"F"`` are C-contiguous and
+            Fortran-contiguous, ``"A"`` is Fortran-contiguous if only that describes this Blob, and
+            ``"K"`` keeps the order of the axes.
+        """
+        return copying.copy(self, order)
+
+    def __copy__(self) -> Self:
+        """Copy, as NumPy does; see `copy`."""
+        return self.copy()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Copy; see `copy`."""
+        del memo
+        return self.copy()
+
+    def astype(  # NumPy's parameters, in their order
+        self,
+        dtype: DTypeLike,
+        order: Any = None,
+        casting: Any = "unsafe",
+        subok: bool = True,  # noqa: FBT002  # NumPy's parameter
+        copy: bool = True,  # noqa: FBT002  # may be given by position, as in NumPy
+    ) -> Self:
+        """Return data in another dtype, converted on this Blob's device.
+
+        Parameters
+        ----------
+        dtype
+            The new dtype. For one that Blobs do not support, the result is an ndarray, converted
+            on the host.
+        order
+            The memory layout, as for `numpy.ndarray.astype`. By default a copy is in C order, as
+            every copy of a Blob.
+        casting
+            Which conversions are allowed, as for `numpy.can_cast`.
+        subok
+            Without effect: the class stays.
+        copy
+            False returns this Blob itself if nothing changes.
+
+        Raises
+        ------
+        TypeError
+            If `casting` does not allow the conversion, or `dtype` is no dtype.
+        """
+        del subok
+        return copying.astype(self, dtype, order, casting, copy=copy)
+
+    def to_device(self, device: Device | str, /, *, stream: Any = None) -> Self:
+        """Return this Blob if `device` is its device, else a copy of data on `device`.
+
+        Goes through the host if both are accelerators.
+
+        Parameters
+        ----------
+        device
+            ``"cpu"``, ``"cuda:N"`` or ``"simulated:N"``.
+        stream
+            None; work is ordered on CuPy's current stream.
+
+        Raises
+        ------
+        NoDeviceError
+            If the device is not available.
+        """
+        return copying.to_device(self, device, stream=stream)
+
+    def copy_from(self, source: Any, *, copy_diff: bool = False, resize: bool = False) -> None:
+        """Copy the data of another Blob, or with `copy_diff` its diff and no data.
+
+        Runs on this Blob's device. Newer contents of the source on the other side are transferred
+        first. This Blob's old contents are not.
+
+        Parameters
+        ----------
+        source
+            A Blob of this shape, or any array (then there is no diff to copy). Another dtype is
+            converted if that is NumPy's ``same_kind``.
+        copy_diff
+            False copies data and leaves diff as it is. True copies diff and leaves data as it is,
+            like Caffe's CopyFrom. Call it once with each to copy both. True is the same as
+            ``blob.diff.copy_from(source.diff)``, which is clearer.
+        resize
+            Take the source's shape first if it differs.
+
+        Raises
+        ------
+        ValueError
+            If the shapes differ and `resize` is False; equal counts are not enough, as in Caffe.
+        TypeError
+            If the dtypes do not convert.
+        DeviceMismatchError
+            If the two are on different accelerators.
+        """
+        copying.copy_from(self, source, copy_diff=copy_diff, resize=resize)
+
+    def share_data(self, other: Blob) -> None:
+        """Share the memory of another Blob's data, with its head and its buffers.
+
+        Copies nothing. This Blob's own memory is released. A growing `resize` of either Blob ends
+        the sharing.
+
+        Parameters
+        ----------
+        other
+            A C-contiguous Blob of the same dtype and count; the shape may differ.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If it is not.
+        """
+        accessors.share_data(self, other)
+
+    def share_diff(self, other: Blob) -> None:
+        """Share the memory of another Blob's diff; see `share_data`."""
+        accessors.share_diff(self, other)
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        """Pickle shape, dtype, device and the bytes of data and diff, out-of-band with protocol 5.
+
+        Reads on the host. The unpickled Blob has its contents on the host, and the same device and
+        accelerator if they are available, else the host. UNINITIALIZED memory is not written.
+
+        For data in shared memory (`Blob.in_shared_memory`), the name of the block and the layout
+        are pickled. This is a mutable access of the host; for a const Blob a const access, and the
+        unpickled Blob is const.
+        """
+        return pickling.reduce(self, protocol)
+
+    # --- Caffe's sums and updates ----------------------------------------------------------------
+
+    def update(self) -> None:
+        """Subtract diff from data: one step of gradient descent. In the Blob's dtype.
+
+        Runs where data is newest; diff is transferred there if needed. UNINITIALIZED contents
+        count as zeros.
+
+        Raises
+        ------
+        TypeError
+            For bool.
+        """
+        caffe_math.update(self)
+
+    def asum_data(self) -> float | int:
+        """Return the sum of absolute values of data; ``|re| + |im|`` for complex ones, as BLAS.
+
+        Runs where data is newest, and so transfers nothing; for a SPLIT Blob, on its device. 0 for
+        UNINITIALIZED memory, without allocating it. Floating-point numbers are accumulated in
+        float64, integers in 64 bits, where they wrap around.
+        """
+        return caffe_math.asum(self, self._memory, "asum_data")
+
+    def asum_diff(self) -> float | int:
+        """Return the sum of the absolute values of diff; see `asum_data`."""
+        return caffe_math.asum(self, self._existing_diff(), "asum_diff")
+
+    def sumsq_data(self) -> float | int:
+        """Return the sum of squares of data, or of squared moduli of complex numbers.
+
+        Runs and accumulates as `asum_data`.
+        """
+        return caffe_math.sumsq(self, self._memory, "sumsq_data")
+
+    def sumsq_diff(self) -> float | int:
+        """Return the sum of the squares of diff; see `sumsq_data`."""
+        return caffe_math.sumsq(self, self._existing_diff(), "sumsq_diff")
+
+    def scale_data(self, factor: complex) -> None:
+        """Multiply data by a factor in place, in the Blob's dtype.
+
+        Runs where `asum_data` does. UNINITIALIZED memory is unchanged.
+
+        Raises
+        ------
+        TypeError
+            If the dtype cannot take the factor: a fraction for integers, a complex number for
+            real ones, any for bool.
+        """
+        caffe_math.scale(self, self._memory, factor, "scale_data")
+
+    def scale_diff(self, factor: complex) -> None:
+        """Multiply diff by a factor in place; see `scale_data`."""
+        caffe_math.scale(self, self._existing_diff(), factor, "scale_diff")
+
+    # --- Caffe's messages; protobuf is imported when one of these is called ----------------------
+
+    @classmethod
+    def from_proto(
+        cls,
+        proto: BlobProto | bytes,
+        dtype: DTypeLike | None = None,
+        *,
+        device: Device | str | None = None,
+    ) -> Self:
+        """Make a Blob from a BlobProto message, or its bytes.
+
+        As in Caffe, legacy dimensions take precedence over ``shape``, double data over float data.
+
+        Parameters
+        ----------
+        proto
+            The message or its serialised bytes.
+        dtype
+            The dtype of the Blob, converted as in C; None for float64 if the message has double
+            data, else float32.
+        device
+            As for the constructor.
+
+        Raises
+        ------
+        ModelFileError
+            If the bytes are not a BlobProto, or the data does not match the shape.
+        """
+        blob = messages().from_proto(proto, dtype, device)
+        if type(blob) is cls:
+            return blob
+        return cls._of(blob._memory, blob._layout, home=blob._home, diff=blob._diff)
+
+    def load_proto(self, proto: BlobProto | bytes, *, resize: bool = True) -> None:
+        """Copy the contents of a BlobProto: Caffe's ``FromProto``. Writes on the host.
+
+        If the message has no diff, diff is unchanged.
+
+        Parameters
+        ----------
+        proto
+            The message or its serialised bytes.
+        resize
+            Take its shape; otherwise the shapes must be equal (see `shape_equals`).
+
+        Raises
+        ------
+        ModelFileError, ValueError
+            If the message does not match. Nothing changes then.
+        """
+        self._require_writable("load_proto")
+        messages().load_proto(self, proto, resize=resize)
+
+    def to_proto(self, *, write_diff: bool = False) -> BlobProto:
+        """Return a new BlobProto message with the contents. Reads on the host.
+
+        Parameters
+        ----------
+        write_diff
+            Write diff too.
+
+        Raises
+        ------
+        TypeError
+            If the format cannot hold the dtype: float64 is written as double, float32, float16
+            and bfloat16 as float.
+        ValueError
+            If the message would reach 2 GiB.
+        """
+        return messages().to_proto(self, write_diff=write_diff)
+
+    # --- Python's scalars, lists, bytes and text -------------------------------------------------
+
+    def item(self, *indices: Any) -> Any:
+        """Return one element as a Python scalar. Transfers only that element, and changes no state.
+
+        Parameters
+        ----------
+        *indices
+            As for ``numpy.ndarray.item``; none for a Blob of one element.
+        """
+        return scalars.item(self, indices)
+
+    def tolist(self) -> Any:
+        """Return the elements as nested lists of Python scalars. Reads on the host.
+
+        For a view with gaps, only its elements are transferred.
+        """
+        return self._elements(Side.HOST, "tolist").tolist()
+
+    def tobytes(self, order: Literal["C", "F", "A"] = "C") -> bytes:
+        """Return a copy of the elements' bytes. Reads on the host, as `tolist`.
+
+        Parameters
+        ----------
+        order
+            The order of the elements, as for `numpy.ndarray.tobytes`.
+        """
+        return self._elements(Side.HOST, "tobytes").tobytes(order)
+
+    def tofile(self, fid: Any, sep: str = "", format: str = "%s") -> None:  # noqa: A002  # NumPy's
+        """Write the elements in C order to a file; see `numpy.ndarray.tofile`.
+
+        Reads on the host, as `tolist`. The file has no shape; `write_blob`, `numpy.save` and
+        `save_model` write formats that have one.
+
+        Parameters
+        ----------
+        fid
+            A path, or an open file with a file descriptor.
+        sep, format
+            The separator and the format of elements in text; without `sep`, bytes are written.
+        """
+        self._elements(Side.HOST, "tofile").tofile(fid, sep, format)
+
+    def __bytes__(self) -> bytes:
+        """Return a copy of the elements' bytes in C order; see `tobytes`."""
+        return self.tobytes()
+
+    def __bool__(self) -> bool:
+        """Convert a 0-d Blob. Transfers only its element, and changes no state."""
+        return scalars.truth(self)
+
+    def __int__(self) -> int:
+        """Convert a 0-d Blob. Transfers only its element, and changes no state."""
+        return int(scalars.scalar(self, "int"))
+
+    def __float__(self) -> float:
+        """Convert a 0-d Blob. Transfers only its element, and changes no state."""
+        return float(scalars.scalar(self, "float"))
+
+    def __complex__(self) -> complex:
+        """Convert a 0-d Blob. Transfers only its element, and changes no state."""
+        return complex(scalars.scalar(self, "complex"))
+
+    def __index__(self) -> int:
+        """Convert a 0-d integer Blob. Transfers only its element, and changes no state."""
+        return scalars.index(self)
+
+    def __format__(self, spec: str, /) -> str:
+        """Format the element of a 0-d Blob; other Blobs accept no `spec`. Reads on the host.
+
+        Without a `spec`, the same as `str`.
+        """
+        if not spec:
+            return str(self)
+        return format(scalars.scalar(self, "a formatted number", "__format__"), spec)
+
+    def __round__(self, ndigits: SupportsIndex | None = None) -> Any:
+        """Round the element of a 0-d Blob to a Python number. Reads on the host.
+
+        The method `round` rounds the elements of any Blob.
+        """
+        return round(scalars.scalar(self, "a rounded number", "__round__"), ndigits)
+
+    def __repr__(self) -> str:
+        """Return shape, dtype, device and head. Transfers nothing."""
+        return f"Blob({text.described(self)})"
+
+    def __str__(self) -> str:
+        """Return the values as NumPy formats them.
+
+        NumPy's print options apply, and long axes are summarized. Reads only the elements shown, on
+        the host, and may download them. If a guard or a graph capture forbids the download, returns
+        `repr` with the reason.
+        """
+        return text.values_of(self)
+
+    def _repr_html_(self) -> str:
+        """Show `explain` in a notebook, and the values that the host holds. Transfers nothing."""
+        return self.explain().drawn(text.values_on_host(self))
+
+    # --- array libraries; reading protocols take the const path, writing ones the mutable path ---
+
+    def __array_namespace__(self, /, *, api_version: str | None = None) -> ModuleType:
+        """Return `syncblob`, the array API namespace.
+
+        Parameters
+        ----------
+        api_version
+            A version of the standard, ``"2021.12"`` to ``"2025.12"``; None for the newest.
+
+        Raises
+        ------
+        ValueError
+            If the version is not supported.
+        """
+        return protocols.namespace(api_version)
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        """Return data on the host, read-only and without a copy. Downloads if needed.
+
+        Parameters
+        ----------
+        dtype
+            Convert to another dtype, as a private, writable copy.
+        copy
+            True returns a private, writable copy; False raises if a conversion is needed. A
+            download into the Blob's own host memory is no copy.
+
+        Raises
+        ------
+        ValueError
+            If `copy` is False and a conversion is needed.
+        """
+        if dtype is None and copy is None and not verifying():
+            return self._read_host("__array__")
+        return numpy_protocol.to_ndarray(self._memory, self._layout, dtype, copy)
+
+    def to_numpy(
+        self,
+        dtype: DTypeLike | None = None,
+        copy: bool = False,  # noqa: FBT002  # pandas' parameters
+        na_value: Any = ...,
+    ) -> NDArray[Any]:
+        """Return data on the host as `numpy.asarray` does: read-only, downloaded if needed.
+
+        Matplotlib, pandas and others call this method, which has pandas' name.
+
+        Parameters
+        ----------
+        dtype
+            Convert to another dtype, as a private, writable copy.
+        copy
+            True makes a private, writable copy.
+        na_value
+            The value in place of NaN, if there is one, in a private copy. NaN stays by default.
+        """
+        if na_value is ...:
+            return self.__array__(dtype, copy or None)
+        return numpy_protocol.filled(self.__array__(None, copy or None), dtype, na_value)
+
+    @property
+    def ctypes(self) -> Any:
+        """The host side for C functions, as `numpy.ndarray.ctypes`; writable.
+
+        A mutable access of the host; a const access for a const Blob. The object and the results
+        of its ``data_as`` are a tracked alias; the address ``data`` is valid while one of them
+        exists.
+        """
+        return np.asarray(self.cpu).ctypes
+
+    def __dlpack__(  # not keyword-only: such defaults take longer to fill in
+        self,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """Export data through DLPack, writable; read-only for a const Blob.
+
+        Parameters
+        ----------
+        stream
+            The consumer's CUDA stream, as numbered by the standard, which waits for the data. None
+            on the host.
+        max_version
+            The newest version that the consumer supports. A const Blob needs (1, 0).
+        dl_device
+            The requested device, ``(1, 0)`` for the host; None for `device`. The other side of this
+            Blob is exported as a private copy; use `cpu` or `gpu` to export it without a copy.
+        copy
+            True exports a private copy; False raises if a copy is needed.
+
+        Returns
+        -------
+        PyCapsule
+            A capsule over the Blob's memory, unless it is a copy. Transfers if needed.
+
+        Raises
+        ------
+        BufferError
+            If the request cannot be met, or a stride is negative, which some consumers do not
+            support; use ``.copy()``.
+        """
+        kept = self._kept[HOST_DATA]
+        if (
+            kept is not None
+            and self._home is HOST
+            and stream is None
+            and dl_device is None
+            and copy is None
+        ):
+            # The usual case, inlined because another call would take noticeable time, also for
+            # finding the user's line on the stack.
+            shortcut, _, _, exported, _ = kept
+            held: Any = self._held
+            layout: Any = self._placed
+            if exported is not None and (
+                shortcut.writable
+                or (
+                    shortcut.readable
+                    and self._claim(held, shortcut.buffer, Side.HOST, "__dlpack__")
+                    and shortcut.writable
+                )
+            ):
+                array = exported.view()
+                noted = user_instruction(2)
+                held.record_lease(0, array, "DLPack", layout.start, layout.stop, noted)
+                if shortcut.writable:
+                    return array.__dlpack__(max_version=max_version)
+        return protocols.dlpack_capsule(self, stream, max_version, dl_device, copy)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Return the DLPack device type and id of `device`; (1, N + 1) for simulated:N."""
+        home = self._home
+        if home is HOST:
+            return dlpack.HOST_DEVICE
+        return home.dlpack_device if home.native else dlpack.device_of(self._memory, self._side)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """The interface of data on the CUDA device, version 3; writable.
+
+        Uploads if needed. The consumer keeps the Blob, so the buffer lives as long as the Blob.
+
+        Raises
+        ------
+        AttributeError
+            If `device` is not a CUDA device, or the dtype is bfloat16, which the interface does not
+            support.
+        """
+        return protocols.cuda_array_interface(self)
+
+    @property
+    def __cupy_get_ndarray__(self) -> Callable[[], Any]:
+        """The function that CuPy calls for a Blob without ``__cuda_array_interface__``.
+
+        The function returns a tracked alias of data on the CUDA device, and uploads if needed.
+        Reading the attribute transfers nothing.
+
+        Raises
+        ------
+        AttributeError
+            If there is no CUDA device, or the memory is on a device of another kind.
+        """
+        return cuda.for_cupy(self._memory, self.gpu)
+
+    def __arrow_array__(self, type: Any = None) -> Any:  # noqa: A002  # PyArrow's name
+        """Convert a 1-d Blob to a PyArrow array over host data, read-only and without a copy.
+
+        Downloads if needed. Conversions are copied, and so is bool, which PyArrow packs.
+
+        Parameters
+        ----------
+        type
+            A `pyarrow.DataType`; None for that of the dtype.
+
+        Raises
+        ------
+        pyarrow.ArrowInvalid
+            If there is not exactly one axis; `pyarrow.Tensor.from_numpy` takes any number.
+        """
+        return protocols.arrow_array(self, type)
+
+    @property
+    def __arrow_c_array__(self) -> Callable[..., tuple[Any, Any]]:
+        """The function that Polars and others call for Arrow capsules, made by ``pa.array``.
+
+        Reading the attribute transfers nothing. Polars gets what its constructors make of an
+        ndarray: a copy, with the given name and dtype.
+
+        Raises
+        ------
+        AttributeError
+            If there is not exactly one axis, except for Polars, or PyArrow is missing.
+        """
+        protocols.require_arrow(self)
+        return partial(protocols.arrow_capsules, self)
+
+    @property
+    def __jax_array__(self) -> Callable[[], Any]:
+        """The function that JAX calls for an array; a copy, because JAX arrays are immutable.
+
+        JAX uses it in some functions, in operators with a JAX array on the left, and for variables
+        that a compiled function closes over.
+
+        Raises
+        ------
+        AttributeError
+            If `device` is a CUDA device, whose memory JAX accesses by other protocols.
+        """
+        if not self._home.native:
+            raise AttributeError("__jax_array__ would copy by way of the host")
+        return partial(protocols.jax_array, self)
+
+    @property
+    def __pandas_priority__(self) -> int:
+        """More than that of a DataFrame, whose operators then give way to those of a Blob.
+
+        These call the DataFrame again with a const array. It would refuse a Blob of two axes.
+
+        Raises
+        ------
+        AttributeError
+            If there are not two axes: DataFrames and Series take those Blobs.
+        """
+        if self.ndim != 2:  # noqa: PLR2004  # rows and columns
+            raise AttributeError("__pandas_priority__ is for a Blob of two axes")
+        return 5000
+
+    def matvec(self, x: Any) -> NDArray[Any]:
+        """Return the product of this matrix and a vector or a column as a new ndarray.
+
+        Computed on this Blob's device. SciPy's iterative solvers take a matrix that has this
+        method, and write into its results.
+        """
+        return np.array(self @ x)
+
+    def rmatvec(self, x: Any) -> NDArray[Any]:
+        """Return the product of the conjugate transpose and a vector or a column; see `matvec`."""
+        return np.array(self.mT.conj() @ x)
+
+    def _sympy_(self) -> Any:
+        """Convert to a SymPy Array, or a 0-d Blob to a SymPy number. Reads on the host."""
+        return protocols.sympy_value(self)
+
+    # --- NumPy's functions; see `dispatch.numpy` -------------------------------------------------
+
+    def __array_ufunc__(
+        self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any
+    ) -> Any:  # NumPy's protocol
+        """Compute a ufunc, or one of its methods; NumPy calls this.
+
+        Returns
+        -------
+        Blob or tuple of Blob
+            `out` itself if given, even if it is an array. A result of an unsupported dtype, such as
+            longdouble, is an array.
+        """
+        return array_ufunc(self, ufunc, method, inputs, kwargs)
+
+    # The function itself, because another call in between would take noticeable time.
+    __array_function__ = array_function
+
+    # --- PyTorch's functions; see `dispatch.torch`, which is imported when one of these is called -
+
+    @classmethod
+    def __torch_function__(
+        cls,
+        func: Callable[..., Any],
+        types: Iterable[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Compute one of torch's functions; torch calls this.
+
+        Returns
+        -------
+        Any
+            The result of the function, with tensors. A tensor over a Blob's memory, such as a
+            reshaped input or an `out`, is a tracked alias of the Blob, on the mutable path; for a
+            const Blob it is a copy.
+        """
+        del types  # The function calls the protocols of the other arguments again.
+        return _torch.call(func, args, kwargs or {})
+
+    def to_torch(self, *, copy: bool | None = None) -> Tensor:
+        """Return a tensor over data, on this Blob's device: a tracked alias, by a mutable access.
+
+        Parameters
+        ----------
+        copy
+            True makes a private copy, by a const access. None copies only a const Blob; False never
+            copies.
+
+        Raises
+        ------
+        ValueError
+            If the Blob is const and `copy` is False, or a stride is negative, which torch does not
+            support.
+        """
+        return _torch.tensor_over(self, copy=copy)
+
+    def as_parameter(self) -> BlobParameter:
+        """Return an autograd leaf over data, whose gradient is over diff. Copies nothing.
+
+        ``loss.backward()`` adds to diff; `update`, or a torch optimizer of the parameter, writes
+        data. Both are tracked aliases on this Blob's device, as long as the parameter exists or a
+        graph refers to it. diff is created if needed.
+
+        Returns
+        -------
+        torch.nn.Parameter
+            Its `grad` is never None while it requires one: ``zero_grad()`` sets diff to zero, with
+            or without ``set_to_none``. An assigned gradient is copied into diff.
+
+        Raises
+        ------
+        TypeError
+            If the dtype is not a floating-point or complex one.
+        ValueError
+            If this is a const Blob, or a stride is negative, which torch does not support.
+        """
+        return _torch.parameter_over(self)
+
+    # --- attributes that Blobs lack --------------------------------------------------------------
+
+    def __dir__(self) -> list[str]:
+        """List the attributes, without the names that only raise."""
+        return [name for name in super().__dir__() if type(vars(Blob).get(name)) is not Missing]
+
+    if not TYPE_CHECKING:  # hidden from type checkers, which report them as unknown
+        _blk_dtypes = Missing("pandas takes np.asarray(blob) as a mask of a DataFrame")
+        cuda = Missing('blob.to_device("cuda") is a copy there')
+        numpy = Missing("np.asarray(blob) reads it on the host, np.asarray(blob.cpu) may write")
+        to = Missing("blob.to_device(device) copies to a device, blob.astype(dtype) converts")
+
+
+BlobCore._class_of_results = Blob

@@ -1,0 +1,111 @@
+"""CuPy arrays over the memory of other libraries' CUDA arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from syncblob.arrays import capsules
+from syncblob.devices import accelerator
+from syncblob.devices.cuda import CudaBackend, device_count
+
+__all__ = ["backend_of", "from_dlpack", "from_interface", "require_cuda"]
+
+
+def require_cuda() -> None:
+    """Raise NoDeviceError if CuPy has no CUDA device."""
+    if not device_count():
+        accelerator("cuda:0")
+
+
+def from_interface(x: Any, *, copy: bool | None = None) -> Any:
+    """Return a CuPy array over the memory of an object with ``__cuda_array_interface__``.
+
+    If the object also has DLPack, that is used: PyTorch's tensors have version 2 of the interface,
+    which has no stream, and the interface cannot describe bfloat16.
+
+    Parameters
+    ----------
+    x
+        The object. If it is read-only, the array is a copy, because CuPy arrays are always
+        writable.
+    copy
+        False raises instead of that copy; True leaves the copy to the caller.
+
+    Raises
+    ------
+    NoDeviceError
+        If CuPy cannot use a CUDA device here.
+    ValueError
+        If `copy` is False and `x` is read-only.
+    """
+    require_cuda()
+    import cupy  # only called with CUDA arrays
+
+    if isinstance(x, cupy.ndarray):
+        return x
+    if hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__"):
+        return from_dlpack(x, copy=copy)
+    described = x.__cuda_array_interface__
+    address, readonly = described["data"]
+    runtime = cupy.cuda.runtime
+    # CuPy copies memory that is not on the current device.
+    index = runtime.pointerGetAttributes(address).device if address else runtime.getDevice()
+    with cupy.cuda.Device(index):
+        array = cupy.asarray(x)
+    return _writable(array, copy) if readonly else array
+
+
+def from_dlpack(x: Any, *, copy: bool | None = None) -> Any:
+    """Return a CuPy array over the CUDA memory of a DLPack producer.
+
+    Parameters
+    ----------
+    x, copy
+        As for `from_interface`.
+
+    Raises
+    ------
+    NoDeviceError, ValueError
+        As for `from_interface`.
+    """
+    require_cuda()
+    import cupy  # only called with CUDA arrays
+
+    producer = _Producer(x)
+    array = cupy.from_dlpack(producer)
+    return _writable(array, copy) if producer.read_only else array
+
+
+def _writable(array: Any, copy: bool | None) -> Any:
+    """Return a copy of a read-only array, or raise if `copy` is False."""
+    if copy is False:
+        raise ValueError(
+            "copy=False was asked for, but the array is read-only, and a Blob's memory is written "
+            "by transfers"
+        )
+    return array if copy else backend_of(array).compute(array.copy)
+
+
+class _Producer:
+    """A DLPack producer that records whether its capsule is read-only, which CuPy ignores."""
+
+    def __init__(self, producer: Any) -> None:
+        self._producer = producer
+        self.read_only = False
+
+    def __dlpack__(self, **keywords: Any) -> Any:
+        capsule = self._producer.__dlpack__(**keywords)
+        capsules.supported_type(capsule, self._producer)
+        self.read_only = capsules.is_read_only(capsule, self._producer)
+        return capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._producer.__dlpack_device__()
+
+
+def backend_of(array: Any) -> CudaBackend:
+    """Return the backend of the device that holds a CuPy array."""
+    backend = accelerator(f"cuda:{array.device.id}")
+    if not isinstance(backend, CudaBackend):  # pragma: no cover  # the name decides the kind
+        raise TypeError(f"{backend.device} is not a CUDA device")
+    return backend

@@ -1,0 +1,282 @@
+"""Conversion of other libraries' arrays to NumPy or CuPy arrays over the same memory.
+
+Independent of `SyncedMemory`, which gets its buffers from here.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from syncblob._dtypes import as_dtype
+from syncblob.arrays import capsules, cuda_arrays
+from syncblob.devices import HOST, Side, current_accelerator
+from syncblob.devices.base import DLPACK_CUDA, DLPACK_HOST_TYPES
+from syncblob.devices.host import NumpyHome
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from syncblob._layout import Layout
+    from syncblob.devices.base import Accelerator, Home
+
+# How PyTorch marks tensors whose memory does not contain their values.
+_WITHOUT_VALUES = (
+    ("is_neg", "is to be read negated", "resolve_neg()"),
+    ("_is_zerotensor", "has no memory, only zeros", "clone()"),
+)
+
+__all__ = ["buffer_of", "import_array", "memory_of_tensor", "native_array"]
+
+
+def native_array(
+    x: Any, *, copy: bool | None = None, dtype: np.dtype[np.generic] | None = None
+) -> tuple[Any, bool]:
+    """Return `x` as a NumPy or CuPy array, over its own memory if a protocol allows it.
+
+    The CUDA array interface is tried first, then DLPack. NumPy converts everything else:
+    ``__array__``, buffers, nested sequences and scalars.
+
+    Parameters
+    ----------
+    x
+        An array, or an object that converts to one.
+    copy
+        False raises if a copy is needed.
+    dtype
+        The dtype for Python numbers; None for NumPy's choice.
+
+    Returns
+    -------
+    array : numpy.ndarray or cupy.ndarray
+    owned : bool
+        Whether the array has no other owner.
+
+    Raises
+    ------
+    ValueError, BufferError
+        If `copy` is False, and `x` has no array memory or does not share it.
+    TypeError
+        If `x` is a masked array.
+    OverflowError
+        If `x` has an integer of more than 64 bits.
+    """
+    if isinstance(x, np.ndarray):
+        _require_no_mask(x)
+        return np.asarray(x), False
+    if isinstance(x, (np.generic, int, float, complex, list, tuple)):
+        if copy is False:
+            raise ValueError(
+                f"copy=False was asked for, but a {type(x).__name__} has no array memory to share"
+            )
+        array = np.asarray(x, None if isinstance(x, np.generic) else dtype)
+        if array.dtype.hasobject:
+            _require_64_bits(array)
+        return array, True
+    if hasattr(x, "__cuda_array_interface__"):
+        return cuda_arrays.from_interface(x, copy=copy), False
+    if hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__"):
+        return import_array(x, copy=copy), False
+    array = np.asarray(x, copy=False if copy is False else None)
+    # NumPy's own copy of another sequence, such as a range, belongs to no other object.
+    return array, array.base is None and not hasattr(x, "__array__")
+
+
+def _require_no_mask(array: NDArray[Any]) -> None:
+    """Raise TypeError for a masked array. Where there is one, its module has been imported."""
+    imported = type(array) is not np.ndarray and "numpy.ma" in sys.modules
+    if imported and isinstance(array, np.ma.MaskedArray):
+        raise TypeError(
+            "a MaskedArray would lose its mask in a Blob; use its .filled(), or its .data to take "
+            "the masked elements too"
+        )
+
+
+def _require_64_bits(array: NDArray[Any]) -> None:
+    """Raise OverflowError if these are Python's integers: NumPy keeps those of more bits."""
+    if array.size and all(isinstance(element, int) for element in array.flat):
+        raise OverflowError(
+            "a Blob's integers have at most 64 bits, and an integer needs more; convert it to float"
+        )
+
+
+def memory_of_tensor(x: Any) -> NDArray[Any] | None:
+    """Return a tensor's memory as an ndarray made by PyTorch; None if PyTorch cannot.
+
+    DLPack shares the same memory, but is several times slower. PyTorch refuses to resize the tensor
+    from then on, so use this only to keep the memory.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None or type(x) is not getattr(torch, "Tensor", None):
+        return None
+    try:
+        array: NDArray[Any] = x.numpy()
+    except (RuntimeError, TypeError):
+        # It is on a device, requires a gradient, or has a dtype or a layout that NumPy lacks.
+        return None
+    return array
+
+
+def buffer_of(
+    array: Any, side: Side, accelerator: Accelerator | None, layout: Layout | None = None
+) -> tuple[Any, Accelerator | None]:
+    """Return an array's memory as a buffer for one side of a memory, without a copy.
+
+    Parameters
+    ----------
+    array
+        A C-contiguous, aligned and writable array.
+    side, accelerator
+        The side, and the accelerator to which the memory is bound, or None.
+    layout
+        The dtype and size that the array must have; None if only its bytes matter.
+
+    Returns
+    -------
+    buffer : ndarray
+        The buffer, for `SyncedMemory.replace_side`.
+    accelerator : Accelerator or None
+        The accelerator of the buffer; None for the host.
+
+    Raises
+    ------
+    TypeError
+        If the dtype is not that of the layout, or the array is not on that side.
+    ValueError
+        If the size differs, or the array is not C-contiguous, aligned and writable.
+    """
+    if not isinstance(array, np.ndarray) and not any(
+        hasattr(array, protocol)
+        for protocol in ("__dlpack__", "__cuda_array_interface__", "__array__")
+    ):
+        of_dtype = "" if layout is None else f" of dtype {layout.dtype}"
+        raise TypeError(f"expected an array{of_dtype}, got {type(array).__name__}")
+    array, _ = native_array(array, copy=False)
+    home, backend = _home_for(side, array, accelerator)
+    if isinstance(array, np.ndarray) != isinstance(home, NumpyHome):
+        raise TypeError(f"expected an array that {home.device} can use, got {type(array).__name__}")
+    if layout is not None:
+        _require_elements(array, layout)
+    if not array.flags.c_contiguous:
+        raise ValueError("expected a C-contiguous array; use numpy.ascontiguousarray() first")
+    if isinstance(array, np.ndarray) and not array.flags.aligned:
+        raise ValueError("expected an aligned array; use .copy() first")
+    if isinstance(array, np.ndarray) and not array.flags.writeable:
+        raise ValueError(
+            "expected a writable array, because transfers write into it, got a read-only one; "
+            "use numpy.array() first"
+        )
+    return home.wrap(array), backend
+
+
+def _require_elements(array: Any, layout: Layout) -> None:
+    if array.dtype != layout.dtype:
+        raise TypeError(f"expected dtype {layout.dtype}, got {array.dtype}; use .astype()")
+    if array.size != layout.size:
+        raise ValueError(
+            f"expected {layout.size} elements, shape {layout.shape}, got shape {array.shape}"
+        )
+
+
+def _home_for(
+    side: Side, array: Any, backend: Accelerator | None
+) -> tuple[Home, Accelerator | None]:
+    if side is Side.HOST:
+        return HOST, None
+    if backend is None:
+        on_cuda = not isinstance(array, np.ndarray)
+        backend = cuda_arrays.backend_of(array) if on_cuda else current_accelerator()
+    return backend, backend
+
+
+def import_array(x: Any, *, copy: bool | None = None) -> Any:
+    """Return a NumPy or CuPy array over the memory of a DLPack producer.
+
+    Parameters
+    ----------
+    x
+        An object with ``__dlpack__`` and ``__dlpack_device__``.
+    copy
+        Passed to the producer when False.
+
+    Raises
+    ------
+    BufferError
+        If the memory is on a device of another kind, or the producer refuses.
+    """
+    if isinstance(x, np.ndarray):
+        _require_no_mask(x)
+    # PyTorch exports such tensors without applying the negation, or with a null pointer.
+    for name, got, advice in _WITHOUT_VALUES:
+        if hasattr(x, name) and getattr(x, name)():
+            raise BufferError(
+                f"expected a tensor that holds its values, got one that {got}; use tensor.{advice}"
+            )
+    kind = int(x.__dlpack_device__()[0])
+    if kind in DLPACK_HOST_TYPES:
+        return _import_host(x, copy)
+    if kind == DLPACK_CUDA:
+        return cuda_arrays.from_dlpack(x, copy=copy)
+    raise BufferError(
+        f"expected memory of the host or of a CUDA device, got DLPack device type {kind}"
+    )
+
+
+def _import_host(x: Any, copy: bool | None) -> NDArray[Any]:
+    capsule = _ask(x, copy)
+    holder = _Holder(capsule)
+    try:
+        array = np.from_dlpack(holder)
+    except (RuntimeError, BufferError):  # BufferError since NumPy 2.5
+        # NumPy does not support bfloat16, and has not consumed the capsule.
+        if capsules.supported_type(capsule, x) != "bfloat16":
+            raise
+        capsules.edit(capsule, code=capsules.UINT)
+        array = np.from_dlpack(holder).view(as_dtype("bfloat16"))
+    writable = array.flags.writeable or capsules.is_versioned(capsule)
+    if not writable and capsules.is_writable_type(x):
+        # NumPy treats all memory in unversioned capsules as read-only.
+        array = np.asarray(_Writable(array)).view(array.dtype)
+    return array
+
+
+def _ask(x: Any, copy: bool | None) -> Any:
+    """Request a capsule, also from producers with an older ``__dlpack__``."""
+    keywords: dict[str, Any] = {"max_version": (1, 0)}
+    if copy is False:
+        keywords["copy"] = False
+    try:
+        return x.__dlpack__(**keywords)
+    except TypeError:
+        if copy is False:
+            raise BufferError(
+                f"copy=False was asked for, and {type(x).__name__}.__dlpack__ cannot promise it"
+            ) from None
+        return x.__dlpack__()
+
+
+class _Holder:
+    """A producer with one capsule, for NumPy to consume."""
+
+    def __init__(self, capsule: Any) -> None:
+        self._capsule = capsule
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return self._capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return HOST.dlpack_device
+
+
+class _Writable:
+    """The memory of a read-only array, declared writable. Keeps the array."""
+
+    def __init__(self, array: NDArray[Any]) -> None:
+        self._array = array
+        interface = dict(array.view(f"V{array.itemsize}").__array_interface__)
+        interface["data"] = (interface["data"][0], False)
+        interface["strides"] = array.strides
+        interface.pop("descr", None)
+        self.__array_interface__ = interface

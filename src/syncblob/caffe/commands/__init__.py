@@ -1,0 +1,11 @@
+"""The command line: ``syncblob tour``, ``inspect``, ``diff`` and ``convert``.
+
+One module for each command; `command_line` parses the arguments, `console` prints. Libraries that
+are slow to import (rich, torch, CuPy, protobuf) are imported by the commands that need them.
+"""
+
+from __future__ import annotations
+
+from syncblob.caffe.commands.command_line import main
+
+__all__ = ["main"]

@@ -1,0 +1,138 @@
+"""The entry point: parses the arguments, and returns the exit status."""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from syncblob.caffe.commands import convert, diff, inspect, tour
+from syncblob.caffe.commands.console import printable
+from syncblob.caffe.convert import ConversionError
+from syncblob.errors import ModelFileError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["main"]
+
+_FAILURE = 1
+_MISUSE = 2
+# The status that shells report for an interrupted process: 128 plus the number of SIGINT.
+_INTERRUPTED = 130
+# The same for a closed pipe: 128 plus the number of SIGPIPE.
+_UNREAD = 141
+
+_DESCRIPTION = """\
+One array with a host and an accelerator copy, kept in step on demand and
+shared without copying with NumPy, CuPy and PyTorch.
+"""
+
+_EPILOG = """\
+examples:
+  syncblob tour                           see what is shared and what moves
+  syncblob inspect net.caffemodel         what is in a model file
+  syncblob inspect mean.binaryproto --stats --json
+  syncblob diff before.caffemodel after.caffemodel
+  syncblob convert net.caffemodel net.safetensors
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Parameters
+    ----------
+    argv
+        The arguments; None for those of the process.
+
+    Returns
+    -------
+    int
+        The exit status: 0 for success, 1 if a file could not be read or written or a check failed,
+        2 if a required package is not installed. For `diff`, that of the command diff.
+
+    Raises
+    ------
+    SystemExit
+        By argparse: with 2 for invalid arguments, with 0 after ``--help`` and ``--version``.
+    """
+    given = list(sys.argv[1:] if argv is None else argv)
+    if given[:1] == ["help"]:
+        given = [*given[1:2], "--help"]
+    parser = _parser()
+    # `parse_args` would show the usage of the program instead of that of the command.
+    arguments, unknown = parser.parse_known_args(given)
+    if arguments.command is None:
+        parser.print_help()
+        return 0
+    if unknown:
+        arguments.parser.error(f"not understood: {' '.join(unknown)} ({arguments.hint})")
+    try:
+        _require_output()
+        status: int = arguments.run(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader has closed the pipe ("| head"). Without this, the flush at exit would fail too.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _UNREAD
+    except ModuleNotFoundError as error:
+        return _complain(str(error), _MISUSE)
+    except (ConversionError, ModelFileError, OSError) as error:
+        return _complain(_described(error), arguments.failure)
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    return status
+
+
+def _require_output() -> None:
+    # Python has no sys.stdout if the file is closed from the start, as by ">&-".
+    if sys.stdout is None:
+        raise OSError(errno.EBADF, "standard output is closed; redirect it to /dev/null")
+
+
+def _described(error: Exception) -> str:
+    if not isinstance(error, OSError):
+        return str(error)
+    place = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
+    return f"{place}{error.strerror or error}"
+
+
+def _complain(message: str, status: int) -> int:
+    print(f"syncblob: error: {printable(message, sys.stderr)}", file=sys.stderr)  # noqa: T201  # this is its output
+    return status
+
+
+class _Version(argparse.Action):
+    """``--version``. The version is looked up only on demand, because that is slow."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        """Print the version and exit."""
+        from importlib.metadata import version  # slow to import
+
+        print(f"syncblob {version('syncblob')}")  # noqa: T201  # this is its output
+        parser.exit()
+
+
+def _parser() -> argparse.ArgumentParser:
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(
+        prog="syncblob", description=_DESCRIPTION, epilog=_EPILOG, formatter_class=raw
+    )
+    parser.add_argument(
+        "--version", action=_Version, nargs=0, help="show the version of syncblob and exit"
+    )
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    for command in (tour, inspect, diff, convert):
+        sub = commands.add_parser(
+            command.NAME,
+            help=command.SUMMARY,
+            description=command.DESCRIPTION,
+            epilog=command.EPILOG,
+            formatter_class=raw,
+        )
+        sub.set_defaults(run=command.run, failure=_FAILURE, parser=sub, hint=command.HINT)
+        command.add_arguments(sub)
+    return parser

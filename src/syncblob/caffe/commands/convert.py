@@ -1,0 +1,144 @@
+"""``syncblob convert IN OUT``: convert weights to another format."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from syncblob._formatting import human_bytes
+from syncblob.caffe.commands.console import (
+    Cell,
+    Column,
+    Output,
+    counted,
+    printable,
+    progress_bar,
+)
+from syncblob.caffe.convert import DTYPES, plan_conversion, writable_extensions
+
+if TYPE_CHECKING:
+    import argparse
+
+    from syncblob.caffe.convert import Conversion
+
+__all__ = ["DESCRIPTION", "EPILOG", "HINT", "NAME", "SUMMARY", "add_arguments", "run"]
+
+NAME = "convert"
+SUMMARY = "convert weights to another format"
+DESCRIPTION = f"""\
+Convert a file of weights. The extension of OUT selects the format:
+  {", ".join(writable_extensions()[:5])},
+  {", ".join(writable_extensions()[5:])}
+The last two hold one array without a name, such as a mean.
+OUT is replaced only if the conversion succeeds.
+"""
+EPILOG = """\
+A .caffemodel.h5 has Caffe's layout, any other .h5 one dataset for each tensor.
+
+Tensors are named <layer>.weight and <layer>.bias; those of a BatchNorm layer
+<layer>.mean, <layer>.variance and <layer>.scale_factor; those of a layer with
+more blobs <layer>.0, <layer>.1 and so on. Values are not rearranged.
+
+All formats except .pt, .binaryproto and .npy also store the types, inputs,
+outputs and settings of the layers, so that a model can be converted back; .npz
+and HDF5 store them as an entry named syncblob. If the input has only tensors, a
+.caffemodel gets layers inferred from their names, without types. Gradients are
+omitted.
+"""
+HINT = "IN and OUT need no option; for several layers repeat --layers"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument("source", metavar="IN", help="a file of weights")
+    parser.add_argument("target", metavar="OUT", help="the file to write")
+    parser.add_argument(
+        "--dtype",
+        choices=DTYPES,
+        help="convert the values; a value that does not fit is an error",
+    )
+    parser.add_argument(
+        "--layers",
+        metavar="PATTERN",
+        action="append",
+        default=[],
+        help="convert only layers with matching names, such as 'conv*'; can be repeated",
+    )
+    parser.add_argument(
+        "--key", metavar="KEY", help="of a checkpoint with several nets, the one with this key"
+    )
+    parser.add_argument(
+        "--no-description",
+        action="store_false",
+        dest="description",
+        help="write tensors only: no types and settings of layers, no entry syncblob",
+    )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="show what would be written, and write nothing"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command and return the exit status.
+
+    Raises
+    ------
+    ConversionError, ModelFileError, OSError, ModuleNotFoundError
+        If the conversion is impossible.
+    """
+    output = Output()
+    with plan_conversion(
+        arguments.source,
+        arguments.target,
+        dtype=arguments.dtype,
+        layers=arguments.layers,
+        key=arguments.key,
+        description=arguments.description,
+    ) as conversion:
+        if not arguments.dry_run:
+            with progress_bar(conversion.result.nbytes) as advance:
+                conversion.run(advance)
+        _show(output, conversion, dry=arguments.dry_run)
+    return 0
+
+
+def _show(output: Output, conversion: Conversion, *, dry: bool) -> None:
+    source, result = conversion.source, conversion.result
+    output.facts(
+        (
+            ("from", f"{printable(source.path)} ({source.kind})"),
+            ("to", f"{printable(result.path)} ({result.kind})"),
+        )
+    )
+    if dry:
+        _show_tensors(output, conversion)
+    output.line()
+    tensors = result.tensors
+    output.line(
+        f"{counted(len(tensors), 'tensor')}, "
+        f"{counted(sum(blob.size for blob in tensors.values()), 'parameter')}, "
+        f"{human_bytes(result.nbytes)}",
+        (" would be written", "yellow") if dry else (" written", "green"),
+    )
+    if conversion.reshaped:
+        output.line(("Reshaped", "yellow"), f": {conversion.reshaped}")
+    if conversion.left_out:
+        output.line(("Left out", "yellow"), f": {printable(conversion.left_out)}")
+
+
+def _show_tensors(output: Output, conversion: Conversion) -> None:
+    before = conversion.source.tensors
+    rows: list[list[Cell]] = []
+    for name, blob in conversion.result.tensors.items():
+        found = before.get(name, blob).dtype  # BatchNorm's scale factor is new
+        dtype: Cell = blob.dtype.name
+        if found != blob.dtype:
+            dtype = (f"{found.name} -> {blob.dtype.name}", "yellow")
+        rows.append([printable(name), str(blob.shape), dtype, human_bytes(blob.nbytes)])
+    columns = (
+        Column("tensor", folds=True),
+        Column("shape"),
+        Column("dtype"),
+        Column("size", right=True),
+    )
+    output.heading("Tensors")
+    output.table(columns, rows)

@@ -1,0 +1,189 @@
+"""``syncblob inspect FILE``: show and check the contents of a file of weights."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from syncblob.caffe.commands import inspect_output
+from syncblob.caffe.commands.checks import check
+from syncblob.caffe.commands.console import Output, print_json, printable
+from syncblob.caffe.commands.contents import is_definition, open_contents, open_definition
+from syncblob.caffe.commands.inspect_json import Wishes, as_json
+from syncblob.caffe.commands.layer_settings import definition_of, unknown_fields
+from syncblob.errors import ModelFileError
+
+if TYPE_CHECKING:
+    from syncblob.caffe.commands.contents import Contents
+
+__all__ = ["DESCRIPTION", "EPILOG", "HINT", "NAME", "SUMMARY", "add_arguments", "run"]
+
+NAME = "inspect"
+SUMMARY = "list the layers and blobs of a file, and check its weights"
+DESCRIPTION = """\
+List the layers of a file: types, shapes, dtypes and sizes. The weights
+themselves are not read, unless an option asks for more. Exit status 1 means
+that the file cannot be read, or that --check found trouble or nothing to check.
+
+Files may be .caffemodel, .caffemodel.h5, .binaryproto, .solverstate,
+.safetensors, .npz, .npy, .h5, .pt and .pth; and .prototxt, the definition of
+a net without weights, whose shapes are shown if those of its inputs are known.
+"""
+EPILOG = """\
+The format is recognized by the contents of the file, not by its name.
+
+--check looks for NaN and infinities; for dead filters, whose weights are all
+smaller than a millionth of the largest of the blob; and for negative variances
+and scale factors of 0 in BatchNorm layers, whose blobs may be those of NVCaffe.
+It lists layers that it cannot check without their type.
+
+--json prints one object:
+  file, format       the path; "caffemodel", "binaryproto", "solverstate", ...
+  file_bytes         size of the file
+  version, net       0, 1 or 2, the format of the layers; the name of the net
+                     (null if the file has none)
+  layers             in file order, each with name, type, bottoms, tops, blobs;
+                     a solver state has its history as one layer
+  blob               the blob of a .binaryproto or .npy, else null
+  solver             iter, current_step, learned_net of a .solverstate, or the
+                     settings of a solver by Caffe's names, else null
+  shapes             for a definition, the shapes of the tops by name; null if
+                     they are not known
+  totals             layers, blobs, parameters, bytes (of the weights)
+  unreadable         names of tensors of dtypes that cannot be read, such as
+                     float8, each with the reason; their layers are left out
+A blob is {shape, dtype, parameters, bytes}. With --stats it also has
+  stats              min, mean, max, std of its finite values (null if there
+                     are none) and non_finite, the number of NaN and infinities
+With --check the object has
+  troubles           each with layer, blob (its number), kind, affected, total,
+                     where; empty if there are none
+  unchecked          names of layers without a type, or with BatchNorm blobs in
+                     an unknown order, which were not checked for negative
+                     variances, scale factors of 0, nor for dead filters along
+                     axes other than the first
+With --settings each layer has
+  settings           its other fields in Caffe's message, by Caffe's names
+"""
+HINT = 'one FILE at a time; for several: for f in *.caffemodel; do syncblob inspect "$f"; done'
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument("file", metavar="FILE", help="a file of weights")
+    parser.add_argument(
+        "--stats",
+        action="store_true",
+        help="read the weights, and show minimum, mean, maximum and standard deviation",
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="look for trouble; exit with 1 if there is some"
+    )
+    parser.add_argument(
+        "--settings",
+        action="store_true",
+        help="show inputs, outputs and settings of the layers: kernel_size, stride, ...",
+    )
+    parser.add_argument(
+        "--phase",
+        choices=("TRAIN", "TEST"),
+        type=str.upper,
+        help="for a definition: include only the layers of this phase",
+    )
+    parser.add_argument(
+        "--shape",
+        action="append",
+        metavar="NAME=DIMS",
+        type=_shape,
+        help="for a definition: the shape of an input, as data=1,3,224,224",
+    )
+    parser.add_argument(
+        "--key", metavar="KEY", help="of a checkpoint with several nets, the one with this key"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON, with exact sizes")
+    parser.add_argument(
+        "--prototxt",
+        action="store_true",
+        help="print the definition of the net without its weights, and nothing else",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command and return the exit status.
+
+    Raises
+    ------
+    ModelFileError, OSError, ModuleNotFoundError
+        If the file cannot be read.
+    """
+    contents = _opened(arguments)
+    if arguments.prototxt:
+        return _print_definition(arguments, contents)
+    output = None if arguments.json else Output()
+    if arguments.settings:
+        contents.as_model()  # raises if there are none, before anything is printed
+    if arguments.check:
+        contents.require_readable()
+        if not contents.blobs:
+            raise ModelFileError("--check: expected blobs to check, got none", path=arguments.file)
+    wishes = Wishes(arguments.stats, arguments.settings)
+    checked = check(contents) if arguments.check else None
+    if output is None:
+        print_json(as_json(contents, wishes, checked))
+    else:
+        inspect_output.show(output, contents, wishes, checked)
+    return 1 if checked is not None and checked.troubles else 0
+
+
+def _shape(text: str) -> tuple[str, tuple[int, ...]]:
+    name, _, dims = text.rpartition("=")
+    try:
+        return name, tuple(int(dim) for dim in dims.split(",") if dim)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(
+            f"expected a name and dimensions, as data=1,3,224,224, got {text!r}"
+        ) from error
+
+
+def _opened(arguments: argparse.Namespace) -> Contents:
+    path = arguments.file
+    if not is_definition(path):
+        _refuse(arguments, ("phase", "shape"), "for definitions only, .prototxt files")
+        return open_contents(path, arguments.key)
+    shapes = None if arguments.shape is None else dict(arguments.shape)
+    try:
+        contents = open_definition(path, arguments.phase, shapes)
+    except ModelFileError:
+        if path.lower().endswith(".prototxt") or arguments.phase or shapes:
+            raise
+        return open_contents(path, arguments.key)  # its error names the actual format
+    _refuse(arguments, ("stats", "check", "key"), "for weights, which a definition lacks")
+    return contents
+
+
+def _refuse(arguments: argparse.Namespace, names: tuple[str, ...], why: str) -> None:
+    given = [f"--{name}" for name in names if getattr(arguments, name) not in (None, False)]
+    if given:
+        raise ModelFileError(f"{', '.join(given)}: {why}", path=arguments.file)
+
+
+def _print_definition(arguments: argparse.Namespace, contents: Contents) -> int:
+    others = ("json", "stats", "check", "settings")
+    given = [f"--{name}" for name in others if getattr(arguments, name)]
+    if given:
+        arguments.parser.error(f"--prototxt prints nothing else; leave out {', '.join(given)}")
+    model = contents.as_model()
+    if not any(layer.type for layer in model.layers):
+        raise ModelFileError(
+            "expected layers with types and settings, got names and weights only, of which no "
+            "definition can be made; take the .caffemodel",
+            path=arguments.file,
+        )
+    text = definition_of(model)
+    print(text, end="")  # noqa: T201  # this is the output
+    if unknown := unknown_fields(model):
+        places = ", ".join(repr(name) if name else "the net itself" for name in unknown)
+        note = f"left out are fields that Caffe does not have, and text no names for, in {places}"
+        print(f"syncblob: note: {printable(note, sys.stderr)}", file=sys.stderr)  # noqa: T201  # the output
+    return 0

@@ -1,0 +1,239 @@
+"""The output of ``syncblob inspect`` for people."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from syncblob._formatting import human_bytes
+from syncblob.caffe.commands.console import Column, counted, printable
+from syncblob.caffe.commands.layer_settings import settings_in_words
+from syncblob.caffe.commands.stats import stats_of
+from syncblob.caffe.convert import Weights
+
+if TYPE_CHECKING:
+    from syncblob._blob import Blob
+    from syncblob.caffe.commands.checks import Checked
+    from syncblob.caffe.commands.console import Cell, Output
+    from syncblob.caffe.commands.contents import Contents, LayerLike
+    from syncblob.caffe.commands.inspect_json import Wishes
+    from syncblob.caffe.commands.stats import Stats
+
+__all__ = ["show"]
+
+_STATS = ("min", "mean", "max", "std")
+_NONE: Cell = ("-", "dim")
+# At most this many layers are listed.
+_NAMED = 8
+
+
+def show(output: Output, contents: Contents, wishes: Wishes, checked: Checked | None) -> None:
+    """Show the contents of a file, and the problems found."""
+    facts = _facts_of_file(contents)
+    if contents.lone is not None:
+        facts += _facts_of_lone_blob(contents.lone, wishes)
+    output.facts(facts)
+    if contents.layers:
+        _show_layers(output, contents)
+        if wishes.settings:
+            _show_settings(output, contents)
+    if contents.unreadable:
+        count = counted(len(contents.unreadable), "tensor")
+        first = printable(next(iter(contents.unreadable.values())))
+        output.line((f"Not shown: the layers of {count} that cannot be read: {first}.", "dim"))
+    if wishes.stats and contents.lone is None and contents.blobs:
+        _show_stats(output, contents)
+    if checked is not None:
+        _show_troubles(output, checked)
+    if contents.lone is None and not contents.no_shapes and (contents.layers or contents.is_net):
+        _show_totals(output, contents.totals)
+
+
+def _facts_of_file(contents: Contents) -> list[tuple[str, str]]:
+    facts = [
+        ("file", printable(contents.path)),
+        ("format", contents.description),
+        ("size", human_bytes(contents.file_bytes)),
+    ]
+    if contents.net:
+        facts.append(("net", printable(contents.net)))
+    if contents.solver is not None:
+        facts += [
+            (name.replace("_", " "), printable(str(value)))
+            for name, value in contents.solver.items()
+        ]
+    return facts
+
+
+def _show_layers(output: Output, contents: Contents) -> None:
+    output.heading("Layers")
+    typed = [bool(layer.type) for layer in contents.layers]
+    rows: list[list[Cell]] = []
+    for layer in contents.layers:
+        name, kind = _name_and_type(layer)
+        tops = _shapes_of_tops(layer, contents)
+        if not layer.blobs:
+            rows.append([name, kind, tops, _NONE, _NONE, _NONE])
+        for blob in layer.blobs:
+            size = human_bytes(blob.nbytes)
+            rows.append([name, kind, tops, str(blob.shape), blob.dtype.name, size])
+            if output.terminal:
+                # On a terminal the name is shown once; grep needs it in each row.
+                name = kind = tops = ""
+    columns = [
+        Column("layer", folds=True),
+        Column("type", folds=True),
+        Column("tops", folds=True),
+        Column("blob"),
+        Column("dtype"),
+        Column("size", right=True),
+    ]
+    left_out = [1] * (not any(typed)) + [2] * (contents.shapes is None)
+    for position in reversed(left_out):
+        del columns[position]
+        rows = [row[:position] + row[position + 1 :] for row in rows]
+    output.table(columns, rows)
+    if contents.no_shapes:
+        reason = printable(contents.no_shapes)
+        output.line((f"No shapes: {reason}. --phase and --shape say what is missing.", "dim"))
+    if isinstance(contents.source, Weights):
+        _show_omitted(output, contents.source)
+    if contents.is_net and not all(typed):
+        which = "some layers" if any(typed) else "the layers"
+        output.line((f"The file does not say of which types {which} are.", "dim"))
+
+
+def _show_omitted(output: Output, weights: Weights) -> None:
+    if weights.texts:
+        names = ", ".join(repr(printable(name)) for name in weights.texts)
+        output.line((f"Not shown, because they are texts: {names}.", "dim"))
+    if weights.others:
+        output.line((f"Not shown: {printable(', '.join(weights.others))}.", "dim"))
+
+
+def _shapes_of_tops(layer: LayerLike, contents: Contents) -> Cell:
+    if contents.shapes is None or not layer.tops:
+        return _NONE
+    return ", ".join(str(contents.shapes[name]) for name in layer.tops)
+
+
+def _name_and_type(layer: LayerLike) -> tuple[Cell, Cell]:
+    return printable(layer.name), printable(layer.type) if layer.type else _NONE
+
+
+def _show_settings(output: Output, contents: Contents) -> None:
+    columns = (
+        Column("layer", folds=True),
+        Column("bottoms", folds=True),
+        Column("tops", folds=True),
+        Column("settings", folds=True),
+    )
+    rows: list[list[Cell]] = [
+        [
+            printable(layer.name),
+            _joined(layer.bottoms),
+            _joined(layer.tops),
+            printable(settings_in_words(layer)) or _NONE,
+        ]
+        for layer in contents.as_model().layers
+    ]
+    output.heading("Settings")
+    output.table(columns, rows)
+
+
+def _joined(names: tuple[str, ...]) -> Cell:
+    return printable(", ".join(names)) if names else _NONE
+
+
+def _show_stats(output: Output, contents: Contents) -> None:
+    found = [
+        (layer.name, index, stats_of(blob))
+        for layer in contents.layers
+        for index, blob in enumerate(layer.blobs)
+    ]
+    # Omit a column of zeros.
+    any_non_finite = any(stats.non_finite for _, _, stats in found)
+    rows: list[list[Cell]] = []
+    shown = None
+    for name, index, stats in found:
+        repeated = index > 0 and name == shown and output.terminal
+        shown = name
+        row: list[Cell] = ["" if repeated else printable(name), str(index)]
+        row += _numbers(stats)
+        if any_non_finite:
+            row.append(_alarm(stats))
+        rows.append(row)
+    columns = [Column("layer", folds=True), Column("blob", right=True)]
+    columns += [Column(name, right=True) for name in _STATS]
+    if any_non_finite:
+        columns.append(Column("non-finite", right=True))
+    output.heading("Statistics")
+    output.table(columns, rows)
+
+
+def _show_troubles(output: Output, checked: Checked) -> None:
+    output.heading("Checks")
+    if checked.troubles:
+        _show_table_of_troubles(output, checked)
+    else:
+        # Mention filters only if those of all layers have been checked.
+        filters = ", and no filter is dead" if checked.filters and not checked.unchecked else ""
+        output.line(("No trouble found", "green"), f": all values are finite{filters}.")
+    if checked.unchecked:
+        names = ", ".join(map(printable, checked.unchecked[:_NAMED]))
+        more = ", ..." if len(checked.unchecked) > _NAMED else ""
+        output.line(
+            ("Not checked", "yellow"),
+            f": {counted(len(checked.unchecked), 'layer')} of unknown type or layout "
+            f"({names}{more}): for negative variances, for scale factors of 0, and for dead "
+            f"filters along other axes than the first.",
+        )
+
+
+def _show_table_of_troubles(output: Output, checked: Checked) -> None:
+    columns = (
+        Column("layer", folds=True),
+        Column("blob", right=True),
+        Column("trouble"),
+        Column("count", right=True),
+        Column("of", right=True),
+        Column("which", folds=True),
+    )
+    rows: list[list[Cell]] = [
+        [
+            printable(trouble.layer),
+            str(trouble.blob),
+            (trouble.kind, "bold red"),
+            f"{trouble.affected:,}",
+            f"{trouble.total:,}",
+            trouble.where,
+        ]
+        for trouble in checked.troubles
+    ]
+    output.table(columns, rows)
+
+
+def _facts_of_lone_blob(blob: Blob, wishes: Wishes) -> list[tuple[str, str]]:
+    facts = [
+        ("shape", str(blob.shape)),
+        ("dtype", blob.dtype.name),
+        ("values", f"{blob.size:,}, {human_bytes(blob.nbytes)}"),
+    ]
+    if wishes.stats:
+        found = stats_of(blob)
+        facts += zip(_STATS, _numbers(found), strict=True)
+        facts.append(("non-finite", f"{found.non_finite:,}"))
+    return facts
+
+
+def _show_totals(output: Output, totals: dict[str, int]) -> None:
+    output.line()
+    counts = [counted(totals[f"{noun}s"], noun) for noun in ("layer", "blob", "parameter")]
+    output.line(f"{', '.join(counts)}, {human_bytes(totals['bytes'])} of weights")
+
+
+def _numbers(stats: Stats) -> list[str]:
+    return ["-" if value is None else f"{value:.3g}" for value in stats[: len(_STATS)]]
+
+
+def _alarm(stats: Stats) -> Cell:
+    return (f"{stats.non_finite:,}", "bold red") if stats.non_finite else "0"

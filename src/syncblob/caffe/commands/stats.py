@@ -1,0 +1,93 @@
+"""Minimum, mean, maximum and standard deviation of the finite values of a Blob."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from syncblob._blob import Blob
+
+__all__ = ["Stats", "blocks", "finite_blocks", "magnitudes", "stats_of"]
+
+# The number of values converted to float64 at a time, which keeps temporary arrays small.
+_BLOCK = 1 << 18
+
+
+class Stats(NamedTuple):
+    """Statistics of the finite values of a Blob; None if there are none.
+
+    Attributes
+    ----------
+    min, mean, max
+        Computed in float64.
+    std
+        The standard deviation of the population: the divisor is the number of finite values.
+    non_finite
+        The number of NaN and infinite values.
+    """
+
+    min: float | None
+    mean: float | None
+    max: float | None
+    std: float | None
+    non_finite: int
+
+
+def stats_of(blob: Blob) -> Stats:
+    """Compute the statistics of a Blob; of magnitudes if it is complex. Reads it on the host."""
+    values = np.asarray(blob).reshape(-1)
+    count, least, most = 0, np.inf, -np.inf
+    for block in finite_blocks(values):
+        count += block.size
+        least = min(least, float(block.min()))
+        most = max(most, float(block.max()))
+    if not count:
+        return Stats(None, None, None, None, values.size)
+
+    # Scale to about 1, so that sums and squares neither overflow nor underflow. Powers of two are
+    # exact.
+    exponent = int(np.frexp(max(abs(least), abs(most)))[1])
+
+    def scaled() -> Iterator[NDArray[np.float64]]:
+        for block in finite_blocks(values):
+            yield np.ldexp(block, -exponent)
+
+    mean = sum(float(block.sum()) for block in scaled()) / count
+    squares = sum(float(np.square(block - mean).sum()) for block in scaled())
+    return Stats(
+        least,
+        float(np.ldexp(mean, exponent)),
+        most,
+        float(np.ldexp(np.sqrt(squares / count), exponent)),
+        values.size - count,
+    )
+
+
+def finite_blocks(values: NDArray[np.generic]) -> Iterator[NDArray[np.float64]]:
+    """Yield the finite values in nonempty blocks."""
+    for _, block in magnitudes(values):
+        finite = block[np.isfinite(block)]
+        if finite.size:
+            yield finite
+
+
+def magnitudes(values: NDArray[np.generic]) -> Iterator[tuple[int, NDArray[np.float64]]]:
+    """Yield the values in blocks of float64, each with the index of its first value.
+
+    Complex numbers are replaced by their magnitudes.
+    """
+    for start, block in blocks(values):
+        yield start, (np.abs(block) if block.dtype.kind == "c" else block).astype(np.float64)
+
+
+def blocks(values: NDArray[np.generic]) -> Iterator[tuple[int, NDArray[np.generic]]]:
+    """Yield the values in blocks, each with the index of its first value."""
+    flat = values.reshape(-1)
+    for start in range(0, flat.size, _BLOCK):
+        yield start, flat[start : start + _BLOCK]

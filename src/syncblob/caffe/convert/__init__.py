@@ -1,0 +1,35 @@
+"""Conversion of weights between Caffe's files, safetensors, ``.npz``, HDF5 and PyTorch's ``.pt``.
+
+Every format is read and written by its own library, which is imported when needed. Tensors have
+names, such as ``conv1.weight``; layers have types and settings, as in Caffe. Formats of plain
+tensors store these as a description if they have room for one; otherwise the layers are inferred
+from the names of the tensors (see `naming`).
+"""
+
+from __future__ import annotations
+
+from syncblob.caffe.convert.conversion import (
+    DTYPES,
+    Conversion,
+    ConversionError,
+    convert,
+    plan_conversion,
+)
+from syncblob.caffe.convert.formats import format_of, open_weights, writable_extensions
+from syncblob.caffe.convert.tensors import from_tensors, to_tensors
+from syncblob.caffe.convert.weights import LayerWeights, Weights
+
+__all__ = [
+    "DTYPES",
+    "Conversion",
+    "ConversionError",
+    "LayerWeights",
+    "Weights",
+    "convert",
+    "format_of",
+    "from_tensors",
+    "open_weights",
+    "plan_conversion",
+    "to_tensors",
+    "writable_extensions",
+]

@@ -1,0 +1,403 @@
+"""Conversion of files. Everything is planned and checked before anything is written."""
+
+from __future__ import annotations
+
+import errno
+import os
+from contextlib import contextmanager
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from syncblob._dtypes import as_dtype, is_bfloat16
+from syncblob._optional import import_optional
+from syncblob.caffe import blob_values, replacing
+from syncblob.caffe.convert import binaryproto, caffe_models
+from syncblob.caffe.convert.batch_norm import for_caffe
+from syncblob.caffe.convert.formats import Format, format_of_name, open_weights, writable_extensions
+from syncblob.caffe.convert.values import lazy_blob
+from syncblob.caffe.convert.weights import Weights
+from syncblob.errors import ModelFileError, SyncblobError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping
+    from typing import Self
+
+    from numpy.typing import DTypeLike, NDArray
+
+    from syncblob._blob import Blob
+    from syncblob.caffe.convert.weights import LayerWeights
+
+__all__ = ["DTYPES", "Conversion", "ConversionError", "convert", "plan_conversion"]
+
+DTYPES = ("bfloat16", "float16", "float32", "float64")
+"""The dtypes that values can be converted to."""
+
+_OF_LAYERS = ("caffemodel", "caffemodel.h5")
+# Caffe's formats support no dtype narrower than float32.
+_MEAN = "binaryproto"
+_WIDENING = (_MEAN, *_OF_LAYERS)
+
+
+class ConversionError(SyncblobError, ValueError):
+    """The requested conversion is impossible."""
+
+
+class Conversion:
+    """A planned conversion, made by `plan_conversion`. As a context manager it closes the source.
+
+    Parameters
+    ----------
+    source
+        The weights of the source.
+    layers
+        The layers to write.
+    dtypes
+        The new dtype of each tensor, by name.
+    path
+        The file to write.
+    target
+        The format of that file.
+    """
+
+    __slots__ = ("_progress", "_target", "path", "result", "source")
+
+    path: str
+    source: Weights
+    """The weights of the source."""
+    result: Weights
+    """The weights as they will be written. The first access of a Blob reads and converts it."""
+
+    def __init__(
+        self,
+        source: Weights,
+        layers: tuple[LayerWeights, ...],
+        dtypes: Mapping[str, np.dtype[np.generic]],
+        path: str,
+        target: Format,
+    ) -> None:
+        self.source = source
+        self.path = path
+        self._target = target
+        self._progress: Callable[[int], object] = _ignore
+        converted = tuple(
+            replace(
+                layer,
+                tensors={
+                    name: self._converted(name, blob, dtypes[name])
+                    for name, blob in layer.tensors.items()
+                },
+            )
+            for layer in layers
+        )
+        self.result = Weights(
+            path,
+            target.name,
+            name=source.name,
+            layers=converted,
+            settings=source.settings,
+            close=_ignore,
+        )
+
+    @property
+    def left_out(self) -> str:
+        """A text on what the file will lack, such as texts and types of layers; often ``""``."""
+        lost = [f"the text {name!r}" for name in self.source.texts]
+        lost += self.source.others
+        if self._target.name == "caffemodel" or (self._target.describes and self.result.described):
+            return ", and ".join(lost)
+        lost += [f"{name} of the net" for name in caffe_models.names_of_settings(self.source)]
+        layers = self.result.layers
+        empty = sum(not layer.tensors for layer in layers)
+        if any(layer.type or layer.bottoms or layer.tops or layer.definition for layer in layers):
+            lost.append("types and settings of the layers")
+        if empty:
+            lost.append(f"{empty:,} layer{'' if empty == 1 else 's'} without weights")
+        return ", and ".join(lost)
+
+    @property
+    def reshaped(self) -> str:
+        """A text on the changed shape; usually ``""``."""
+        if self._target.name != _MEAN:
+            return ""
+        before = self.source.tensors
+        return ", ".join(
+            f"{before[name].shape} to {blob.shape}, as Caffe expects a mean"
+            for name, blob in self.result.tensors.items()
+            if before[name].shape != blob.shape
+        )
+
+    def run(self, progress: Callable[[int], object] | None = None) -> None:
+        """Write the file. An existing file is replaced atomically.
+
+        ``.npz``, HDF5 and Caffe's formats are written tensor by tensor. The libraries of the other
+        formats need all tensors at once, and therefore memory of the size of the weights.
+
+        Parameters
+        ----------
+        progress
+            Called with a number of bytes after that many have been read and converted.
+
+        Raises
+        ------
+        ConversionError
+            If values overflow in the new dtype, or the format does not support them. Nothing has
+            been written then.
+        ModelFileError
+            If the source is damaged.
+        OSError
+            If a file cannot be read or written.
+        """
+        self._progress = progress or _ignore
+        with _refusals(self.path), replacing(self.path) as temporary:
+            self._target.write(self.result, temporary)
+
+    def _converted(self, name: str, blob: Blob, dtype: np.dtype[np.generic]) -> Blob:
+        def read() -> NDArray[np.generic]:
+            values = _cast(name, blob_values(blob), dtype)
+            self._progress(values.nbytes)
+            return values
+
+        return lazy_blob(blob.shape, dtype, read, name=name, path=self.source.path)
+
+    def close(self) -> None:
+        """Close the source."""
+        self.source.close()
+
+    def __enter__(self) -> Self:
+        """Return the conversion; its source is closed at the end of the ``with`` block."""
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        """Close the source."""
+        self.close()
+
+
+def convert(  # noqa: PLR0913  # the options of the command
+    source: str | os.PathLike[str],
+    path: str | os.PathLike[str],
+    *,
+    dtype: DTypeLike | None = None,
+    layers: str | Collection[str] = (),
+    key: str | None = None,
+    description: bool = True,
+    progress: Callable[[int], object] | None = None,
+) -> None:
+    """Convert a file of weights to another format.
+
+    Parameters
+    ----------
+    source
+        The file to read, of any format that `open_weights` supports.
+    path
+        The file to write. Its extension selects the format; ``.caffemodel.h5`` means Caffe's
+        layout, any other ``.h5`` one dataset for each tensor. In a ``.binaryproto``, an array with
+        two or three axes gets leading axes of length 1, because Caffe expects the mean of a data
+        set to have the shape (1, channels, height, width).
+    dtype
+        The dtype of all tensors: one of ``DTYPES``, or anything that NumPy converts to one of them.
+        None keeps their dtypes, except that Caffe's formats widen float16 and bfloat16 to float32.
+    layers
+        A pattern such as ``"conv*"``, or several; only layers with matching names are written.
+        Empty for all.
+    key
+        The key of the net in a checkpoint of PyTorch's with several nets, as for `open_weights`.
+    description
+        Whether ``.npz``, ``.safetensors`` and HDF5 files also store the types and settings of the
+        layers, as an entry ``syncblob``. A ``.caffemodel`` always stores them. In files without
+        it, and in Caffe's HDF5 files, blobs of V1 and V0 layers lose their leading axes of 1: a
+        bias of shape (1, 1, 1, 32) gets the shape (32,).
+    progress
+        Called with a number of bytes after that many have been read and converted.
+
+    Raises
+    ------
+    ConversionError
+        If the conversion is impossible. Nothing has been written then.
+    ModelFileError
+        If the source is damaged, or has another format.
+    OSError
+        If a file cannot be read or written.
+    ModuleNotFoundError
+        If the library for one of the formats is not installed.
+    """
+    with plan_conversion(
+        source, path, dtype=dtype, layers=layers, key=key, description=description
+    ) as conversion:
+        conversion.run(progress)
+
+
+def plan_conversion(  # noqa: PLR0913  # the options of the command
+    source: str | os.PathLike[str],
+    path: str | os.PathLike[str],
+    *,
+    dtype: DTypeLike | None = None,
+    layers: str | Collection[str] = (),
+    key: str | None = None,
+    description: bool = True,
+) -> Conversion:
+    """Plan and check a conversion, without reading values or writing a file.
+
+    Parameters and errors are those of `convert`.
+    """
+    path = os.fspath(path)
+    target = format_of_name(path)
+    if target is None:
+        raise ConversionError(
+            f"{path}: expected a name that says the format, by its extension: "
+            f"{', '.join(writable_extensions())}"
+        )
+    asked = None if dtype is None else _name_of(dtype)
+    holds = target.dtypes
+    if asked is not None and asked not in holds:
+        raise ConversionError(
+            f"{path}: expected a dtype that {target.name} holds, "
+            f"{' or '.join(one for one in DTYPES if one in holds)}, got {asked}; choose one of "
+            f"these, or write another format, such as .safetensors"
+        )
+    folder = Path(path).parent
+    if not folder.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "the folder to write to does not exist", str(folder))
+    if Path(path).is_dir():
+        raise IsADirectoryError(errno.EISDIR, "expected a file to write, got a folder", path)
+    weights = open_weights(source, key=key)
+    try:
+        chosen = _choose(weights, [layers] if isinstance(layers, str) else layers)
+        _require_names(chosen, path)
+        if target.name in _OF_LAYERS:
+            chosen = for_caffe(chosen)
+        elif target.name == _MEAN:
+            chosen = binaryproto.for_caffe(chosen)
+        if not _keeps_axes(target, described=description):
+            chosen = tuple(caffe_models.squeezed(layer, weights.path) for layer in chosen)
+        dtypes = {
+            name: _stored_dtype(name, blob.dtype, asked, target)
+            for layer in chosen
+            for name, blob in layer.tensors.items()
+        }
+        conversion = Conversion(weights, chosen, dtypes, path, target)
+        conversion.result.described = description
+        with _refusals(path):
+            target.check(conversion.result)
+    except BaseException:
+        weights.close()
+        raise
+    return conversion
+
+
+def _name_of(dtype: DTypeLike) -> str:
+    """Return the name of a dtype, which must be one of `DTYPES`."""
+    if isinstance(dtype, str) and dtype == "bfloat16":
+        import_optional("ml_dtypes", "bfloat16")
+    try:
+        name = as_dtype(dtype).name
+    except TypeError:
+        name = ""
+    if name not in DTYPES:
+        raise ConversionError(f"expected a dtype of {', '.join(DTYPES)}, got {dtype!r}")
+    return name
+
+
+@contextmanager
+def _refusals(path: str) -> Iterator[None]:
+    """Convert errors of a format to ConversionError, prefixed with the path."""
+    try:
+        yield
+    except (ConversionError, ModelFileError):
+        raise
+    except (TypeError, ValueError) as error:
+        raise ConversionError(f"{path}: {error}") from error
+
+
+def _choose(weights: Weights, patterns: Collection[str]) -> tuple[LayerWeights, ...]:
+    if not patterns:
+        return weights.layers
+    for pattern in patterns:
+        if not any(fnmatchcase(layer.name, pattern) for layer in weights.layers):
+            names = ", ".join(layer.name for layer in weights.layers[:8])
+            raise ConversionError(
+                f"{weights.path}: no layer is called {pattern!r}; the first ones are {names}"
+            )
+    return tuple(
+        layer
+        for layer in weights.layers
+        if any(fnmatchcase(layer.name, pattern) for pattern in patterns)
+    )
+
+
+def _keeps_axes(target: Format, *, described: bool) -> bool:
+    """Tell whether a file says, or a program can tell, which axes are those of an older format.
+
+    Caffe leaves such axes out of account in a ``.caffemodel`` only.
+    """
+    if target.name == "caffemodel.h5":
+        return False
+    return target.name in ("caffemodel", _MEAN) or (target.describes and described)
+
+
+def _require_names(layers: Collection[LayerWeights], path: str) -> None:
+    for layer in layers:
+        for text in (layer.name, layer.type, *layer.bottoms, *layer.tops, *layer.tensors):
+            try:
+                text.encode()
+            except UnicodeEncodeError:
+                raise ConversionError(
+                    f"{path}: {text!r} of layer {layer.name!r} is not UTF-8, which other formats "
+                    f"need; open the model, rename the layer and save it first"
+                ) from None
+
+
+def _stored_dtype(
+    name: str,
+    found: np.dtype[np.generic],
+    asked: str | None,
+    target: Format,
+) -> np.dtype[np.generic]:
+    """Return the dtype with which a tensor is written."""
+    if asked is not None:
+        if found.kind == "c":
+            raise ConversionError(f"tensor {name!r} is {found}, which {asked} cannot hold")
+        return as_dtype(asked)
+    if found.name in target.dtypes:
+        return found
+    narrow = found == np.float16 or is_bfloat16(found)
+    if narrow and target.name in _WIDENING:
+        return np.dtype(np.float32)
+    advice = (
+        "convert its real and imaginary parts, or write .npz"
+        if found.kind == "c"
+        else "convert it, with dtype float32 for example"
+    )
+    raise ConversionError(f"tensor {name!r} is {found}, which {target.name} cannot hold; {advice}")
+
+
+def _cast(
+    name: str, values: NDArray[np.generic], dtype: np.dtype[np.generic]
+) -> NDArray[np.generic]:
+    """Convert to a floating-point dtype. Raise if values overflow, or if integers change."""
+    if values.dtype == dtype:
+        return values
+    with np.errstate(all="ignore"):
+        result = values.astype(dtype)
+        if values.dtype.kind in "iu":
+            # Only numbers in range are converted back: CPUs differ for others.
+            fits = np.isfinite(result) & (result < float(np.iinfo(values.dtype.str).max + 1))
+            again = np.where(fits, result, dtype.type(0)).astype(values.dtype)
+            lost = ~fits | (again != values)
+        else:
+            lost = np.isfinite(values) & ~np.isfinite(result)
+    count = int(np.count_nonzero(lost))
+    if count:
+        example = values[lost].flat[0]
+        raise ConversionError(
+            f"tensor {name!r}: {count} values do not fit {dtype}, {example} for example; "
+            f"convert to a wider dtype, or leave the layer out"
+        )
+    return result
+
+
+def _ignore(*_: object) -> None:
+    pass

@@ -1,0 +1,185 @@
+"""NumPy's ``.npz``: a zip archive of arrays."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.lib import format as npy
+
+from syncblob.caffe import blob_values
+from syncblob.caffe.convert.structure import STRUCTURE, assemble, describe
+from syncblob.caffe.convert.values import ALL_DTYPES, lazy_blob, or_error, while_open
+from syncblob.errors import ModelFileError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from syncblob.caffe.convert.weights import Entry, Weights
+
+__all__ = ["DTYPES", "check", "is_archive", "read", "require_whole_archive", "write"]
+
+DTYPES = ALL_DTYPES - {"bfloat16"}
+
+_EXTENSION = ".npy"
+# The most bytes in the name of a member.
+_MOST_NAME = (1 << 16) - 1
+# The first bytes of an archive with members.
+_MEMBER = b"PK\x03\x04"
+# The maximal compression ratio of zip's deflate, and the size below which a false claim is
+# harmless: other methods compress small arrays of equal values even more.
+_MOST_COMPRESSION = 1032
+_HARMLESS = 1 << 24
+
+
+def is_archive(path: str) -> bool:
+    """Return whether a file is a zip archive with a directory."""
+    try:
+        return zipfile.is_zipfile(path)
+    except zipfile.BadZipFile:  # the end of the directory is damaged
+        return False
+
+
+def require_whole_archive(path: str, what: str) -> None:
+    """Raise ModelFileError if a file is a truncated zip archive."""
+    with Path(path).open("rb") as file:
+        archive = file.read(len(_MEMBER)) == _MEMBER
+    if archive and not is_archive(path):
+        raise ModelFileError(
+            f"{what} is truncated: its directory, at the end, is missing or damaged; copy it again",
+            path=path,
+        )
+
+
+class _Header(NamedTuple):
+    shape: tuple[int, ...]
+    dtype: np.dtype[np.generic]
+
+
+def read(path: str) -> Weights:
+    """Open a file. Reads the headers of the arrays, but no values."""
+    require_whole_archive(path, "the .npz file")
+    try:
+        archive = zipfile.ZipFile(path)
+    except zipfile.BadZipFile as error:
+        raise ModelFileError(f"this is not a .npz file ({error})", path=path) from error
+    members = {
+        info.filename.removesuffix(_EXTENSION): info
+        for info in archive.infolist()
+        if info.filename.endswith(_EXTENSION)
+    }
+    if not members and archive.infolist():
+        archive.close()
+        raise ModelFileError("this is a zip archive without arrays (.npy)", path=path)
+    try:
+        tensors: dict[str, Entry] = {}
+        texts = []
+        text = None
+        for name, info in members.items():
+            header = _read_header(archive, info, path)
+            if name == STRUCTURE and header.dtype.kind == "U" and not header.shape:
+                text = str(_read_values(archive, info, path))
+                continue
+            if header.dtype.kind in "US":
+                texts.append(name)
+                continue
+            if header.dtype.hasobject:
+                tensors[name] = ModelFileError(
+                    f"array {info.filename!r} holds Python objects, which could run code when "
+                    f"loaded; save arrays of numbers",
+                    path=path,
+                )
+                continue
+            tensors[name] = or_error(
+                lazy_blob,
+                header.shape,
+                header.dtype,
+                while_open(
+                    partial(_read_values, archive, info, path), path, lambda: archive.fp is None
+                ),
+                name=name,
+                path=path,
+            )
+        weights = _with_texts(assemble(path, "npz", tensors, text, close=archive.close), texts)
+    except BaseException:
+        archive.close()
+        raise
+    return weights
+
+
+def _with_texts(weights: Weights, texts: list[str]) -> Weights:
+    """Note the texts that are beside the tensors; raise ModelFileError if there is nothing else."""
+    if texts and not weights.tensors:
+        names = ", ".join(texts)
+        raise ModelFileError(f"expected numbers, got texts only: {names}", path=weights.path)
+    weights.texts = tuple(texts)
+    return weights
+
+
+def _read_header(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: str) -> _Header:
+    """Read the header of an array, and check it against the size of the member."""
+    try:
+        with archive.open(info) as file:
+            version = npy.read_magic(file)
+            reader = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+            shape, _, dtype = reader(file)
+            start = file.tell()
+    except OSError:
+        raise
+    except Exception as error:  # a damaged archive raises nearly any exception
+        raise ModelFileError(f"array {info.filename!r} is damaged ({error})", path=path) from error
+    if dtype.hasobject:
+        return _Header(shape, dtype)  # pickled, so its size says nothing about that of the member
+    nbytes = int(np.prod(shape, dtype=object)) * dtype.itemsize
+    if nbytes != info.file_size - start:
+        raise ModelFileError(
+            f"array {info.filename!r} of shape {shape} and dtype {dtype} needs {nbytes} bytes, "
+            f"the file has {info.file_size - start}",
+            path=path,
+        )
+    if nbytes > _HARMLESS and nbytes > info.compress_size * _MOST_COMPRESSION:
+        raise ModelFileError(
+            f"array {info.filename!r} claims {nbytes} bytes, of which {info.compress_size} are "
+            f"stored; the file is damaged, or made to exhaust the memory",
+            path=path,
+        )
+    return _Header(shape, dtype)
+
+
+def _read_values(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: str) -> NDArray[np.generic]:
+    try:
+        with archive.open(info) as file:
+            values: NDArray[np.generic] = npy.read_array(file, allow_pickle=False)
+    except (zipfile.BadZipFile, EOFError, zlib.error) as error:
+        raise ModelFileError(f"array {info.filename!r} is damaged ({error})", path=path) from error
+    return values
+
+
+def check(weights: Weights) -> None:
+    """Raise ValueError if a tensor has the name of the description, or one that zip cannot hold."""
+    if STRUCTURE in weights.tensors:
+        raise ValueError(f"a tensor {STRUCTURE!r} has the name of the description of the layers")
+    for name in weights.tensors:
+        if "\0" in name or len((name + _EXTENSION).encode()) > _MOST_NAME:
+            raise ValueError(
+                f"a .npz archive cannot hold a tensor {name[:80]!r}: expected a name without "
+                f"NUL, of at most {_MOST_NAME - len(_EXTENSION):,} bytes; rename its layer"
+            )
+
+
+def write(weights: Weights, path: Path) -> None:
+    """Write an uncompressed file, as ``numpy.savez`` does, array by array."""
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, blob in weights.tensors.items():
+            _add(archive, name, blob_values(blob))
+        if weights.described:
+            _add(archive, STRUCTURE, np.array(describe(weights)))
+
+
+def _add(archive: zipfile.ZipFile, name: str, values: NDArray[np.generic]) -> None:
+    with archive.open(name + _EXTENSION, "w", force_zip64=True) as file:
+        npy.write_array(file, values, allow_pickle=False)

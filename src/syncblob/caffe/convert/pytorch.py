@@ -1,0 +1,142 @@
+"""PyTorch's ``state_dict`` in files of ``torch.save``. Loading runs no code from the file."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections import OrderedDict
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from syncblob._dtypes import as_dtype, is_bfloat16
+from syncblob._optional import import_optional
+from syncblob.caffe import blob_values
+from syncblob.caffe.convert.checkpoint import choose_net
+from syncblob.caffe.convert.npz import is_archive, require_whole_archive
+from syncblob.caffe.convert.structure import assemble
+from syncblob.caffe.convert.values import ALL_DTYPES, lazy_blob, or_error
+from syncblob.errors import ModelFileError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import ModuleType
+
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from syncblob.caffe.convert.checkpoint import Found
+    from syncblob.caffe.convert.weights import Weights
+
+__all__ = ["DTYPES", "check", "read", "write"]
+
+DTYPES = ALL_DTYPES
+
+# Torch's message for a class that it refuses to load.
+_REFUSED = re.compile(r"Unsupported global: GLOBAL ([\w.]+)")
+
+
+def read(path: str, key: str | None = None) -> Weights:
+    """Open a file. Its tensors are memory-mapped, except those of files older than PyTorch 1.6.
+
+    `key` is as for `choose_net`.
+    """
+    torch = import_optional("torch")
+    archive = is_archive(path)
+    require_whole_archive(path, "the file of PyTorch's")
+    try:
+        with warnings.catch_warnings():
+            # If torch refuses the file, the error below says why.
+            warnings.simplefilter("ignore")
+            loaded = torch.load(path, map_location="cpu", weights_only=True, mmap=archive)
+    except Exception as error:  # torch raises nearly any exception for a damaged file
+        if isinstance(error, OSError) and error.filename is not None:
+            raise
+        raise ModelFileError(
+            f"torch.load cannot read it as tensors ({_reason(error)}); save a state_dict: "
+            f"torch.save(model.state_dict(), path)",
+            path=path,
+        ) from error
+    found = _find_state(torch, loaded, key, path)
+    tensors = {
+        name: or_error(_lazy_blob, torch, name, tensor, path)
+        for name, tensor in found.tensors.items()
+    }
+    weights = assemble(path, "torch", tensors, None, close=lambda: None)
+    weights.others = found.others
+    return weights
+
+
+def _reason(error: Exception) -> str:
+    """Return torch's reason, without its advice to load the file unsafely."""
+    refused = _REFUSED.search(str(error))
+    if refused is not None:
+        return f"it contains {refused[1]}, and objects other than tensors could run code"
+    if isinstance(error, RuntimeError):
+        return str(error).partition("\n")[0].partition(". ")[0]
+    return "it is damaged, or was not written by torch.save"
+
+
+def _find_state(torch: ModuleType, loaded: Any, key: str | None, path: str) -> Found:
+    """Return the tensors of a state_dict, or of that in a checkpoint."""
+    expected = "expected a state_dict, a dictionary of tensors, or a checkpoint with one of them"
+    if not isinstance(loaded, Mapping):
+        raise ModelFileError(f"{expected}, got {type(loaded).__name__}", path=path)
+    try:
+        return choose_net(loaded, key, lambda value: isinstance(value, torch.Tensor))
+    except ValueError as error:
+        raise ModelFileError(f"{expected}, but {error}", path=path) from error
+    except TypeError as error:
+        raise ModelFileError(
+            f"{expected}, but {error}; save a state_dict: torch.save(model.state_dict(), path), or "
+            f"choose a dictionary of the file by its key: open_weights(path, key=...), or --key",
+            path=path,
+        ) from error
+
+
+def _lazy_blob(torch: ModuleType, name: str, tensor: Tensor, path: str) -> Any:
+    if tensor.layout is not torch.strided or tensor.is_meta:
+        kind = "has no values (meta)" if tensor.is_meta else f"is {tensor.layout}, not dense"
+        raise ModelFileError(f"tensor {name!r} {kind}; save a dense tensor", path=path)
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    return lazy_blob(
+        tensor.shape, dtype, partial(_values, torch, tensor, dtype), name=name, path=path
+    )
+
+
+def _values(torch: ModuleType, tensor: Tensor, dtype: str) -> NDArray[np.generic]:
+    dense = tensor.detach().resolve_conj().resolve_neg().contiguous()
+    if dtype == "bfloat16":
+        # torch does not support ml_dtypes, so the bits are reinterpreted.
+        bits: NDArray[np.generic] = dense.view(torch.int16).numpy()
+        return bits.view(as_dtype(dtype))
+    values: NDArray[np.generic] = dense.numpy()
+    return values
+
+
+def check(_weights: Weights) -> None:
+    """Raise ModuleNotFoundError if the package is missing. Any names are valid."""
+    import_optional("torch")
+
+
+def write(weights: Weights, path: Path) -> None:
+    """Write a state_dict. torch needs all tensors at once."""
+    torch = import_optional("torch")
+    with warnings.catch_warnings():
+        # These tensors are only read.
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        state = OrderedDict(
+            (name, _tensor(torch, blob_values(blob))) for name, blob in weights.tensors.items()
+        )
+    # Given a path, torch would store its name in the file, but the name is temporary.
+    with path.open("wb") as file:
+        torch.save(state, file)
+
+
+def _tensor(torch: ModuleType, values: NDArray[np.generic]) -> Any:
+    dense = np.ascontiguousarray(values).reshape(values.shape)
+    if is_bfloat16(dense.dtype):
+        return torch.from_numpy(dense.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(dense)

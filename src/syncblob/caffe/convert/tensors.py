@@ -1,0 +1,92 @@
+"""Conversion between models and dictionaries of named tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from syncblob._blob import Blob
+from syncblob.caffe import ModelFile, squeezed_blobs
+from syncblob.caffe.convert.batch_norm import for_caffe
+from syncblob.caffe.convert.caffe_models import as_layer
+from syncblob.caffe.convert.checkpoint import flatten
+from syncblob.caffe.convert.naming import group_names, name_tensors
+from syncblob.caffe.convert.weights import LayerWeights
+
+__all__ = ["from_tensors", "to_tensors"]
+
+
+def to_tensors(model: ModelFile, *, squeeze: bool = False) -> dict[str, Blob]:
+    """Return the blobs of a model, not copied, by names such as ``"conv1.weight"``.
+
+    Parameters
+    ----------
+    model
+        The model.
+    squeeze
+        Whether to remove the leading axes of length 1 that blobs of V1 and V0 files have, but
+        PyTorch's modules do not: a bias of shape (1, 1, 1, 32) becomes a view of shape (32,), the
+        weight (1, 1, 10, 500) of an inner product one of (10, 500). The type of a layer determines
+        the number of axes; blobs of other types are unchanged.
+
+    Raises
+    ------
+    TypeError
+        If `model` is not a ModelFile.
+    """
+    if not isinstance(model, ModelFile):
+        raise TypeError(
+            f"expected a ModelFile, got {type(model).__name__}; syncblob.open_model(path) opens "
+            f"one, and open_weights(path).tensors has those of any file"
+        )
+    layers = model.layers
+    names = name_tensors((layer.name, layer.type, len(layer.blobs)) for layer in layers)
+    return {
+        name: blob
+        for layer, of_layer in zip(layers, names, strict=True)
+        for name, blob in zip(
+            of_layer, squeezed_blobs(layer) if squeeze else layer.blobs, strict=True
+        )
+    }
+
+
+def from_tensors(tensors: Mapping[str, Any], name: str = "") -> ModelFile:
+    """Make a model from named tensors. The names determine the layers.
+
+    The tensors of a PyTorch BatchNorm module, such as ``bn.running_mean``, become a BatchNorm layer
+    and a Scale layer ``bn_scale``, as Caffe requires.
+
+    Parameters
+    ----------
+    tensors
+        Arrays of any library by name, such as a ``state_dict``. Their memory is shared if possible;
+        see `syncblob.Blob.asarray`. The names in nested dictionaries are joined with dots. The
+        entries ``_extra_state`` of PyTorch's modules are left out.
+    name
+        The name of the net.
+
+    Raises
+    ------
+    TypeError
+        If `tensors` is not a mapping, or one of the entries is not an array.
+    ValueError
+        If two tensors get one name.
+    """
+    if not isinstance(tensors, Mapping):
+        raise TypeError(
+            f"expected a mapping from names to arrays, got {type(tensors).__name__}; for a PyTorch "
+            f"module use module.state_dict()"
+        )
+    flat = flatten(tensors, lambda _: True).tensors
+    grouped = (
+        LayerWeights(layer, kind, (), (), {key: _as_blob(key, flat[key]) for key in names})
+        for layer, kind, names in group_names(flat)
+    )
+    return ModelFile(name, [as_layer(layer) for layer in for_caffe(grouped)])
+
+
+def _as_blob(name: str, array: Any) -> Blob:
+    try:
+        return Blob.asarray(array)
+    except TypeError as error:
+        raise TypeError(f"tensor {name!r}: {error}") from error

@@ -1,0 +1,104 @@
+"""Blobs whose values are read from a file on first access."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from syncblob._blob import Blob
+from syncblob._dtypes import NAMES, as_dtype
+from syncblob._optional import import_optional
+from syncblob.errors import ModelFileError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from numpy.typing import DTypeLike, NDArray
+
+__all__ = ["ALL_DTYPES", "lazy_blob", "or_error", "while_open"]
+
+ALL_DTYPES = frozenset((*NAMES, "bfloat16"))
+
+
+def lazy_blob(
+    shape: Iterable[int],
+    dtype: DTypeLike,
+    read: Callable[[], NDArray[np.generic]],
+    *,
+    name: str,
+    path: str,
+) -> Blob:
+    """Make a Blob filled on first access by a function that returns an array of this shape.
+
+    A dtype in the other byte order is converted. `name` and `path` are for error messages.
+
+    Raises
+    ------
+    ModelFileError
+        If Blobs do not support the shape or the dtype.
+    ModuleNotFoundError
+        If the dtype is bfloat16, and ml_dtypes is not installed.
+    """
+    if isinstance(dtype, str) and dtype == "bfloat16":
+        import_optional("ml_dtypes", "bfloat16")
+    try:
+        native = as_dtype(dtype.newbyteorder("=") if isinstance(dtype, np.dtype) else dtype)
+    except TypeError as error:
+        raise ModelFileError(
+            f"tensor {name!r} has dtype {dtype}, which a Blob cannot hold; convert it to float32, "
+            f"for example, with the library that wrote the file",
+            path=path,
+        ) from error
+    try:
+        shape = tuple(shape)
+        return Blob.from_source(shape, native, partial(_read_bytes, read, shape, native))
+    except (TypeError, ValueError) as error:
+        raise ModelFileError(f"tensor {name!r}: {error}", path=path) from error
+
+
+def or_error(make: Callable[..., Blob], *arguments: Any, **options: Any) -> Blob | ModelFileError:
+    """Make a Blob; return the error if a Blob cannot hold the tensor."""
+    try:
+        return make(*arguments, **options)
+    except ModelFileError as error:
+        return error
+
+
+def while_open(
+    read: Callable[[], NDArray[np.generic]], path: str, is_closed: Callable[[], bool]
+) -> Callable[[], NDArray[np.generic]]:
+    """Return a function that reads values, and raises ValueError if the file is closed.
+
+    Parameters
+    ----------
+    read
+        Returns the values; raises any exception if the file is closed.
+    path
+        The file, for error messages.
+    is_closed
+        Returns whether the file is closed.
+    """
+
+    def read_open() -> NDArray[np.generic]:
+        try:
+            return read()
+        except Exception as error:
+            if not is_closed():
+                raise
+            raise ValueError(
+                f"{path} was closed before this part of it was read; keep the weights open for "
+                f"longer; Blobs that have been touched (blob.cpu_data()) keep their values"
+            ) from error
+
+    return read_open
+
+
+def _read_bytes(
+    read: Callable[[], NDArray[np.generic]], shape: tuple[int, ...], dtype: np.dtype[np.generic]
+) -> NDArray[np.uint8]:
+    values = read()
+    if values.shape != shape:
+        raise ValueError(f"expected values of shape {shape}, got {values.shape}")
+    return np.ascontiguousarray(values, dtype).reshape(-1).view(np.uint8)

@@ -1,0 +1,1 @@
+"""Files of models, Blobs and solver states, in Caffe's two formats."""

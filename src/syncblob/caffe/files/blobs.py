@@ -1,0 +1,123 @@
+"""Files with one blob or a row of blobs: ``.binaryproto`` and BlobProtoVector."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from syncblob._blob import Blob
+from syncblob.caffe.files.model import ModelFile
+from syncblob.caffe.files.other_formats import require_blob_path, require_message
+from syncblob.caffe.messages.blob_index import index_blob, require_few
+from syncblob.caffe.messages.blobproto import blob_pieces
+from syncblob.caffe.messages.fields import ROW_OF_BLOBS
+from syncblob.caffe.messages.lazy import lazy_blob
+from syncblob.caffe.messages.pieces import write_pieces
+from syncblob.caffe.messages.streams import Source, Target, name_of, open_source, writing
+from syncblob.caffe.messages.wire import WireReader
+from syncblob.caffe.nets.layer import Layer
+
+__all__ = ["read_blob", "read_blobs", "write_blob"]
+
+
+def read_blob(path: Source) -> Blob:
+    """Open a ``.binaryproto`` file, which holds one array, such as the mean of a data set.
+
+    The values are not read before the Blob is accessed; the file stays open until then. The dtype
+    is float32, or float64 if the file has double precision. A gradient in the file becomes
+    ``blob.diff``.
+
+    Parameters
+    ----------
+    path
+        The file, or an open binary file or a gzip archive, as for `open_model`.
+
+    Raises
+    ------
+    ModelFileError
+        If it is not such a file, or is damaged.
+    OSError
+        If it cannot be opened.
+    """
+    file = open_source(path)
+    with WireReader.of_file(file) as reader:
+        require_message(reader, "blob")
+        index = index_blob(reader, 0, reader.size)
+    return lazy_blob(file, index)
+
+
+def read_blobs(path: Source) -> tuple[Blob, ...]:
+    """Open a file with a BlobProtoVector: a row of arrays.
+
+    As with `read_blob`, values are not read before a Blob is accessed.
+
+    Parameters
+    ----------
+    path
+        The file, as for `read_blob`. An empty file is an empty row.
+
+    Raises
+    ------
+    ModelFileError
+        If it is not such a file, or is damaged.
+    OSError
+        If it cannot be opened.
+    """
+    file = open_source(path)
+    with WireReader.of_file(file) as reader:
+        require_message(reader, "blobs")
+        blobs = []
+        for field in reader.fields(0, reader.size):
+            if (field.number, field.wire_type) == ROW_OF_BLOBS:
+                blobs.append(field)
+            elif field.number == ROW_OF_BLOBS[0]:
+                raise reader.wrong_type(field, "blobs")
+        require_few(reader, len(blobs))
+        indexes = [index_blob(reader, blob.start, blob.stop, depth=1) for blob in blobs]
+    return tuple(lazy_blob(file, index) for index in indexes)
+
+
+def write_blob(blob: Any, path: Target, *, write_diff: bool | None = None) -> None:
+    """Write a Blob to a ``.binaryproto`` file, which is replaced as a whole or not at all.
+
+    If the Blob is unchanged since it was read from a file, the new file has the same bytes. Caffe
+    expects the mean of a data set in shape (1, channels, height, width).
+
+    Parameters
+    ----------
+    blob
+        The Blob, or an array of any library. A Blob whose newest values are on an accelerator is
+        read on the host.
+    path
+        The file, usually with the extension ``.binaryproto``. Extensions of other formats are
+        refused. With ``.gz`` appended, the file is gzip-compressed. Or an open binary file, as for
+        `save_model`.
+    write_diff
+        Whether to write the gradient too; None writes it if the file had one.
+
+    Raises
+    ------
+    TypeError
+        If the dtype is not float32, float64, float16 or bfloat16. The latter two are widened. If
+        `blob` is not an array but a model, a layer or a path.
+    ValueError
+        If the extension is that of another format, if the message would have 2 GiB or more, or if
+        there are more than 32 axes.
+    OSError
+        If the file cannot be written.
+    """
+    _require_array(blob)
+    require_blob_path(name_of(path))
+    pieces = blob_pieces(Blob.asarray(blob), write_diff=write_diff)
+    with writing(path) as temporary:
+        write_pieces(pieces, temporary)
+
+
+def _require_array(blob: Any) -> None:
+    for kind, advice in (
+        (ModelFile, "save_model writes a model"),
+        (Layer, "write one of its layer.blobs"),
+        ((str, os.PathLike), "the Blob comes first, then the path: write_blob(blob, path)"),
+    ):
+        if isinstance(blob, kind):
+            raise TypeError(f"expected a Blob or an array, got {type(blob).__name__}; {advice}")

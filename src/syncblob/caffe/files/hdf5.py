@@ -1,0 +1,705 @@
+"""Caffe's HDF5 formats: models and solver states, read and written.
+
+A ``.caffemodel.h5`` has a group ``data`` with a group for each layer, whose blobs are datasets
+named by number. It may have a group ``diff`` of the same structure. A layer whose name has a ``/``
+is a group within a group. A ``.solverstate.h5`` has three small datasets and a group ``history``.
+
+h5py only looks up names, shapes and offsets. Contiguous values, such as Caffe writes, are then read
+from the file like those of a ``.caffemodel``. h5py reads the others, which are chunked or floats
+that are not IEEE's, when they are first accessed.
+
+A file may be malicious. Links to other files, datasets whose values are in other files, and groups
+that contain themselves are refused, and declared sizes are compared with the size of the file.
+
+When writing, h5py lays the file out. The values are then written at their offsets piece by piece,
+because HDF5 itself would need each converted array in memory as a whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import itertools
+import math
+import os
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from syncblob._optional import import_optional
+from syncblob._shape import as_shape
+from syncblob._texts import decoded, encoded
+from syncblob.caffe.files.other_formats import OTHER_HDF5
+from syncblob.caffe.messages.blob_index import BlobIndex, Run, Values
+from syncblob.caffe.messages.blobproto import require_axes, wire_dtype
+from syncblob.caffe.messages.fields import MOST_ELEMENTS
+from syncblob.caffe.messages.lazy import had_diff, lazy_blob, unchanged
+from syncblob.caffe.messages.pieces import BlobValues, FileRange, buffers, write_pieces
+from syncblob.caffe.messages.streams import open_source
+from syncblob.caffe.nets.param_shapes import own_shapes
+from syncblob.errors import ModelFileError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from types import ModuleType
+
+    from numpy.typing import NDArray
+
+    from syncblob._blob import Blob
+    from syncblob.caffe.messages.disk import OpenFile
+    from syncblob.caffe.nets.layer import Layer
+
+__all__ = [
+    "HDF5Layer",
+    "HDF5Source",
+    "HDF5State",
+    "hdf5_address",
+    "hdf5_contents",
+    "hdf5_problem",
+    "plan_hdf5",
+    "plan_state_hdf5",
+    "read_layers",
+    "read_state",
+]
+
+_MOST_OBJECTS = 1 << 14
+"""Limit on groups and datasets. Links can make a small file look endless."""
+_MOST_LEVELS = 32
+_MOST_COMPRESSION = 1032
+"""The highest compression ratio of the deflate filter; other common filters have lower ones."""
+_MOST_TEXT = 1 << 16
+_ITEM_SIZES = {"f": (2, 4, 8), "i": (1, 2, 4, 8), "u": (1, 2, 4, 8)}
+
+
+@dataclass(frozen=True, slots=True)
+class HDF5Source:
+    """The open HDF5 file that a model was read from."""
+
+    file: OpenFile
+    layers: tuple[HDF5Layer, ...]
+    """The layers found in it."""
+
+    @property
+    def path(self) -> str:
+        """The path that it was opened with."""
+        return self.file.path
+
+    def close(self) -> None:
+        """Close the file."""
+        self.file.close()
+
+
+class HDF5Layer(NamedTuple):
+    """A layer. The name is the only setting in this format."""
+
+    name: str
+    blobs: tuple[Blob, ...]
+
+
+class HDF5State(NamedTuple):
+    """The state of a solver."""
+
+    iteration: int
+    learned_net: str
+    current_step: int
+    history: tuple[Blob, ...]
+
+
+def read_layers(file: OpenFile) -> list[HDF5Layer]:
+    """Find the layers of a ``.caffemodel.h5``, in the order of their names.
+
+    Raises
+    ------
+    ModelFileError
+        If it is another kind of file, is damaged, or uses features that only a malicious file
+        would use.
+    ModuleNotFoundError
+        If h5py is not installed.
+    """
+    with _opened(file) as h5:
+        if not h5.has("data"):
+            raise h5.error(
+                f"expected a group 'data' with the layers of a model; "
+                f"{'use open_solver_state' if h5.has('history') else OTHER_HDF5}"
+            )
+        diffs = dict(h5.layers("diff")) if h5.has("diff") else {}
+        return [
+            HDF5Layer(name, h5.blobs(name, datasets, diffs.get(name, {})))
+            for name, datasets in h5.layers("data")
+        ]
+
+
+def read_state(file: OpenFile) -> HDF5State:
+    """Find the parts of a ``.solverstate.h5``. Raises the errors of `read_layers`."""
+    with _opened(file) as h5:
+        if not h5.has("history"):
+            raise h5.error(
+                f"expected a group 'history' with the state of a solver; "
+                f"{'use open_model' if h5.has('data') else OTHER_HDF5}"
+            )
+        history = dict(h5.layers("history"))
+        if any(history):
+            raise h5.error("expected datasets in the group 'history', got groups within it")
+        return HDF5State(
+            h5.integer("iter"),
+            h5.text("learned_net"),
+            h5.integer("current_step"),
+            h5.blobs("history", history.get("", {}), {}),
+        )
+
+
+def hdf5_address(group: Any, name: str) -> int | None:
+    """Return the address of an entry of an h5py group. A ``/`` in `name` leads into subgroups.
+
+    Returns
+    -------
+    int or None
+        The offset of the entry's header in the file. None if there is no such entry, or if it is a
+        soft or an external link, which may lead to another file and should not be followed.
+    """
+    links, key = group.id.links, encoded(name)
+    if not links.exists(key):
+        return None
+    from h5py import h5l  # imported already: the group is h5py's
+
+    link = links.get_info(key)
+    return int(link.u) if link.type == h5l.TYPE_HARD else None
+
+
+def hdf5_problem(dataset: Any, what: str, file_size: int, *, harmless: int = 0) -> str:
+    """Return why the values of a dataset should not be read; ``""`` if nothing is wrong.
+
+    A malicious or damaged file may have its values in other files, or declare more values than it
+    can hold.
+
+    Parameters
+    ----------
+    dataset
+        An h5py dataset.
+    what
+        Its name in the result, such as ``"dataset 'a'"``.
+    file_size
+        The size of the file, in bytes.
+    harmless
+        The most bytes that a dataset may declare without storing them. HDF5 fills them in.
+    """
+    from h5py import h5d  # imported already: the dataset is h5py's
+
+    properties = dataset.id.get_create_plist()
+    layout = properties.get_layout()
+    if layout == h5d.VIRTUAL or properties.get_external_count():
+        return f"the values of {what} are in another file, which is not read"
+    count = dataset.id.get_space().get_simple_extent_npoints()
+    nbytes = count * dataset.id.get_type().get_size()
+    if nbytes <= harmless:
+        return ""
+    if layout == h5d.CONTIGUOUS:
+        offset = dataset.id.get_offset()
+        if offset is None or offset + nbytes > file_size:
+            return (
+                f"{what} claims {nbytes} bytes from byte {offset} on, and the file has "
+                f"{file_size}: it is truncated, damaged or was never filled"
+            )
+    else:
+        stored = min(dataset.id.get_storage_size(), file_size)
+        if layout == h5d.CHUNKED and not properties.get_nfilters():
+            chunk = math.prod(properties.get_chunk()) * dataset.id.get_type().get_size()
+            if dataset.id.get_num_chunks() * chunk != dataset.id.get_storage_size():
+                return f"chunks of {what} are not as long as it says: the file is damaged"
+        if nbytes > stored * _MOST_COMPRESSION:
+            return (
+                f"{what} claims {nbytes} bytes, but only {stored} are stored for it: the file is "
+                f"damaged or was never filled"
+            )
+    return ""
+
+
+def hdf5_contents(path: str | os.PathLike[str]) -> io.RawIOBase:
+    """Open a file, or the contents of a gzip archive, for h5py.
+
+    Raises
+    ------
+    ModelFileError
+        If the archive is damaged.
+    OSError
+        If it cannot be read.
+    """
+    return _Contents(open_source(path))
+
+
+class _Contents(io.RawIOBase):
+    """An open file for h5py, whatever file its path names by now.
+
+    If HDF5 opened the path itself and the process had a file open there already, HDF5 would use its
+    cached contents of that file.
+    """
+
+    def __init__(self, file: OpenFile) -> None:
+        self._file = file
+        self._position = 0
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        """Set the position. h5py only seeks from the beginning or the end."""
+        self._position = offset + (len(self._file) if whence == io.SEEK_END else 0)
+        return self._position
+
+    def tell(self) -> int:
+        """Return the position."""
+        return self._position
+
+    def readinto(self, buffer: Any, /) -> int:
+        """Fill a buffer up to the end of the file. Raises the errors of `OpenFile.read_into`."""
+        count = max(0, min(len(buffer), len(self._file) - self._position))
+        self._file.read_into(np.frombuffer(buffer, np.uint8)[:count], self._position)
+        self._position += count
+        return count
+
+
+@contextlib.contextmanager
+def _opened(file: OpenFile) -> Iterator[_Walk]:
+    """Open a file with h5py, and turn its errors into ModelFileError."""
+    h5py = import_optional("h5py", "hdf5")
+    _require_written(h5py, file)
+    walk = None
+    try:
+        with h5py.File(_Contents(file), "r") as root:
+            walk = _Walk(h5py, file, root)
+            yield walk
+    except (ModelFileError, ModuleNotFoundError):
+        raise
+    # h5py raises nearly any exception for a damaged file.
+    except Exception as error:
+        file.require_unchanged()  # raises if it has been closed or written to meanwhile
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # the system's error in a read
+        message = f"the HDF5 library finds the file damaged: {error}"
+        place, offset = (None, 0) if walk is None else (walk.place, walk.offset)
+        raise ModelFileError(message, path=file.path, layer=place, offset=offset) from error
+
+
+def _require_written(h5py: ModuleType, file: OpenFile) -> None:
+    """Refuse a file that this process is writing with h5py: parts of it are not on the disk yet."""
+    for opened in h5py.h5f.get_obj_ids(types=h5py.h5f.OBJ_FILE):
+        try:
+            status = Path(os.fsdecode(opened.name)).stat()
+            writable = opened.get_intent() & h5py.h5f.ACC_RDWR
+        # OSError: a file in memory has no path. ValueError: another thread has closed the file
+        # since h5py listed it, so all of it is on the disk.
+        except (OSError, ValueError):
+            continue
+        if writable and (status.st_dev, status.st_ino) == file.identity[:2]:
+            raise ModelFileError(
+                "this process has the file open for writing in h5py, and parts of it may not be on "
+                "the disk yet; close it there first",
+                path=file.path,
+            )
+
+
+Datasets = dict[str, Any]
+
+
+@dataclass(slots=True)
+class _Walk:
+    """A walk over an open file, which may be damaged or malicious."""
+
+    h5py: ModuleType
+    file: OpenFile
+    root: Any
+    place: str | None = None
+    """The layer that is being read, for error messages."""
+    offset: int = 0
+    """The offset of the group or dataset that is being read, for error messages."""
+    _objects: int = 0
+    _ancestors: list[int] = field(default_factory=list)
+
+    def error(self, message: str, item: Any = None) -> ModelFileError:
+        """Return the exception for a problem in a group or dataset."""
+        offset = 0 if item is None else self._address(item)
+        return ModelFileError(message, path=self.file.path, offset=offset, layer=self.place)
+
+    def has(self, name: str) -> bool:
+        """Tell whether the root has an entry of this name."""
+        return name in self.root
+
+    def layers(self, name: str) -> list[tuple[str, Datasets]]:
+        """Return the groups inside a root group that have datasets or are empty."""
+        group = self._child(self.root, name)
+        if name == "data" and isinstance(group, self.h5py.Dataset):
+            raise self.error(
+                "expected a group 'data' with the layers of a model, got a dataset, the input of a "
+                "layer of type HDF5Data; h5py opens it, and so does "
+                "syncblob.caffe.convert.open_weights",
+                group,
+            )
+        return list(self._groups(group, self.offset, ""))
+
+    def blobs(self, name: str, datasets: Datasets, diffs: Datasets) -> tuple[Blob, ...]:
+        """Make the blobs of a layer."""
+        self.place = name
+        blobs = []
+        for number in range(len(datasets)):
+            dataset = datasets.get(str(number))
+            if dataset is None and not any(map(str.isdecimal, datasets)):
+                raise self.error(
+                    f"expected datasets named by numbers, got {sorted(datasets)}; {OTHER_HDF5}"
+                )
+            if dataset is None:
+                raise self.error(
+                    f"expected datasets '0' to '{len(datasets) - 1}', got {sorted(datasets)}: "
+                    f"perhaps one is shared with another layer, which has it"
+                )
+            blobs.append(self._blob(dataset, diffs.get(str(number))))
+        self.place = None
+        return tuple(blobs)
+
+    def integer(self, name: str) -> int:
+        """Read a dataset of one integer at the root; 0 if there is none."""
+        if not self.has(name):
+            return 0
+        dataset = self._child(self.root, name)
+        is_one = isinstance(dataset, self.h5py.Dataset) and dataset.shape in ((), (1,))
+        if not is_one or dataset.dtype.kind not in "iu":
+            raise self.error(f"expected one integer in {name!r}", dataset)
+        self._require_sound(dataset, harmless=_MOST_TEXT)
+        return int(dataset[()].reshape(-1)[0])
+
+    def text(self, name: str) -> str:
+        """Read a dataset of one string at the root; ``""`` if there is none."""
+        if not self.has(name):
+            return ""
+        dataset = self._child(self.root, name)
+        if not isinstance(dataset, self.h5py.Dataset) or dataset.shape not in ((), (1,)):
+            raise self.error(f"expected one string in {name!r}", dataset)
+        info = self.h5py.check_string_dtype(dataset.dtype)
+        if info is None or info.length is None or info.length > _MOST_TEXT:
+            raise self.error(
+                f"expected a string of fixed length, at most {_MOST_TEXT} bytes, in {name!r}",
+                dataset,
+            )
+        self._require_sound(dataset, harmless=_MOST_TEXT)
+        value = bytes(np.asarray(dataset[()]).reshape(-1)[0])
+        return decoded(value.rstrip(b"\0"))
+
+    def _groups(self, group: Any, address: int, name: str) -> Iterator[tuple[str, Datasets]]:
+        if not isinstance(group, self.h5py.Group):
+            raise self.error(f"expected a group, got a dataset, {name!r}", group)
+        if address in self._ancestors or len(self._ancestors) >= _MOST_LEVELS:
+            raise self.error(
+                f"group {name!r} contains itself, or groups are nested more than {_MOST_LEVELS} "
+                f"deep",
+                group,
+            )
+        self._ancestors.append(address)
+        datasets: Datasets = {}
+        groups: dict[str, tuple[Any, int]] = {}
+        for key in group:
+            # h5py returns names that are not UTF-8 as bytes.
+            child = decoded(key)
+            path = f"{name}/{child}" if name else child
+            self.place = path
+            item = self._child(group, child)
+            if isinstance(item, self.h5py.Dataset):
+                datasets[child] = item
+            else:
+                groups[child] = item, self.offset
+        # A group with only groups in it is part of a name with slashes. The outermost group has no
+        # name.
+        if datasets or (name and not groups):
+            yield name, datasets
+        for child, (item, address_of_item) in groups.items():
+            yield from self._groups(item, address_of_item, f"{name}/{child}" if name else child)
+        self._ancestors.pop()
+        self.place = None
+
+    def _child(self, group: Any, name: str) -> Any:
+        self._objects += 1
+        if self._objects > _MOST_OBJECTS:
+            raise self.error(f"expected at most {_MOST_OBJECTS} groups and datasets, got more")
+        address = hdf5_address(group, name)
+        if address is None:
+            raise self.error(
+                f"{name!r} is a link to another file or dataset, which is not followed", group
+            )
+        size = self.file.identity[2]
+        if not 0 <= address < size:
+            raise self.error(
+                f"{name!r} should begin at byte {address}, but the file has {size} bytes: "
+                f"it is truncated or damaged",
+                group,
+            )
+        self.offset = address
+        return group[encoded(name)]
+
+    def _address(self, item: Any) -> int:
+        return int(self.h5py.h5o.get_info(item.id).addr)
+
+    # --- datasets ----------------------------------------------------------------------------
+
+    def _blob(self, dataset: Any, diff: Any) -> Blob:
+        shape, dtype = self._describe(dataset)
+        values, diff_values = self._values(dataset, dtype), None
+        if diff is not None:
+            diff_shape, diff_dtype = self._describe(diff)
+            if diff_shape != shape:
+                raise self.error(
+                    f"expected a diff of shape {shape}, as the data, got {diff_shape}", diff
+                )
+            diff_values = self._values(diff, diff_dtype)
+        # HDF5 has no message around the values, so there is no start and stop.
+        index = BlobIndex(shape, legacy=False, data=values, diff=diff_values, start=0, stop=0)
+        return lazy_blob(self.file, index)
+
+    def _describe(self, dataset: Any) -> tuple[tuple[int, ...], np.dtype[np.generic]]:
+        """Return the shape and the dtype of a dataset; refuse it if it cannot be a blob."""
+        h5py = self.h5py
+        if dataset.id.get_type().get_class() not in (h5py.h5t.FLOAT, h5py.h5t.INTEGER):
+            raise self.error("expected a dataset of floats or integers, got another type", dataset)
+        dtype = dataset.dtype
+        if dtype.itemsize not in _ITEM_SIZES.get(dtype.kind, ()):
+            raise self.error(f"expected floats of 2 to 8 bytes or integers, got {dtype}", dataset)
+        if dataset.shape is None:
+            raise self.error("expected a dataset with a shape, got an empty one", dataset)
+        try:
+            return as_shape(dataset.shape, max(dtype.itemsize, 4)), dtype
+        except ValueError as error:
+            raise self.error(f"{error}: the file is damaged", dataset) from error
+
+    def _values(self, dataset: Any, stored: np.dtype[np.generic]) -> Values:
+        self._require_sound(dataset)
+        offset, count = dataset.id.get_offset(), dataset.size
+        if not count:
+            return Values(stored, ())
+        # Chunked or compact; or a type such as bfloat16, which h5py gives as a larger dtype.
+        as_numpy = dataset.id.get_type() == self.h5py.h5t.py_create(stored)
+        if offset is None or not as_numpy:
+            run = Run(0, count, stored.itemsize)
+            return _ValuesByH5py(stored, (run,), dataset.name, dataset.shape)
+        return Values(stored, (Run(offset, count, stored.itemsize),))
+
+    def _require_sound(self, dataset: Any, *, harmless: int = 0) -> None:
+        size = self.file.identity[2]
+        if problem := hdf5_problem(dataset, "a dataset", size, harmless=harmless):
+            raise self.error(problem, dataset)
+
+
+@dataclass(frozen=True, slots=True)
+class _ValuesByH5py(Values):
+    """Values that h5py reads: chunked or compact ones, or of types NumPy lacks.
+
+    The runs are those of the bytes that a contiguous dataset would have.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    in_pieces: ClassVar[bool] = False  # each would unpack its chunks again
+
+    def read_into(self, file: OpenFile, target: NDArray[np.generic], *, first: int = 0) -> None:
+        """Read values into an array, converting them to its dtype.
+
+        Reads whole rows of the first axis, and only the chunks that contain them.
+        """
+        file.require_unchanged()
+        for run in self.part(first, first + len(target)).runs:
+            # A scalar is one row.
+            size = math.prod(self.shape[1:])
+            begin = run.start // run.stride
+            first_row, last_row = begin // size, -(-(begin + run.count) // size)
+            count = (last_row - first_row) * size
+            rows = target if count == run.count else np.empty(count, target.dtype)
+            with _opened(file) as h5:
+                dataset = h5.root[self.name]
+                if self.shape:
+                    shaped = rows.reshape(-1, *self.shape[1:])
+                    dataset.read_direct(shaped, np.s_[first_row:last_row])
+                else:
+                    dataset.read_direct(rows.reshape(()))
+            if rows is not target:
+                begin -= first_row * size
+                target[:] = rows[begin : begin + run.count]
+
+
+# --- writing --------------------------------------------------------------------------------------
+
+
+class _Dataset(NamedTuple):
+    group: bytes
+    number: int
+    values: BlobValues
+    shape: tuple[int, ...]
+
+
+def plan_hdf5(
+    layers: Sequence[Layer], source: object, *, write_diff: bool | None
+) -> Callable[[Path], None]:
+    """Return a function that writes layers as ``.caffemodel.h5`` into an existing file.
+
+    Types, settings, bottoms and tops of the layers are not part of this format. Blobs of the older
+    formats are written without the leading axes of 1 that the type of their layer does not have,
+    because Caffe compares shapes exactly here. If all layers are unchanged since they were read
+    from `source`, that file is copied as it is.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the format cannot hold the layers. No values have been read then, except those that had
+        to be compared with the file.
+    ModuleNotFoundError
+        If h5py is not installed.
+    """
+    if isinstance(source, HDF5Source) and _is_unchanged(layers, source, write_diff=write_diff):
+        # The copy keeps attributes and times that a new file would not have.
+        return partial(write_pieces, [FileRange(source.file, 0, source.file.identity[2])])
+    h5py = import_optional("h5py", "hdf5")
+    _require_names(layers)
+    datasets = list(_datasets(layers, write_diff=write_diff))
+    roots = [b"data"] + [b"diff"] * any(dataset.group.startswith(b"diff") for dataset in datasets)
+    groups = [b"%s/%s" % (root, encoded(layer.name)) for root in roots for layer in layers]
+    return partial(_write, h5py, roots + groups, datasets, {})
+
+
+def plan_state_hdf5(
+    facts: dict[bytes, int | bytes], history: Sequence[Blob]
+) -> Callable[[Path], None]:
+    """Return a function that writes a ``.solverstate.h5`` into an existing file.
+
+    `facts` has the numbers and strings of the state, by Caffe's names. Raises the errors of
+    `plan_hdf5`.
+    """
+    for name, fact in facts.items():
+        if isinstance(fact, bytes) and (b"\0" in fact or len(fact) >= _MOST_TEXT):
+            raise ValueError(
+                f"expected {name.decode()} without NUL, of less than {_MOST_TEXT:,} bytes, which "
+                f"Caffe's HDF5 format can hold, got {fact[:80]!r}; change it, or write a "
+                f".solverstate"
+            )
+    h5py = import_optional("h5py", "hdf5")
+    datasets = [
+        _dataset(b"history", number, blob, f"history {number}")
+        for number, blob in enumerate(history)
+    ]
+    return partial(_write, h5py, [b"history"], datasets, facts)
+
+
+def _write(
+    h5py: ModuleType,
+    groups: Sequence[bytes],
+    datasets: list[_Dataset],
+    facts: dict[bytes, int | bytes],
+    path: Path,
+) -> None:
+    offsets = _lay_out(h5py, path, groups, datasets, facts)
+    with path.open("r+b") as file:
+        for dataset, offset in zip(datasets, offsets, strict=True):
+            file.seek(offset)
+            for buffer in buffers([dataset.values]):
+                file.write(buffer)
+
+
+def _is_unchanged(layers: Sequence[Layer], source: HDF5Source, *, write_diff: bool | None) -> bool:
+    """Tell whether layers are the same as in their file."""
+    if [layer.name for layer in layers] != [layer.name for layer in source.layers]:
+        return False
+    for layer, there in zip(layers, source.layers, strict=True):
+        for blob, original in itertools.zip_longest(layer.blobs, there.blobs):
+            if blob is not original or unchanged(blob, write_diff=write_diff) is None:
+                return False
+    return True
+
+
+def _datasets(layers: Sequence[Layer], *, write_diff: bool | None) -> Iterator[_Dataset]:
+    for layer in layers:
+        name = encoded(layer.name)
+        entries = layer.blobs._entries
+        shapes = own_shapes(layer) if any(entry.legacy for entry in entries) else ()
+        for number, (blob, shape, legacy) in enumerate(entries):
+            place = f"layer {layer.name!r}, blob {number}"
+            found = _dataset(b"data/" + name, number, blob, place)
+            found = found._replace(shape=shapes[number] if legacy else shape)
+            yield found
+            if write_diff or (write_diff is None and had_diff(blob)):
+                diff = BlobValues(blob, found.values.dtype, diff=True)
+                yield _Dataset(b"diff/" + name, number, diff, found.shape)
+
+
+def _dataset(group: bytes, number: int, blob: Blob, place: str) -> _Dataset:
+    try:
+        dtype = wire_dtype(blob.dtype)
+    except TypeError as error:
+        raise TypeError(f"{place}: {error}") from error
+    _require_caffe_can_read(blob, place)
+    return _Dataset(group, number, BlobValues(blob, dtype), blob.shape)
+
+
+def _require_names(layers: Sequence[Layer]) -> None:
+    """Refuse duplicate names, and names that Caffe would not find again."""
+    seen = set()
+    for layer in layers:
+        name = layer.name
+        if name in ("", ".") or "/" in name or "\0" in name:
+            raise ValueError(
+                f"Caffe's HDF5 format cannot hold a layer of the name {name!r}: expected a name "
+                f"without '/', neither empty nor '.'; rename it (model.rename), or write a "
+                f".caffemodel"
+            )
+        if name in seen:
+            raise ValueError(
+                f"Caffe's HDF5 format cannot hold two layers of the name {name!r}; remove or "
+                f"rename one, or write a .caffemodel"
+            )
+        seen.add(name)
+
+
+def _require_caffe_can_read(blob: Blob, place: str) -> None:
+    try:
+        require_axes(blob)
+    except ValueError as error:
+        raise ValueError(f"{place}: {error}") from error
+    if blob.size > MOST_ELEMENTS:
+        raise ValueError(
+            f"{place}: Caffe's blobs have at most {MOST_ELEMENTS} elements, got shape {blob.shape}"
+        )
+
+
+def _lay_out(
+    h5py: ModuleType,
+    path: Path,
+    groups: Sequence[bytes],
+    datasets: list[_Dataset],
+    facts: dict[bytes, int | bytes],
+) -> list[int]:
+    """Create groups, numbers, strings and empty datasets; return the offsets of the values."""
+    as_caffe = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    as_caffe.set_layout(h5py.h5d.CONTIGUOUS)
+    as_caffe.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
+    as_caffe.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+    # The same model gives the same bytes.
+    as_caffe.set_obj_track_times(False)  # h5py takes it only by position
+    types = {4: h5py.h5t.IEEE_F32LE, 8: h5py.h5t.IEEE_F64LE}
+    offsets: list[int] = []
+    with h5py.File(path, "w") as file:
+        for group in groups:
+            file.create_group(group)
+        for name, fact in facts.items():
+            if isinstance(fact, int):
+                kind, space = h5py.h5t.STD_I32LE, h5py.h5s.create_simple((1,))
+                value = np.array([fact], np.int32)
+            else:
+                # Caffe reads up to the terminating zero.
+                kind, space = h5py.h5t.C_S1.copy(), h5py.h5s.create(h5py.h5s.SCALAR)
+                kind.set_size(len(fact) + 1)
+                value = np.array(fact, f"S{len(fact) + 1}")
+            h5py.h5d.create(file.id, name, kind, space, as_caffe).write(space, space, value)
+        for dataset in datasets:
+            place = h5py.h5d.create(
+                file.id,
+                b"%s/%d" % (dataset.group, dataset.number),
+                types[dataset.values.dtype.itemsize],
+                h5py.h5s.create_simple(dataset.shape),
+                as_caffe,
+            )
+            # A dataset without elements has no offset.
+            offsets.append(place.get_offset() or 0)
+    return offsets

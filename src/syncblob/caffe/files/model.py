@@ -1,0 +1,718 @@
+"""A net as an editable mapping of layers: opened from a file or made from a definition, and saved.
+
+Opening a file parses its fields: names and shapes are read, weights are not. The first access of
+a Blob reads its values. Saving copies unchanged parts from the file that was opened, and never has
+two copies of a blob in memory.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, MutableMapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from syncblob._texts import decoded
+from syncblob.caffe.files.hdf5 import HDF5Source, plan_hdf5, read_layers
+from syncblob.caffe.files.model_index import index_model
+from syncblob.caffe.files.other_formats import (
+    is_hdf5,
+    require_message,
+    require_model_path,
+)
+from syncblob.caffe.files.write_model import model_pieces, net_settings
+from syncblob.caffe.messages.fields import NET_NAME
+from syncblob.caffe.messages.lazy import lazy_blob
+from syncblob.caffe.messages.older_formats import upgrade_net
+from syncblob.caffe.messages.pieces import size_of, write_pieces
+from syncblob.caffe.messages.streams import Source, Target, name_of, open_source, writing
+from syncblob.caffe.messages.texts import put_texts
+from syncblob.caffe.messages.wire import WireReader, length_field
+from syncblob.caffe.nets.definition import LayerRecord, NetRecord, own_copy
+from syncblob.caffe.nets.layer import Layer
+from syncblob.caffe.nets.net_shapes import NetShapes, fill_layers, infer_shapes
+from syncblob.caffe.nets.trained_layers import copy_trained_layers
+from syncblob.errors import ModelFileError
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from pathlib import Path
+    from typing import NoReturn, Self
+
+    from syncblob.caffe._pb.caffe_pb2 import LayerParameter, NetParameter, NetStateRule
+    from syncblob.caffe.nets.layer import LayerBlobs
+    from syncblob.caffe.nets.trained_layers import CopyReport
+
+__all__ = ["ModelFile", "open_model", "plan_model", "save_model"]
+
+# An empty name: without it the file of an empty net would have no bytes.
+_NO_NAME = length_field(NET_NAME, b"")
+
+_RUN = "use PyTorch's functions for its layers: see 'Running nets' in the documentation"
+# Replacements for attributes of pycaffe's Net.
+_IN_PLACE_OF = {
+    "blobs": f"model[name].blobs has the weights of a layer, model.infer_shapes().blobs the shapes "
+    f"of the results. For the results, {_RUN}",
+    "forward": _RUN,
+    "save": "use syncblob.save_model(model, path)",
+}
+
+
+class ModelFile(MutableMapping[str, Layer]):
+    """The layers of a net, by name. `open_model` makes one from a model file.
+
+    You can replace, add, rename and remove layers. `save_model` writes the result; the file that
+    was opened does not change. If several layers have the same name, the mapping has the first, as
+    in Caffe, and `layers` has all of them. Names that are not UTF-8 are decoded with
+    ``errors="surrogateescape"``, like file names in Python, so that
+    ``name.encode(errors="surrogateescape")`` gives the bytes back.
+
+    The file stays open as long as the ModelFile, one of its layers, or a Blob with unread values
+    needs it. Windows cannot replace or delete an open file; `close` closes it earlier.
+
+    Parameters
+    ----------
+    name
+        The name of the net.
+    layers
+        The layers, in order. They are copied; their Blobs are shared.
+    """
+
+    __slots__ = ("_by_name", "_layers", "_record", "name")
+
+    name: str
+
+    def __init__(self, name: str = "", layers: Iterable[Layer] = ()) -> None:
+        if not isinstance(name, str):
+            raise TypeError(
+                f"expected the name of the net, then its layers, got {type(name).__name__} as the "
+                f"name; ModelFile(layers=[...]) makes a net without a name"
+            )
+        if isinstance(layers, Layer):
+            raise TypeError("expected a list of layers, got one Layer; put it in a list: [layer]")
+        self._fill(NetRecord(), name, [_copied(layer) for layer in layers])
+
+    def _fill(self, record: NetRecord, name: str, layers: list[Layer]) -> None:
+        self._record = record
+        self.name = name
+        self._layers = layers
+        self._index()
+
+    @classmethod
+    def _found(cls, record: NetRecord, name: str, layers: list[Layer]) -> Self:
+        """Make a model from the contents of a file, or a copy of one."""
+        model = cls.__new__(cls)
+        model._fill(record, name, layers)
+        return model
+
+    @classmethod
+    def from_net(
+        cls,
+        net: NetParameter,
+        *,
+        phase: str | None = None,
+        level: int = 0,
+        stages: Collection[str] = (),
+    ) -> Self:
+        """Make a model from a network definition, as returned by `read_prototxt`.
+
+        Its layers have the blobs of the message, which usually has none; `fill` and
+        `copy_trained_layers_from` add them. Nets of the older formats are upgraded as Caffe does.
+
+        Parameters
+        ----------
+        net
+            A NetParameter. It is copied.
+        phase
+            Take only the layers that Caffe would run in this phase, ``"TRAIN"`` or ``"TEST"``,
+            according to their include and exclude rules. Not case-sensitive. None takes all layers.
+        level, stages
+            The level and the stages that the rules are compared with. As in Caffe, the stages in
+            the definition's own ``state`` are added.
+
+        Raises
+        ------
+        TypeError
+            If `net` is not a NetParameter, or `stages` is one string instead of a list of them.
+        ValueError
+            If a layer has both include and exclude rules, which Caffe refuses too, or if there is
+            no such phase.
+        """
+        from syncblob.caffe._pb.caffe_pb2 import NetParameter  # protobuf only when needed
+
+        if isinstance(stages, str):
+            raise TypeError(
+                f"expected a list of stages, got one string; put it in a list: [{stages!r}]"
+            )
+        settings = upgrade_net(
+            own_copy(NetParameter, net, "read_prototxt(path) reads one from a .prototxt")
+        )
+        layers = list(settings.layer)
+        if phase is not None:
+            state = _State(_phase(phase), level, frozenset((*settings.state.stage, *stages)))
+            layers = [layer for layer in layers if state.includes(layer)]
+        model = cls(decoded(net.name), [Layer.from_proto(layer) for layer in layers])
+        for name in ("name", "layer"):
+            settings.ClearField(name)
+        model._put_settings(settings)
+        return model
+
+    def to_net(self) -> NetParameter:
+        """Return the network definition: a new NetParameter message without blobs.
+
+        `write_prototxt` writes it as text.
+
+        Raises
+        ------
+        ModelFileError
+            If the settings in the file are damaged. `open_model` does not check them.
+        """
+        net = self._settings()
+        put_texts(net, "name", [self.name] if self.name else [])
+        for layer in self._layers:
+            layer._definition.require_consistent()
+        net.layer.extend(layer._definition.message() for layer in self._layers)
+        return net
+
+    def _settings(self) -> NetParameter:
+        """Return the settings of the net, without its name and its layers."""
+        from google.protobuf.message import DecodeError  # protobuf only when needed
+
+        from syncblob.caffe._pb.caffe_pb2 import NetParameter
+
+        try:
+            return NetParameter.FromString(net_settings(self._record))
+        except DecodeError as error:
+            raise ModelFileError(
+                f"the settings of the net are damaged ({error}); copy or download the file again",
+                path=self.path,
+            ) from error
+
+    def _put_settings(self, net: NetParameter) -> None:
+        """Replace the settings by those of a message without a name and layers."""
+        self._record = NetRecord(rest=net.SerializeToString())
+
+    def _with_inputs(self) -> list[Layer]:
+        """Return the layers, after one for the inputs whose shapes the net itself gives."""
+        inputs = upgrade_net(self._settings()).layer
+        return [*map(Layer.from_proto, inputs), *self._layers]
+
+    def copy_trained_layers_from(self, source: ModelFile | str | os.PathLike[str]) -> CopyReport:
+        """Copy the weights of another model, layer by layer, as Caffe's function of that name.
+
+        Layers are matched by name. The number and the shapes of their blobs must be equal. If a
+        layer of this model has no blobs yet, they are compared with its settings and the shapes of
+        its bottoms instead, to the extent that these are known. Leading axes of 1 of blobs in the
+        older formats are ignored, and the blob gets the shape that it has in this model. Everything
+        is checked before anything changes.
+
+        If a layer has Blobs, the values are written into them, and they keep their dtype: views,
+        parameters and layers that share them see the new values. A layer without Blobs gets new
+        ones. Values that the source has not read stay in its file until the new Blob is used, even
+        if the source is closed; other values are copied. Parameters with the same name
+        (``param { name: "w" }``) share one Blob. The two models share no memory.
+
+        Parameters
+        ----------
+        source
+            The model that has the weights, or the path of one.
+
+        Returns
+        -------
+        CopyReport
+            The layers that were copied, those of this model that the source lacks, and those of
+            the source that were ignored because this model lacks them.
+
+        Raises
+        ------
+        TypeError
+            If `source` is neither a model nor a path.
+        ValueError
+            If the number or the shapes of the blobs of a layer differ.
+        """
+        if not isinstance(source, ModelFile):
+            source = open_model(source)
+        # Caffe writes a shared parameter once into HDF5, and with each layer into a .caffemodel.
+        shared_once = isinstance(source._record.source, HDF5Source)
+        return copy_trained_layers(self._layers, source.layers, shared_once=shared_once)
+
+    def infer_shapes(self, shapes: Mapping[str, Sequence[int]] | None = None) -> NetShapes:
+        """Compute the shapes of the layers' outputs and weights, as Caffe would allocate them.
+
+        Reads no values, runs nothing, and does not change the model.
+
+        Parameters
+        ----------
+        shapes
+            Shapes that the settings do not contain, by the names of the blobs in the net: those of
+            data in a database, of inputs without a layer, and of tops of layers whose type Caffe
+            does not have. Shapes of other data layers and inputs override the settings. The shape
+            of the labels follows from that of the first top of a layer that reads images.
+
+        Raises
+        ------
+        TypeError
+            If a shape is not a sequence of integers.
+        ValueError
+            If a shape is missing; the message says which. If Caffe would refuse the net: because of
+            its settings, of shapes that do not match, or of a blob that is the top of two layers,
+            such as layers for different phases.
+        """
+        return infer_shapes(self._with_inputs(), shapes or {})
+
+    def fill(
+        self,
+        shapes: Mapping[str, Sequence[int]] | None = None,
+        *,
+        rng: int | np.random.Generator | np.random.SeedSequence | None = None,
+    ) -> tuple[str, ...]:
+        """Add the blobs that Caffe would allocate to layers without blobs, and fill them.
+
+        Layers that have blobs keep them; they must match. Parameters with the same name
+        (``param { name: "w" }``) share a Blob. Layers of types that Caffe does not have stay as
+        they are. The Blobs are float32, on the default device, and their values are on the host.
+
+        Parameters
+        ----------
+        shapes
+            As for `infer_shapes`.
+        rng
+            A NumPy generator, or a seed for one. The same seed gives the same weights, but not
+            those of Caffe, which uses another generator.
+
+        Returns
+        -------
+        tuple of str
+            The names of the layers that got blobs.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As for `infer_shapes`; or if a filler does not exist, or Caffe refuses its settings.
+            The model has not changed then.
+        """
+        return fill_layers(self._with_inputs(), shapes or {}, np.random.default_rng(rng))
+
+    # --- copies ----------------------------------------------------------------------------------
+
+    def __copy__(self) -> Self:
+        """Return a model whose layers can be edited independently. The Blobs are shared."""
+        layers = [layer._copy(layer.name) for layer in self._layers]
+        return type(self)._found(self._record, self.name, layers)
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
+        """Return an independent model of the same file, with Blobs of its own.
+
+        Unread values stay in the file. Each of the two models closes it separately.
+        """
+        layers = copy.deepcopy(self._layers, memo)
+        return type(self)._found(copy.deepcopy(self._record, memo), self.name, layers)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle the contents. Reads all values. The unpickled model has no file."""
+        return _restored, (type(self), self.name, self._layers, net_settings(self._record))
+
+    # --- attributes ------------------------------------------------------------------------------
+
+    @property
+    def path(self) -> str:
+        """The path that the file was opened with; ``""`` if there is no file."""
+        return "" if self._record.source is None else self._record.source.path
+
+    @property
+    def version(self) -> int:
+        """The format of the layers in the file: 2, or 1 or 0 for older formats."""
+        return self._record.version
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """All layers, in the order of the file."""
+        return tuple(self._layers)
+
+    def close(self) -> None:
+        """Close the file.
+
+        Blobs keep the values that they have read. Accessing unread values raises ValueError.
+        Closing twice does nothing.
+        """
+        if self._record.source is not None:
+            self._record.source.close()
+
+    def __enter__(self) -> Self:
+        """Return the model; it is closed at the end of the ``with`` block."""
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        """Close the file."""
+        self.close()
+
+    @property
+    def params(self) -> Mapping[str, LayerBlobs]:
+        """The blobs of all layers that have any, by the name of the layer, as in pycaffe.
+
+        ``model.params["conv1"][0]`` is ``model["conv1"].blobs[0]``.
+        """
+        return _Params(self)
+
+    if not TYPE_CHECKING:  # so that type checkers report unknown names
+
+        def __getattr__(self, name: str) -> object:
+            """Raise AttributeError. For names of pycaffe, say what to use instead."""
+            advice = _IN_PLACE_OF.get(name)
+            raise AttributeError(
+                f"a ModelFile has no attribute {name!r}" + (f"; {advice}" if advice else "")
+            )
+
+    # --- the mapping -----------------------------------------------------------------------------
+
+    def __getitem__(self, name: str) -> Layer:
+        """Return the first layer with a name."""
+        try:
+            return self._by_name[name]
+        except KeyError:
+            raise KeyError(
+                f"{self.path or 'the model'} has no layer {name!r}; list(model) gives the names"
+            ) from None
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names, in file order."""
+        return iter(self._by_name)
+
+    def __len__(self) -> int:
+        """Return the number of different names."""
+        return len(self._by_name)
+
+    def __setitem__(self, name: str, layer: Layer) -> None:
+        """Replace the first layer with that name, or append a layer.
+
+        The layer is copied and gets this name; its Blobs are shared.
+        """
+        added = _copied(layer, name)
+        if name in self._by_name:
+            self._layers[self._position(name)] = added
+        else:
+            self._layers.append(added)
+        self._index()
+
+    def __delitem__(self, name: str) -> None:
+        """Remove the first layer with a name. Bottoms and tops of the others stay."""
+        del self._layers[self._position(name)]
+        self._index()
+
+    def add(self, layer: Layer, *, before: str | None = None, after: str | None = None) -> None:
+        """Add a layer at the end, or before or after another one.
+
+        Parameters
+        ----------
+        layer
+            The layer. It is copied; its Blobs are shared.
+        before, after
+            The name of the layer to insert it before, or after. The default is the end.
+
+        Raises
+        ------
+        ValueError
+            If there is a layer with its name already, or if both `before` and `after` are given.
+        KeyError
+            If there is no layer `before` or `after`.
+        """
+        added = _copied(layer)
+        if added.name in self._by_name:
+            raise ValueError(
+                f"there is a layer {added.name!r} already, and Caffe uses the first of them; "
+                f"model[name] = layer replaces it"
+            )
+        if before is not None and after is not None:
+            raise ValueError(f"expected one of before and after, got {before!r} and {after!r}")
+        if before is not None:
+            position = self._position(before)
+        elif after is not None:
+            position = self._position(after) + 1
+        else:
+            position = len(self._layers)
+        self._layers.insert(position, added)
+        self._index()
+
+    def rename(self, old: str, new: str) -> None:
+        """Rename the first layer with a name. Bottoms and tops stay.
+
+        Raises
+        ------
+        KeyError
+            If there is no layer `old`.
+        ValueError
+            If there is a layer `new` already.
+        """
+        layer = self[old]
+        if new != old and new in self._by_name:
+            raise ValueError(f"cannot rename layer {old!r}: there is a layer {new!r} already")
+        layer._rename(new)
+        self._index()
+
+    def __repr__(self) -> str:
+        """Show the path, the name of the net and the size of its contents."""
+        blobs = [blob for layer in self._layers for blob in layer.blobs]
+        path = f"{self.path!r}, " if self.path else ""
+        return (
+            f"<ModelFile {path}net {self.name!r}, format V{self.version}: "
+            f"{len(self._layers)} layers, {len(blobs)} blobs, "
+            f"{sum(blob.size for blob in blobs)} values>"
+        )
+
+    def _position(self, name: str) -> int:
+        return self._layers.index(self[name])
+
+    def _index(self) -> None:
+        """Find the first layer of each name."""
+        self._by_name: dict[str, Layer] = {}
+        for layer in self._layers:
+            self._by_name.setdefault(layer.name, layer)
+
+
+class _Params(Mapping[str, "LayerBlobs"]):
+    """The blobs of layers. The KeyError for a layer without blobs says how to add them."""
+
+    __slots__ = ("_model",)
+
+    def __init__(self, model: ModelFile) -> None:
+        self._model = model
+
+    def __getitem__(self, name: str) -> LayerBlobs:
+        blobs = self._model[name].blobs
+        if not blobs:
+            raise KeyError(
+                f"layer {name!r} has no blobs; model.fill() gives the layers of a net without "
+                f"weights those that Caffe would allocate"
+            )
+        return blobs
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, layer in self._model.items() if layer.blobs)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
+
+    if not TYPE_CHECKING:  # so that type checkers report it
+
+        def __setitem__(self, name: str, value: object) -> NoReturn:
+            raise TypeError(
+                f"params cannot be assigned; model.params[{name!r}][0] = array replaces a blob, "
+                f"model[{name!r}].blobs.assign([...]) all of the layer"
+            )
+
+
+def _restored(cls: type[ModelFile], name: str, layers: list[Layer], rest: bytes) -> ModelFile:
+    model = cls(name, layers)
+    model._record = NetRecord(rest=rest)
+    return model
+
+
+def _copied(layer: Layer, name: str | None = None) -> Layer:
+    if not isinstance(layer, Layer):
+        raise TypeError(
+            f"a model is a mapping of layers; expected a Layer, got {type(layer).__name__}"
+        )
+    return layer._copy(layer.name if name is None else name)
+
+
+# --- the phase of a definition --------------------------------------------------------------------
+
+
+def _phase(name: str) -> int:
+    from syncblob.caffe._pb.caffe_pb2 import Phase  # protobuf only when needed
+
+    if not isinstance(name, str) or name.upper() not in Phase.keys():  # noqa: SIM118  # no mapping
+        raise ValueError(f"expected a phase of 'TRAIN' and 'TEST', or None for both, got {name!r}")
+    return Phase.Value(name.upper())
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """The state in which Caffe runs a net: phase, level and stages."""
+
+    phase: int
+    level: int
+    stages: frozenset[str]
+
+    def includes(self, layer: LayerParameter) -> bool:
+        """Tell whether a layer is part of the net in this state.
+
+        Raises
+        ------
+        ValueError
+            If it has both include and exclude rules.
+        """
+        if layer.include and layer.exclude:
+            raise ValueError(
+                f"layer {layer.name!r} has rules of both kinds, include and exclude; Caffe takes "
+                f"one kind only"
+            )
+        if layer.include:
+            return any(self._meets(rule) for rule in layer.include)
+        return not any(self._meets(rule) for rule in layer.exclude)
+
+    def _meets(self, rule: NetStateRule) -> bool:
+        return (
+            (not rule.HasField("phase") or rule.phase == self.phase)
+            and (not rule.HasField("min_level") or rule.min_level <= self.level)
+            and (not rule.HasField("max_level") or rule.max_level >= self.level)
+            and self.stages.issuperset(rule.stage)
+            and self.stages.isdisjoint(rule.not_stage)
+        )
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def open_model(path: Source) -> ModelFile:
+    """Open a ``.caffemodel`` file of any layer format (V2, V1, V0), or a ``.caffemodel.h5``.
+
+    The format is recognised by the contents of the file. Layers of the older formats appear as
+    Caffe upgrades them. HDF5 files only have names and blobs; their layers are ordered by name.
+
+    Only names and shapes are read. The values of a Blob are read when it is first accessed; until
+    then, its head is UNINITIALIZED. The Blobs have the precision of the file: usually float32, else
+    float64 or, from NVCaffe, float16. If data and diff differ in precision, both get the higher
+    one. A gradient in the file becomes ``blob.diff``.
+
+    Parameters
+    ----------
+    path
+        The file, which may be a gzip archive, or an open binary file, whose rest is read. The
+        contents of an archive or an open file are copied to an unnamed temporary file, and the
+        values stay there until they are accessed.
+
+    Raises
+    ------
+    ModelFileError
+        If it is not such a file, is empty, is damaged, or has both V1 and V2 layers.
+    ModuleNotFoundError
+        If it is HDF5 and h5py is not installed (``pip install 'syncblob[hdf5]'``).
+    OSError
+        If it cannot be opened.
+    """
+    file = open_source(path)
+    with WireReader.of_file(file) as reader:
+        if is_hdf5(reader):
+            found = read_layers(file)
+            made = [Layer(layer.name, blobs=layer.blobs) for layer in found]
+            return ModelFile._found(NetRecord(HDF5Source(file, tuple(found))), "", made)
+        require_message(reader)
+        model = index_model(reader)
+    layers = [
+        Layer._of_file(
+            LayerRecord(file, layer, len(model.layers) - 1 - position),
+            [lazy_blob(file, blob) for blob in layer.blobs],
+        )
+        for position, layer in enumerate(model.layers)
+    ]
+    claimed = frozenset(layer.start for layer in model.layers)
+    record = NetRecord(file, model.name, model.version, claimed)
+    return ModelFile._found(record, model.name, layers)
+
+
+def save_model(
+    model: ModelFile,
+    path: Target,
+    *,
+    write_diff: bool | None = None,
+    upgrade: bool = False,
+) -> None:
+    """Write a model to a file, which is replaced as a whole or not at all.
+
+    Unchanged layers and blobs are copied from the file that was opened, with fields that syncblob
+    does not know: saving an unchanged model gives the same bytes. Everything is checked before the
+    first byte is written, and values are written piece by piece. `path` may be the file that was
+    opened.
+
+    Parameters
+    ----------
+    model
+        The model. Blobs whose newest values are on an accelerator are read on the host.
+    path
+        The file. The extensions ``.h5`` and ``.hdf5`` select Caffe's HDF5 format, which needs h5py
+        (``pip install 'syncblob[hdf5]'``) and only holds the names of layers and their blobs. All
+        others, and none, select ``.caffemodel``, but extensions of other formats are refused. With
+        ``.gz`` appended, the file is gzip-compressed.
+        Or an open binary file: it is written from its current position on, after all checks, and
+        its name, if it has one, selects the format.
+    write_diff
+        Whether to write the gradients too; None writes those that were in the file.
+    upgrade
+        Whether to write layers of an older format in the current one. This happens in any case if
+        the older format cannot hold the changes: an added layer, other settings, a type that is
+        newer than the format, or in V0 any change.
+
+    Raises
+    ------
+    TypeError
+        If the dtype of a blob is not float32, float64, float16 or bfloat16; the latter two are
+        widened. If `model` is not a ModelFile.
+    ValueError
+        If a Blob of the model was resized, or the ``proto`` of a layer has another name or blobs.
+        If the format cannot hold the model: 2 GiB in a ``.caffemodel``; in HDF5, two layers with
+        the same name, or a name that is empty, ``.``, or has a ``/``. If the extension is that of a
+        format that `save_model` does not write, such as ``.npz``; ``syncblob.caffe.convert`` does.
+    OSError
+        If the file cannot be written.
+    """
+    _require_model(model)
+    hdf5 = require_model_path(name_of(path))
+    write = plan_model(model, hdf5=hdf5, write_diff=write_diff, upgrade=upgrade)
+    with writing(path) as temporary:
+        write(temporary)
+
+
+def plan_model(
+    model: ModelFile, *, hdf5: bool = False, write_diff: bool | None = None, upgrade: bool = False
+) -> Callable[[Path], None]:
+    """Check that a model can be written, and return the function that writes it.
+
+    For programs that replace files themselves or select the format by other means than the
+    extension. `save_model` selects the format, calls this, and replaces the file.
+
+    Parameters
+    ----------
+    model
+        The model. It must not change before it is written.
+    hdf5
+        Whether to write Caffe's HDF5 format; else a ``.caffemodel``.
+    write_diff, upgrade
+        As for `save_model`.
+
+    Returns
+    -------
+    callable
+        It takes the path of the file, which it overwrites, and raises OSError if that fails.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As for `save_model`. No values have been read then, except those that had to be compared
+        with the file.
+    ModuleNotFoundError
+        If h5py is needed and not installed.
+    """
+    _require_model(model)
+    for layer in model.layers:
+        layer._require_savable()
+    record = model._record
+    if hdf5:
+        return plan_hdf5(model.layers, record.source, write_diff=write_diff)
+    pieces = model_pieces(model.name, model.layers, record, write_diff=write_diff, upgrade=upgrade)
+    return partial(write_pieces, pieces if size_of(pieces) else [_NO_NAME])
+
+
+def _require_model(model: ModelFile) -> None:
+    if not isinstance(model, ModelFile):
+        raise TypeError(
+            f"expected a ModelFile, got {type(model).__name__}; write_blob(blob, path) writes one "
+            f"blob, save_model(model, path) a model"
+        )

@@ -1,0 +1,280 @@
+"""Finding the layers of a NetParameter and their blobs without reading any weights.
+
+A net has the format of its layers: V2, the current one; V1, which identifies types by numbers; or
+V0, the first one, whose layers are nested in V1 layers. One V0 layer makes it a V0 net, and then
+Caffe drops everything else: V2 layers, and the name, type and blobs of other V1 layers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from syncblob.caffe.files.other_formats import refuse_other_messages
+from syncblob.caffe.messages.blob_index import index_blob, parse_blob, require_few
+from syncblob.caffe.messages.fields import (
+    BLOBS,
+    BOTTOM,
+    LAYERS,
+    NAME,
+    NET_NAME,
+    TOP,
+    TYPE,
+    V0_LAYER,
+    Kind,
+)
+from syncblob.caffe.messages.older_formats import (
+    V0_LAYER_TYPES,
+    V1_LAYER_TYPES,
+    Connection,
+    PaddingError,
+    fold_padding,
+)
+from syncblob.caffe.messages.wire import WireType
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from syncblob.caffe.messages.blob_index import BlobIndex
+    from syncblob.caffe.messages.wire import Field, WireReader
+    from syncblob.errors import ModelFileError
+
+__all__ = ["LayerIndex", "ModelIndex", "index_model"]
+
+_NET_NAME: Kind = (NET_NAME, WireType.LENGTH)
+_V1_LAYER: Kind = (LAYERS[1], WireType.LENGTH)
+_V2_LAYER: Kind = (LAYERS[2], WireType.LENGTH)
+
+
+class _LayerFormat(NamedTuple):
+    """The fields that are needed from the message of a layer, in one format."""
+
+    name: Kind
+    type: Kind
+    bottom: Kind
+    top: Kind
+    blobs: Kind
+
+
+def _format(version: int, type_: WireType) -> _LayerFormat:
+    return _LayerFormat(
+        name=(NAME[version], WireType.LENGTH),
+        type=(TYPE[version], type_),
+        bottom=(BOTTOM[version], WireType.LENGTH),
+        top=(TOP[version], WireType.LENGTH),
+        blobs=(BLOBS[version], WireType.LENGTH),
+    )
+
+
+_V1 = _format(1, WireType.VARINT)
+_V2 = _format(2, WireType.LENGTH)
+_V0_WITHIN_V1: Kind = (V0_LAYER, WireType.LENGTH)
+_V0_NAME: Kind = (NAME[0], WireType.LENGTH)
+_V0_TYPE: Kind = (TYPE[0], WireType.LENGTH)
+_V0_BLOB: Kind = (BLOBS[0], WireType.LENGTH)
+
+# The names of the fields, by kind.
+_OF_NET = {_NET_NAME: "name", _V1_LAYER: "layers", _V2_LAYER: "layer"}
+_OF_V2 = dict(zip(_V2, _V2._fields, strict=True))
+_OF_V1 = {**dict(zip(_V1, _V1._fields, strict=True)), _V0_WITHIN_V1: "layer"}
+_OF_V0 = {_V0_NAME: "name", _V0_TYPE: "type", _V0_BLOB: "blobs"}
+
+_Fields = dict[Kind, list["Field"]]
+
+
+@dataclass(frozen=True, slots=True)
+class LayerIndex:
+    """The contents of a layer. The values of its blobs are located, not read.
+
+    `version` is that of the layer's format; the message lies in ``[start, stop)``.
+    """
+
+    name: str
+    type: str
+    bottoms: tuple[str, ...]
+    tops: tuple[str, ...]
+    blobs: tuple[BlobIndex, ...]
+    version: int
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, slots=True)
+class ModelIndex:
+    """The contents of a net: its name, the version of its layer format, its layers in order."""
+
+    name: str
+    version: int
+    layers: tuple[LayerIndex, ...]
+
+
+def index_model(reader: WireReader) -> ModelIndex:
+    """Index the NetParameter that fills a buffer.
+
+    Raises
+    ------
+    ModelFileError
+        If protobuf would refuse one of its layers, if a field has another wire type than in Caffe,
+        if a blob does not match its shape, if the net has both V1 and V2 layers or padding that no
+        layer can take over, or if it is not a net.
+    """
+    fields = _fields_of_net(reader)
+    name = _last(_texts(reader, fields[_NET_NAME]))
+    v1_layers, v2_layers = fields[_V1_LAYER], fields[_V2_LAYER]
+    if not v1_layers:
+        v2_parts = [_parts(reader, layer, _OF_V2) for layer in v2_layers]
+        require_few(reader, sum(1 + len(found[_V2.blobs]) for found in v2_parts))
+        indexes = tuple(
+            _index_layer(reader, layer, found, _V2)
+            for layer, found in zip(v2_layers, v2_parts, strict=True)
+        )
+        return ModelIndex(name, 2, indexes)
+    parts = [_parts(reader, layer, _OF_V1) for layer in v1_layers]
+    require_few(reader, sum(1 + len(found[_V1.blobs]) for found in parts))
+    if any(found[_V0_WITHIN_V1] for found in parts):
+        dropped = [_parts(reader, layer, _OF_V2)[_V2.blobs] for layer in v2_layers]
+        for blobs in (*dropped, *(found[_V1.blobs] for found in parts)):
+            _parse_blobs(reader, blobs, depth=2)
+        return ModelIndex(name, 0, _index_v0(reader, v1_layers, parts))
+    if v2_layers:
+        raise reader.error(
+            "the net has layers of two formats, 'layers' (V1) and 'layer' (V2); Caffe refuses it "
+            "too. It was probably put together from two files",
+            v1_layers[0].start,
+        )
+    indexes = tuple(
+        _index_layer(reader, layer, found, _V1)
+        for layer, found in zip(v1_layers, parts, strict=True)
+    )
+    return ModelIndex(name, 1, indexes)
+
+
+def _fields_of_net(reader: WireReader) -> _Fields:
+    """Collect the fields of the net itself; refuse other messages."""
+    found: _Fields = {kind: [] for kind in _OF_NET}
+    kinds = set()
+    wrong = None
+    for field in reader.fields(0, reader.size):
+        kind = field.number, field.wire_type
+        kinds.add(kind)
+        if kind in found:
+            found[kind].append(field)
+        elif wrong is None:
+            wrong = _wrong_type(reader, field, _OF_NET)
+    if not found[_V2_LAYER]:
+        refuse_other_messages(reader, kinds)  # its error says more than that of a field
+    if wrong is not None:
+        raise wrong
+    return found
+
+
+def _parts(
+    reader: WireReader, layer: Field, names: Mapping[Kind, str], *, depth: int = 1
+) -> _Fields:
+    """Collect the fields of some kinds in the message of a layer."""
+    found: _Fields = {kind: [] for kind in names}
+    for field in reader.fields(layer.start, layer.stop, depth=depth):
+        kind = field.number, field.wire_type
+        if kind in found:
+            found[kind].append(field)
+        elif wrong := _wrong_type(reader, field, names):
+            raise wrong
+    return found
+
+
+def _wrong_type(
+    reader: WireReader, field: Field, names: Mapping[Kind, str]
+) -> ModelFileError | None:
+    """Return the exception for a field that has the number of another kind."""
+    for (number, _), name in names.items():
+        if number == field.number:
+            return reader.wrong_type(field, name)
+    return None
+
+
+def _index_layer(
+    reader: WireReader, layer: Field, found: _Fields, layout: _LayerFormat
+) -> LayerIndex:
+    """Index a V1 or V2 layer."""
+    kinds = found[layout.type]
+    types = _v1_types(kinds) if layout is _V1 else _texts(reader, kinds)
+    name = _last(_texts(reader, found[layout.name]))
+    return LayerIndex(
+        name,
+        _last(types),
+        _texts(reader, found[layout.bottom]),
+        _texts(reader, found[layout.top]),
+        _index_blobs(reader.within(name), found[layout.blobs], depth=2),
+        1 if layout is _V1 else 2,
+        layer.start,
+        layer.stop,
+    )
+
+
+def _index_v0(
+    reader: WireReader, layers: list[Field], parts: list[_Fields]
+) -> tuple[LayerIndex, ...]:
+    """Index the layers of a V0 net, with padding folded away."""
+    inner = [_v0_parts(reader, found[_V0_WITHIN_V1]) for found in parts]
+    require_few(reader, sum(1 + len(found[_V0_BLOB]) for found in inner))
+    names = [_last(_texts(reader, found[_V0_NAME])) for found in inner]
+    types = [_last(_texts(reader, found[_V0_TYPE])) for found in inner]
+    connections = [
+        Connection(kind, _texts(reader, found[_V1.bottom]), _texts(reader, found[_V1.top]))
+        for kind, found in zip(types, parts, strict=True)
+    ]
+    try:
+        folded = fold_padding(connections)
+    except PaddingError as error:
+        place = reader.within(names[error.position])
+        raise place.error(str(error), layers[error.position].start) from error
+    for position in set(range(len(layers))).difference(layer.position for layer in folded):
+        _parse_blobs(reader, inner[position][_V0_BLOB], depth=3)
+    return tuple(
+        LayerIndex(
+            names[position],
+            V0_LAYER_TYPES.get(types[position], ""),
+            bottoms,
+            connections[position].tops,
+            _index_blobs(reader.within(names[position]), inner[position][_V0_BLOB], depth=3),
+            0,
+            layers[position].start,
+            layers[position].stop,
+        )
+        for position, bottoms, _ in folded
+    )
+
+
+def _v0_parts(reader: WireReader, nested: list[Field]) -> _Fields:
+    """Collect the fields of the messages in a layer. Several messages are merged in order."""
+    joined: _Fields = {kind: [] for kind in _OF_V0}
+    for field in nested:
+        for kind, fields in _parts(reader, field, _OF_V0, depth=2).items():
+            joined[kind] += fields
+    return joined
+
+
+def _index_blobs(reader: WireReader, blobs: list[Field], depth: int) -> tuple[BlobIndex, ...]:
+    return tuple(index_blob(reader, blob.start, blob.stop, depth=depth) for blob in blobs)
+
+
+def _parse_blobs(reader: WireReader, blobs: list[Field], depth: int) -> None:
+    """Check blobs that Caffe drops, because protobuf refuses the whole net if one is damaged."""
+    for blob in blobs:
+        parse_blob(reader, blob.start, blob.stop, depth=depth)
+
+
+def _texts(reader: WireReader, fields: list[Field]) -> tuple[str, ...]:
+    return tuple(reader.text(field) for field in fields)
+
+
+def _v1_types(fields: list[Field]) -> tuple[str, ...]:
+    """Translate the numbers that Caffe knows; protobuf ignores the others."""
+    # An enumeration is an int32: only the low half of a longer number is used.
+    numbers = (field.value & 0xFFFF_FFFF for field in fields)
+    return tuple(V1_LAYER_TYPES[number] for number in numbers if number in V1_LAYER_TYPES)
+
+
+def _last(texts: tuple[str, ...]) -> str:
+    """Return the value of a singular field: the last one wins."""
+    return texts[-1] if texts else ""

@@ -1,0 +1,332 @@
+"""Recognising files of other formats, by their first bytes, their contents or their names.
+
+A protobuf message has no signature: nearly any bytes are one, or begin like one. With these checks,
+an error says what the file really is, rather than "damaged". Before a file is written, they refuse
+the extension of another format, because other programs would read the file as that.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from syncblob.caffe.messages.blob_index import index_blob
+from syncblob.caffe.messages.fields import (
+    DATA,
+    DOUBLE_DATA,
+    DOUBLE_DIFF,
+    HISTORY,
+    ITER,
+    LAYERS,
+    LEARNED_NET,
+    LEGACY_DIMS,
+    RAW_DATA,
+    ROW_OF_BLOBS,
+    SHAPE,
+)
+from syncblob.caffe.messages.wire import WireType
+from syncblob.errors import ModelFileError
+
+if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
+    from syncblob.caffe.messages.wire import WireReader
+
+    Kinds = AbstractSet[tuple[int, WireType]]
+
+__all__ = [
+    "HDF5_EXTENSIONS",
+    "OTHER_HDF5",
+    "file_signature",
+    "is_hdf5",
+    "refuse_other_messages",
+    "require_blob_path",
+    "require_message",
+    "require_model_path",
+    "require_state_path",
+]
+
+_HEAD = 512
+
+_NO_WEIGHTS = "expected a file with weights, got an empty file; copy or download it again"
+# Errors for an empty file, which is a message without fields. An empty row of blobs is valid.
+_EMPTY = {
+    "model": _NO_WEIGHTS,
+    "blob": _NO_WEIGHTS,
+    "solver state": "expected a .solverstate file, got an empty file",
+}
+OTHER_HDF5 = (
+    "this is HDF5 in another layout than Caffe's; syncblob.caffe.convert.open_weights opens it"
+)
+_OPEN_WEIGHTS = "syncblob.caffe.convert.open_weights opens it"
+
+# The first bytes of files, and the names that `file_signature` returns.
+_SIGNATURES = {
+    b"\x89HDF\r\n\x1a\n": "hdf5",
+    b"\x93NUMPY": "npy",
+    # The pickled number that torch.save wrote first before it wrote zip archives.
+    b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.": "torch",
+    b"PK\x03\x04": "zip",
+    b"PK\x05\x06": "zip",  # an archive without members begins with its end
+    b"version https://git-lfs": "git-lfs",
+    b"\x00\x05\x16\x07": "appledouble",
+    b"\x1f\x8b": "gzip",
+}
+_VERDICTS = {
+    "hdf5": (
+        "this is an HDF5 file (.caffemodel.h5 or .solverstate.h5); open_model and "
+        "open_solver_state open these"
+    ),
+    "npy": "this is an array of NumPy's own format (.npy); numpy.load opens it",
+    "npz": f"this is an .npz file of NumPy's; {_OPEN_WEIGHTS}",
+    "torch": f"this is a file of PyTorch's (.pt, .pth); {_OPEN_WEIGHTS}",
+    "safetensors": f"this is a .safetensors file; {_OPEN_WEIGHTS}",
+    "zip": "this is a zip archive; unpack it first",
+    "git-lfs": "this is a Git LFS pointer, not the file it stands for; run 'git lfs pull'",
+    "appledouble": (
+        "this is an AppleDouble file, in which macOS keeps the attributes of another file; the "
+        "contents are in the file of the same name, without a leading '._'"
+    ),
+    "gzip": "this is a gzip archive in another one; unpack it first",
+}
+
+# In a zip archive: the length of the first member's name, and its offset.
+_NAME_LENGTH, _NAME = slice(26, 28), 30
+# In a safetensors file, eight bytes with the length precede the header, which is JSON.
+_LENGTH_BYTES = 8
+_LONGEST_HEADER = 1 << 32
+
+_WEB_PAGE = re.compile(rb"\s*<(!doctype|html|\?xml)", re.IGNORECASE)
+_PROTOTXT = re.compile(
+    rb"(\s|#[^\n]*\n)*(name|layers?|input\w*|state|force_backward|debug_info)\s*[:{]"
+    rb"[\x20-\x7e\s]*\Z"
+)
+
+
+# --- what a file that is read begins with ---------------------------------------------------------
+
+
+def file_signature(head: bytes) -> str:
+    """Recognise the format of a file from its first hundred bytes or more.
+
+    Returns
+    -------
+    str
+        ``"hdf5"``, ``"npy"``, ``"npz"``, ``"safetensors"``, ``"torch"``, ``"zip"`` (any other
+        archive), ``"gzip"``, ``"git-lfs"`` or ``"appledouble"``. ``""`` for all others, such as
+        Caffe's messages, which have no signature.
+    """
+    found = next((name for begin, name in _SIGNATURES.items() if head.startswith(begin)), "")
+    if found == "zip":
+        length = int.from_bytes(head[_NAME_LENGTH], "little")
+        member = head[_NAME : _NAME + length].decode(errors="replace")
+        if member.endswith(".npy"):
+            return "npz"
+        return "torch" if member.endswith("/data.pkl") else "zip"
+    if not found and head[_LENGTH_BYTES : _LENGTH_BYTES + 1] == b"{":
+        return "safetensors" if _length_of_header(head) < _LONGEST_HEADER else ""
+    return found
+
+
+def _length_of_header(head: bytes) -> int:
+    return int.from_bytes(head[:_LENGTH_BYTES], "little")
+
+
+def is_hdf5(reader: WireReader) -> bool:
+    """Tell whether a file is HDF5 and not a message."""
+    return file_signature(_head(reader)) == "hdf5"
+
+
+def _head(reader: WireReader) -> bytes:
+    return bytes(reader.read(0, min(_HEAD, reader.size)))
+
+
+def require_message(reader: WireReader, wanted: str = "model") -> None:
+    """Refuse a file that is not the expected message.
+
+    Parameters
+    ----------
+    reader
+        The file.
+    wanted
+        The expected message: ``"model"``, ``"blob"``, ``"blobs"`` or ``"solver state"``. The fields
+        of a model are checked when it is indexed.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is empty, not protobuf, or another message.
+    """
+    if not reader.size and wanted in _EMPTY:
+        raise reader.error(_EMPTY[wanted], 0)
+    _refuse_other_formats(reader)
+    if wanted != "model":
+        refuse_other_messages(reader, reader.kinds(), wanted)
+
+
+def _refuse_other_formats(reader: WireReader) -> None:
+    """Raise ModelFileError if a file is recognised as anything but a protobuf message."""
+    head = _head(reader)
+    found = file_signature(head)
+    if found == "safetensors" and _length_of_header(head) > reader.size - _LENGTH_BYTES:
+        found = ""  # the header would not fit into the file, so this is a message
+    if found:
+        raise reader.error(_VERDICTS[found], 0)
+    if _WEB_PAGE.match(head):
+        raise reader.error("this is a web page; the download went wrong", 0)
+    if _PROTOTXT.match(head):
+        raise reader.error(
+            "this is a network definition in text form (.prototxt), which has no weights; the "
+            "weights are in a .caffemodel file",
+            0,
+        )
+
+
+# --- what a message holds -------------------------------------------------------------------------
+
+
+def refuse_other_messages(reader: WireReader, kinds: Kinds, wanted: str = "model") -> None:
+    """Raise ModelFileError if the fields of a message are those of another type than wanted.
+
+    `kinds` are their numbers and wire types; `wanted` is as for `require_message`.
+    """
+    found = _identify(kinds)
+    if kinds == {_NAME_OR_BLOB} and _has_blob(reader):
+        found = ("blobs",)
+    if found and wanted not in found:
+        description, advice = _MESSAGES[found[0]]
+        expected = _MESSAGES[wanted][0].partition(" (")[0]
+        raise reader.error(f"this is {description}, not {expected}; {advice}", 0)
+
+
+def _has_blob(reader: WireReader) -> bool:
+    """Return whether the first field is a blob, whose shape and values agree, and not a name."""
+    field = next(reader.fields(0, reader.size))
+    try:
+        index_blob(reader, field.start, field.stop, depth=1)
+    except ModelFileError:
+        return False
+    return True
+
+
+_MESSAGES = {
+    "model": ("a whole model", "use open_model"),
+    "blob": ("one blob (.binaryproto)", "use read_blob"),
+    "blobs": ("a row of blobs (BlobProtoVector)", "use read_blobs"),
+    "solver state": ("the state of a solver (.solverstate)", "use open_solver_state"),
+}
+
+# The same field number may occur in several messages.
+_NAME_OR_BLOB = ROW_OF_BLOBS
+_LAYERS_OR_LEARNED_NET = LEARNED_NET
+_V2_LAYER = (LAYERS[2], WireType.LENGTH)
+_NUM_OR_ITER = ITER
+_INPUT_OR_HISTORY = HISTORY
+_OF_A_BLOB = {
+    # The second and the third field of a net or a state are a string or messages.
+    (LEGACY_DIMS[1], WireType.VARINT),
+    (LEGACY_DIMS[2], WireType.VARINT),
+    (DATA, WireType.LENGTH),
+    (DATA, WireType.FIXED32),
+    (SHAPE, WireType.LENGTH),
+    # The packed form has the number and the wire type of a net's input_shape, so it is not here.
+    (DOUBLE_DATA, WireType.FIXED64),
+    (DOUBLE_DIFF, WireType.LENGTH),
+    (RAW_DATA, WireType.LENGTH),
+}
+
+
+def _identify(kinds: Kinds) -> tuple[str, ...]:
+    """Return the possible types of a message, most likely first; empty if it may be any."""
+    found: tuple[str, ...] = ()
+    if _V2_LAYER in kinds:
+        found = ("model",)
+    elif not kinds.isdisjoint({_LAYERS_OR_LEARNED_NET, _INPUT_OR_HISTORY}):
+        if _NUM_OR_ITER in kinds:
+            found = ("solver state",)
+        else:
+            found = ("model",) if _NAME_OR_BLOB in kinds else ("model", "solver state")
+    if not kinds.isdisjoint(_OF_A_BLOB):
+        return (*found, "blob")  # a fork may have added fields to it
+    if found:
+        return found
+    if _NUM_OR_ITER in kinds:
+        return ("blob", "solver state")
+    if kinds == {_NAME_OR_BLOB}:
+        return ("model", "blobs")
+    return ("model",) if _NAME_OR_BLOB in kinds else ()
+
+
+# --- the extension of a file that is written -----------------------------------------------------
+
+HDF5_EXTENSIONS = (".h5", ".hdf5")
+
+_STATE = ".solverstate"
+_CONVERT = (
+    "save_model writes .caffemodel and .caffemodel.h5; save one of these, and convert it by "
+    "syncblob.caffe.convert.convert or the command 'syncblob convert'"
+)
+_MODEL = "save_model writes a model"
+# Extensions of other formats, and the advice in the error.
+_OTHERS = {
+    **dict.fromkeys((".npz", ".pt", ".pth", ".safetensors"), _CONVERT),
+    _STATE: "save_solver_state writes the state of a solver",
+    **dict.fromkeys(
+        (
+            *(".csv", ".json", ".keras", ".mat", ".npy", ".onnx", ".pbtxt"),
+            *(".pickle", ".pkl", ".py", ".tar", ".tflite", ".txt", ".xml", ".yaml", ".yml", ".zip"),
+        ),
+        "syncblob does not write this format",
+    ),
+}
+_NOT_FOR_MODELS = {
+    **_OTHERS,
+    ".binaryproto": "write_blob writes one blob",
+    ".prototxt": "write_prototxt(model.to_net(), path) writes the definition",
+}
+_NOT_FOR_BLOBS = {
+    **_OTHERS,
+    **dict.fromkeys((".caffemodel", *HDF5_EXTENSIONS), _MODEL),
+    **dict.fromkeys(
+        (".npy", ".npz"), "numpy.save and numpy.savez write Blobs as they write arrays"
+    ),
+    **dict.fromkeys((".pt", ".pth", ".safetensors"), "make a tensor of it first: blob.to_torch()"),
+    ".prototxt": "write_prototxt writes the definition of a net",
+}
+
+
+_NOT_FOR_STATES = {
+    **{name: advice for name, advice in _NOT_FOR_BLOBS.items() if name not in HDF5_EXTENSIONS},
+    ".binaryproto": "write_blob writes one blob",
+}
+del _NOT_FOR_STATES[_STATE]
+
+
+def require_model_path(path: str) -> bool:
+    """Tell from the extension whether to write a model as HDF5; refuse other formats' ones."""
+    return _require_path(path, _NOT_FOR_MODELS, ".caffemodel or .h5")
+
+
+def require_blob_path(path: str) -> None:
+    """Raise ValueError if the extension belongs to a format other than ``.binaryproto``."""
+    _require_path(path, _NOT_FOR_BLOBS, ".binaryproto")
+
+
+def require_state_path(path: str) -> bool:
+    """Tell from the extension whether to write a state as HDF5; refuse other formats' ones."""
+    return _require_path(path, _NOT_FOR_STATES, ".solverstate or .solverstate.h5")
+
+
+def _require_path(path: str, others: dict[str, str], expected: str) -> bool:
+    name = Path(path).name.lower().removesuffix(".gz")
+    extension = Path(name).suffix
+    hdf5 = extension in HDF5_EXTENSIONS
+    if hdf5 and _STATE in others and Path(name).stem.endswith(_STATE):
+        extension = _STATE + extension
+        advice = others[_STATE]
+    elif extension in others:
+        advice = others[extension]
+    else:
+        return hdf5
+    raise ValueError(f"expected the extension {expected}, got {extension}; {advice}")

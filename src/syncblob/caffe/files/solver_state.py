@@ -1,0 +1,210 @@
+"""Caffe's ``.solverstate`` files, from which training resumes."""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from syncblob._shape import is_integer
+from syncblob._texts import encoded
+from syncblob.caffe.files.other_formats import is_hdf5, require_message, require_state_path
+from syncblob.caffe.messages.blob_index import index_blob, require_few
+from syncblob.caffe.messages.blobproto import blob_pieces
+from syncblob.caffe.messages.fields import CURRENT_STEP, HISTORY, ITER, LEARNED_NET
+from syncblob.caffe.messages.lazy import lazy_blob
+from syncblob.caffe.messages.pieces import require_message_size, size_of, write_pieces
+from syncblob.caffe.messages.streams import Source, Target, name_of, open_source, writing
+from syncblob.caffe.messages.wire import WireReader, WireType, length_field, length_header, varint
+from syncblob.caffe.nets.layer import as_named_blob
+
+if TYPE_CHECKING:
+    from syncblob._blob import Blob
+    from syncblob.caffe.messages.fields import Kind
+    from syncblob.caffe.messages.pieces import Piece
+
+__all__ = ["SolverState", "open_solver_state", "save_solver_state"]
+
+_INT32 = range(-(2**31), 2**31)
+_NAMES = {
+    ITER[0]: "iter",
+    LEARNED_NET[0]: "learned_net",
+    HISTORY[0]: "history",
+    CURRENT_STEP[0]: "current_step",
+}
+
+
+@dataclass(slots=True, eq=False)
+class SolverState:
+    """The contents of a ``.solverstate`` file. All of it can be changed and saved.
+
+    Parameters
+    ----------
+    iter
+        The number of iterations done.
+    learned_net
+        The file with the matching weights; ``""`` if none is named.
+    current_step
+        The number of steps that the learning rate has taken.
+    history
+        One Blob for each learnable parameter, in the order of the net. AdaDelta and Adam have two:
+        the first ones of all parameters come before the second ones. Values from a file are not
+        read before they are accessed.
+
+    Raises
+    ------
+    TypeError
+        If `history` is one array instead of a list.
+    """
+
+    iter: int = 0
+    learned_net: str = ""
+    current_step: int = 0
+    history: list[Blob] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Raise TypeError if the history is one array instead of a list."""
+        _require_list(self.history)
+
+
+def open_solver_state(path: Source) -> SolverState:
+    """Open a ``.solverstate`` or ``.solverstate.h5`` file, recognised by its contents.
+
+    Parameters
+    ----------
+    path
+        The file, or an open binary file or a gzip archive, as for `open_model`.
+
+    Raises
+    ------
+    ModelFileError
+        If it is not such a file, or is damaged.
+    ModuleNotFoundError
+        If it is HDF5 and h5py is not installed (``pip install 'syncblob[hdf5]'``).
+    OSError
+        If it cannot be opened.
+    """
+    file = open_source(path)
+    with WireReader.of_file(file) as reader:
+        if is_hdf5(reader):
+            from syncblob.caffe.files.hdf5 import read_state  # needs h5py
+
+            iteration, learned_net, current_step, blobs = read_state(file)
+            return SolverState(iteration, learned_net, current_step, list(blobs))
+        require_message(reader, "solver state")
+        numbers = {ITER: 0, CURRENT_STEP: 0}
+        learned_net = ""
+        history = []
+        for found in reader.fields(0, reader.size):
+            kind = found.number, found.wire_type
+            if kind in numbers:
+                numbers[kind] = found.int32
+            elif kind == LEARNED_NET:
+                learned_net = reader.text(found)
+            elif kind == HISTORY:
+                history.append(found)
+            elif found.number in _NAMES:
+                raise reader.wrong_type(found, _NAMES[found.number])
+        require_few(reader, len(history))
+        indexes = [
+            index_blob(reader.within(f"history {number}"), blob.start, blob.stop, depth=1)
+            for number, blob in enumerate(history)
+        ]
+    return SolverState(
+        numbers[ITER],
+        learned_net,
+        numbers[CURRENT_STEP],
+        [lazy_blob(file, index) for index in indexes],
+    )
+
+
+def save_solver_state(state: SolverState, path: Target) -> None:
+    """Write the state of a solver to a file, which is replaced as a whole or not at all.
+
+    Parameters
+    ----------
+    state
+        The state. Its history may have arrays of any library in place of Blobs. Blobs whose newest
+        values are on an accelerator are read on the host. Unchanged Blobs are copied from the file
+        that was opened.
+    path
+        The file. The extensions ``.h5`` and ``.hdf5`` select Caffe's HDF5 format, which needs h5py
+        (``pip install 'syncblob[hdf5]'``). All others, and none, select ``.solverstate``, but
+        extensions of other formats are refused. With ``.gz`` appended, the file is
+        gzip-compressed. Or an open binary file, as for `save_model`.
+
+    Raises
+    ------
+    TypeError
+        If `state` is not a SolverState, or a number, name or array in it has the wrong type. Arrays
+        must be float32 or float64; float16 and bfloat16 are widened.
+    ValueError
+        If a number is not an int32, if the file would have 2 GiB or more and is not HDF5, or if
+        the extension is that of another format.
+    OSError
+        If the file cannot be written.
+    """
+    if not isinstance(state, SolverState):
+        raise TypeError(
+            f"expected a SolverState, got {type(state).__name__}; save_model(model, path) writes a "
+            f"model"
+        )
+    hdf5 = require_state_path(name_of(path))
+    numbers = {ITER: _int32("iter", state.iter)}
+    numbers[CURRENT_STEP] = _int32("current_step", state.current_step)
+    if not isinstance(state.learned_net, str):
+        raise TypeError(f"expected a string as learned_net, got {state.learned_net!r}")
+    learned_net = encoded(state.learned_net)
+    _require_list(state.history)
+    history = [
+        as_named_blob(f"history {number}", array) for number, array in enumerate(state.history)
+    ]
+    if hdf5:
+        from syncblob.caffe.files.hdf5 import plan_state_hdf5  # needs h5py
+
+        facts: dict[bytes, int | bytes] = {
+            b"iter": numbers[ITER],
+            b"learned_net": learned_net,
+            b"current_step": numbers[CURRENT_STEP],
+        }
+        write = plan_state_hdf5(facts, history)
+    else:
+        write = partial(write_pieces, _pieces(numbers, learned_net, history))
+    with writing(path) as temporary:
+        write(temporary)
+
+
+def _pieces(numbers: dict[Kind, int], learned_net: bytes, history: list[Blob]) -> list[Piece]:
+    """Return the message, with its fields in the order of their numbers."""
+    pieces: list[Piece] = [_number(ITER, numbers[ITER]), length_field(LEARNED_NET[0], learned_net)]
+    for number, blob in enumerate(history):
+        try:
+            message = blob_pieces(blob, write_diff=None)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"history {number}: {error}") from error
+        pieces += [length_header(HISTORY[0], size_of(message)), *message]
+    pieces.append(_number(CURRENT_STEP, numbers[CURRENT_STEP]))
+    require_message_size(pieces, "a .solverstate", "this state")
+    return pieces
+
+
+def _require_list(history: object) -> None:
+    if hasattr(history, "shape"):
+        raise TypeError(
+            f"expected a list of arrays as history, got one array of shape {history.shape}; put it "
+            f"in a list: [array]"
+        )
+
+
+def _number(kind: Kind, value: int) -> bytes:
+    return varint(kind[0] << 3 | WireType.VARINT) + varint(value % (1 << 64))
+
+
+def _int32(name: str, value: int) -> int:
+    if not is_integer(value):
+        raise TypeError(f"expected an integer as {name}, got {value!r}")
+    number = operator.index(value)
+    if number not in _INT32:
+        raise ValueError(f"expected an int32 as {name}, got {value}")
+    return number

@@ -1,0 +1,322 @@
+"""Conversion between BlobProto messages and Blobs: Caffe's FromProto, ToProto and ShapeEquals.
+
+A message for a file is made as pieces, so that its length is known before any value is read.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+
+import numpy as np
+
+from syncblob._blob import Blob
+from syncblob._dtypes import is_bfloat16
+from syncblob._layout import Layout
+from syncblob.blob.resize import assign
+from syncblob.caffe.messages.blob_index import index_blob
+from syncblob.caffe.messages.fields import (
+    DATA,
+    DIFF,
+    DOUBLE_DATA,
+    DOUBLE_DIFF,
+    LEGACY_AXES,
+    LEGACY_DIMS,
+    LEGACY_NAMES,
+    SHAPE,
+    SHAPE_DIM,
+)
+from syncblob.caffe.messages.lazy import had_diff, is_legacy, origin_of, unchanged, untouched
+from syncblob.caffe.messages.pieces import (
+    BlobValues,
+    FileRange,
+    buffers,
+    require_message_size,
+    size_of,
+)
+from syncblob.caffe.messages.wire import WireReader, WireType, length_header, varint
+from syncblob.devices import Side
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike, NDArray
+
+    from syncblob.caffe._pb.caffe_pb2 import BlobProto
+    from syncblob.caffe.messages.blob_index import BlobIndex
+    from syncblob.caffe.messages.lazy import Origin
+    from syncblob.caffe.messages.pieces import Piece
+    from syncblob.devices import Device
+
+__all__ = [
+    "blob_pieces",
+    "equal_shapes",
+    "from_proto",
+    "load_proto",
+    "padded",
+    "require_axes",
+    "shape_equals",
+    "shapes_agree",
+    "to_proto",
+    "wire_dtype",
+]
+
+T = TypeVar("T")
+
+_MAX_AXES = 32
+"""The most axes that Caffe's Blob can have."""
+
+
+@runtime_checkable
+class _Message(Protocol):
+    """The interface of messages of any generated module."""
+
+    DESCRIPTOR: Any
+
+    def SerializeToString(self) -> bytes:  # noqa: N802  # protobuf's name
+        """Return the message in wire format."""
+
+
+def from_proto(
+    proto: BlobProto | bytes | bytearray | memoryview,
+    dtype: DTypeLike | None = None,
+    device: Device | str | None = None,
+) -> Blob:
+    """Make a Blob from a BlobProto of any generated module, or bytes; see `Blob.from_proto`."""
+    buffer, index = _index(proto)
+    blob = Blob(index.shape, index.dtype if dtype is None else dtype, device=device)
+    data, diff = _read(index, buffer, blob.dtype)
+    blob.overwrite_cpu_data()[...] = data.reshape(blob.shape)
+    if diff is not None:
+        blob.overwrite_cpu_diff()[...] = diff.reshape(blob.shape)
+    return blob
+
+
+def load_proto(
+    blob: Blob, proto: BlobProto | bytes | bytearray | memoryview, *, resize: bool = True
+) -> None:
+    """Read a BlobProto into a Blob; see `Blob.load_proto`.
+
+    The message is validated completely before anything changes. Without `resize`, the shapes must
+    agree in the sense of `shapes_agree`.
+    """
+    buffer, index = _index(proto)
+    if not resize and not shapes_agree(blob.shape, index.shape, their_legacy=index.legacy):
+        raise ValueError(
+            f"expected a proto of shape {blob.shape}, got {index.shape}; "
+            f"resize=True gives the Blob the shape of the proto"
+        )
+    data, diff = _read(index, buffer, blob.dtype)
+    layout = Layout.c_order(index.shape if resize else blob.shape, blob.dtype)
+    contents = data.reshape(layout.shape)
+    gradient = None if diff is None else diff.reshape(layout.shape)
+    assign(blob, contents, layout, Side.HOST, "load_proto", gradient=gradient)
+
+
+def shape_equals(shape: tuple[int, ...], proto: BlobProto) -> bool:
+    """Compare a shape with that of a BlobProto, as Caffe's ShapeEquals does. Reads no values.
+
+    If the message has any of num, channels, height and width, those four are compared, with the
+    axes of the shape aligned on the right and absent ones taken as 1.
+    """
+    if any(proto.HasField(name) for name in LEGACY_NAMES):
+        dims = tuple(getattr(proto, name) for name in LEGACY_NAMES)
+        return shapes_agree(shape, dims, their_legacy=True)
+    return shape == tuple(proto.shape.dim)
+
+
+def equal_shapes(ours: Blob, theirs: Blob) -> bool:
+    """Compare the shapes of two Blobs as Caffe does when it copies weights.
+
+    Parameters
+    ----------
+    ours, theirs
+        The Blobs. For one that was read with num, channels, height and width, as in the older
+        formats, leading axes of 1 do not matter.
+    """
+    return shapes_agree(
+        ours.shape, theirs.shape, our_legacy=is_legacy(ours), their_legacy=is_legacy(theirs)
+    )
+
+
+def shapes_agree(
+    ours: tuple[int, ...],
+    theirs: tuple[int, ...],
+    *,
+    our_legacy: bool = False,
+    their_legacy: bool = False,
+) -> bool:
+    """Compare two shapes. Each may have the four axes of the older formats."""
+    return (
+        ours == theirs
+        or (their_legacy and padded(ours) == theirs)
+        or (our_legacy and ours == padded(theirs))
+    )
+
+
+def padded(shape: tuple[T, ...]) -> tuple[int | T, ...]:
+    """Pad a shape to four axes with leading ones."""
+    return (1,) * (LEGACY_AXES - len(shape)) + shape
+
+
+def to_proto(blob: Blob, *, write_diff: bool = False) -> BlobProto:
+    """Make a new BlobProto from a Blob; see `Blob.to_proto`.
+
+    float16 and bfloat16 are widened, which is exact. A 0-d Blob gets no shape. A gradient
+    that does not exist is written as zeros.
+    """
+    from syncblob.caffe._pb.caffe_pb2 import BlobProto  # protobuf only when needed
+
+    return BlobProto.FromString(_encode(blob, write_diff=write_diff))
+
+
+def _index(
+    proto: BlobProto | bytes | bytearray | memoryview,
+) -> tuple[NDArray[np.uint8], BlobIndex]:
+    """Return the bytes of a message and the positions of its values in them."""
+    if isinstance(proto, _Message) and proto.DESCRIPTOR.name == "BlobProto":
+        proto = proto.SerializeToString()
+    if not isinstance(proto, (bytes, bytearray, memoryview)):
+        raise TypeError(
+            f"expected a BlobProto message or its bytes, got {type(proto).__name__}; "
+            f"for a file use read_blob or open_model"
+        )
+    buffer = np.frombuffer(proto, np.uint8)
+    return buffer, index_blob(WireReader(buffer), 0, len(buffer))
+
+
+def _read(
+    index: BlobIndex, buffer: NDArray[np.uint8], dtype: np.dtype[np.generic]
+) -> tuple[NDArray[np.generic], NDArray[np.generic] | None]:
+    """Return data and diff of an indexed message. The diff is None if it has none."""
+    diff = None if index.diff is None else index.diff.read(buffer, dtype)
+    return index.data.read(buffer, dtype), diff
+
+
+def _encode(blob: Blob, *, write_diff: bool) -> bytes:
+    """Return the message in wire format, its fields in the order of their numbers."""
+    pieces = _new_message(blob, write_diff=write_diff)
+    # Unlike writing a file, this is an access: the Blob keeps the values that it reads.
+    blob.cpu_data()
+    encoded = bytearray()
+    for buffer in buffers(pieces):
+        encoded += buffer
+    return bytes(encoded)
+
+
+# --- for files ------------------------------------------------------------------------------------
+
+
+def blob_pieces(blob: Blob, *, write_diff: bool | None, legacy: bool | None = None) -> list[Piece]:
+    """Return the message of a Blob for a file: that of its own file if unchanged, else a new one.
+
+    A Blob that was read with num, channels, height and width is written with these, because Caffe
+    is more lenient when it compares them with the shape in a net.
+
+    Parameters
+    ----------
+    blob
+        The Blob.
+    write_diff
+        Whether to write the gradient; None writes it if the file had one.
+    legacy
+        Whether to write num, channels, height and width in place of the shape; None writes them if
+        the file had them.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a BlobProto, or Caffe's Blob, cannot hold it. No values have been read then.
+    """
+    require_axes(blob)
+    origin = origin_of(blob)
+    if write_diff is None:
+        write_diff = had_diff(blob)
+    if legacy is None:
+        legacy = origin is not None and origin.index.legacy
+    if origin is None or not origin.is_message or origin.index.legacy != legacy:
+        return _new_message(blob, write_diff=write_diff, legacy=legacy)
+    if untouched(blob, diff=False) is None:
+        pieces = _new_message(blob, write_diff=write_diff, legacy=legacy)
+        if _is_laid_out_as(origin, pieces):
+            # Only the values can differ. If they do not, the new message has the same bytes.
+            return pieces
+    found = unchanged(blob, write_diff=write_diff)
+    if found is None:
+        return _new_message(blob, write_diff=write_diff, legacy=legacy)
+    file, index = found
+    return [FileRange(file, index.start, index.stop)]
+
+
+def _is_laid_out_as(origin: Origin, pieces: list[Piece]) -> bool:
+    """Tell whether a message equals the one in the file in all bytes except the values."""
+    index, file = origin.index, origin.file()
+    if file is None or size_of(pieces) != index.stop - index.start:
+        return False
+    position = index.start
+    for piece in pieces:
+        if isinstance(piece, bytes):
+            there = np.empty(len(piece), np.uint8)
+            file.read_into(there, position)
+            if there.tobytes() != piece:
+                return False
+        position += size_of([piece])
+    return True
+
+
+def _new_message(blob: Blob, *, write_diff: bool, legacy: bool = False) -> list[Piece]:
+    """Return a new message, its fields in the order of their numbers.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the dtype is not a float, or the message would have 2 GiB or more.
+    """
+    dtype = wire_dtype(blob.dtype)
+    double = dtype.itemsize == np.dtype(np.float64).itemsize
+    data, diff = (DOUBLE_DATA, DOUBLE_DIFF) if double else (DATA, DIFF)
+    shape = b""
+    if legacy:
+        shape = b"".join(
+            varint(number << 3 | WireType.VARINT) + varint(dim)
+            for number, dim in zip(LEGACY_DIMS, blob.shape, strict=True)
+        )
+    elif blob.shape:
+        dims = b"".join(map(varint, blob.shape))
+        dim_field = length_header(SHAPE_DIM, len(dims)) + dims
+        shape = length_header(SHAPE, len(dim_field)) + dim_field
+    values = _field(data, BlobValues(blob, dtype))
+    if write_diff:
+        values += _field(diff, BlobValues(blob, dtype, diff=True))
+    pieces = [shape, *values] if double or legacy else [*values, shape]
+    diff_too = "with its diff " if write_diff else ""
+    contents = f"a Blob of shape {blob.shape} and dtype {blob.dtype} {diff_too}".rstrip()
+    require_message_size(pieces, "a BlobProto", contents)
+    return pieces
+
+
+def wire_dtype(dtype: np.dtype[np.generic]) -> np.dtype[np.generic]:
+    """Return the dtype in which values of a Blob are written.
+
+    Raises
+    ------
+    TypeError
+        If none of Caffe's dtypes can represent all its values exactly.
+    """
+    if dtype == np.float64:
+        return np.dtype("<f8")
+    if dtype in (np.float32, np.float16) or is_bfloat16(dtype):
+        return np.dtype("<f4")
+    raise TypeError(
+        f"a BlobProto holds floats, got a Blob of dtype {dtype}; convert it first, "
+        f"to float32 or, where that would round, float64"
+    )
+
+
+def require_axes(blob: Blob) -> None:
+    """Raise ValueError if a Blob has more axes than Caffe can read."""
+    if blob.ndim > _MAX_AXES:
+        raise ValueError(
+            f"Caffe's blobs have at most {_MAX_AXES} axes, got shape {blob.shape}; reshape it first"
+        )
+
+
+def _field(number: int, values: BlobValues) -> list[Piece]:
+    return [length_header(number, values.nbytes), values] if values.nbytes else []

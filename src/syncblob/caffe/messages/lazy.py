@@ -1,0 +1,384 @@
+"""Blobs whose values stay in a file until they are accessed, and the origins of such Blobs.
+
+The origin of a Blob is recorded, so that it can be written to a file unchanged. The contents of a
+memory that has not been accessed are only in the file; after an access, they may still be equal to
+those of the file. In both cases the message in the file is as good as a new one, and better if it
+has fields that syncblob does not know.
+"""
+
+from __future__ import annotations
+
+import copy
+import weakref
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from syncblob._blob import Blob
+from syncblob._layout import Layout
+from syncblob.caffe.messages.blob_index import Run, Values
+from syncblob.caffe.messages.disk import OpenFile
+from syncblob.memory import Head, SyncedMemory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from syncblob.caffe.messages.blob_index import BlobIndex
+    from syncblob.devices import Device
+
+__all__ = [
+    "CHUNK",
+    "Origin",
+    "Part",
+    "ValuesInFile",
+    "blob_values",
+    "had_diff",
+    "independent_copy",
+    "is_legacy",
+    "lazy_blob",
+    "origin_of",
+    "parts_of",
+    "read_chunks",
+    "register",
+    "touched_values",
+    "unchanged",
+    "unshaped",
+    "untouched",
+    "untouched_values",
+]
+
+CHUNK = 1 << 20
+"""Bytes to read or compare at a time: few calls, and they fit in the processor's cache."""
+
+
+def lazy_blob(file: OpenFile, index: BlobIndex, device: Device | None = None) -> Blob:
+    """Make a Blob whose first access fills it from a file."""
+    diff = index.diff
+    blob = Blob.from_source(
+        index.shape,
+        index.dtype,
+        ValuesInFile(file, index.data, index.dtype),
+        diff_source=None if diff is None else ValuesInFile(file, diff, index.dtype),
+        device=device,
+    )
+    register(blob, file, index)
+    return blob
+
+
+def independent_copy(blob: Blob, memo: dict[int, Any]) -> Blob:
+    """Copy a Blob as `copy.deepcopy` does, but leave unread values in the file.
+
+    Blobs that show the same elements in different shapes still do so in the copy.
+    """
+    whole = unshaped(blob)
+    if whole is not blob and id(blob) not in memo:
+        made = memo[id(blob)] = independent_copy(whole, memo).reshape(blob.shape)
+        return made
+    origin = origin_of(blob)
+    file = None if origin is None else origin.file()
+    if id(blob) in memo or origin is None or file is None:
+        return copy.deepcopy(blob, memo)
+    file = copy.deepcopy(file, memo)
+    index = origin.index
+    sides = (False,) if index.diff is None and blob._existing_diff() is None else (False, True)
+    if all(untouched(blob, diff=diff) for diff in sides):
+        made = lazy_blob(file, index, device=blob.device)
+        memo[id(blob)] = made
+    else:
+        made = copy.deepcopy(blob, memo)
+        register(made, file, index)
+    return made
+
+
+def unshaped(blob: Blob) -> Blob:
+    """Return the Blob that another is a view of, if only their shapes differ; else the other."""
+    base = blob.base
+    if (
+        base is None
+        or (base.memory, base.size) != (blob.memory, blob.size)
+        or (base.device, base._readonly) != (blob.device, blob._readonly)
+        or any(each._layout != Layout.c_order(each.shape, base.dtype) for each in (base, blob))
+    ):
+        return blob
+    return base
+
+
+@dataclass(frozen=True, slots=True)
+class ValuesInFile:
+    """Values in a file, as the source of a memory."""
+
+    file: OpenFile
+    values: Values
+    dtype: np.dtype[np.generic]
+
+    def __call__(self) -> NDArray[np.uint8]:
+        """Return the bytes of the values."""
+        values: NDArray[np.generic] = np.empty(self.values.count, self.dtype)
+        self.values.read_into(self.file, values)
+        return values.view(np.uint8)
+
+    def read_into(self, buffer: NDArray[np.uint8], offset: int) -> None:
+        """Read the bytes of the values from an offset on."""
+        itemsize = self.dtype.itemsize
+        if offset % itemsize:
+            # Only accesses of raw bytes start within a value.
+            buffer[:] = self()[offset : offset + len(buffer)]
+            return
+        size = len(buffer) // itemsize * itemsize
+        target = buffer[:size].view(self.dtype)
+        self.values.read_into(self.file, target, first=offset // itemsize)
+        # A memory that was made smaller may end within a value.
+        if size < len(buffer):
+            buffer[size:] = self()[offset + size : offset + len(buffer)]
+
+
+# --- where they came from ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The file and the position that a Blob was read from. Does not keep the file open."""
+
+    index: BlobIndex
+    _file: weakref.ref[OpenFile]
+    _path: Path
+    _identity: tuple[int, int, int, int]
+
+    @property
+    def is_message(self) -> bool:
+        """Whether the file has a BlobProto. HDF5 files have only the values."""
+        return self.index.start < self.index.stop
+
+    def file(self) -> OpenFile | None:
+        """Return the file, reopened if necessary; None if it has been closed or has changed."""
+        file = self._file()
+        if file is not None:
+            return file if file.readable else None
+        try:
+            file = OpenFile(self._path)
+        except OSError:
+            return None
+        return file if file.identity == self._identity else None
+
+
+_origins: weakref.WeakKeyDictionary[SyncedMemory, Origin] = weakref.WeakKeyDictionary()
+
+
+def register(blob: Blob, file: OpenFile, index: BlobIndex) -> None:
+    """Record the origin of a new Blob."""
+    origin = Origin(index, weakref.ref(file), file.absolute_path, file.identity)
+    _origins[blob.memory] = origin
+    diff = blob._existing_diff()  # must not be created
+    if diff is not None:
+        _origins[diff] = origin
+
+
+def origin_of(blob: Blob) -> Origin | None:
+    """Return the origin of a Blob if its layout is still the same as in the file."""
+    origin = _origins.get(blob.memory)
+    if origin is None:
+        return None
+    as_read = Layout.c_order(origin.index.shape, origin.index.dtype)
+    return origin if blob._layout == as_read else None  # including strides and offset
+
+
+def is_legacy(blob: Blob) -> bool:
+    """Tell whether a Blob was read with num, channels, height and width in place of a shape."""
+    origin = origin_of(blob)
+    return origin is not None and origin.index.legacy
+
+
+def had_diff(blob: Blob) -> bool:
+    """Tell whether a Blob, or one that it is a view of, came from a file that has its gradient."""
+    origin = _origins.get(blob.memory)
+    return origin is not None and origin.index.diff is not None
+
+
+def untouched(blob: Blob, *, diff: bool) -> tuple[OpenFile, Values] | None:
+    """Return the position in a file of data or diff, if no value has been accessed yet."""
+    origin = origin_of(blob)
+    values = None if origin is None else _values_of(origin, diff=diff)
+    if origin is None or values is None or not _is_untouched(blob, origin, diff=diff):
+        return None
+    file = origin.file()
+    return None if file is None else (file, values)
+
+
+# --- values, touched or not ----------------------------------------------------------------------
+
+
+def untouched_values(blob: Blob, *, diff: bool = False) -> NDArray[np.generic] | None:
+    """Return data or diff from the source if it has not been accessed. Not an access itself.
+
+    Returns
+    -------
+    ndarray or None
+        An array that must not be written; None if no source has all the values of the Blob.
+    """
+    memory = _memory_of(blob, diff=diff)
+    shows_all = blob._layout == Layout.c_order(blob.shape, blob.dtype)
+    if memory is None or not shows_all or memory.nbytes != blob.nbytes:
+        return None
+    contents = memory.peek_at_source()
+    return None if contents is None else contents.view(blob.dtype).reshape(blob.shape)
+
+
+def blob_values(blob: Blob) -> NDArray[np.generic]:
+    """Return the values of a Blob for one read, without keeping those still in a file.
+
+    If the Blob has not been accessed, its source is read, and that counts as no access. Otherwise
+    this is a const access on the host.
+
+    Returns
+    -------
+    ndarray
+        An array with the shape and the dtype of the Blob. It must not be written.
+    """
+    values = untouched_values(blob)
+    return np.asarray(blob) if values is None else values
+
+
+class Part(NamedTuple):
+    """Consecutive values of a Blob.
+
+    Attributes
+    ----------
+    first, stop
+        The range of values, in C order.
+    in_file
+        The file and their position in it; None if they have been accessed.
+    """
+
+    first: int
+    stop: int
+    in_file: tuple[OpenFile, Values] | None
+
+
+def parts_of(blob: Blob, *, diff: bool) -> list[Part]:
+    """Divide data or diff into values that have been accessed and values only in a file."""
+    origin = origin_of(blob)
+    memory = _memory_of(blob, diff=diff)
+    values = None if origin is None else _values_of(origin, diff=diff)
+    file = None if origin is None else origin.file()
+    if (
+        origin is None
+        or memory is None
+        or values is None
+        or file is None
+        or not _rest_is_in_file(memory, origin)
+    ):
+        return [Part(0, blob.size, None)]
+    parts: list[Part] = []
+    end = 0
+    for run in memory.spans.runs(0, blob.nbytes):
+        # A value counts as accessed if any of its bytes has been.
+        first, stop = max(end, run.start // blob.itemsize), -(-run.stop // blob.itemsize)
+        if run.holders and first < stop:
+            if end < first:
+                parts.append(Part(end, first, (file, values.part(end, first))))
+            parts.append(Part(first, stop, None))
+            end = stop
+    if end < blob.size:
+        parts.append(Part(end, blob.size, (file, values.part(end, blob.size))))
+    return parts
+
+
+def touched_values(blob: Blob, part: Part, *, diff: bool) -> NDArray[np.generic]:
+    """Return the values of a part as a host array of any shape. A const access."""
+    of = blob.diff if diff else blob
+    if part.first == 0 and part.stop == blob.size:
+        return of.cpu_data()
+    # Blobs from a file are contiguous: the view copies nothing.
+    return of.reshape(-1)[part.first : part.stop].cpu_data()
+
+
+def unchanged(blob: Blob, *, write_diff: bool | None) -> tuple[OpenFile, BlobIndex] | None:
+    """Return the file and the position that a Blob was read from, if it has not changed since.
+
+    Parameters
+    ----------
+    blob
+        The Blob. Values that have been accessed are compared with the file bit for bit, by a const
+        access on the host. The others stay in the file.
+    write_diff
+        Whether the file must have a gradient; None accepts both.
+    """
+    origin = origin_of(blob)
+    if origin is None:
+        return None
+    index = origin.index
+    if write_diff is not None and write_diff != (index.diff is not None):
+        return None
+    file = origin.file()
+    if file is None:
+        return None
+    for diff in (False, True):
+        values = _values_of(origin, diff=diff)
+        if (
+            values is not None
+            and not _is_untouched(blob, origin, diff=diff)
+            and not _equal(file, values, blob, diff=diff)
+        ):
+            return None
+    return file, index
+
+
+def read_chunks(
+    file: OpenFile, values: Values, dtype: np.dtype[np.generic]
+) -> Iterator[NDArray[np.generic]]:
+    """Read values piece by piece, in order. Each array is valid until the next is yielded."""
+    step = max(1, CHUNK // dtype.itemsize if values.in_pieces else values.count)
+    buffer: NDArray[np.generic] = np.empty(min(step, values.count), dtype)
+    for run in values.runs:
+        for begin in range(0, run.count, step):
+            count = min(step, run.count - begin)
+            part = Run(run.start + begin * run.stride, count, run.stride)
+            replace(values, runs=(part,)).read_into(file, buffer[:count])
+            yield buffer[:count]
+
+
+def _memory_of(blob: Blob, *, diff: bool) -> SyncedMemory | None:
+    """Return the memory of data or diff. Does not create a diff."""
+    return blob._existing_diff() if diff else blob.memory
+
+
+def _values_of(origin: Origin, *, diff: bool) -> Values | None:
+    return origin.index.diff if diff else origin.index.data
+
+
+def _is_untouched(blob: Blob, origin: Origin, *, diff: bool) -> bool:
+    """Tell whether no byte of a memory has been accessed and the file has all of it."""
+    memory = _memory_of(blob, diff=diff)
+    return (
+        memory is not None
+        and memory.head is Head.UNINITIALIZED
+        and _rest_is_in_file(memory, origin)
+    )
+
+
+def _rest_is_in_file(memory: SyncedMemory, origin: Origin) -> bool:
+    """Tell whether the bytes that have not been accessed are those in the file.
+
+    Bytes that went out of use under a smaller shape read as zeros later.
+    """
+    _, limit = memory.fitted()
+    return _origins.get(memory) is origin and limit == memory.nbytes
+
+
+def _equal(file: OpenFile, values: Values, blob: Blob, *, diff: bool) -> bool:
+    """Compare the values that have been accessed with those in a file, bit for bit."""
+    for part in parts_of(blob, diff=diff):
+        if part.in_file is not None:
+            continue
+        current = touched_values(blob, part, diff=diff).reshape(-1)
+        position = 0
+        for chunk in read_chunks(file, values.part(part.first, part.stop), current.dtype):
+            expected = current[position : position + chunk.size]
+            if not np.array_equal(expected.view(np.uint8), chunk.view(np.uint8)):
+                return False
+            position += chunk.size
+    return True

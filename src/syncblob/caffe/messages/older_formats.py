@@ -1,0 +1,402 @@
+"""Caffe's older layer formats: the current names of their types, and the upgrade of nets.
+
+There are three formats. V2 is the current one; V1 identifies types of layers by numbers; V0, the
+first one, nests its layers in V1 layers. `upgrade_net` does what Caffe does, in this order
+(``UpgradeNetAsNeeded`` in Caffe's ``util/upgrade_proto.cpp``):
+
+1. V0 has the settings of all types of layers side by side in one message. If any layer has such a
+   message, the net is V0, and everything else is lost: V2 layers, the shapes of inputs, and the
+   name, type and blobs of V1 layers. Padding, in V0 a separate layer before a convolution or a
+   pooling, becomes one of their settings.
+2. The image transformation moves from the settings of three types of data layers to
+   transform_param.
+3. V1 type numbers become names, and V1's parallel lists become ParamSpecs.
+4. The inputs of the net become a layer of type Input, if their shapes are known.
+5. The learning rates of a BatchNorm layer with three ParamSpecs are set to zero.
+
+Nothing here imports protobuf: new messages are made from the classes of the upgraded message.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from syncblob.caffe.messages.fields import LEGACY_AXES
+from syncblob.caffe.messages.texts import add_texts
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from google.protobuf.message import Message
+
+    from syncblob.caffe._pb.caffe_pb2 import (
+        LayerParameter,
+        NetParameter,
+        V0LayerParameter,
+        V1LayerParameter,
+    )
+
+__all__ = [
+    "SPECS",
+    "V0_LAYER_TYPES",
+    "V1_LAYER_TYPES",
+    "V1_TYPE_NUMBERS",
+    "Connection",
+    "Folded",
+    "PaddingError",
+    "fold_padding",
+    "upgrade_net",
+]
+
+V1_LAYER_TYPES: Final = dict(
+    enumerate(
+        [
+            "",
+            *"""
+            Accuracy BNLL Concat Convolution Data Dropout EuclideanLoss Flatten HDF5Data HDF5Output
+            Im2col ImageData InfogainLoss InnerProduct LRN MultinomialLogisticLoss Pooling ReLU
+            Sigmoid Softmax SoftmaxWithLoss Split TanH WindowData Eltwise Power
+            SigmoidCrossEntropyLoss HingeLoss MemoryData ArgMax Threshold DummyData Slice MVN AbsVal
+            Silence ContrastiveLoss Exp Deconvolution
+            """.split(),  # noqa: SIM905  # a table of names reads best as words
+        ]
+    )
+)
+"""The types of V1 layers, by number."""
+
+V1_TYPE_NUMBERS: Final = {name: number for number, name in V1_LAYER_TYPES.items()}
+
+V0_LAYER_TYPES: Final = dict(
+    pair.split("=")
+    for pair in """
+    accuracy=Accuracy bnll=BNLL concat=Concat conv=Convolution data=Data dropout=Dropout
+    euclidean_loss=EuclideanLoss flatten=Flatten hdf5_data=HDF5Data hdf5_output=HDF5Output
+    im2col=Im2col images=ImageData infogain_loss=InfogainLoss innerproduct=InnerProduct lrn=LRN
+    multinomial_logistic_loss=MultinomialLogisticLoss pool=Pooling relu=ReLU sigmoid=Sigmoid
+    softmax=Softmax softmax_loss=SoftmaxWithLoss split=Split tanh=TanH window_data=WindowData
+    """.split()  # noqa: SIM905  # a table of names reads best as words
+)
+"""The current types of V0 layers, by their V0 names."""
+
+_V0_SETTINGS: Final = {
+    "num_output": {"conv": "convolution", "innerproduct": "inner_product"},
+    "biasterm": {"conv": "convolution.bias_term", "innerproduct": "inner_product.bias_term"},
+    "weight_filler": {"conv": "convolution", "innerproduct": "inner_product"},
+    "bias_filler": {"conv": "convolution", "innerproduct": "inner_product"},
+    "pad": {"conv": "convolution", "pool": "pooling"},
+    "kernelsize": {"conv": "convolution.kernel_size", "pool": "pooling.kernel_size"},
+    "group": {"conv": "convolution"},
+    "stride": {"conv": "convolution", "pool": "pooling"},
+    "pool": {"pool": "pooling"},
+    "dropout_ratio": {"dropout": "dropout"},
+    "local_size": {"lrn": "lrn"},
+    "alpha": {"lrn": "lrn"},
+    "beta": {"lrn": "lrn"},
+    "k": {"lrn": "lrn"},
+    "source": {
+        "data": "data",
+        "hdf5_data": "hdf5_data",
+        "images": "image_data",
+        "window_data": "window_data",
+        "infogain_loss": "infogain_loss",
+    },
+    "batchsize": {
+        "data": "data.batch_size",
+        "hdf5_data": "hdf5_data.batch_size",
+        "images": "image_data.batch_size",
+        "window_data": "window_data.batch_size",
+    },
+    "rand_skip": {"data": "data", "images": "image_data"},
+    "shuffle_images": {"images": "image_data.shuffle"},
+    "new_height": {"images": "image_data"},
+    "new_width": {"images": "image_data"},
+    "concat_dim": {"concat": "concat"},
+    "det_fg_threshold": {"window_data": "window_data.fg_threshold"},
+    "det_bg_threshold": {"window_data": "window_data.bg_threshold"},
+    "det_fg_fraction": {"window_data": "window_data.fg_fraction"},
+    "det_context_pad": {"window_data": "window_data.context_pad"},
+    "det_crop_mode": {"window_data": "window_data.crop_mode"},
+}
+"""The targets of V0 settings, by type of layer: the message, and the new name if it differs.
+
+As in Caffe, a setting that the type does not have is dropped.
+"""
+
+_V0_TRANSFORM: Final = {
+    "scale": "scale",
+    "meanfile": "mean_file",
+    "cropsize": "crop_size",
+    "mirror": "mirror",
+}
+"""V0 settings that transform_param has for every type of layer."""
+
+_DATA_LAYERS: Final = {
+    V1_TYPE_NUMBERS["Data"]: "data_param",
+    V1_TYPE_NUMBERS["ImageData"]: "image_data_param",
+    V1_TYPE_NUMBERS["WindowData"]: "window_data_param",
+}
+
+SPECS: Final = {
+    "param": "name",
+    "blob_share_mode": "share_mode",
+    "blobs_lr": "lr_mult",
+    "weight_decay": "decay_mult",
+}
+"""V1's lists with one entry for each blob, and the fields of ParamSpec that replace them."""
+
+_TEXTS: Final = frozenset({"bottom", "top"})
+_REPEATED: Final = frozenset({"include", "exclude", "blobs", "loss_weight"})
+
+_BATCH_NORM_BLOBS = 3
+
+_PADDING = "padding"
+_TAKE_PADDING = ("conv", "pool")
+
+
+def upgrade_net(net: NetParameter) -> NetParameter:
+    """Return a net of any format in the current one, upgraded as Caffe does.
+
+    The argument does not change.
+
+    Raises
+    ------
+    ValueError
+        If Caffe refuses it: V1 and V2 layers in one net, an unknown V0 type, padding that no layer
+        can take over, or inputs with too few dimensions.
+    """
+    upgraded = type(net)()
+    upgraded.CopyFrom(net)
+    if any(layer.HasField("layer") for layer in upgraded.layers):
+        upgraded = _without_v0(upgraded)
+    for layer in upgraded.layers:
+        _move_transformation(layer)
+    if upgraded.layers:
+        if upgraded.layer:
+            raise ValueError(
+                "the net has layers of two formats, 'layers' and 'layer'; Caffe refuses it too. "
+                "Write all of them as 'layer', the current format"
+            )
+        for layer in upgraded.layers:
+            _fill_from_v1(upgraded.layer.add(), layer)
+        upgraded.ClearField("layers")
+    if upgraded.input:
+        _make_input_layer(upgraded)
+    for current in upgraded.layer:
+        if current.type == "BatchNorm" and len(current.param) == _BATCH_NORM_BLOBS:
+            for spec in current.param:
+                spec.lr_mult = spec.decay_mult = 0
+    return upgraded
+
+
+# --- V0 -------------------------------------------------------------------------------------------
+
+
+def _without_v0(net: NetParameter) -> NetParameter:
+    """Return a V0 net as V1."""
+    layers = net.layers
+    try:
+        folded = fold_padding(
+            [
+                Connection(layer.layer.type, tuple(layer.bottom), tuple(layer.top))
+                for layer in layers
+            ]
+        )
+    except PaddingError as error:
+        name = layers[error.position].layer.name
+        raise ValueError(f"layer {name!r}: {error}") from error
+    upgraded = type(net)(input_dim=net.input_dim)
+    add_texts(upgraded, "input", net.input)
+    for name in ("name", "force_backward"):
+        _copy_field(net, name, upgraded, name)
+    for position, bottoms, padding in folded:
+        old = layers[position]
+        if padding is not None:
+            old.layer.pad = layers[padding].layer.pad
+        new = upgraded.layers.add()
+        add_texts(new, "bottom", bottoms)
+        add_texts(new, "top", old.top)
+        if old.HasField("layer"):
+            _fill_from_v0(new, old.layer)
+    return upgraded
+
+
+def _fill_from_v0(new: V1LayerParameter, old: V0LayerParameter) -> None:
+    kind = old.type
+    _copy_field(old, "name", new, "name")
+    if old.HasField("type"):
+        if kind not in V0_LAYER_TYPES:
+            raise ValueError(
+                f"layer {old.name!r}: expected one of the types of Caffe's first format, got "
+                f"{kind!r}"
+            )
+        number: Any = V1_TYPE_NUMBERS[V0_LAYER_TYPES[kind]]  # the stubs want their own enumeration
+        new.type = number
+    for name in ("blobs", "blobs_lr", "weight_decay"):
+        getattr(new, name).extend(getattr(old, name))
+    for name, places in _V0_SETTINGS.items():
+        if kind in places and old.HasField(name):
+            place, _, new_name = places[kind].partition(".")
+            _copy_field(old, name, getattr(new, place + "_param"), new_name or name)
+    for name, new_name in _V0_TRANSFORM.items():
+        if old.HasField(name):
+            _copy_field(old, name, new.transform_param, new_name)
+    if kind == "hdf5_output":
+        _copy_field(old, "hdf5_output_param", new, "hdf5_output_param")
+
+
+# --- V1 -------------------------------------------------------------------------------------------
+
+
+def _move_transformation(layer: V1LayerParameter) -> None:
+    """Move the settings of the image transformation to transform_param."""
+    settings = _DATA_LAYERS.get(layer.type)
+    if settings is None:
+        return
+    for name in _V0_TRANSFORM.values():
+        if getattr(layer, settings).HasField(name):
+            _copy_field(getattr(layer, settings), name, layer.transform_param, name)
+            getattr(layer, settings).ClearField(name)
+
+
+def _fill_from_v1(new: LayerParameter, old: V1LayerParameter) -> None:
+    for field, value in old.ListFields():
+        name = field.name
+        if name == "type":
+            new.type = V1_LAYER_TYPES[value]
+        elif name in SPECS:
+            while len(new.param) < len(value):
+                new.param.add()
+            for spec, setting in zip(new.param, value, strict=False):
+                _put(spec, SPECS[name], setting)
+        elif name in _TEXTS:
+            add_texts(new, name, value)
+        elif name in _REPEATED:
+            getattr(new, name).extend(value)
+        else:
+            _copy_field(old, name, new, name)
+
+
+def _make_input_layer(net: NetParameter) -> None:
+    """Turn the inputs into a layer. Without shapes, as in old model files, drop them."""
+    shapes = [list(shape.dim) for shape in net.input_shape]
+    if not shapes:
+        dims = net.input_dim
+        shapes = [list(dims[i : i + LEGACY_AXES]) for i in range(0, len(dims), LEGACY_AXES)]
+    if shapes:
+        layers = type(net)().layer
+        layer = layers.add(name="input", type="Input")
+        add_texts(layer, "top", net.input)
+        for number, name in enumerate(net.input):
+            if number >= len(shapes) or (not net.input_shape and len(shapes[number]) < LEGACY_AXES):
+                raise ValueError(
+                    f"expected a shape for each input of the net, got none for {name!r}"
+                )
+            layer.input_param.shape.add(dim=shapes[number])
+        layers.extend(net.layer)
+        net.ClearField("layer")
+        net.layer.extend(layers)
+    for field in ("input", "input_dim", "input_shape"):
+        net.ClearField(field)
+
+
+def _copy_field(source: Message, name: str, target: Message, new_name: str) -> None:
+    """Copy a field, if present, to one that may have another name or be repeated."""
+    if not source.HasField(name):
+        return
+    value = getattr(source, name)
+    place = getattr(target, new_name)
+    if hasattr(place, "append"):
+        place.append(value)
+    elif hasattr(place, "CopyFrom"):
+        place.CopyFrom(value)
+    else:
+        _put(target, new_name, value)
+
+
+def _put(message: Message, name: str, value: Any) -> None:
+    """Set a field of any kind."""
+    if isinstance(value, bytes):
+        add_texts(message, name, [value])
+    else:
+        setattr(message, name, value)
+
+
+# --- padding layers -------------------------------------------------------------------------------
+
+
+class Connection(NamedTuple):
+    """The properties of a layer that padding depends on."""
+
+    type: str
+    """The V0 name; ``""`` for a V1 layer."""
+    bottoms: tuple[str, ...]
+    tops: tuple[str, ...]
+
+
+class Folded(NamedTuple):
+    """A layer that remains after folding."""
+
+    position: int
+    """Its index among the layers before folding."""
+    bottoms: tuple[str, ...]
+    padding: int | None
+    """The index of the padding layer whose `pad` it takes over."""
+
+
+class PaddingError(ValueError):
+    """Padding that no layer can take over, which Caffe refuses too.
+
+    Parameters
+    ----------
+    position
+        The index of the layer whose bottom is the padding layer.
+    message
+        The problem.
+    """
+
+    def __init__(self, position: int, message: str) -> None:
+        super().__init__(message)
+        self.position = position
+
+
+def fold_padding(layers: Sequence[Connection]) -> list[Folded]:
+    """Return the layers other than padding, connected to the inputs of the padding.
+
+    Raises
+    ------
+    PaddingError
+        If a padding layer does not have exactly one bottom and one top, or comes before a layer
+        other than a convolution or a pooling with one bottom.
+    """
+    kept: list[Folded] = []
+    # For each blob name, the last layer so far that has it as a top.
+    makers: dict[str, int] = {}
+    for position, layer in enumerate(layers):
+        bottoms = list(layer.bottoms)
+        padding = None
+        for index, bottom in enumerate(layer.bottoms):
+            maker = makers.get(bottom)
+            if maker is None or layers[maker].type != _PADDING:
+                continue
+            _require_foldable(position, layer, layers[maker])
+            padding = maker
+            bottoms[index] = layers[maker].bottoms[0]
+        if layer.type != _PADDING:
+            kept.append(Folded(position, tuple(bottoms), padding))
+        makers.update(dict.fromkeys(layer.tops, position))
+    return kept
+
+
+def _require_foldable(position: int, layer: Connection, padding: Connection) -> None:
+    if layer.type not in _TAKE_PADDING:
+        raise PaddingError(
+            position,
+            f"expected a layer of type 'conv' or 'pool' after a padding layer, got {layer.type!r}",
+        )
+    counts = len(layer.bottoms), len(padding.bottoms), len(padding.tops)
+    if counts != (1, 1, 1):
+        raise PaddingError(
+            position,
+            f"expected one bottom of the {layer.type!r} layer, one bottom and one top of the "
+            f"padding layer in front of it, got {counts[0]}, {counts[1]} and {counts[2]}",
+        )

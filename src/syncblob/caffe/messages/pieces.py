@@ -1,0 +1,190 @@
+"""The pieces of a new file: bytes, ranges of other files, and the values of Blobs.
+
+The length of every piece is known before any of it is read, because in protobuf the length of a
+message precedes it. A piece is never in memory as a whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from syncblob.caffe.messages.lazy import (
+    CHUNK,
+    parts_of,
+    read_chunks,
+    touched_values,
+    untouched,
+    untouched_values,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from syncblob._blob import Blob
+    from syncblob.caffe.messages.disk import OpenFile
+
+__all__ = [
+    "MAX_MESSAGE",
+    "BlobValues",
+    "FileRange",
+    "Piece",
+    "buffers",
+    "joined",
+    "require_message_size",
+    "size_of",
+    "write_pieces",
+]
+
+MAX_MESSAGE = 2**31 - 1
+"""The most bytes that a protobuf message can have, and that Caffe reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileRange:
+    """Bytes to copy from a file unchanged."""
+
+    file: OpenFile
+    start: int
+    stop: int
+
+    @property
+    def nbytes(self) -> int:
+        """Number of bytes."""
+        return self.stop - self.start
+
+    def chunks(self) -> Iterator[memoryview]:
+        """Yield the bytes. Each buffer is valid until the next one is yielded."""
+        buffer = np.empty(min(CHUNK, self.nbytes), np.uint8)
+        for begin in range(self.start, self.stop, CHUNK):
+            part = buffer[: self.stop - begin]
+            self.file.read_into(part, begin)
+            yield part.data
+
+
+@dataclass(frozen=True, slots=True)
+class BlobValues:
+    """The values of a Blob, in row-major order, converted to a dtype."""
+
+    blob: Blob
+    dtype: np.dtype[np.generic]
+    diff: bool = False
+
+    @property
+    def nbytes(self) -> int:
+        """Number of bytes."""
+        return self.blob.size * self.dtype.itemsize
+
+    def chunks(self) -> Iterator[memoryview]:
+        """Yield the bytes: unread values from their source, others from the host."""
+        for array in self._arrays():
+            yield array.view(np.uint8).data
+
+    def _arrays(self) -> Iterator[NDArray[np.generic]]:
+        blob, diff = self.blob, self.diff
+        if diff and blob._existing_diff() is None:  # must not be created
+            yield from _zeros(blob.size, self.dtype)
+            return
+        values = untouched_values(blob, diff=diff) if untouched(blob, diff=diff) is None else None
+        if values is not None:
+            yield from _converted(values, self.dtype)
+            return
+        for part in parts_of(blob, diff=diff):
+            if part.in_file is not None:
+                yield from read_chunks(*part.in_file, self.dtype)
+            else:
+                yield from _converted(touched_values(blob, part, diff=diff), self.dtype)
+
+
+Piece = bytes | FileRange | BlobValues
+
+
+def size_of(pieces: Iterable[Piece]) -> int:
+    """Return the total number of bytes."""
+    return sum(len(piece) if isinstance(piece, bytes) else piece.nbytes for piece in pieces)
+
+
+def buffers(pieces: Iterable[Piece]) -> Iterator[bytes | memoryview]:
+    """Yield the bytes. Each buffer is valid until the next one is yielded."""
+    for piece in pieces:
+        if isinstance(piece, bytes):
+            yield piece
+        else:
+            yield from piece.chunks()
+
+
+def require_message_size(pieces: Sequence[Piece], message: str, contents: str) -> None:
+    """Raise ValueError if a message would have 2 GiB or more.
+
+    Parameters
+    ----------
+    pieces
+        The message.
+    message, contents
+        The name of the message and of its contents, for the error.
+    """
+    total = size_of(pieces)
+    if total > MAX_MESSAGE:
+        raise ValueError(
+            f"{message} holds at most {MAX_MESSAGE} bytes, and {contents} needs {total}; HDF5 has "
+            f"no such limit: save models and states of solvers with the extension .h5, and single "
+            f"arrays with h5py"
+        )
+
+
+def write_pieces(pieces: Iterable[Piece], path: Path) -> None:
+    """Overwrite a file with the bytes."""
+    with path.open("wb") as file:
+        for buffer in buffers(pieces):
+            file.write(buffer)
+
+
+def joined(pieces: Sequence[Piece]) -> list[Piece]:
+    """Join neighbours that are bytes or adjacent ranges of one file."""
+    result: list[Piece] = []
+    for piece in pieces:
+        last = result[-1] if result else b""
+        if isinstance(piece, FileRange) and isinstance(last, FileRange):
+            if last.file is piece.file and last.stop == piece.start:
+                result[-1] = FileRange(last.file, last.start, piece.stop)
+                continue
+        elif isinstance(piece, bytes) and isinstance(last, bytes) and result:
+            result[-1] = last + piece
+            continue
+        result.append(piece)
+    return result
+
+
+def _converted(
+    array: NDArray[np.generic], dtype: np.dtype[np.generic]
+) -> Iterator[NDArray[np.generic]]:
+    """Yield the elements as one-dimensional arrays. Copies only if dtype or layout differ."""
+    if array.flags.c_contiguous and array.dtype == dtype:
+        flat = array.reshape(-1)
+        step = max(1, CHUNK // dtype.itemsize)
+        for begin in range(0, flat.size, step):
+            yield flat[begin : begin + step]
+        return
+    chunks = np.nditer(
+        array,
+        flags=["external_loop", "buffered", "zerosize_ok"],
+        op_flags=["readonly"],
+        op_dtypes=dtype,
+        order="C",
+        casting="unsafe",
+        buffersize=CHUNK // dtype.itemsize,
+    )
+    for chunk in chunks:
+        yield np.ascontiguousarray(chunk)  # a chunk may be a strided view of the array itself
+
+
+def _zeros(count: int, dtype: np.dtype[np.generic]) -> Iterator[NDArray[np.generic]]:
+    """Yield zeros without allocating all of them at once."""
+    chunk = np.zeros(min(count, CHUNK // dtype.itemsize), dtype)
+    for begin in range(0, count, max(1, chunk.size)):
+        yield chunk[: count - begin]

@@ -1,0 +1,322 @@
+"""Definitions of nets and solvers in protobuf's text format: Caffe's ``.prototxt`` files."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from google.protobuf import text_format
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
+from google.protobuf.unknown_fields import UnknownFieldSet
+
+from syncblob.caffe._pb.caffe_pb2 import (
+    LayerParameter,
+    NetParameter,
+    SolverParameter,
+    V1LayerParameter,
+)
+from syncblob.caffe.messages.disk import replacing
+from syncblob.caffe.messages.older_formats import (
+    SPECS,
+    V0_LAYER_TYPES,
+    V1_LAYER_TYPES,
+    V1_TYPE_NUMBERS,
+)
+from syncblob.errors import ModelFileError
+
+if TYPE_CHECKING:
+    import os
+
+__all__ = ["read_prototxt", "read_solver_prototxt", "write_prototxt"]
+
+M = TypeVar("M", NetParameter, SolverParameter)
+
+_NOT_UTF8 = re.compile("[\udc80-\udcff]")
+_PLACE = re.compile(r"\A\d+:\d+ : ")
+_NO_FIELD = re.compile('Message type "(\\w+)" has no field named "(\\w+)"')
+_FIELDS = {
+    kind.DESCRIPTOR.name: set(kind.DESCRIPTOR.fields_by_name)
+    for kind in (NetParameter, SolverParameter)
+}
+# Fields that only the other kind of definition has, and the advice in the error.
+_OF_OTHER_KIND = {
+    "NetParameter": _FIELDS["SolverParameter"] - _FIELDS["NetParameter"],
+    "SolverParameter": _FIELDS["NetParameter"] - _FIELDS["SolverParameter"],
+}
+_OTHER_KIND = {
+    "NetParameter": "this is the definition of a solver, not of a net; read_solver_prototxt reads "
+    "it, and its field net or train_net names the net",
+    "SolverParameter": "this is the definition of a net, not of a solver; read_prototxt reads it",
+}
+# Errors that follow from settings of one format of layers in the other. Those of param look like
+# any syntax error, so the text before them counts too.
+_NO_TYPE = re.compile('Enum type "V1LayerParameter.LayerType" has no value named "?(\\w+)')
+_NO_STRING = re.compile("Expected string but found: '(\\w+)'")
+_MIXED_PARAMS = {
+    'Expected ":"': (
+        "in layers, write blobs_lr and weight_decay in place of param {}",
+        re.compile(r"\bparam\s*\Z"),
+    ),
+    'Expected "{"': ("in layer, write param { name: ... }", re.compile(r"\bparam\s*:\s*\Z")),
+}
+_OLDER = (
+    "layers {} is the older format of layers, layer {} the current one, and a net has only one of "
+    "them"
+)
+_V2_FIELDS = set(LayerParameter.DESCRIPTOR.fields_by_name)
+_V1_FIELDS = set(V1LayerParameter.DESCRIPTOR.fields_by_name)
+_SOLVER_TYPES = ("SGD", "Nesterov", "AdaGrad", "RMSProp", "AdaDelta", "Adam")
+"""The types of solvers, by the numbers in older definitions."""
+_PACKAGE = NetParameter.DESCRIPTOR.file.package + "."
+
+
+def read_prototxt(path: str | os.PathLike[str], *, ignore_unknown: bool = False) -> NetParameter:
+    """Read a network definition from a ``.prototxt`` file.
+
+    Nothing is upgraded: layers of the previous format stay in ``layers``. `ModelFile.from_net`
+    makes a model from the result. As in Caffe, strings may be in any encoding; protobuf returns
+    those that are not UTF-8 as bytes.
+
+    Parameters
+    ----------
+    path
+        The file.
+    ignore_unknown
+        Whether to skip fields that Caffe does not have, such as those of a fork. By default they
+        are an error.
+
+    Returns
+    -------
+    NetParameter
+        The message.
+
+    Raises
+    ------
+    ModelFileError
+        If it is not such a definition. The message gives line and column.
+    OSError
+        If it cannot be read.
+    """
+    return _read(NetParameter, path, ignore_unknown=ignore_unknown)
+
+
+def read_solver_prototxt(
+    path: str | os.PathLike[str], *, ignore_unknown: bool = False
+) -> SolverParameter:
+    """Read the definition of a solver from a ``.prototxt`` file.
+
+    The field ``solver_type`` of older definitions is upgraded to ``type``, as in Caffe. The nets
+    that the definition names are not read.
+
+    Parameters
+    ----------
+    path, ignore_unknown
+        As for `read_prototxt`.
+
+    Returns
+    -------
+    SolverParameter
+        The message.
+
+    Raises
+    ------
+    ModelFileError
+        If it is not such a definition, or has both ``solver_type`` and ``type``. For a syntax
+        error, the message gives line and column.
+    OSError
+        If it cannot be read.
+    """
+    solver = _read(SolverParameter, path, ignore_unknown=ignore_unknown)
+    if solver.HasField("solver_type"):
+        if solver.HasField("type"):
+            raise ModelFileError(
+                "expected one of the fields type and solver_type, got both; delete solver_type, "
+                "the older one",
+                path=str(path),
+            )
+        solver.type = _SOLVER_TYPES[solver.solver_type]
+        solver.ClearField("solver_type")
+    return solver
+
+
+def _read(kind: type[M], path: str | os.PathLike[str], *, ignore_unknown: bool) -> M:
+    name = str(path)
+    content = Path(path).read_bytes()
+    if b"\0" in content:
+        raise ModelFileError(
+            "expected a network definition in text form, got binary data; open_model opens a "
+            ".caffemodel",
+            path=name,
+            offset=content.index(b"\0"),
+        )
+    # Caffe accepts any encoding. Escape bytes that are not UTF-8, as the format allows in strings.
+    text = _NOT_UTF8.sub(
+        lambda byte: f"\\{ord(byte[0]) & 0xFF:03o}",
+        content.decode("utf-8-sig", errors="surrogateescape"),
+    )
+    message = kind()
+    try:
+        _parse(text, message, ignore_unknown=ignore_unknown)
+    except text_format.ParseError as error:
+        reader = "read_prototxt" if kind is NetParameter else "read_solver_prototxt"
+        problem = _explain(error, text.split("\n"), reader, ignored=ignore_unknown)
+        raise ModelFileError(problem, path=name) from error
+    except RecursionError as error:
+        raise ModelFileError("messages are nested too deeply", path=name) from error
+    others = _OF_OTHER_KIND[kind.DESCRIPTOR.name]
+    known = {field.name for field, _ in message.ListFields()}
+    if (
+        ignore_unknown
+        and known <= set.intersection(*_FIELDS.values())
+        and re.search(rf"^\s*({'|'.join(others)})\s*[:{{]", text, re.MULTILINE)
+    ):
+        raise ModelFileError(_OTHER_KIND[kind.DESCRIPTOR.name], path=name)
+    return message
+
+
+def write_prototxt(
+    net: NetParameter | SolverParameter,
+    path: str | os.PathLike[str],
+    *,
+    ignore_unknown: bool = False,
+) -> None:
+    """Write the definition of a net or a solver to a ``.prototxt`` file, replaced as a whole.
+
+    Parameters
+    ----------
+    net
+        The message, from `read_prototxt`, `ModelFile.to_net` or `read_solver_prototxt`.
+    path
+        The file.
+    ignore_unknown
+        Whether to leave out fields that Caffe does not have, which have a number but no name. By
+        default they are an error.
+
+    Raises
+    ------
+    TypeError
+        If `net` is neither a NetParameter nor a SolverParameter.
+    ValueError
+        If it has unknown fields, such as those of a fork of Caffe, and `ignore_unknown` is False.
+        Nothing has been written then.
+    OSError
+        If the file cannot be written.
+    """
+    if not isinstance(net, Message) or net.DESCRIPTOR.name not in _FIELDS:
+        raise TypeError(
+            f"expected a NetParameter message, got {type(net).__name__}; a ModelFile has to_net()"
+        )
+    if not ignore_unknown:
+        _require_known(net, "net")
+    # Older versions of protobuf do not escape NUL, and a file with NUL is taken for binary data.
+    text = text_format.MessageToString(net, as_utf8=_is_utf8(net)).replace("\0", r"\000")
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8", newline="\n")
+
+
+def _is_utf8(message: Message) -> bool:
+    """Tell whether all strings are UTF-8. Older protobuf writes others as if they were, too."""
+    for field, value in message.ListFields():
+        values = [value] if isinstance(value, (str, bytes, Message)) else value
+        if field.type == field.TYPE_MESSAGE and not all(map(_is_utf8, values)):
+            return False
+        if field.type == field.TYPE_STRING and any(isinstance(text, bytes) for text in values):
+            return False
+    return True
+
+
+def _parse(text: str, definition: Message, *, ignore_unknown: bool) -> None:
+    """Parse a definition whose strings may escape any bytes."""
+    try:
+        text_format.Parse(text, definition, allow_unknown_field=ignore_unknown)
+    except text_format.ParseError as error:
+        if "codec can't" not in str(error):
+            raise
+        twin = _twin(definition.DESCRIPTOR.full_name)()
+        text_format.Parse(text, twin, allow_unknown_field=ignore_unknown)
+        definition.Clear()
+        definition.MergeFromString(twin.SerializeToString())
+
+
+@cache
+def _twin(name: str) -> type[Message]:
+    """Return a message class like one of Caffe's, but with bytes in place of strings."""
+    file = FileDescriptorProto.FromString(NetParameter.DESCRIPTOR.file.serialized_pb)
+    for message in file.message_type:
+        for field in message.field:
+            if field.type == field.TYPE_STRING:
+                field.type = field.TYPE_BYTES
+    pool = DescriptorPool()
+    pool.AddSerializedFile(file.SerializeToString())
+    return GetMessageClass(pool.FindMessageTypeByName(name))
+
+
+def _explain(error: text_format.ParseError, lines: list[str], reader: str, *, ignored: bool) -> str:
+    """Return the position and the problem, without the text of the line, which may be long."""
+    words = _PLACE.sub("", str(error))
+    line, column = error.GetLine(), error.GetColumn()
+    place = ""
+    if line is not None:
+        words = words.removeprefix(f"'{lines[line - 1]}': ")
+        place = f"line {line}, column {column}: "
+    words = words.replace(_PACKAGE, "").rstrip(".")
+    field = _NO_FIELD.search(words)
+    before = "" if line is None else lines[line - 1][: (column or 1) - 1]
+    if field and field[2] in _OF_OTHER_KIND.get(field[1], ()):
+        words = f"{words}; {_OTHER_KIND[field[1]]}"
+    elif mixed := _explain_mixed(words, before):
+        words = f"{words}; {mixed} ({_OLDER})"
+    elif "has no field named" in words and not ignored:
+        words += f"; {reader}(path, ignore_unknown=True) leaves such fields out"
+    return place + words
+
+
+def _explain_mixed(words: str, before: str) -> str:
+    """Return what to write if a layer has a setting of the other format of layers; else ``""``."""
+    if field := _NO_FIELD.search(words):
+        return _explain_mixed_field(field[1], field[2])
+    if found := _NO_TYPE.search(words):
+        name = V0_LAYER_TYPES.get(found[1], found[1])
+        current = f'write the layer as layer {{ type: "{name}" }}'
+        if name in V1_TYPE_NUMBERS:
+            older = V1LayerParameter.LayerType.Name(V1_TYPE_NUMBERS[name])
+            return f"in layers, write type: {older}, or {current}"
+        # A name in capital letters may be a type of a fork.
+        return "" if name.isupper() else current
+    found = _NO_STRING.search(words)
+    if found and found[1] in V1LayerParameter.LayerType.keys():  # noqa: SIM118  # not a mapping
+        name = V1_LAYER_TYPES[V1LayerParameter.LayerType.Value(found[1])]
+        return f'in layer, write type: "{name}"'
+    advice, pattern = _MIXED_PARAMS.get(words, ("", None))
+    return advice if pattern and pattern.search(before) else ""
+
+
+def _explain_mixed_field(message: str, field: str) -> str:
+    if message == "V1LayerParameter" and field in _V2_FIELDS - _V1_FIELDS:
+        return f"layer has a field {field}, so write this layer as layer {{}}"
+    if message != "LayerParameter" or field not in _V1_FIELDS - _V2_FIELDS:
+        return ""
+    if field in SPECS:
+        return f"in layer, write param {{ {SPECS[field]}: ... }} for each blob"
+    return f"layers has a field {field}, so write this layer as layers {{}}"
+
+
+def _require_known(message: Message, place: str) -> None:
+    """Raise ValueError if a message, or a message in it, has unknown fields."""
+    unknown = UnknownFieldSet(message)
+    if len(unknown):
+        raise ValueError(
+            f"{place} has a field {unknown[0].field_number} of a fork of Caffe, for which there is "
+            f"no name to write; write_prototxt(net, path, ignore_unknown=True) writes the "
+            f"definition without such fields"
+        )
+    for field, value in message.ListFields():
+        if field.type == field.TYPE_MESSAGE:
+            for part in [value] if isinstance(value, Message) else value:
+                name = getattr(part, "name", "")
+                _require_known(part, f"{field.name} {name!r}" if name else f"{place}, {field.name}")

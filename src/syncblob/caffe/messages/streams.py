@@ -1,0 +1,160 @@
+"""Reading and writing open binary files and gzip archives."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import gzip
+import io
+import os
+import shutil
+import tempfile
+import zlib
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Protocol
+
+from syncblob.caffe.messages.disk import OpenFile, replacing
+from syncblob.errors import ModelFileError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["Readable", "Source", "Target", "Writable", "name_of", "open_source", "writing"]
+
+_GZIP = b"\x1f\x8b"
+_EXTENSION = ".gz"
+# The number of bytes to write at a time.
+_PIECE = 1 << 20
+
+
+class Readable(Protocol):
+    """An object with the method ``read`` of a binary file."""
+
+    def read(self, size: int = ..., /) -> bytes:
+        """Return up to `size` bytes."""
+
+
+class Writable(Protocol):
+    """An object with the method ``write`` of a binary file."""
+
+    def write(self, data: bytes, /) -> object:
+        """Write bytes."""
+
+
+Source = str | os.PathLike[str] | Readable
+Target = str | os.PathLike[str] | Writable
+
+
+def open_source(source: Source) -> OpenFile:
+    """Open a file by its path, or the rest of an open file.
+
+    The contents of a gzip archive or an open file are copied to an unnamed temporary file. The
+    system removes it with the last reference to it, even if the process is killed.
+
+    Raises
+    ------
+    TypeError
+        If `source` is neither, or a file in text mode.
+    ModelFileError
+        If the archive is damaged.
+    OSError
+        If it cannot be read.
+    """
+    if hasattr(source, "read"):
+        return _copied(source, name_of(source) or f"<{type(source).__name__}>")
+    file = OpenFile(source)
+    if file.read(0, min(len(_GZIP), len(file))) != _GZIP:
+        return file
+    with file.absolute_path.open("rb") as archive:
+        return _copied(archive, file.path)
+
+
+def name_of(source: Source | Target) -> str:
+    """Return the path, or the name of an open file; ``""`` if it has none."""
+    if isinstance(source, (str, os.PathLike)):
+        return os.fspath(source)
+    name = getattr(source, "name", "")
+    return name if isinstance(name, str) else ""
+
+
+def _copied(source: Any, name: str) -> OpenFile:
+    """Copy a stream to an unnamed file, decompressed if it is a gzip archive."""
+    with _temporary() as copy:
+        try:
+            shutil.copyfileobj(source, copy)
+        except TypeError as error:
+            raise TypeError(
+                f"expected a binary file, as of open(path, 'rb'), got {name}"
+            ) from error
+        copy.seek(0)
+        if copy.read(len(_GZIP)) != _GZIP:
+            return _opened(copy, name)
+        copy.seek(0)
+        with _temporary() as unpacked, gzip.open(copy) as archive:
+            try:
+                shutil.copyfileobj(archive, unpacked)
+            except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+                raise ModelFileError(
+                    f"the gzip archive is damaged ({error}); copy or download it again", path=name
+                ) from error
+            return _opened(unpacked, name)
+
+
+def _temporary() -> IO[bytes]:
+    return tempfile.TemporaryFile(prefix="syncblob-")
+
+
+def _opened(copy: IO[bytes], name: str) -> OpenFile:
+    copy.flush()
+    return OpenFile(name, number=os.dup(copy.fileno()))
+
+
+@contextlib.contextmanager
+def writing(target: Target) -> Iterator[Path]:
+    """Yield the path of a file to write. At the end, its contents go to `target`.
+
+    A path is replaced as a whole, as `replacing` does; with the extension ``.gz``, by an archive
+    of the contents. An open file is written from its current position; if that fails, part of the
+    contents may have been written.
+
+    Raises
+    ------
+    TypeError
+        If `target` is neither a path nor a file opened in binary mode.
+    ValueError, OSError
+        Those of `replacing`, or of the open file.
+    """
+    # The contents of an open archive get packed by it.
+    packed = not isinstance(target, gzip.GzipFile) and name_of(target).lower().endswith(_EXTENSION)
+    path = None if hasattr(target, "write") else target
+    if path is not None and not packed:
+        with replacing(path) as temporary:
+            yield temporary
+        return
+    with tempfile.TemporaryDirectory(prefix="syncblob-") as folder:
+        plain = Path(folder, "plain")
+        plain.touch()
+        yield plain
+        with plain.open("rb") as contents, contextlib.ExitStack() as stack:
+            stream: Any = target
+            if path is not None:
+                stream = stack.enter_context(stack.enter_context(replacing(path)).open("wb"))
+            if packed:
+                # Without a name and a time, the same contents give the same archive.
+                stream = stack.enter_context(gzip.GzipFile("", "wb", fileobj=stream, mtime=0))
+            try:
+                while chunk := contents.read(_PIECE):
+                    _write_all(chunk, stream)
+            except TypeError as error:
+                raise TypeError(
+                    f"expected a binary file, as of open(path, 'wb'), got {target!r}"
+                ) from error
+
+
+def _write_all(data: bytes, stream: Any) -> None:
+    """Write bytes to a file, which may take fewer at a time if it is unbuffered."""
+    while data:
+        count = stream.write(data)
+        if count == 0 or (count is None and isinstance(stream, io.RawIOBase)):
+            raise BlockingIOError(errno.EAGAIN, f"{stream!r} takes no more bytes at present")
+        data = data[count:] if isinstance(count, int) else b""

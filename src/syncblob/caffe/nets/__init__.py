@@ -1,0 +1,1 @@
+"""Layers and nets: their settings, shapes, fillers and trained weights."""

@@ -1,0 +1,146 @@
+"""Caffe's fillers, which fill the blobs of a net before training."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from syncblob._blob import Blob
+from syncblob.caffe.messages.fields import LEGACY_AXES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from syncblob.caffe._pb.caffe_pb2 import FillerParameter
+    from syncblob.caffe.nets.top_shapes import Shape
+
+    _Values = NDArray[np.float32]
+
+__all__ = ["filled"]
+
+
+def filled(shape: Shape, filler: FillerParameter | float, random: np.random.Generator) -> Blob:
+    """Make a float32 Blob and fill it as Caffe's filler does, or with one value.
+
+    A constant draws no random numbers.
+
+    Raises
+    ------
+    ValueError
+        If Caffe has no such filler, or refuses its settings or the shape.
+    """
+    if not math.prod(shape):
+        raise ValueError(f"expected a blob with elements, got shape {shape}")
+    if isinstance(filler, (int, float)):
+        return _constant(shape, filler)
+    if filler.type not in _FILLERS and filler.type != "constant":
+        raise ValueError(
+            f"expected one of the fillers {', '.join(sorted((*_FILLERS, 'constant')))}, got "
+            f"{filler.type!r}"
+        )
+    if filler.sparse != -1 and filler.type != "gaussian":
+        raise ValueError(f"the filler {filler.type!r} has no setting sparse; 'gaussian' has")
+    if filler.type == "constant":
+        return _constant(shape, filler.value)
+    values = _FILLERS[filler.type](shape, filler, random)
+    return Blob.asarray(values.astype(np.float32, copy=False))
+
+
+def _constant(shape: Shape, value: float) -> Blob:
+    # A new Blob reads as zeros and allocates no memory before it is accessed.
+    return Blob.asarray(np.full(shape, value, np.float32)) if value else Blob(shape)
+
+
+def _uniform(shape: Shape, filler: FillerParameter, random: np.random.Generator) -> _Values:
+    if filler.min > filler.max:
+        raise ValueError(f"expected min <= max, got {filler.min} and {filler.max}")
+    return _between(shape, filler.min, filler.max, random)
+
+
+def _between(shape: Shape, low: float, high: float, random: np.random.Generator) -> _Values:
+    values = random.random(shape, np.float32)
+    values *= np.float32(high - low)
+    values += np.float32(low)
+    return values
+
+
+def _gaussian(shape: Shape, filler: FillerParameter, random: np.random.Generator) -> _Values:
+    values = _normal(shape, filler.std, random)
+    values += np.float32(filler.mean)
+    if filler.sparse >= 0:
+        # On average, `sparse` entries along the first axis are nonzero.
+        share = filler.sparse / _outputs(shape)
+        if share > 1:
+            raise ValueError(f"expected sparse up to {shape[0]}, the outputs, got {filler.sparse}")
+        values *= random.random(shape, np.float32) < share
+    elif filler.sparse != -1:
+        raise ValueError(f"expected sparse of 0 or more, or -1 for none, got {filler.sparse}")
+    return values
+
+
+def _normal(shape: Shape, std: float, random: np.random.Generator) -> _Values:
+    if std <= 0:
+        raise ValueError(f"expected a std above 0, got {std}")
+    values = random.standard_normal(shape, np.float32)
+    values *= np.float32(std)
+    return values
+
+
+def _positive_unitball(
+    shape: Shape, _filler: FillerParameter, random: np.random.Generator
+) -> _Values:
+    rows = random.random((_outputs(shape), math.prod(shape[1:])), np.float32)
+    rows /= rows.sum(axis=1, keepdims=True)
+    return rows.reshape(shape)
+
+
+def _xavier(shape: Shape, filler: FillerParameter, random: np.random.Generator) -> _Values:
+    limit = math.sqrt(3 / _fan(shape, filler))
+    return _between(shape, -limit, limit, random)
+
+
+def _msra(shape: Shape, filler: FillerParameter, random: np.random.Generator) -> _Values:
+    return _normal(shape, math.sqrt(2 / _fan(shape, filler)), random)
+
+
+def _fan(shape: Shape, filler: FillerParameter) -> float:
+    """Return the divisor of the variance.
+
+    Caffe takes the first axis as that of the outputs, even for a bias and for transposed weights.
+    """
+    count = math.prod(shape)
+    fan_in = count // _outputs(shape)
+    fan_out = count // shape[1] if len(shape) > 1 else count
+    if filler.variance_norm == filler.FAN_OUT:
+        return fan_out
+    return (fan_in + fan_out) / 2 if filler.variance_norm == filler.AVERAGE else fan_in
+
+
+def _bilinear(shape: Shape, _filler: FillerParameter, _random: np.random.Generator) -> _Values:
+    if len(shape) != LEGACY_AXES or shape[2] != shape[3]:
+        raise ValueError(f"'bilinear' fills square kernels, (out, in, size, size), got {shape}")
+    size = shape[3]
+    factor = math.ceil(size / 2)
+    centre = (size - 1) / (2 * factor)
+    weights = 1 - np.abs(np.arange(size) / factor - centre)
+    return np.broadcast_to(np.outer(weights, weights), shape).astype(np.float32)
+
+
+def _outputs(shape: Shape) -> int:
+    if not shape:
+        raise ValueError("expected a blob with an axis, for which this filler asks, got a scalar")
+    return shape[0]
+
+
+_FILLERS: dict[str, Callable[[Shape, FillerParameter, np.random.Generator], _Values]] = {
+    "bilinear": _bilinear,
+    "gaussian": _gaussian,
+    "msra": _msra,
+    "positive_unitball": _positive_unitball,
+    "uniform": _uniform,
+    "xavier": _xavier,
+}

@@ -1,0 +1,451 @@
+"""One layer of a net: its settings, which stay in the file until needed, and its blobs."""
+
+from __future__ import annotations
+
+from collections.abc import MutableSequence
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, overload
+
+from syncblob._blob import Blob
+from syncblob._texts import readable
+from syncblob.caffe.messages.fields import LEGACY_AXES, LEGACY_NAMES
+from syncblob.caffe.messages.lazy import independent_copy, is_legacy, unshaped
+from syncblob.caffe.nets.definition import Definition, own_copy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Never, Self
+
+    from numpy.typing import DTypeLike
+
+    from syncblob.caffe._pb.caffe_pb2 import LayerParameter
+    from syncblob.caffe.nets.definition import LayerRecord
+
+__all__ = ["Entry", "Layer", "LayerBlobs", "as_named_blob"]
+
+_NO_FLOATS = "biuc"
+
+
+class Layer:
+    """One layer of a net.
+
+    You can assign the type, bottoms and tops, change all other settings in `proto`, and replace
+    blobs in `blobs`. `save_model` writes the result. Change the name by `ModelFile.rename`.
+
+    Parameters
+    ----------
+    name
+        The name; ``""`` if the file has none.
+    type
+        The type, such as ``"Convolution"``. The type numbers of V1 files are translated; a number
+        that Caffe does not know becomes ``""``.
+    bottoms, tops
+        Names of the inputs and the outputs.
+    blobs
+        The weights: for a convolution the kernels, then the bias. Arrays of any library. As in
+        `Blob.asarray`, their memory is adopted if possible.
+
+    Raises
+    ------
+    TypeError
+        If `bottoms` or `tops` is one string, or `blobs` one array, instead of a list of them; or
+        if a name is not a string.
+    """
+
+    __slots__ = ("_blobs", "_definition")
+
+    def __init__(
+        self,
+        name: str,
+        type: str = "",  # noqa: A002  # Caffe's name for it
+        bottoms: Iterable[str] = (),
+        tops: Iterable[str] = (),
+        blobs: Iterable[Any] = (),
+    ) -> None:
+        self._definition = Definition(name, type, bottoms, tops)
+        self._blobs = LayerBlobs(name, blobs)
+
+    @classmethod
+    def from_proto(cls, proto: LayerParameter, blobs: Iterable[Any] | None = None) -> Self:
+        """Make a layer from a message, with all of its settings.
+
+        Parameters
+        ----------
+        proto
+            A LayerParameter. It is copied.
+        blobs
+            The weights. The default is those in the message.
+
+        Raises
+        ------
+        TypeError
+            If `proto` is not a LayerParameter.
+        """
+        settings = _without_blobs(proto)
+        given = blobs is None
+        if blobs is None:
+            blobs = [Blob.from_proto(blob) for blob in proto.blobs]
+        definition = Definition.of_message(settings)
+        layer = cls(definition.name, blobs=blobs)
+        layer._definition = definition
+        if given:
+            layer._blobs._entries = [
+                entry._replace(legacy=any(map(blob.HasField, LEGACY_NAMES)))
+                for entry, blob in zip(layer._blobs._entries, proto.blobs, strict=True)
+            ]
+        return layer
+
+    @classmethod
+    def _of_file(cls, record: LayerRecord, blobs: Iterable[Blob]) -> Self:
+        """Make a layer that was found in a file."""
+        index = record.index
+        layer = cls(index.name, blobs=blobs)
+        layer._definition = Definition(
+            index.name, index.type, index.bottoms, index.tops, record=record
+        )
+        return layer
+
+    def _copy(self, name: str) -> Self:
+        """Return a layer with another name that shares the Blobs."""
+        layer = type(self)(name, blobs=self._blobs)
+        layer._definition = self._definition.copy(name)
+        return layer
+
+    def __copy__(self) -> Self:
+        """Return a layer that shares the Blobs. Replacing one in it does not change this layer."""
+        return self._copy(self.name)
+
+    def _rename(self, name: str) -> None:
+        self._definition.rename(name)
+        self._blobs._rename(name)
+
+    @property
+    def _record(self) -> LayerRecord | None:
+        """The position in a file that the layer was read from."""
+        return self._definition.record
+
+    @property
+    def name(self) -> str:
+        """The name. Change it by `ModelFile.rename`."""
+        return self._definition.name
+
+    @name.setter
+    def name(self, value: Never) -> NoReturn:
+        raise AttributeError(
+            f"the name of a layer cannot be assigned, because models find layers by it; "
+            f"model.rename({self.name!r}, {value!r}) changes it"
+        )
+
+    @property
+    def type(self) -> str:
+        """The type. Can be assigned."""
+        return self._definition.type
+
+    @type.setter  # noqa: A003  # the property
+    def type(self, value: str) -> None:
+        self._definition.type = value
+
+    @property
+    def bottoms(self) -> tuple[str, ...]:
+        """Names of the inputs. A list can be assigned."""
+        return self._definition.bottoms
+
+    @bottoms.setter
+    def bottoms(self, value: Iterable[str]) -> None:
+        self._definition.bottoms = value
+
+    @property
+    def tops(self) -> tuple[str, ...]:
+        """Names of the outputs. A list can be assigned."""
+        return self._definition.tops
+
+    @tops.setter
+    def tops(self, value: Iterable[str]) -> None:
+        self._definition.tops = value
+
+    @property
+    def blobs(self) -> LayerBlobs:
+        """The weights, as a mutable sequence; see `LayerBlobs`."""
+        return self._blobs
+
+    @blobs.setter
+    def blobs(self, blobs: LayerBlobs) -> None:
+        # Python assigns the result of ``layer.blobs += [array]``, which is the same sequence.
+        if blobs is not self._blobs:
+            raise AttributeError(
+                "the sequence of blobs cannot be replaced; layer.blobs.assign(arrays) replaces its "
+                "contents"
+            )
+
+    @property
+    def proto(self) -> LayerParameter:
+        """All settings, as a LayerParameter message without blobs.
+
+        It is parsed from the file on first use, and upgraded as Caffe does if the file has an older
+        format. It is the same message each time, and changing it changes the layer. Do not change
+        its name, which belongs to the model, or add blobs, which belong in `blobs`: `save_model`
+        refuses both. ``copy.deepcopy(layer.proto)`` is independent of the layer.
+        """
+        return self._definition.to_edit()
+
+    def _require_savable(self) -> None:
+        """Raise ValueError if a Blob was resized, or `proto` has another name or blobs."""
+        self._definition.require_consistent()
+        self._blobs._require_shapes()
+
+    def replace_blob(self, index: int, array: Any, *, resize: bool = False) -> None:
+        """Replace a blob by another array. The old Blob is not changed.
+
+        Parameters
+        ----------
+        index
+            The index of the blob.
+        array
+            A Blob, or an array of any library; see `Blob.asarray`. A list of numbers gets the
+            dtype of the old Blob.
+        resize
+            Whether the shape may change.
+
+        Raises
+        ------
+        TypeError
+            If the Blob has floats and the array does not.
+        ValueError
+            If the shape differs and `resize` is False.
+        IndexError
+            If there is no such blob.
+        """
+        self._blobs.replace(index, array, resize=resize)
+
+    if not TYPE_CHECKING:  # so that type checkers report subscripts of a layer
+
+        def __getitem__(self, index: object) -> NoReturn:
+            """Raise TypeError and point to `blobs`: in pycaffe, ``net.params[name]`` is a list."""
+            raise TypeError(f"a Layer has no items; its weights are layer.blobs[{index!r}]")
+
+    def __repr__(self) -> str:
+        """Show name, type and the shapes of the blobs."""
+        shapes = ", ".join(str(blob.shape) for blob in self.blobs)
+        return f"<Layer {self.name!r} {self.type or 'of no type'}, blobs: {shapes or 'none'}>"
+
+
+class Entry(NamedTuple):
+    """A Blob of a layer.
+
+    Attributes
+    ----------
+    blob
+        The Blob.
+    shape
+        Its shape when it was added.
+    legacy
+        Whether it is written with num, channels, height and width, as in the older formats.
+    """
+
+    blob: Blob
+    shape: tuple[int, ...]
+    legacy: bool
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle the Blob that this one is a view of, so that layers still share its memory."""
+        return _restored, (unshaped(self.blob), self.blob.shape, self.shape, self.legacy)
+
+
+def _restored(blob: Blob, now: tuple[int, ...], shape: tuple[int, ...], legacy: bool) -> Entry:
+    return Entry(blob if blob.shape == now else blob.reshape(now), shape, legacy)
+
+
+def _entry(blob: Blob, *, legacy: bool = False) -> Entry:
+    """Make an entry. `legacy` is that of the entry that it replaces."""
+    return Entry(blob, blob.shape, is_legacy(blob) or (legacy and blob.ndim == LEGACY_AXES))
+
+
+class LayerBlobs(MutableSequence[Blob]):
+    """The blobs of a layer. Accepts arrays of any library and returns Blobs.
+
+    A list of numbers gets the dtype of the Blob that it replaces. An array keeps its own dtype, and
+    integers in place of floats raise TypeError, because Caffe's files do not hold integers.
+    An array of another shape raises ValueError; use `Layer.replace_blob` to change the shape.
+    Writing into a Blob of the sequence changes the layer. If a Blob was resized, the model cannot
+    be saved.
+
+    A Blob without a name is named after its layer and its index, such as ``"conv1[0]"``. The
+    journal and `Blob.explain` show the name.
+
+    Parameters
+    ----------
+    layer
+        The name of the layer.
+    blobs
+        The arrays.
+    """
+
+    __slots__ = ("_entries", "layer")
+
+    def __init__(self, layer: str, blobs: Iterable[Any] = ()) -> None:
+        self.layer: str = layer
+        self._put(self._made_of(blobs))
+
+    @overload
+    def __getitem__(self, index: int) -> Blob: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Blob]: ...
+    def __getitem__(self, index: int | slice) -> Blob | list[Blob]:
+        """Return a Blob, or a list of them."""
+        if isinstance(index, slice):
+            return [entry.blob for entry in self._entries[index]]
+        try:
+            return self._entries[index].blob
+        except IndexError:
+            raise IndexError(
+                f"layer {self.layer!r} has {len(self)} blobs, got index {index}"
+            ) from None
+
+    def __setitem__(self, index: int | slice, value: Any) -> None:
+        """Replace a Blob by an array of the same shape."""
+        if isinstance(index, slice):
+            raise TypeError("blobs are replaced one by one; expected an integer index, got a slice")
+        self.replace(index, value)
+
+    def __delitem__(self, index: int | slice) -> None:
+        """Remove a Blob."""
+        del self._entries[index]
+        self._name_blobs()
+
+    def __len__(self) -> int:
+        """Return the number of Blobs."""
+        return len(self._entries)
+
+    def insert(self, index: int, value: Any) -> None:
+        """Insert an array before a Blob."""
+        self._entries.insert(index, _entry(self._made(index, value)))
+        self._name_blobs()
+
+    def assign(self, blobs: Iterable[Any]) -> None:
+        """Replace all Blobs by any number of arrays of any shapes.
+
+        Each array replaces the Blob with its index: a list of numbers gets that Blob's dtype, and
+        integers in place of floats raise TypeError. Nothing has changed then.
+        """
+        self._put(self._made_of(blobs, self._entries))
+
+    def _put(self, entries: list[Entry]) -> None:
+        self._entries = entries
+        self._name_blobs()
+
+    def _rename(self, layer: str) -> None:
+        before, self.layer = self.layer, layer
+        self._name_blobs(before)
+
+    def _name_blobs(self, before: str | None = None) -> None:
+        """Name the Blobs after the layer, whose name was `before`. Keep names given by the user."""
+        mine = f"{_shown(self.layer if before is None else before)}["
+        for number, (blob, _, _) in enumerate(self._entries):
+            name = f"{_shown(self.layer)}[{number}]" if self.layer else ""
+            for memory in (blob.memory, blob._existing_diff()):  # diff must not be created
+                if memory is not None and (not memory.name or memory.name.startswith(mine)):
+                    memory.name = name
+
+    def _made_of(self, blobs: Iterable[Any], old: Sequence[Entry] = ()) -> list[Entry]:
+        """Make entries from arrays. They replace the entries of `old`, one by one."""
+        if isinstance(blobs, LayerBlobs):
+            for at, (entry, replaced) in enumerate(zip(blobs._entries, old, strict=False)):
+                self._in_place_of(replaced, at, entry.blob)
+            return list(blobs._entries)
+        if hasattr(blobs, "shape"):
+            raise TypeError(
+                f"layer {self.layer!r}: expected a list of arrays as blobs, got one array of shape "
+                f"{tuple(blobs.shape)}; put it in a list: [array]"
+            )
+        return [
+            _entry(self._in_place_of(old[at], at, blob) if at < len(old) else self._made(at, blob))
+            for at, blob in enumerate(blobs)
+        ]
+
+    def _made(self, index: int, array: Any, dtype: DTypeLike | None = None) -> Blob:
+        return as_named_blob(f"layer {self.layer!r}, blob {index}", array, dtype)
+
+    def _in_place_of(self, old: Entry, index: int, array: Any) -> Blob:
+        """Return an array as a Blob that can replace another one.
+
+        Raises
+        ------
+        TypeError
+            If the old Blob has floats and the array does not.
+        """
+        dtype = old.blob.dtype
+        # Python numbers have no dtype.
+        blob = self._made(index, array, dtype if isinstance(array, (list, tuple)) else None)
+        if blob.dtype.kind in _NO_FLOATS and dtype.kind not in _NO_FLOATS:
+            raise TypeError(
+                f"layer {self.layer!r}, blob {index}: expected floats, as {dtype}, got "
+                f"{blob.dtype}; convert them first: array.astype({dtype.name!r})"
+            )
+        return blob
+
+    def replace(self, index: int, array: Any, *, resize: bool = False) -> None:
+        """Replace a Blob by another array; see `Layer.replace_blob`."""
+        if not -len(self) <= index < len(self):
+            raise IndexError(
+                f"layer {self.layer!r} has {len(self)} blobs, got index {index}; append adds one"
+            )
+        old = self._entries[index]
+        expected = old.shape
+        blob = self._in_place_of(old, index, array)
+        if blob.shape != expected and not resize:
+            raise ValueError(
+                f"layer {self.layer!r}, blob {index}: expected shape {expected}, got {blob.shape}; "
+                f"replace_blob(..., resize=True) changes the shape on purpose"
+            )
+        self._entries[index] = _entry(blob, legacy=old.legacy)
+        self._name_blobs()
+
+    def _require_shapes(self) -> None:
+        """Raise ValueError if the shape of a Blob has changed since it was added."""
+        for number, (blob, shape, _) in enumerate(self._entries):
+            if blob.shape != shape:
+                raise ValueError(
+                    f"layer {self.layer!r}, blob {number}: expected shape {shape}, which it had "
+                    f"when it was put into the layer, got {blob.shape}, to which it was resized; "
+                    f"layer.replace_blob({number}, layer.blobs[{number}], resize=True) says that "
+                    f"it is meant"
+                )
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Copy the Blobs. Unread values stay in the file."""
+        made = type(self)(self.layer)
+        made._put(
+            [entry._replace(blob=independent_copy(entry.blob, memo)) for entry in self._entries]
+        )
+        return made
+
+    def __repr__(self) -> str:
+        """Show the Blobs."""
+        return repr(self[:])
+
+
+def as_named_blob(place: str, array: Any, dtype: DTypeLike | None = None) -> Blob:
+    """Make a Blob of an array. The error for a tensor that requires grad names the place."""
+    if getattr(array, "requires_grad", False) and not isinstance(array, Blob):
+        raise TypeError(
+            f"{place}: PyTorch gives no access to the memory of a tensor that requires grad, such "
+            f"as a parameter; put in tensor.detach(), or the Blob of which it was made"
+        )
+    return Blob.asarray(array, dtype)
+
+
+def _shown(name: str) -> str:
+    """Escape a name for printing: names in files may have any characters, even invalid ones."""
+    name = readable(name)
+    return name if name.isprintable() else repr(name)[1:-1]
+
+
+def _without_blobs(proto: LayerParameter) -> LayerParameter:
+    from syncblob.caffe._pb.caffe_pb2 import LayerParameter  # protobuf only when needed
+
+    settings = own_copy(
+        LayerParameter,
+        proto,
+        "layer.proto is one, and so is each of read_prototxt(path).layer",
+    )
+    settings.ClearField("blobs")
+    return settings

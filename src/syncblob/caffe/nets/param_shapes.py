@@ -1,0 +1,295 @@
+"""The blobs that the settings of a layer call for: their number, shapes and fillers.
+
+Some dimensions depend on the bottoms of the layer; they are None if the bottoms are not known.
+Blobs of the older formats always have four axes, num, channels, height and width: a bias of 32
+values has shape (1, 1, 1, 32). From the settings follows which leading axes of 1 are padding.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from syncblob.caffe.messages.blobproto import padded
+from syncblob.caffe.messages.fields import LEGACY_AXES
+from syncblob.caffe.nets.top_shapes import axis_of, of_spatial_axes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    from syncblob._blob import Blob
+    from syncblob.caffe._pb.caffe_pb2 import FillerParameter, LayerParameter
+    from syncblob.caffe.nets.layer import Layer
+    from syncblob.caffe.nets.top_shapes import Partial, Shape
+
+    _Bottoms = Sequence[Shape] | None
+
+__all__ = [
+    "ExpectedBlob",
+    "expected_blobs",
+    "legacy_blobs",
+    "mark_legacy",
+    "own_shapes",
+    "squeezed_blobs",
+]
+
+
+class ExpectedBlob(NamedTuple):
+    """The shape of a blob that the settings imply, and Caffe's filler for a new one.
+
+    Parameters
+    ----------
+    dims
+        The dimensions; None for an unknown one.
+    repeats
+        Whether more dimensions may follow that are equal to the last one.
+    filler
+        The filler, or the constant that Caffe uses without one.
+    """
+
+    dims: Partial
+    repeats: bool = False
+    filler: FillerParameter | float = 0.0
+
+    def fits(self, shape: tuple[int, ...], *, legacy: bool) -> bool:
+        """Compare a shape with this one.
+
+        Parameters
+        ----------
+        shape
+            The shape of a blob.
+        legacy
+            Whether the blob has num, channels, height and width: then Caffe aligns the axes on the
+            right and takes absent ones as 1.
+        """
+        dims = self.dims
+        if self.repeats:
+            dims += dims[-1:] * (len(shape) - len(dims))
+        if legacy:
+            dims = padded(dims)
+        return len(dims) == len(shape) and all(
+            dim is None or dim == actual for dim, actual in zip(dims, shape, strict=True)
+        )
+
+    def __str__(self) -> str:
+        """Return it as a shape, with ``?`` for unknown dimensions."""
+        dims = ["?" if dim is None else str(dim) for dim in self.dims] + ["..."] * self.repeats
+        return f"({', '.join(dims)}{',' * (len(dims) == 1)})"
+
+
+def expected_blobs(
+    layer: LayerParameter, bottoms: Sequence[Shape] | None = None
+) -> list[ExpectedBlob] | None:
+    """Return the blobs that a layer has after training; None if its type is unknown.
+
+    Parameters
+    ----------
+    layer
+        The layer.
+    bottoms
+        The shapes of its bottoms, which `top_shapes` must accept; None if they are not known. With
+        them, all dimensions are known.
+    """
+    if layer.type in _WITHOUT:
+        return []
+    describe = _WITH.get(layer.type)
+    return None if describe is None else describe(layer, bottoms)
+
+
+def _convolution(layer: LayerParameter, bottoms: _Bottoms) -> list[ExpectedBlob]:
+    settings = layer.convolution_param
+    outputs, group = settings.num_output, max(1, settings.group)
+    kernel: Partial
+    if bottoms:
+        axis = axis_of(settings.axis, bottoms[0])
+        inputs = bottoms[0][axis]
+        kernel = tuple(of_spatial_axes(settings, "kernel_size", len(bottoms[0]) - axis - 1))
+        repeats = False
+    else:
+        inputs = None
+        sides = settings.HasField("kernel_h") or settings.HasField("kernel_w")
+        kernel = (settings.kernel_h, settings.kernel_w) if sides else (*settings.kernel_size,)
+        # A single size applies to all axes of the input. A layer made by hand may have no size.
+        repeats = not sides and len(kernel) <= 1
+    first, second = (inputs, outputs) if layer.type == "Deconvolution" else (outputs, inputs)
+    dims = (first, None if second is None else second // group, *kernel)
+    return [ExpectedBlob(dims, repeats, settings.weight_filler), *_bias(settings)]
+
+
+def _inner_product(layer: LayerParameter, bottoms: _Bottoms) -> list[ExpectedBlob]:
+    settings = layer.inner_product_param
+    inputs = math.prod(bottoms[0][axis_of(settings.axis, bottoms[0]) :]) if bottoms else None
+    dims = (settings.num_output, inputs)
+    return [
+        ExpectedBlob(dims[::-1] if settings.transpose else dims, filler=settings.weight_filler),
+        *_bias(settings),
+    ]
+
+
+def _embed(layer: LayerParameter, _bottoms: _Bottoms) -> list[ExpectedBlob]:
+    settings = layer.embed_param
+    dims = (settings.input_dim, settings.num_output)
+    return [ExpectedBlob(dims, filler=settings.weight_filler), *_bias(settings)]
+
+
+def _recurrent(layer: LayerParameter, bottoms: _Bottoms) -> list[ExpectedBlob]:
+    """Return the blobs of the unrolled net, in the order in which its layers own them."""
+    settings = layer.recurrent_param
+    lstm = layer.type == "LSTM"
+    size = settings.num_output
+    gates = 4 * size if lstm else size
+    # The bottoms are the sequence, its continuation marks, perhaps a static input, and then the
+    # exposed states, of which an LSTM has two.
+    static = len(layer.bottom) > 2 + settings.expose_hidden * (1 + lstm)
+    inputs = [math.prod(bottoms[0][2:]) if bottoms else None]
+    if static:
+        inputs.append(math.prod(bottoms[2][1:]) if bottoms else None)
+
+    def weight(outputs: int, count: int | None) -> ExpectedBlob:
+        return ExpectedBlob((outputs, count), filler=settings.weight_filler)
+
+    def bias(outputs: int) -> ExpectedBlob:
+        return ExpectedBlob((outputs,), filler=settings.bias_filler)
+
+    of_inputs = [weight(gates, count) for count in inputs]
+    of_output = [] if lstm else [weight(size, size), bias(size)]
+    return [of_inputs[0], bias(gates), *of_inputs[1:], weight(gates, size), *of_output]
+
+
+def _batch_norm(_layer: LayerParameter, bottoms: _Bottoms) -> list[ExpectedBlob]:
+    # Mean and variance of each channel, and the divisor of both.
+    each = ExpectedBlob((bottoms[0][1] if bottoms else None,))
+    return [each, each, ExpectedBlob((1,))]
+
+
+def _scale(layer: LayerParameter, bottoms: _Bottoms) -> list[ExpectedBlob] | None:
+    settings = layer.scale_param
+    # A second input replaces the factors.
+    given = bottoms[1] if bottoms and len(bottoms) > 1 else None
+    dims = _broadcast(settings, bottoms, None if given is None else len(given))
+    if dims is None:
+        return None
+    factors = ExpectedBlob(dims, filler=_own(settings, "filler", 1.0))
+    offsets = ExpectedBlob(dims, filler=settings.bias_filler)
+    return [factors] * (len(layer.bottom) == 1) + [offsets] * settings.bias_term
+
+
+def _add_bias(layer: LayerParameter, bottoms: _Bottoms) -> list[ExpectedBlob] | None:
+    dims = _broadcast(layer.bias_param, bottoms)
+    if dims is None:
+        return None
+    return [ExpectedBlob(dims, filler=layer.bias_param.filler)] * (len(layer.bottom) == 1)
+
+
+def _broadcast(settings: Any, bottoms: _Bottoms, num_axes: int | None = None) -> Partial | None:
+    count = settings.num_axes if num_axes is None else num_axes
+    if bottoms:
+        first = axis_of(settings.axis, bottoms[0]) if count else 0
+        return bottoms[0][first:] if count < 0 else bottoms[0][first : first + count]
+    return None if count < 0 else (None,) * count
+
+
+def _prelu(layer: LayerParameter, bottoms: _Bottoms) -> list[ExpectedBlob]:
+    settings = layer.prelu_param
+    each: Partial = (bottoms[0][1] if bottoms else None,)
+    return [
+        ExpectedBlob(() if settings.channel_shared else each, filler=_own(settings, "filler", 0.25))
+    ]
+
+
+def _parameter(layer: LayerParameter, _bottoms: _Bottoms) -> list[ExpectedBlob]:
+    return [ExpectedBlob(tuple(layer.parameter_param.shape.dim))]
+
+
+def _bias(settings: Any) -> list[ExpectedBlob]:
+    return [ExpectedBlob((settings.num_output,), filler=settings.bias_filler)] * settings.bias_term
+
+
+def _own(settings: Any, name: str, default: float) -> FillerParameter | float:
+    """Return a filler, or the default value if the settings have none."""
+    filler: FillerParameter = getattr(settings, name)
+    return filler if settings.HasField(name) else default
+
+
+_WITH: dict[str, Callable[[LayerParameter, _Bottoms], list[ExpectedBlob] | None]] = {
+    "BatchNorm": _batch_norm,
+    "Bias": _add_bias,
+    "Convolution": _convolution,
+    "Deconvolution": _convolution,
+    "Embed": _embed,
+    "InnerProduct": _inner_product,
+    "LSTM": _recurrent,
+    "PReLU": _prelu,
+    "Parameter": _parameter,
+    "RNN": _recurrent,
+    "Scale": _scale,
+}
+
+_WITHOUT = frozenset(
+    """
+    AbsVal Accuracy ArgMax BNLL BatchReindex Clip Concat ContrastiveLoss Crop Data Dropout DummyData
+    ELU Eltwise EuclideanLoss Exp Filter Flatten HDF5Data HDF5Output HingeLoss Im2col ImageData
+    InfogainLoss Input LRN LSTMUnit Log MVN MemoryData MultinomialLogisticLoss Pooling Power ReLU
+    Reduction Reshape SPP Sigmoid SigmoidCrossEntropyLoss Silence Slice Softmax SoftmaxWithLoss
+    Split Swish TanH Threshold Tile WindowData
+    """.split()  # noqa: SIM905  # a table of names reads best as words
+)
+
+
+# --- without the axes of the older formats --------------------------------------------------------
+
+
+def squeezed_blobs(layer: Layer) -> list[Blob]:
+    """Return the blobs of a layer without the leading axes of 1 that the older formats add.
+
+    A bias of shape (1, 1, 1, 32) becomes a view of shape (32,). If the settings do not determine
+    the number of axes, the blobs are returned as they are.
+    """
+    return [
+        blob if blob.shape == shape else blob.reshape(shape)
+        for blob, shape in zip(layer.blobs, own_shapes(layer), strict=True)
+    ]
+
+
+def legacy_blobs(layer: Layer) -> tuple[int, ...]:
+    """Return the numbers of the blobs that have num, channels, height and width, not a `shape`."""
+    return tuple(number for number, entry in enumerate(layer.blobs._entries) if entry.legacy)
+
+
+def mark_legacy(layer: Layer, numbers: Collection[int] = ()) -> None:
+    """Mark the blobs that `squeezed_blobs` would change, to be written with four old dimensions.
+
+    Caffe accepts these for the shape in a running net. It would refuse them in a `shape` message.
+
+    Parameters
+    ----------
+    layer
+        The layer, such as one made of arrays from another format.
+    numbers
+        The numbers of further blobs to mark, for layers of types that Caffe does not have. Blobs
+        that do not have four axes are skipped.
+    """
+    entries = layer.blobs._entries
+    for number, shape in enumerate(own_shapes(layer)):
+        entry = entries[number]
+        if entry.shape != shape or (number in numbers and len(shape) == LEGACY_AXES):
+            entries[number] = entry._replace(legacy=True)
+
+
+def own_shapes(layer: Layer) -> list[tuple[int, ...]]:
+    """Return the shapes that the blobs of a layer have in a running net, without axes in front."""
+    shapes = [blob.shape for blob in layer.blobs]
+    if all(len(shape) != LEGACY_AXES for shape in shapes):
+        return shapes
+    expected = expected_blobs(layer._definition.message())
+    # Without settings, it is not known that a layer has no bias, which comes last.
+    if expected is None or len(expected) < len(shapes):
+        return shapes
+    return [
+        shape[LEGACY_AXES - len(place.dims) :]
+        if len(shape) == LEGACY_AXES > len(place.dims)
+        and not place.repeats
+        and shape == padded(shape[LEGACY_AXES - len(place.dims) :])
+        else shape
+        for shape, place in zip(shapes, expected, strict=False)
+    ]

@@ -1,0 +1,105 @@
+"""Make functions that require ndarrays accept Blobs.
+
+They get read-only host arrays, or writable ones for the arguments in `write`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from syncblob._blob import Blob
+from syncblob.dispatch.walk import replaced
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+__all__ = ["takes_blobs"]
+
+
+def takes_blobs(
+    function: Callable[..., Any] | None = None, /, *, write: Collection[int | str] = ()
+) -> Callable[..., Any]:
+    """Convert the Blobs among a function's arguments to ndarrays; also a decorator.
+
+    This includes Blobs in lists, tuples and dicts. Transfers are those of `numpy.asarray`.
+
+    Parameters
+    ----------
+    function
+        A function of ndarrays.
+    write
+        Positions or names of the arguments that the function writes. It gets writable arrays of
+        `syncblob.Blob.cpu`, a mutable access of the host that lasts as long as the arrays. All
+        other arrays are read-only.
+
+    Returns
+    -------
+    Callable
+        A function that calls `function`. If the result is, or contains, an array that replaced a
+        Blob, the Blob is returned instead; other results are unchanged.
+
+    Raises
+    ------
+    TypeError
+        If `write` is a string.
+    ValueError
+        In a call, if a const Blob would be written.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from syncblob import Blob
+    >>> from syncblob.integrations.ndarrays import takes_blobs
+    >>> @takes_blobs(write=["target"])
+    ... def reverse(source: np.ndarray, target: np.ndarray) -> None:
+    ...     target[:] = source[::-1].copy()
+    >>> x = Blob.asarray(np.arange(3), device="simulated")
+    >>> reverse(x, target=x)
+    >>> x.head, x.tolist()
+    (<Head.HEAD_AT_CPU: 1>, [2, 1, 0])
+    """
+    if isinstance(write, str):
+        raise TypeError(
+            f"expected a collection of names and places, got {write!r}; write [{write!r}]"
+        )
+    if function is None:
+        return partial(takes_blobs, write=write)
+    names = _names_of(function)
+    targets = {*write, *(names[place] for place in write if place in names)}
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        given: dict[int, tuple[Any, Any]] = {}
+
+        def lend(blob: Any, *, written: bool) -> Any:
+            if written and blob.flags.writeable is False:
+                raise ValueError("the function writes, and this Blob is a const view")
+            array = np.asarray(blob.cpu if written else blob)
+            given[id(array)] = array, blob
+            return array
+
+        def convert(place: int | str, x: Any) -> Any:
+            written = place in targets or names.get(place) in targets
+            return replaced(x, Blob, partial(lend, written=written))
+
+        result = function(
+            *(convert(place, x) for place, x in enumerate(args)),
+            **{name: convert(name, x) for name, x in kwargs.items()},
+        )
+        return replaced(result, np.ndarray, lambda x: given.get(id(x), (x, x))[1])
+
+    return call
+
+
+def _names_of(function: Callable[..., Any]) -> dict[int | str, str]:
+    """Return the names of positional parameters; empty for some functions written in C."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:
+        return {}
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return dict(enumerate(x.name for x in parameters if x.kind in kinds))

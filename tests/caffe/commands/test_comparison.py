@@ -1,0 +1,98 @@
+"""Comparisons of two files with any contents, in both directions."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as of_numpy
+
+from syncblob import Blob
+from syncblob.caffe.commands.comparison import Status, compare
+
+SHAPES = of_numpy.array_shapes(min_dims=0, max_dims=2, min_side=0, max_side=3)
+BLOBS = of_numpy.arrays(np.float32, SHAPES)
+LAYERS = st.lists(st.tuples(st.sampled_from("abc"), st.lists(BLOBS, max_size=2)), max_size=4)
+MIRRORED = {Status.ADDED: Status.REMOVED, Status.REMOVED: Status.ADDED}
+
+
+def contents(layers):
+    return SimpleNamespace(
+        places=[
+            SimpleNamespace(name=name, blobs=list(map(Blob.asarray, blobs)))
+            for name, blobs in layers
+        ]
+    )
+
+
+@given(layers=LAYERS)
+def test_a_file_is_the_same_as_itself(layers):
+    found = list(compare(contents(layers), contents(layers), 0.0))
+    assert len(found) == sum(len(blobs) for _, blobs in layers)
+    assert all(one.status is Status.SAME for one in found)
+    assert all(one.distance.maximum == one.distance.relative == 0 for one in found)
+
+
+@given(before=LAYERS, after=LAYERS, tolerance=st.sampled_from([0.0, 0.5, 1.0]))
+def test_the_other_way_round_it_is_the_mirror_image(before, after, tolerance):
+    there = compare(contents(before), contents(after), tolerance)
+    back = compare(contents(after), contents(before), tolerance)
+    described = {(one.layer, one.number): (one.status, one.distance) for one in there}
+    mirrored = {
+        (one.layer, one.number): (MIRRORED.get(one.status, one.status), one.distance)
+        for one in back
+    }
+    assert described == mirrored
+
+
+@given(layers=LAYERS, data=st.data())
+def test_one_value_that_differs_is_counted(layers, data):
+    places = [
+        (layer, number, index)
+        for layer, (_, blobs) in enumerate(layers)
+        for number, blob in enumerate(blobs)
+        for index in np.ndindex(blob.shape)
+    ]
+    if not places:
+        return
+    layer, number, index = data.draw(st.sampled_from(places))
+    changed = [(name, [blob.copy() for blob in blobs]) for name, blobs in layers]
+    blob = changed[layer][1][number]
+    blob[index] = 0 if blob[index] else 1
+    found = list(compare(contents(layers), contents(changed), 0.0))
+    different = [one for one in found if one.status is Status.CHANGED]
+    assert [one.distance.values for one in different] == [1]
+    assert different[0].number == number
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "distance"),
+    [
+        (np.array([2**53]), np.array([2**53 + 1]), (1, 0, 1, 2**-53)),
+        (np.array([-(2**63)]), np.array([2**63 - 1]), (1, 0, 2**64 - 1, 2)),
+        (np.array([2**64 - 1], "u8"), np.array([2**64 - 2], "u8"), (1, 0, 1, 2**-64)),
+        (np.array([True, False]), np.array([0, 3], "i1"), (2, 0, 3, 1)),
+        (np.array([1 + 0j]), np.array([-1j]), (1, 0, 2**0.5, 2**0.5)),
+        (np.array([1 + 1j], "c8"), np.array([1.0]), (1, 0, 1, 0.5**0.5)),
+        (np.array([1.5], ml_dtypes.bfloat16), np.array([1], "i8"), (1, 0, 0.5, 1 / 3)),
+        # The relative difference is rounded to 0.
+        (np.array([1e300, 0.0]), np.array([1e300, 1e-300]), (1, 0, 1e-300, 0)),
+    ],
+)
+def test_values_are_compared_without_rounding(before, after, distance):
+    pair = (contents([("a", [one])]) for one in (before, after))
+    (found,) = compare(*pair, 0.0)
+    assert found.status is Status.CHANGED
+    assert found.distance == pytest.approx(distance)
+
+
+def test_repeated_layers_have_names_of_their_own():
+    one, two = np.zeros(1), np.ones(1)
+    before = contents([("a", [one]), ("a", [one]), ("a#2", [one])])
+    after = contents([("a", [one]), ("a", [two]), ("a#2", [one])])
+    found = {one.layer: one.status for one in compare(before, after, 0.0)}
+    assert found == {"a": Status.SAME, "a#2": Status.CHANGED, "a#2#2": Status.SAME}

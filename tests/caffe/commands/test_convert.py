@@ -1,0 +1,239 @@
+"""``syncblob convert``: its output, and its errors in one line."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+import numpy as np
+import pytest
+from comparable_models import need_library_of
+
+import syncblob
+from syncblob.caffe.commands import console
+from syncblob.caffe.convert import writable_extensions
+
+
+def test_the_whole_output(run, small_model, tmp_path):
+    target = tmp_path / "x.npz"
+    done = run("convert", small_model, target)
+    assert (done.status, done.err) == (0, "")
+    assert done.out.splitlines() == [
+        f"from  {small_model} (caffemodel)",
+        f"to    {target} (npz)",
+        "",
+        "4 tensors, 23 parameters, 104 B written",
+    ]
+    with np.load(target) as found:
+        assert "conv1.weight" in found.files
+
+
+def test_a_dry_run_shows_the_tensors_and_writes_nothing(run, small_model, tmp_path):
+    target = tmp_path / "x.npz"
+    done = run("convert", small_model, target, "--dry-run", "--dtype", "float16")
+    assert done.status == 0
+    assert not target.exists()
+    assert done.out.splitlines() == [
+        f"from  {small_model} (caffemodel)",
+        f"to    {target} (npz)",
+        "",
+        "Tensors",
+        "tensor        shape         dtype               size",
+        "----------------------------------------------------",
+        "conv1.weight  (2, 1, 3, 3)  float32 -> float16  36 B",
+        "conv1.bias    (2,)          float32 -> float16   4 B",
+        "bn.mean       (3,)          float64 -> float16   6 B",
+        "bn.variance   (0, 4)        float32 -> float16   0 B",
+        "",
+        "4 tensors, 23 parameters, 46 B would be written",
+    ]
+
+
+def test_options_reach_the_conversion(run, small_model, tmp_path):
+    target = tmp_path / "x.caffemodel"
+    layers = ["--layers", "conv*", "--layers", "data"]
+    assert run("convert", small_model, target, *layers, "--dtype", "float64").status == 0
+    with syncblob.open_model(target) as found:
+        assert list(found) == ["data", "conv1"]
+        assert {blob.dtype.name for blob in found["conv1"].blobs} == {"float64"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["x.txt"], "x.txt: expected a name that says the format"),
+        (["x.npz", "--layers", "x"], "no layer is called 'x'"),
+        (["x.npz", "--dtype", "bfloat16"], "expected a dtype that npz holds"),
+        (["no/such/folder/x.npz"], "error: no/such/folder: the folder to write to does not exist"),
+        ([""], "expected a name"),
+    ],
+)
+def test_a_refusal_is_one_line(run, small_model, monkeypatch, arguments, reason):
+    monkeypatch.chdir(small_model.parent)
+    done = run("convert", small_model, *arguments)
+    assert (done.status, done.out) == (1, "")
+    assert done.err.startswith("syncblob: error: ")
+    assert reason in done.err
+    assert done.err.count("\n") == 1
+    assert list(small_model.parent.iterdir()) == [small_model]
+
+
+@pytest.mark.parametrize("name", ["mean.npy", "mean.npz", "mean.caffemodel", "MEAN.BinaryProto"])
+def test_a_mean_is_converted_and_comes_back(run, tmp_path, name):
+    values = np.arange(6, dtype=np.float32).reshape(1, 2, 3)
+    path = tmp_path / "a.binaryproto"
+    syncblob.write_blob(values, path)
+    done = [
+        run("convert", path, tmp_path / name),
+        run("convert", tmp_path / name, tmp_path / "b.binaryproto"),
+    ]
+    assert [one.status for one in done] == [0, 0]
+    # Caffe refuses a mean that does not have four axes.
+    assert (
+        "Reshaped: (1, 2, 3) to (1, 1, 2, 3), as Caffe expects a mean\n"
+        in done[0].out + done[1].out
+    )
+    assert syncblob.read_blob(tmp_path / "b.binaryproto").tolist() == [values.tolist()]
+    assert "Reshaped" not in run("convert", tmp_path / "b.binaryproto", tmp_path / "c.npy").out
+    if name.endswith((".npy", ".npz")):
+        found = np.load(tmp_path / name)
+        np.testing.assert_array_equal(found if name.endswith(".npy") else found["mean"], values)
+    if name.endswith(".npy"):
+        assert "format  npy, one array\n" in run("inspect", tmp_path / name).out
+        assert run("diff", tmp_path / name, path).status == 0
+
+
+@pytest.mark.parametrize("extension", ["npy", "binaryproto"])
+def test_a_format_of_one_array_takes_one(run, small_model, tmp_path, extension):
+    target = tmp_path / f"x.{extension}"
+    done = run("convert", small_model, target)
+    assert (done.status, done.out) == (1, "")
+    assert "holds one array, got 4; choose a layer with one blob with --layers" in done.err
+    assert not target.exists()
+
+
+_SAID = "Left out: types and settings of the layers"
+
+
+@pytest.mark.parametrize(
+    ("name", "flags", "said"),
+    [
+        ("x.npz", [], ""),
+        ("x.caffemodel", ["--no-description"], ""),
+        ("x.npz", ["--no-description"], f"{_SAID}, and 1 layer without weights"),
+        ("x.pt", [], f"{_SAID}, and 1 layer without weights"),
+        ("x.pt", ["--layers", "bn", "--dry-run"], _SAID),
+    ],
+)
+def test_what_is_left_out_is_said(run, small_model, name, flags, said):
+    need_library_of(name.partition(".")[2])
+    done = run("convert", small_model, small_model.with_name(f"new_{name}"), *flags)
+    assert done.status == 0
+    last = done.out.splitlines()[-1]
+    assert last == said if said else "tensors" in last
+
+
+def test_bfloat16_without_ml_dtypes_says_what_to_install(spawn, small_model, tmp_path):
+    pytest.importorskip("safetensors")
+    done = spawn(
+        "convert",
+        small_model,
+        tmp_path / "x.safetensors",
+        "--dtype",
+        "bfloat16",
+        python="import sys; sys.modules['ml_dtypes'] = None; "
+        "from syncblob.caffe.commands import main; sys.exit(main(sys.argv[1:]))",
+    )
+    assert (done.status, done.out) == (2, "")
+    assert done.err == (
+        "syncblob: error: this needs ml_dtypes, which is missing: "
+        "pip install 'syncblob[bfloat16]'\n"
+    )
+
+
+def test_values_that_do_not_fit_are_one_line(run, write_model, tmp_path):
+    path = write_model(("conv1", "Convolution", [np.array([1e300])]))
+    done = run("convert", path, tmp_path / "x.npz", "--dtype", "float32")
+    assert done.status == 1
+    assert "tensor 'conv1.weight': 1 values do not fit float32" in done.err
+    assert not (tmp_path / "x.npz").exists()
+
+
+def test_a_missing_library_is_one_line(run, small_model, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "safetensors", None)
+    done = run("convert", small_model, tmp_path / "x.safetensors")
+    assert done.status == 2
+    assert done.err == (
+        "syncblob: error: this needs safetensors, which is missing: "
+        "pip install 'syncblob[safetensors]'\n"
+    )
+
+
+def test_the_help_names_every_format(run):
+    done = run("convert", "--help")
+    for extension in writable_extensions():
+        assert re.search(rf"{re.escape(extension)}(,|$)", done.out, re.MULTILINE), extension
+
+
+# --- progress ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("patience", "shown"), [(0, True), (1000, False)])
+def test_long_work_has_a_progress_bar_on_a_terminal(
+    terminal, small_model, monkeypatch, patience, shown
+):
+    monkeypatch.setattr(console, "_PATIENCE_SECONDS", patience)
+    done = terminal("convert", small_model, small_model.with_name("x.npz"))
+    assert done.status == 0
+    assert ("104/104 bytes" in done.out) == shown
+    assert "written" in done.out
+
+
+def test_the_bar_is_for_terminals_only(capsys, monkeypatch):
+    monkeypatch.setattr(console, "_PATIENCE_SECONDS", 0)
+    with console.progress_bar(10) as advance:
+        advance(10)
+    assert capsys.readouterr() == ("", "")
+
+
+# --- checkpoints ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    """Save two nets in one file, of which the second has twice the values of the first."""
+    torch = pytest.importorskip("torch")
+    nets = {
+        name: {"conv.weight": torch.full((2, 1, 1, 1), float(value)), "conv.bias": torch.ones(2)}
+        for value, name in enumerate(("model", "ema"), 1)
+    }
+    torch.save({**nets, "epoch": 3, "rng": torch.ones(1)}, tmp_path / "x.pt")
+    return tmp_path / "x.pt"
+
+
+def test_one_of_several_nets_is_chosen(run, inspect_json, checkpoint):
+    made = checkpoint.with_name("x.npz")
+    for arguments in (["inspect"], ["diff", checkpoint], ["convert", made]):
+        done = run(arguments[0], checkpoint, *arguments[1:])
+        assert done.status in (1, 2)
+        assert "several, 'model', 'ema'; choose one by its key" in done.err
+    assert not made.exists()
+    assert [layer["name"] for layer in inspect_json(checkpoint, "--key", "ema")["layers"]] == [
+        "conv"
+    ]
+    done = run("convert", checkpoint, made, "--key", "ema")
+    assert done.status == 0
+    assert np.load(made)["conv.weight"].ravel().tolist() == [2, 2]
+    keys = ["--key-a", "model", "--key-b", "ema"]
+    done = run("diff", checkpoint, checkpoint, *keys)
+    assert (done.status, "0 reshaped, 1 changed, 1 same" in done.out) == (1, True)
+    assert run("diff", checkpoint, made, "--key-a", "ema").status == 0
+    done = run("diff", checkpoint, made, *keys)
+    assert (done.status, "got the format npz" in done.err) == (2, True)
+
+
+def test_all_of_several_nets(run, checkpoint):
+    done = run("inspect", checkpoint, "--key", "")
+    assert done.status == 0
+    assert "ema.conv    (2, 1, 1, 1)" in done.out
+    assert "Not shown: the tensor 'rng'." in done.out

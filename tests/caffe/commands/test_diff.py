@@ -1,0 +1,220 @@
+"""``syncblob diff``: the differences that it shows, and the exit statuses of diff."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pytest
+from comparable_models import need_library_of
+
+from syncblob.caffe._pb.caffe_pb2 import NetParameter
+from syncblob.caffe.convert import convert
+
+_W = np.arange(6, dtype="f4").reshape(2, 3)
+_B = np.array([1.0, np.nan, np.inf], "f4")
+
+
+@pytest.fixture
+def pair(write_model):
+    """Write two models with differences of every kind."""
+    changed = _W.copy()
+    changed[1, 2] = 6
+    before = write_model(
+        ("same", "", [_W, _B]),
+        ("changed", "", [_W]),
+        ("reshaped", "", [_W]),
+        ("removed", "", [_W]),
+        ("shorter", "", [_W, _W]),
+        ("relu", "ReLU", []),
+        ("infinite", "", [_W]),
+        name="a.caffemodel",
+    )
+    after = write_model(
+        ("added", "", [_W]),
+        ("shorter", "", [_W]),
+        ("same", "", [_W, _B]),
+        ("changed", "", [changed]),
+        ("reshaped", "", [_W.T]),
+        ("infinite", "", [np.full((2, 3), np.inf, "f4")]),
+        name="b.caffemodel",
+    )
+    return before, after
+
+
+def test_the_whole_output(run, pair):
+    done = run("diff", *pair)
+    assert done.status == 1
+    assert done.out.splitlines() == [
+        "layer     blob  status    shape             values         max  relative",
+        "------------------------------------------------------------------------",
+        "changed      0  changed   (2, 3)                 1           1      0.17",
+        "reshaped     0  reshaped  (2, 3) -> (3, 2)       -           -         -",
+        "removed      0  removed   (2, 3)                 -           -         -",
+        "shorter      1  removed   (2, 3)                 -           -         -",
+        "infinite     0  changed   (2, 3)                 6  not finite         -",
+        "added        0  added     (2, 3)                 -           -         -",
+        "",
+        "1 added, 2 removed, 1 reshaped, 2 changed, 3 same",
+    ]
+
+
+def test_json(run, pair):
+    done = run("diff", *pair, "--json")
+    assert done.status == 1
+    found = json.loads(done.out, parse_constant=pytest.fail)
+    assert found["totals"] == {"added": 1, "removed": 2, "reshaped": 1, "changed": 2, "same": 3}
+    assert found["same"] is False
+    assert (found["a"], found["b"], found["tolerance"]) == (*map(str, pair), 0)
+    by_place = {(blob["layer"], blob["blob"]): blob for blob in found["blobs"]}
+    assert by_place["changed", 0] == {
+        "layer": "changed",
+        "blob": 0,
+        "status": "changed",
+        "shape_a": [2, 3],
+        "dtype_a": "float32",
+        "shape_b": [2, 3],
+        "dtype_b": "float32",
+        "different_values": 1,
+        "incomparable_values": 0,
+        "max_difference": 1,
+        "relative_difference": pytest.approx(1 / 6),
+    }
+    assert by_place["added", 0]["shape_a"] is None
+    assert by_place["infinite", 0]["incomparable_values"] == 6
+    documented = run("diff", "--help").out.partition("--json prints one object:")[2]
+    for key in [*found, *by_place["added", 0], *found["totals"]]:
+        assert re.search(rf"\b{key}\b", documented) or key == "totals", key
+
+
+def test_a_file_is_the_same_as_itself(run, pair):
+    done = run("diff", pair[0], pair[0])
+    assert done.status == 0
+    assert done.out == "0 added, 0 removed, 0 reshaped, 0 changed, 8 same\n"
+    assert json.loads(run("diff", pair[0], pair[0], "--json").out)["same"] is True
+
+
+@pytest.mark.parametrize(("tolerance", "status"), [("0", 1), ("0.09", 1), ("0.1", 0), ("0.5", 0)])
+def test_a_tolerance(run, write_model, tolerance, status):
+    a = write_model(("x", "", [np.array([10.0, 5.0])]), name="a.caffemodel")
+    b = write_model(("x", "", [np.array([10.0, 4.0])]), name="b.caffemodel")
+    assert run("diff", a, b, "--tolerance", tolerance).status == status
+
+
+@pytest.mark.parametrize("tolerance", ["-1", "1", "nan", "x", "1%"])
+def test_a_tolerance_that_is_none(run, pair, tolerance):
+    done = run("diff", *pair, "--tolerance", tolerance)
+    assert done.status == 2
+    assert (
+        "argument --tolerance: expected a number from 0 to less than 1, as 0.01 for one per cent, "
+        f"got {tolerance!r}" in done.err
+    )
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "distance"),
+    [
+        ([0.0, -0.0], [-0.0, 0.0], (0, 0, 0, 0)),
+        ([np.nan], [np.nan], (0, 0, 0, 0)),
+        ([np.inf, 1], [np.inf, 1], (0, 0, 0, 0)),
+        ([np.inf, 1], [-np.inf, 1], (1, 1, None, None)),
+        ([np.nan, 4], [4, 5], (2, 1, None, None)),
+        ([1e308], [-1e308], (1, 0, np.finfo("f8").max, np.finfo("f8").max / 1e308)),
+        ([0.0], [5e-324], (1, 0, 5e-324, 1)),
+    ],
+)
+def test_distances(run, write_model, ours, theirs, distance):
+    a = write_model(("x", "", [np.array(ours, "f8")]), name="a.caffemodel")
+    b = write_model(("x", "", [np.array(theirs, "f8")]), name="b.caffemodel")
+    done = run("diff", a, b, "--json")
+    (blob,) = json.loads(done.out, parse_constant=pytest.fail)["blobs"]
+    keys = ("different_values", "incomparable_values", "max_difference", "relative_difference")
+    assert [blob[key] for key in keys] == pytest.approx(distance)
+    assert done.status == (1 if distance[0] else 0)
+
+
+def test_files_of_different_formats(run, write_model, tmp_path):
+    path = write_model(
+        ("bn", "BatchNorm", [np.ones(2, "f4"), np.ones(2, "f4"), np.ones(1, "f4")]),
+        ("relu", "ReLU", []),
+        ("twice", "", [np.ones(2, "f4")]),
+        ("twice", "", [np.zeros(2, "f4")]),
+    )
+    convert(path, tmp_path / "x.npz", dtype="float64")
+    done = run("diff", path, tmp_path / "x.npz")
+    assert (done.status, done.out) == (0, "0 added, 0 removed, 0 reshaped, 0 changed, 5 same\n")
+
+
+def test_real_files(run, real_files):
+    done = run("diff", *(real_files / f"mtcnn_det{i}.caffemodel" for i in (1, 2)))
+    assert done.status == 1
+    assert done.out.endswith("\n12 added, 7 removed, 6 reshaped, 0 changed, 0 same\n")
+    means = [real_files / f"mean_{name}.binaryproto" for name in ("w32", "7x7")]
+    assert run("diff", means[0], means[0]).status == 0
+    assert run("diff", *means).status == 1
+
+
+def test_trouble_is_two(run, pair, tmp_path):
+    for arguments in ((pair[0], tmp_path / "nowhere"), (tmp_path / "nowhere", pair[0])):
+        done = run("diff", *arguments)
+        assert done.status == 2
+        assert done.out == ""
+        assert done.err.count("\n") == 1
+    damaged = tmp_path / "x.caffemodel"
+    damaged.write_bytes(b"\xff" * 9)
+    assert run("diff", pair[0], damaged, "--json").status == 2
+
+
+@pytest.mark.parametrize("extension", ["caffemodel", "npz", "caffemodel.h5", "pt"])
+def test_one_file_of_the_older_format_in_two_formats(run, tmp_path, extension):
+    need_library_of(extension)
+    old = NetParameter()
+    layer = old.layers.add(name="ip", type=14)  # INNER_PRODUCT
+    layer.inner_product_param.num_output = 2
+    layer.blobs.add(num=1, channels=1, height=2, width=3, data=range(6))
+    layer.blobs.add(num=1, channels=1, height=1, width=2, data=range(2))
+    (tmp_path / "old.caffemodel").write_bytes(old.SerializeToString())
+    paths = tmp_path / "x.npz", tmp_path / f"y.{extension}"
+    for path in paths:
+        convert(tmp_path / "old.caffemodel", path)
+    for pair in (paths, paths[::-1]):
+        done = run("diff", *pair)
+        assert (done.status, done.out) == (0, "0 added, 0 removed, 0 reshaped, 0 changed, 2 same\n")
+
+
+def test_blobs_of_the_older_format_have_the_shapes_that_caffe_takes_them_for(
+    run, write_model, tmp_path
+):
+    old = NetParameter()
+    old.layers.add(name="a").blobs.add(num=1, channels=1, height=1, width=3, data=[1, 2, 3])
+    path = tmp_path / "old.caffemodel"
+    path.write_bytes(old.SerializeToString())
+    new = write_model(("a", "", [np.array([1, 2, 4], "f4")]), name="new.caffemodel")
+    for pair in ((path, new), (new, path)):
+        done = run("diff", *pair, "--tolerance", "0.3")
+        assert (done.status, done.out) == (0, "0 added, 0 removed, 0 reshaped, 0 changed, 1 same\n")
+    assert "(1, 1, 1, 3) -> (3,)       1    1      0.25" in run("diff", path, new).out
+    meant = write_model(("a", "", [np.array([[[[1, 2, 4]]]], "f4")]), name="meant.caffemodel")
+    assert "reshaped" in run("diff", meant, new).out
+
+
+def test_two_files_without_blobs_are_not_the_same(run, write_model):
+    files = [write_model(("x", "ReLU", []), net=net, name=f"{net}.caffemodel") for net in "ab"]
+    for arguments in (files, [*files, "--json"], [files[0], files[0]]):
+        done = run("diff", *arguments)
+        assert (done.status, done.out) == (2, "")
+        assert "a.caffemodel: expected blobs to compare, got none in this file" in done.err
+    assert run("diff", files[0], write_model(("x", "", [_W]))).status == 1
+
+
+def test_means_of_a_fork_are_not_compared_as_states_of_solvers(run, tmp_path):
+    """C3D has a field more: num, channels, length, height and width come before the values."""
+    paths = [tmp_path / name for name in ("a.binaryproto", "b.binaryproto", "a", "b")]
+    for value, path in enumerate(paths):
+        head = b"\x08\x01\x10\x01\x18\x01\x20\x01\x28\x01\x32\x04"
+        path.write_bytes(head + np.array([value], "<f4").tobytes())
+    for pair in (paths[:2], paths[2:]):
+        done = run("diff", *pair)
+        assert (done.status, done.out) == (2, "")
+        assert "field 5 (data; in C3D, width) has wire type VARINT" in done.err

@@ -1,0 +1,141 @@
+"""``syncblob inspect --settings`` and ``--prototxt``: the settings of the layers in a file."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from comparable_models import need_library_of
+
+import syncblob
+from syncblob.caffe import NetParameter
+from syncblob.caffe.convert import convert
+
+_DEFINITION = """
+name: "small"
+layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 1 dim: 3 } } }
+layer {
+  name: "conv1" type: "Convolution" bottom: "data" top: "conv1" param { lr_mult: 2 }
+  convolution_param {
+    num_output: 20 kernel_size: 5 kernel_size: 3 stride: 2 weight_filler { type: "xavier" }
+  }
+}
+layer { name: "Größe" type: "Pooling" bottom: "conv1" pooling_param { pool: AVE } }
+"""
+
+
+@pytest.fixture
+def defined_model(tmp_path):
+    """Write a model with settings and, separately, its definition without weights."""
+    (tmp_path / "given.prototxt").write_text(_DEFINITION, encoding="utf-8")
+    model = syncblob.ModelFile.from_net(syncblob.read_prototxt(tmp_path / "given.prototxt"))
+    model["conv1"].blobs.append(np.ones((2, 3), "f4"))
+    path = tmp_path / "small.caffemodel"
+    syncblob.save_model(model, path)
+    return path
+
+
+def test_settings(run, defined_model):
+    lines = run("inspect", defined_model, "--settings").out.splitlines()
+    start = lines.index("Settings") + 1
+    assert lines[start : start + 5] == [
+        "layer  bottoms  tops   settings",
+        "-" * 77,
+        "data   -        data   shape { dim: 1 dim: 3 }",
+        "conv1  data     conv1  num_output: 20 kernel_size: 5 kernel_size: 3 stride: 2",
+        "Größe  conv1    -      pool: AVE",
+    ]
+
+
+def test_settings_in_json(inspect_json, defined_model):
+    layers = inspect_json(defined_model, "--settings")["layers"]
+    assert layers[1]["settings"] == {
+        "param": [{"lr_mult": 2.0}],
+        "convolution_param": {
+            "num_output": 20,
+            "kernel_size": [5, 3],
+            "stride": [2],
+            "weight_filler": {"type": "xavier"},
+        },
+    }
+    assert "settings" not in inspect_json(defined_model)["layers"][1]
+
+
+def test_settings_that_are_not_utf8_in_json(inspect_json, tmp_path):
+    path = tmp_path / "x.caffemodel"
+    net = NetParameter()
+    layer = net.layer.add(name="a", type="Data")
+    layer.param.add(name="PQ")
+    layer.data_param.source = "PQ"
+    layer.include.add(stage=["x", "PQ"], not_stage=["PQ"])
+    path.write_bytes(net.SerializeToString().replace(b"PQ", b"\xb5\xe9"))
+    (found,) = inspect_json(path, "--settings")["layers"]
+    text = b"\xb5\xe9".decode(errors="surrogateescape")
+    assert found["settings"] == {
+        "include": [{"stage": ["x", text], "not_stage": [text]}],
+        "param": [{"name": text}],
+        "data_param": {"source": text},
+    }
+
+
+@pytest.mark.parametrize("extension", ["caffemodel", "npz", "h5", "caffemodel.h5", "safetensors"])
+def test_a_definition(run, defined_model, tmp_path, extension):
+    need_library_of(extension)
+    convert(defined_model, tmp_path / f"x.{extension}")
+    done = run("inspect", tmp_path / f"x.{extension}", "--prototxt")
+    assert (done.status, done.err) == (0, "")
+    assert done.out.isascii()
+    (tmp_path / "printed.prototxt").write_text(done.out)
+    with syncblob.open_model(defined_model) as model:
+        assert syncblob.read_prototxt(tmp_path / "printed.prototxt") == model.to_net()
+
+
+def test_fields_that_caffe_does_not_have_are_left_out_of_a_definition(run, tmp_path):
+    path = tmp_path / "x.caffemodel"
+    # Field 1000 of a layer called "a", and of its convolution_param (106).
+    unknown = b"\xc0\x3e\x07"
+    layer = b"\x0a\x01a\x12\x01T" + unknown
+    inner = b"\x0a\x01b\x12\x01T\xd2\x06\x03" + unknown
+    path.write_bytes(
+        b"".join(b"\xa2\x06" + bytes([len(one)]) + one for one in (layer, inner)) + unknown
+    )
+    done = run("inspect", path, "--prototxt")
+    assert done.status == 0
+    assert 'name: "a"' in done.out
+    assert "1000" not in done.out
+    assert done.err == (
+        "syncblob: note: left out are fields that Caffe does not have, and text no names for, in "
+        "the net itself, 'a', 'b'\n"
+    )
+
+
+@pytest.mark.parametrize("flags", [["--prototxt"], ["--settings"], ["--settings", "--json"]])
+def test_a_mean_has_no_settings(run, tmp_path, flags):
+    syncblob.write_blob(np.ones(2, "f4"), tmp_path / "x.binaryproto")
+    done = run("inspect", tmp_path / "x.binaryproto", *flags)
+    assert (done.status, done.out, done.err.count("\n")) == (1, "", 1)
+    assert "got binaryproto, one blob" in done.err
+
+
+def test_weights_without_types_have_no_definition(run, tmp_path):
+    np.savez(tmp_path / "x.npz", a=np.ones(2))
+    done = run("inspect", tmp_path / "x.npz", "--prototxt")
+    assert (done.status, done.out, done.err.count("\n")) == (1, "", 1)
+    assert "no definition can be made" in done.err
+
+
+def test_a_definition_is_printed_alone(run, defined_model):
+    done = run("inspect", defined_model, "--prototxt", "--check", "--json")
+    assert done.status == 2
+    assert "leave out --json, --check" in done.err
+
+
+@pytest.mark.parametrize("flag", ["--settings", "--prototxt"])
+def test_settings_that_are_damaged_are_one_line(run, tmp_path, flag):
+    # A convolution_param (106) that ends in the middle of a number.
+    layer = b"\x0a\x01a\x12\x01T\xd2\x06\x02\x08\xff"
+    path = tmp_path / "x.caffemodel"
+    path.write_bytes(b"\xa2\x06" + bytes([len(layer)]) + layer)
+    assert run("inspect", path).status == 0
+    done = run("inspect", path, flag)
+    assert (done.status, done.out, done.err.count("\n")) == (1, "", 1)
+    assert "the settings of the layer are damaged" in done.err

@@ -1,0 +1,219 @@
+"""Arguments, exit statuses, errors in one line, and a quick start."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib.metadata import version
+
+import pytest
+
+from syncblob.caffe.commands import inspect, main
+
+
+def test_help_names_the_commands(capsys):
+    with pytest.raises(SystemExit) as exit_:
+        main(["--help"])
+    assert exit_.value.code == 0
+    out = capsys.readouterr().out
+    assert inspect.SUMMARY in out
+    assert "syncblob tour" in out
+
+
+def test_without_a_command_it_shows_the_help(capsys):
+    assert main([]) == 0
+    assert "commands:" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["tour", "inspect", "diff", "convert"])
+def test_help_of_a_command_fits_80_columns(command, run):
+    done = run(command, "--help")
+    assert done.status == 0
+    assert ("--json prints one object" in done.out) == (command in {"inspect", "diff"})
+    assert max(map(len, done.out.splitlines())) <= 80
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit) as exit_:
+        main(["--version"])
+    assert exit_.value.code == 0
+    assert capsys.readouterr().out == f"syncblob {version('syncblob')}\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["no-such-command"], ["inspect"], ["tour", "a"], ["diff", "a"], ["convert", "a"]],
+)
+def test_misuse_is_argparses_to_refuse(arguments, capsys):
+    with pytest.raises(SystemExit) as exit_:
+        main(arguments)
+    assert exit_.value.code == 2
+    assert "usage: syncblob" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "usage", "hint"),
+    [
+        (
+            ["inspect", "a", "b"],
+            "usage: syncblob inspect",
+            "one FILE at a time; for several: for f",
+        ),
+        (["diff", "a", "b", "c"], "usage: syncblob diff", "two files at a time"),
+        (
+            ["convert", "a", "b", "--layers", "conv1", "conv2"],
+            "usage: syncblob convert",
+            "not understood: conv2 (IN and OUT need no option; for several layers repeat --layers)",
+        ),
+        (["convert", "a", "-o", "b"], "usage: syncblob convert", "IN and OUT need no option"),
+        (["tour", "a"], "usage: syncblob tour", "the tour has no arguments"),
+    ],
+)
+def test_misuse_of_a_command_shows_how_it_is_used(arguments, usage, hint, capsys):
+    with pytest.raises(SystemExit) as exit_:
+        main(arguments)
+    assert exit_.value.code == 2
+    err = capsys.readouterr().err
+    assert err.startswith(usage)
+    assert hint in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [(["help"], "commands:"), (["help", "convert"], "usage: syncblob convert")],
+)
+def test_help_is_asked_for_as_a_command_too(arguments, shown, capsys):
+    with pytest.raises(SystemExit) as exit_:
+        main(arguments)
+    assert exit_.value.code == 0
+    assert shown in capsys.readouterr().out
+
+
+def test_help_imports_nothing_heavy(spawn):
+    heavy = {"rich", "torch", "cupy", "google.protobuf", "importlib.metadata"}
+    done = spawn(
+        python=(
+            "import sys\n"
+            "from syncblob.caffe.commands import main\n"
+            "try: main(['--help'])\n"
+            "except SystemExit: pass\n"
+            f"print(sorted(set(sys.modules) & {heavy}), file=sys.stderr)\n"
+        )
+    )
+    assert done.status == 0
+    assert done.err == "[]\n"
+
+
+def test_module_and_script_are_the_same_command(spawn, write_model):
+    path = write_model(("conv1", "Convolution", [[1.0]]))
+    module = spawn("inspect", path)
+    script = spawn(
+        "inspect",
+        path,
+        python="import sys; from importlib.metadata import entry_points; "
+        "(script,) = entry_points(group='console_scripts', name='syncblob'); "
+        "sys.exit(script.load()())",
+    )
+    assert module.status == 0
+    assert module == script
+    assert "conv1" in module.out
+
+
+def test_a_missing_file_is_one_line(run, tmp_path):
+    path = tmp_path / "nowhere.caffemodel"
+    assert run("inspect", path) == (
+        1,
+        "",
+        f"syncblob: error: {path}: No such file or directory\n",
+    )
+
+
+def test_a_path_that_would_upset_a_terminal_is_one_line(run, tmp_path):
+    done = run("inspect", tmp_path / "two\nlines\x1b[31m")
+    assert done.status == 1
+    assert done.err.endswith("two\\nlines\\x1b[31m: No such file or directory\n")
+    assert done.err.count("\n") == 1
+
+
+def test_a_directory_is_one_line(run, tmp_path):
+    done = run("inspect", tmp_path)
+    assert done.status == 1
+    assert done.out == ""
+    assert done.err.startswith(f"syncblob: error: {tmp_path}: ")
+    assert done.err.count("\n") == 1
+
+
+def test_a_damaged_file_is_one_line_also_with_a_newline_in_a_name(run, write_model):
+    path = write_model(("two\nlines", "Convolution", [[1.0, 2.0]]))
+    # The shape claims one value more than there are.
+    whole = path.read_bytes()
+    damaged = whole.replace(b"\x0a\x01\x02", b"\x0a\x01\x03")
+    assert damaged != whole
+    path.write_bytes(damaged)
+    done = run("inspect", path)
+    assert done.status == 1
+    assert done.out == ""
+    assert done.err.count("\n") == 1
+    assert done.err.startswith("syncblob: error: ")
+    assert "needs 3 values" in done.err
+    assert "Traceback" not in done.err
+
+
+def test_without_rich_it_says_what_to_install(spawn, write_model):
+    path = write_model(("conv1", "Convolution", [[1.0]]))
+    without_rich = (
+        "import sys; sys.modules['rich'] = None; "
+        "from syncblob.caffe.commands import main; sys.exit(main(sys.argv[1:]))"
+    )
+    done = spawn("inspect", path, python=without_rich)
+    assert done.status == 2
+    assert done.out == ""
+    assert done.err == (
+        "syncblob: error: this needs rich, which is missing: pip install 'syncblob[cli]'\n"
+    )
+    assert spawn("inspect", path, "--json", python=without_rich).status == 0, "JSON needs no rich"
+
+
+def test_an_interrupt_is_no_traceback(run, monkeypatch, write_model):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(inspect, "open_contents", interrupted)
+    assert run("inspect", write_model()) == (130, "", "")
+
+
+@pytest.mark.parametrize("flags", [[], pytest.param(["--json"], marks=pytest.mark.long)])
+def test_a_reader_that_has_seen_enough_is_no_error(write_model, flags):
+    path = write_model(*((f"layer{i}", "ReLU", []) for i in range(4_000)))
+    with subprocess.Popen(
+        [sys.executable, "-m", "syncblob", "inspect", str(path), *flags],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 141
+
+
+@pytest.mark.parametrize("options", [[], ["--json"], ["--prototxt"]])
+def test_a_closed_output_is_one_line(small_model, monkeypatch, capsys, options):
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", None)
+        assert main(["inspect", str(small_model), *options]) == 1
+    assert capsys.readouterr().err == (
+        "syncblob: error: standard output is closed; redirect it to /dev/null\n"
+    )
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this platform has no named pipes")
+@pytest.mark.parametrize("command", ["inspect", "diff", "convert"])
+def test_a_pipe_is_not_waited_for(run, tmp_path, command):
+    os.mkfifo(tmp_path / "pipe")
+    others = () if command == "inspect" else (tmp_path / "x.npz",)
+    done = run(command, tmp_path / "pipe", *others)
+    assert done.status
+    assert done.err == (
+        f"syncblob: error: {tmp_path / 'pipe'}: expected a file, got a pipe or a device\n"
+    )

@@ -1,0 +1,53 @@
+"""Tensors of any names, shapes and values survive two conversions, through any two formats."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as of_numpy
+
+from syncblob import Layer, ModelFile, save_model
+from syncblob.caffe.convert import convert, open_weights, writable_extensions
+
+pytest.importorskip("h5py")
+pytest.importorskip("safetensors")
+pytest.importorskip("torch")
+
+NAMES = st.text("abcXYZ019_-", min_size=1, max_size=8)
+# A message without values does not determine a precision.
+VALUES = of_numpy.arrays(
+    np.float32, of_numpy.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=3)
+) | of_numpy.arrays(np.float64, of_numpy.array_shapes(max_dims=4, max_side=3))
+# These two formats hold only one array.
+FORMATS = [one for one in writable_extensions() if one not in {".binaryproto", ".npy"}]
+LAYERS = st.dictionaries(NAMES, st.lists(VALUES, max_size=3), max_size=4)
+
+
+@settings(max_examples=60)
+@given(layers=LAYERS, formats=st.tuples(*[st.sampled_from(FORMATS)] * 2))
+def test_they_come_back_bit_for_bit(layers, formats):
+    with tempfile.TemporaryDirectory() as name:
+        first, *others = [Path(name, f"{n}{x}") for n, x in enumerate((".caffemodel", *formats))]
+        made = [Layer(one, "Scale", blobs=blobs) for one, blobs in layers.items()]
+        save_model(ModelFile("net", made), first)
+        expected = read(first)
+        assert sorted(expected.values()) == sorted(
+            (blob.shape, str(blob.dtype), blob.tobytes()) for one in layers.values() for blob in one
+        )
+        for other in others:
+            convert(first, other)
+            assert read(other) == expected
+            first = other
+
+
+def read(path):
+    with open_weights(path) as weights:
+        return {
+            name: (blob.shape, blob.dtype.name, blob.cpu_data().tobytes())
+            for name, blob in weights.tensors.items()
+        }

@@ -1,0 +1,356 @@
+"""Damaged and hostile files: errors that name the file and the problem, and little memory."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import pickle
+import struct
+import zipfile
+
+import numpy as np
+import pytest
+from comparable_models import need_library_of
+
+import syncblob
+from syncblob import ModelFileError
+from syncblob.caffe._pb.caffe_pb2 import SolverState
+from syncblob.caffe.convert import convert, open_weights
+
+
+def _safetensors(header, data=b""):
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + data
+
+
+def _npy(header, data=b""):
+    return _npy_of(repr(header).encode() + b"\n") + data
+
+
+def _npy_of(header):
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header
+
+
+def _npz(**members):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, contents in members.items():
+            archive.writestr(f"{name}.npy", contents)
+    return buffer.getvalue()
+
+
+_HUGE = {"descr": "<f4", "fortran_order": False, "shape": (1 << 40,)}
+# The bytes after the signature of an archive whose first member is that of torch.save.
+_TORCH_MEMBER = bytes(22) + struct.pack("<HH", 10, 0) + b"x/data.pkl"
+# The end of an archive that is on several disks.
+_SPANNED = b"PK\x06\x07" + b"\1" * 16 + b"PK\x05\x06" + bytes(18)
+_FLOAT = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
+
+
+@pytest.mark.parametrize(
+    ("name", "contents", "reason"),
+    [
+        ("x.safetensors", b"", "got an empty file"),
+        ("x.safetensors", b"\xff" * 64, "this is no safetensors file"),
+        ("x.safetensors", _safetensors({"a": _FLOAT}), "truncated or damaged"),
+        ("x.safetensors", _safetensors({"a": _FLOAT}, bytes(9)), "truncated or damaged"),
+        (
+            "x.safetensors",
+            _safetensors({"a": {**_FLOAT, "dtype": "F8_E5M2"}}, bytes(2)),
+            "truncated or damaged",
+        ),
+        (
+            "x.safetensors",
+            _safetensors({"a": {"dtype": "F8_E5M2", "shape": [2], "data_offsets": [0, 2]}}, b"12"),
+            "tensor 'a' has dtype F8_E5M2, which a Blob cannot hold",
+        ),
+        ("x.npz", b"", "got an empty file"),
+        ("x.npz", b"\xff" * 64, "not a .npz file"),
+        ("x.npz", b"PK\x03\x04" + bytes(100), "the .npz file is truncated"),
+        ("x.npz", _npz(a=b"no array"), "'a.npy' is damaged"),
+        ("x.npz", _npz(a=_npy_of(b"{'shape': (2,\n")), "'a.npy' is damaged"),
+        ("x.npz", b"PK\x03\x04" + bytes(100) + _SPANNED, "the .npz file is truncated"),
+        ("x.npz", _npz(a=_npy(_HUGE)), "needs 4398046511104 bytes, the file has 0"),
+        ("x.npz", _npz(a=_npy({**_HUGE, "shape": (3,)}, bytes(8))), "needs 12 bytes"),
+        ("x.npz", _npz(a=_npy({**_HUGE, "descr": "|O"}, b"x")), "Python objects"),
+        (
+            "x.npz",
+            _npz(a=_npy({**_HUGE, "descr": "<U4", "shape": (1,)}, bytes(16))),
+            "got texts only: a",
+        ),
+        ("x.pt", b"", "got an empty file"),
+        ("x.pt", b"PK\x03\x04" + _TORCH_MEMBER + bytes(100), "the file of PyTorch's is truncated"),
+        ("x.pt", b"PK\x03\x04" + _TORCH_MEMBER + bytes(100) + _SPANNED, "is truncated"),
+        ("x.pt", pickle.dumps(print), "it is damaged, or was not written by torch.save"),
+        ("x.pt", _npz(a=b""), "'a.npy' is damaged"),
+        ("x.h5", b"", "got an empty file"),
+        ("x.h5", b"\xff" * 64, "this is no HDF5 file"),
+        ("x.h5", b"\x89HDF\r\n\x1a\n" + bytes(100), "the HDF5 file is truncated or damaged"),
+        ("x.npy", b"\xff" * 64, "the .npy file is truncated or damaged"),
+        ("x.npy", _npy(_HUGE), "the .npy file is truncated or damaged"),
+        ("x.npy", _npy({**_HUGE, "shape": (1 << 70,)}), "the .npy file is truncated or damaged"),
+        ("x.npy", _npy_of(b"{'shape': (2,\n"), "the .npy file is truncated or damaged"),
+        ("x.npy", _npy({**_HUGE, "descr": "|O"}, b"x"), "holds Python objects"),
+        ("x.caffemodel", b"\xff" * 40, "byte 0"),
+        ("x.caffemodel", b"# A read-me\n\nNo w\xc3\xa9ights.\n", "got a text"),
+        ("x.npz", b"# A read-me\n" * 1000, "got a text"),
+        ("x.npz", b"<html>", "this is a web page"),
+    ],
+)
+def test_damaged_files(tmp_path, name, contents, reason):
+    need_library_of(name.partition(".")[2])
+    path = tmp_path / name
+    path.write_bytes(contents)
+    with pytest.raises(ModelFileError, match=str(path)) as caught:
+        open_weights(path)
+    assert reason in str(caught.value)
+
+
+def test_an_array_that_a_few_bytes_would_fill_the_memory_with(tmp_path):
+    with zipfile.ZipFile(tmp_path / "x.npz", "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("a.npy", _npy({**_HUGE, "shape": (1 << 23,)}, bytes(1 << 25)))
+    with pytest.raises(ModelFileError, match="claims 33554432 bytes"):
+        open_weights(tmp_path / "x.npz")
+
+
+def test_a_compressed_header_that_is_damaged(tmp_path):
+    np.savez_compressed(tmp_path / "x.npz", a=np.arange(1000.0))
+    contents = bytearray((tmp_path / "x.npz").read_bytes())
+    start = contents.index(b"a.npy") + len(b"a.npy") + contents[28]
+    contents[start] = 0xFF
+    (tmp_path / "x.npz").write_bytes(contents)
+    with pytest.raises(ModelFileError, match=r"'a.npy' is damaged"):
+        open_weights(tmp_path / "x.npz")
+
+
+def test_values_that_are_damaged_are_found_when_they_are_read(tmp_path):
+    np.savez(tmp_path / "x.npz", a=np.arange(1000.0))
+    contents = bytearray((tmp_path / "x.npz").read_bytes())
+    contents[4000] ^= 1
+    (tmp_path / "x.npz").write_bytes(contents)
+    with pytest.raises(ModelFileError, match=r"'a.npy' is damaged \(Bad CRC-32"):
+        convert(tmp_path / "x.npz", tmp_path / "out.caffemodel")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["x.npz"]
+
+
+def test_code_in_a_state_dict_does_not_run(tmp_path):
+    torch = pytest.importorskip("torch")
+    ran = tmp_path / "ran"
+
+    class Attack:
+        def __reduce__(self):
+            return (open, (str(ran), "w"))
+
+    torch.save({"a": torch.ones(1), "b": Attack()}, tmp_path / "x.pt")
+    with pytest.raises(ModelFileError, match="cannot read it as tensors") as caught:
+        open_weights(tmp_path / "x.pt")
+    assert not ran.exists()
+    assert "it contains io.open" in str(caught.value)
+    assert "weights_only" not in str(caught.value), "torch's own advice is dangerous"
+
+
+@pytest.mark.parametrize("content", [[1, 2], {"a": 1}, {"a": {"b": 1}}, 3, {"a": "tensor"}])
+def test_a_file_of_torch_without_a_state_dict(tmp_path, content):
+    torch = pytest.importorskip("torch")
+    if content == {"a": "tensor"}:
+        content = {"a": torch.ones(2), "epoch": 3}
+    torch.save(content, tmp_path / "x.pt")
+    with pytest.raises(ModelFileError, match="expected a state_dict"):
+        open_weights(tmp_path / "x.pt")
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (lambda torch: torch.ones(2, 2).to_sparse(), "is torch.sparse_coo, not dense"),
+        (lambda torch: torch.ones(2, device="meta"), "has no values"),
+        (lambda torch: torch.ones(2).to(torch.float8_e5m2), "float8_e5m2"),
+    ],
+)
+def test_tensors_that_cannot_be_converted(tmp_path, make, reason):
+    torch = pytest.importorskip("torch")
+    torch.save({"a": make(torch)}, tmp_path / "x.pt")
+    with pytest.raises(ModelFileError, match="tensor 'a'") as caught:
+        open_weights(tmp_path / "x.pt")
+    assert reason in str(caught.value)
+
+
+def test_datasets_whose_values_are_elsewhere(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    (tmp_path / "secret").write_bytes(bytes(8))
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file.create_dataset("a", (2,), "f4", external=[(str(tmp_path / "secret"), 0, 8)])
+    with pytest.raises(ModelFileError, match="the values of dataset 'a' are in another file"):
+        open_weights(tmp_path / "x.h5")
+
+
+def test_links_to_other_files_are_not_followed(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "other.h5", "w") as file:
+        file["a"] = np.ones(2)
+        file["text"] = _described(_LAYER)
+        file["group/layer/0"] = np.ones(2)
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["link"] = h5py.ExternalLink("other.h5", "a")
+        file["syncblob"] = h5py.ExternalLink("other.h5", "text")
+        file["data"] = h5py.ExternalLink("other.h5", "group")
+        file["mine"] = np.ones(3)
+    with open_weights(tmp_path / "x.h5") as found:
+        assert list(found.tensors) == ["mine"]
+
+
+def test_links_that_make_a_file_look_endless(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        group = file.create_group("a")
+        for _ in range(40):
+            inner = group.create_group("a")
+            group["b"] = inner
+            group = inner
+    with pytest.raises(ModelFileError, match="more than 16384 links lead to groups"):
+        open_weights(tmp_path / "x.h5")
+
+
+def test_a_dataset_that_claims_more_than_there_is(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file.create_dataset("a", (1 << 40,), "f4", chunks=(1024,))
+    with pytest.raises(ModelFileError, match="claims 4398046511104 bytes, but only 0 are stored"):
+        open_weights(tmp_path / "x.h5")
+
+
+def test_text_is_no_tensor(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["a"] = "text"
+    with pytest.raises(ModelFileError, match="tensor 'a' has dtype object"):
+        open_weights(tmp_path / "x.h5")
+
+
+# --- the description of the layers ---------------------------------------------------------------
+
+_LAYER = {"name": "a", "type": "", "bottoms": [], "tops": [], "tensors": ["a.x"], "definition": ""}
+
+
+def _described(*layers, **changes):
+    return json.dumps({"version": 1, "net": "n", "layers": list(layers), **changes})
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "JSONDecodeError"),
+        ("[" * 100_000, "RecursionError"),
+        ("3", "TypeError"),
+        ("{}", "KeyError"),
+        (_described(_LAYER, version=2), "expected version 1, got 2"),
+        (_described({**_LAYER, "name": 1}), "expected a text, got 1"),
+        (_described({**_LAYER, "definition": "?"}), "Error"),
+        (_described(), "about other tensors: ['a.x']"),
+        (_described({**_LAYER, "tensors": ["a.y"]}), "about other tensors: ['a.x', 'a.y']"),
+        (_described(_LAYER, _LAYER), "about other tensors: one tensor twice"),
+    ],
+)
+def test_a_description_that_does_not_fit(tmp_path, text, reason):
+    path = tmp_path / "x.npz"
+    np.savez(path, **{"a.x": np.ones(2), "syncblob": np.array(text)})
+    with pytest.raises(ModelFileError, match="does not fit") as caught:
+        open_weights(path)
+    assert reason in str(caught.value)
+
+
+def test_settings_in_a_description_that_are_damaged(tmp_path):
+    text = _described({**_LAYER, "definition": "//8="})
+    np.savez(tmp_path / "x.npz", **{"a.x": np.ones(2), "syncblob": np.array(text)})
+    with pytest.raises(ModelFileError, match="layer 'a': the description of the layer is damaged"):
+        convert(tmp_path / "x.npz", tmp_path / "x.caffemodel")
+
+
+@pytest.mark.parametrize(
+    "layers",
+    [
+        [{**_LAYER, "name": "other"}],
+        [{**_LAYER, "tensors": ["a.x", "a.y"]}],
+    ],
+)
+def test_a_description_in_caffes_layout_that_does_not_fit(tmp_path, layers):
+    h5py = pytest.importorskip("h5py")
+    model = syncblob.ModelFile("n", [syncblob.Layer("a", blobs=[np.ones(2, np.float32)])])
+    path = tmp_path / "x.caffemodel.h5"
+    syncblob.save_model(model, path)
+    with h5py.File(path, "r+") as file:
+        file["syncblob"] = _described(*layers)
+    with pytest.raises(ModelFileError, match="does not fit"):
+        open_weights(path)
+
+
+def test_a_tree_of_hdf5_that_is_damaged(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    path = tmp_path / "x.h5"
+    with h5py.File(path, "w") as file:
+        file["a/b"] = np.ones(2)
+    # The type of a node in a tree.
+    path.write_bytes(path.read_bytes().replace(b"TREE\0", b"TREE\x77"))
+    with pytest.raises(ModelFileError, match="the HDF5 file is damaged"):
+        open_weights(path)
+
+
+def test_a_type_that_python_cannot_represent(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    kind = h5py.h5t.IEEE_F32LE.copy()
+    kind.set_ebias(1 << 20)
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        h5py.h5d.create(file.id, b"a", kind, h5py.h5s.create_simple((2,)))
+    with pytest.raises(ModelFileError, match="damaged"):
+        open_weights(tmp_path / "x.h5")
+
+
+def test_settings_that_are_damaged(tmp_path):
+    # A convolution_param (106) that ends in the middle of a number.
+    layer = b"\x0a\x01a\x12\x01T\xd2\x06\x02\x08\xff"
+    path = tmp_path / "x.caffemodel"
+    path.write_bytes(b"\xa2\x06" + bytes([len(layer)]) + layer)
+    with pytest.raises(ModelFileError, match="layer 'a': the settings of the layer are damaged"):
+        open_weights(path)
+
+
+@pytest.mark.parametrize("extension", ["npz", "npy", "safetensors"])
+def test_archives_of_other_formats_than_caffes(tmp_path, extension):
+    need_library_of(extension)
+    np.savez(tmp_path / "made.npz", a=np.ones(2))
+    convert(tmp_path / "made.npz", tmp_path / f"x.{extension}")
+    path = tmp_path / f"x.{extension}.gz"
+    path.write_bytes(gzip.compress((tmp_path / f"x.{extension}").read_bytes()))
+    with pytest.raises(ModelFileError, match=f"{extension}' in a gzip archive; unpack it first"):
+        open_weights(path)
+
+
+# --- files with the extension of another format --------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["x.caffemodel", "x.caffemodel.h5", "x.npz", "x.pt", "x.npy", "x"])
+@pytest.mark.parametrize(
+    "extension",
+    ["caffemodel", "caffemodel.h5", "h5", "safetensors", "npz", "pt", "npy", "binaryproto"],
+)
+def test_what_a_file_is_is_seen_from_its_contents(tmp_path, extension, name):
+    need_library_of(extension)
+    model = syncblob.ModelFile("n", [syncblob.Layer("a", blobs=[np.ones((2, 3), np.float32)])])
+    syncblob.save_model(model, tmp_path / "made.caffemodel")
+    path = tmp_path / f"right.{extension}"
+    convert(tmp_path / "made.caffemodel", path)
+    with open_weights(path) as right, open_weights(path.rename(tmp_path / name)) as found:
+        assert found.kind == right.kind
+        # A mean has more axes than the array.
+        (blob,) = found.tensors.values()
+        assert blob.reshape(2, 3).tolist() == [[1.0] * 3] * 2
+
+
+def test_the_state_of_a_solver_has_no_names_of_tensors(tmp_path):
+    state = SolverState(iter=7, learned_net="x_iter_7.caffemodel")
+    state.history.add().data.extend([1.0])
+    for name in ("x.solverstate", "x.npz", "x"):
+        (tmp_path / name).write_bytes(state.SerializeToString())
+        with pytest.raises(ModelFileError, match="weights are in x_iter_7"):
+            open_weights(tmp_path / name)

@@ -1,0 +1,96 @@
+"""PyTorch's batch normalisation as two layers of Caffe."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from syncblob import Blob, open_model, save_model
+from syncblob.caffe.convert import convert, from_tensors, open_weights, plan_conversion
+
+torch = pytest.importorskip("torch")
+
+
+@pytest.fixture
+def module():
+    """Two modules with statistics that differ from the initial ones. The second has no factors."""
+    norms = torch.nn.Sequential(torch.nn.BatchNorm2d(3), torch.nn.BatchNorm2d(2, affine=False))
+    for number, tensor in enumerate(norms.state_dict().values()):
+        tensor.add_(number)
+    return norms
+
+
+def check(model):
+    """Compare the layers with PyTorch's values: the initial 1 or 0, plus the added number."""
+    assert [(layer.name, layer.type) for layer in model.layers] == [
+        ("0", "BatchNorm"),
+        ("0_scale", "Scale"),
+        ("1", "BatchNorm"),
+    ]
+    values = [[blob.cpu_data().tolist() for blob in layer.blobs] for layer in model.layers]
+    assert values == [[[2] * 3, [4] * 3, [1]], [[1] * 3, [1] * 3], [[5] * 2, [7] * 2, [1]]]
+
+
+@pytest.mark.parametrize("counted", [False, True])
+def test_a_state_dict(module, counted, tmp_path):
+    state = module.state_dict()
+    model = from_tensors(
+        {name: value for name, value in state.items() if counted or "num_batches" not in name}
+    )
+    check(model)
+    assert model["0_scale"].proto.scale_param.bias_term
+    save_model(model, tmp_path / "x.caffemodel")
+    check(open_model(tmp_path / "x.caffemodel"))
+
+
+def test_it_computes_the_same(module):
+    model = from_tensors(module.state_dict())
+    x = np.linspace(-1, 1, 24, dtype=np.float32).reshape(2, 3, 2, 2)
+    mean, variance, factor = (np.asarray(blob) for blob in model["0"].blobs)
+    gamma, beta = (np.asarray(blob)[:, None, None] for blob in model["0_scale"].blobs)
+    mean, variance = (part[:, None, None] / factor for part in (mean, variance))
+    # Caffe and PyTorch have the same default for eps.
+    eps = model["0"].proto.batch_norm_param.eps
+    expected = module.eval()[0](torch.from_numpy(x)).detach().numpy()
+    assert np.allclose((x - mean) / np.sqrt(variance + eps) * gamma + beta, expected)
+
+
+def test_a_file(module, tmp_path):
+    torch.save(module.state_dict(), tmp_path / "x.pt")
+    convert(tmp_path / "x.pt", tmp_path / "x.caffemodel")
+    check(open_model(tmp_path / "x.caffemodel"))
+    with plan_conversion(tmp_path / "x.pt", tmp_path / "y.caffemodel", dtype="float64") as planned:
+        assert {blob.dtype.name for blob in planned.result.tensors.values()} == {"float64"}
+
+
+def test_other_formats_have_the_tensors_as_they_are(module, tmp_path):
+    torch.save(module.state_dict(), tmp_path / "x.pt")
+    convert(tmp_path / "x.pt", tmp_path / "x.npz")
+    with open_weights(tmp_path / "x.npz") as weights:
+        assert list(weights.tensors)[:3] == ["0.weight", "0.bias", "0.running_mean"]
+
+
+def names(*parts):
+    return {f"a.{part}": Blob(2) for part in parts}
+
+
+@pytest.mark.parametrize(
+    ("parts", "expected"),
+    [
+        (("running_mean", "running_var", "weight"), {"a": 3, "a_scale": 1}),
+        (("running_mean", "running_var", "bias"), {"a": 3}),
+        (("running_mean", "running_var", "other"), {"a": 3}),
+        (("running_mean", "weight", "bias"), {"a": 3}),
+    ],
+)
+def test_which_parts_it_needs(parts, expected):
+    model = from_tensors(names(*parts))
+    assert {name: len(layer.blobs) for name, layer in model.items()} == expected
+    assert model["a"].type == ("BatchNorm" if "a_scale" in expected else "")
+
+
+def test_a_name_that_is_taken():
+    tensors = names("running_mean", "running_var", "weight", "bias")
+    model = from_tensors({**tensors, "a_scale.weight": Blob(3)})
+    assert list(model) == ["a", "a_scale_", "a_scale"]
+    assert model["a_scale_"].type == "Scale"

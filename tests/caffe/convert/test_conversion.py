@@ -1,0 +1,584 @@
+"""The options of conversions and their errors. After an error, nothing has been written."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+import tracemalloc
+
+import numpy as np
+import pytest
+from comparable_models import FAITHFUL, layers_of, need_library_of
+
+import syncblob
+from syncblob import Layer, ModelFile, ModelFileError, open_model
+from syncblob.caffe import squeezed_blobs
+from syncblob.caffe._pb.caffe_pb2 import NetParameter
+from syncblob.caffe.convert import ConversionError, convert, open_weights, plan_conversion
+from syncblob.caffe.convert.caffe_models import as_model
+from syncblob.caffe.convert.conversion import _cast
+
+_ALL = [*FAITHFUL, "pt"]
+
+
+def _save(path, *layers):
+    syncblob.save_model(ModelFile("n", layers), path)
+    return path
+
+
+def _names(directory):
+    return sorted(path.name for path in directory.iterdir())
+
+
+# --- dtype ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32", "float64"])
+def test_values_of_another_dtype(model, tmp_path, dtype):
+    pytest.importorskip("ml_dtypes")
+    need_library_of("safetensors")
+    convert(model.path, tmp_path / "x.safetensors", dtype=dtype)
+    with open_weights(tmp_path / "x.safetensors") as found:
+        for layer, original in zip(found.layers, model.layers, strict=True):
+            for blob, was in zip(layer.blobs, original.blobs, strict=True):
+                assert blob.dtype.name == dtype
+                expected = np.asarray(was).astype(blob.dtype)
+                assert np.asarray(blob).tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("extension", ["caffemodel", "caffemodel.h5"])
+def test_caffes_formats_widen_what_they_cannot_hold(tmp_path, extension):
+    need_library_of(extension)
+    half = np.array([1.5, np.nan, np.inf], np.float16)
+    np.savez(tmp_path / "x.npz", **{"a.weight": half})
+    convert(tmp_path / "x.npz", tmp_path / f"x.{extension}")
+    with syncblob.open_model(tmp_path / f"x.{extension}") as found:
+        (blob,) = found["a"].blobs
+        assert blob.dtype == np.float32
+        np.testing.assert_array_equal(np.asarray(blob), half.astype(np.float32))
+
+
+@pytest.mark.parametrize(
+    ("values", "dtype", "reason"),
+    [
+        (np.array([1.0, 1e5, -1e5]), "float16", "2 values do not fit float16, 100000.0"),
+        (np.array([1e300]), "float32", "1 values do not fit float32"),
+        (np.array([2**24 + 1]), "float32", "1 values do not fit float32, 16777217"),
+        (np.array([2**63 - 1]), "float64", "1 values do not fit float64"),
+        (np.array([-(2**31)], np.int32), "float16", "1 values do not fit float16, -2147483648"),
+        (np.array([-(2**63)]), "float16", "1 values do not fit float16"),
+    ],
+)
+def test_values_that_do_not_fit(tmp_path, values, dtype, reason):
+    np.savez(tmp_path / "x.npz", **{"a.weight": values})
+    with pytest.raises(ConversionError, match="tensor") as caught:
+        convert(tmp_path / "x.npz", tmp_path / "y.npz", dtype=dtype)
+    assert reason in str(caught.value)
+    assert _names(tmp_path) == ["x.npz"]
+
+
+class Saturating(np.ndarray):
+    """An array on a CPU that converts a number out of range to the greatest or least integer."""
+
+    def astype(self, dtype, **keywords):
+        dtype = np.dtype(dtype)
+        if dtype.kind not in "iu" or self.dtype.kind in "iu":
+            return super().astype(dtype, **keywords)
+        numbers = np.nan_to_num(np.asarray(self, np.float64))
+        limits = np.iinfo(dtype)
+        found = [min(max(int(number), limits.min), limits.max) for number in numbers]
+        return np.array(found, dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "bfloat16"])
+@pytest.mark.parametrize("integers", ["int32", "uint32", "int64", "uint64"])
+def test_the_greatest_integers_are_compared_alike_on_every_cpu(integers, dtype):
+    if dtype == "bfloat16":
+        dtype = pytest.importorskip("ml_dtypes").bfloat16
+    limits = np.iinfo(integers)
+    values = np.array([limits.max, limits.max - 1, 0], integers)
+    fits = dtype == "float64" and limits.bits == 32
+    for array in (values, values.view(Saturating)):
+        if fits:
+            assert _cast("a", array, np.dtype(dtype)).tolist() == values.tolist()
+        else:
+            with pytest.raises(ConversionError, match="'a': 2 values do not fit"):
+                _cast("a", array, np.dtype(dtype))
+
+
+@pytest.mark.parametrize(
+    ("values", "dtype"),
+    [
+        (np.array([np.inf, np.nan, 65504.0]), "float16"),
+        (np.array([1e-300]), "float16"),
+        (np.array([True, False]), "float16"),
+        (np.array([2**24]), "float32"),
+    ],
+)
+def test_values_that_do_fit(tmp_path, values, dtype):
+    np.savez(tmp_path / "x.npz", **{"a.weight": values})
+    convert(tmp_path / "x.npz", tmp_path / "y.npz", dtype=dtype)
+    with np.load(tmp_path / "y.npz") as found:
+        np.testing.assert_array_equal(found["a.weight"], values.astype(dtype))
+
+
+# --- layers --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("patterns", "names"),
+    [
+        (["conv*"], ["conv1"]),
+        (["ip", "bn.1"], ["bn.1", "ip"]),
+        (["*"], ["data", "conv1", "bn.1", "ip", "lstm", "odd", "empty"]),
+        (["[ce]*"], ["conv1", "empty"]),
+    ],
+)
+def test_layers_by_pattern(model, tmp_path, patterns, names):
+    convert(model.path, tmp_path / "x.caffemodel", layers=patterns)
+    with syncblob.open_model(tmp_path / "x.caffemodel") as found:
+        assert list(found) == names
+        assert layers_of(found) == [one for one in layers_of(model) if one[0] in names]
+
+
+def test_one_pattern_needs_no_list(model, tmp_path):
+    convert(model.path, tmp_path / "x.npz", layers="conv*")
+    with open_weights(tmp_path / "x.npz") as found:
+        assert list(found.tensors) == ["conv1.weight", "conv1.bias"]
+
+
+@pytest.mark.parametrize("dtype", [np.float16, "half", np.dtype("<f2"), "f2"])
+def test_a_dtype_is_named_as_numpy_names_it(model, tmp_path, dtype):
+    convert(model.path, tmp_path / "x.npz", dtype=dtype)
+    with open_weights(tmp_path / "x.npz") as found:
+        assert {blob.dtype for blob in found.tensors.values()} == {np.dtype(np.float16)}
+
+
+# --- the description -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("extension", ["npz", "h5", "safetensors"])
+def test_without_a_description_there_are_tensors_alone(model, tmp_path, extension):
+    need_library_of(extension)
+    path = tmp_path / f"x.{extension}"
+    convert(model.path, path, description=False)
+    assert b"syncblob" not in path.read_bytes()
+    with open_weights(path) as found:
+        assert len(found.tensors) == 11
+        assert {layer.type for layer in found.layers} == {"", "BatchNorm"}
+    if extension == "npz":
+        assert all(array.dtype.kind == "f" for array in np.load(path).values())
+
+
+@pytest.mark.parametrize(
+    ("name", "description", "left_out"),
+    [
+        ("x.npz", True, ""),
+        ("x.npz", False, "types and settings of the layers, and 1 layer without weights"),
+        ("x.pt", True, "types and settings of the layers, and 1 layer without weights"),
+        ("x.caffemodel", False, ""),
+    ],
+)
+def test_what_is_left_out_is_known_before(model, tmp_path, name, description, left_out):
+    need_library_of(name.partition(".")[2])
+    with plan_conversion(model.path, tmp_path / name, description=description) as conversion:
+        assert conversion.left_out == left_out
+
+
+def test_nothing_is_left_out_where_nothing_was_known(tmp_path):
+    np.savez(tmp_path / "x.npz", a=np.ones(2))
+    with plan_conversion(tmp_path / "x.npz", tmp_path / "x.npy") as conversion:
+        assert conversion.left_out == ""
+
+
+# --- errors --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "reason"),
+    [
+        ("y.txt", {}, "expected a name that says the format"),
+        ("y.npz", {"layers": ["conv*", "CONV*"]}, "no layer is called 'CONV*'"),
+        ("y.npz", {"dtype": "int8"}, "expected a dtype of bfloat16"),
+        ("y.npz", {"dtype": "hlaf"}, "expected a dtype of bfloat16"),
+        ("y.npz", {"layers": "x*"}, "no layer is called 'x*'"),
+        ("y.npy", {}, "npy holds one array, got 11"),
+        ("y.npz", {"dtype": "bfloat16"}, "npz holds, float16 or float32 or float64, got bfloat16"),
+        ("y.caffemodel", {"dtype": "float16"}, "float32 or float64, got float16; choose one"),
+    ],
+)
+def test_what_is_asked_for_in_vain(model, tmp_path, name, asked, reason):
+    before = _names(tmp_path)
+    with pytest.raises(ConversionError, match=None) as caught:
+        plan_conversion(model.path, tmp_path / name, **asked)
+    assert reason in str(caught.value)
+    assert _names(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("tensors", "extension", "reason"),
+    [
+        ({"a.n": np.array([1])}, "caffemodel", "tensor 'a.n' is int64"),
+        ({"a.n": np.array([1])}, "caffemodel.h5", "tensor 'a.n' is int64"),
+        ({"a.n": np.array([1j])}, "safetensors", "tensor 'a.n' is complex128"),
+        ({"a/b.n": np.ones(1)}, "caffemodel.h5", "without '/'"),
+        ({"syncblob": np.ones(1)}, "npz", "has the name of the description"),
+        ({"syncblob": np.ones(1)}, "h5", "own dataset; rename the tensor"),
+        ({"a": np.ones(1), "a/b": np.ones(1)}, "h5", "'a', which is that of a group"),
+        ({"a//b": np.ones(1)}, "h5", "makes groups"),
+        ({"./b": np.ones(1)}, "h5", "makes groups"),
+        ({"syncblob/b": np.ones(1)}, "h5", "a group has the name 'syncblob'"),
+        ({"a": np.ones((1,) * 33)}, "h5", "at most 32 axes"),
+        ({"a": np.ones((1,) * 33, np.float32)}, "binaryproto", "at most 32 axes"),
+    ],
+)
+def test_what_a_format_cannot_hold(tmp_path, tensors, extension, reason):
+    numpy = pytest.importorskip("safetensors.numpy")
+    need_library_of(extension)
+    if "complex" in reason:
+        source = tmp_path / "x.npz"
+        np.savez(source, **tensors)
+    else:
+        source = tmp_path / "x.safetensors"
+        numpy.save_file(tensors, source)
+    before = _names(tmp_path)
+    with pytest.raises(ConversionError, match=None) as caught:
+        plan_conversion(source, tmp_path / f"y.{extension}")
+    assert reason in str(caught.value)
+    assert _names(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("name", "extension", "reason"),
+    [
+        ("__metadata__", "safetensors", "'__metadata__', which is the name of its metadata"),
+        ("a\0b.weight", "npz", "expected a name without NUL"),
+        ("a" * 65532, "npz", "of at most 65,531 bytes"),
+    ],
+)
+def test_names_that_a_format_cannot_hold(tmp_path, name, extension, reason):
+    torch = pytest.importorskip("torch")
+    need_library_of(extension)
+    torch.save({name: torch.ones(1)}, tmp_path / "x.pt")
+    with pytest.raises(ConversionError, match="cannot hold a tensor") as caught:
+        plan_conversion(tmp_path / "x.pt", tmp_path / f"y.{extension}")
+    assert reason in str(caught.value)
+
+
+def test_the_longest_name_of_an_archive(tmp_path):
+    name = "a" * 65531
+    np.savez(tmp_path / "x.npz", **{name: np.ones(1)})
+    convert(tmp_path / "x.npz", tmp_path / "y.npz", description=False)
+    assert np.load(tmp_path / "y.npz").files == [name]
+
+
+def test_complex_numbers_have_no_other_dtype(tmp_path):
+    np.savez(tmp_path / "x.npz", a=np.array([1j]))
+    with pytest.raises(ConversionError, match="'a' is complex128, which float32 cannot hold"):
+        plan_conversion(tmp_path / "x.npz", tmp_path / "y.npz", dtype="float32")
+    with pytest.raises(ConversionError, match=r"'a' is complex128, which caffemodel cannot.*parts"):
+        plan_conversion(tmp_path / "x.npz", tmp_path / "y.caffemodel")
+
+
+@pytest.mark.parametrize("extension", ["npz", "safetensors", "caffemodel"])
+def test_texts_beside_tensors_are_left_out(tmp_path, extension):
+    if extension == "safetensors":
+        pytest.importorskip("safetensors")
+    weights = np.arange(6, dtype="f4").reshape(2, 3)
+    np.savez(tmp_path / "x.npz", w=weights, name="run1", of=np.array([b"a", b"b"]))
+    with plan_conversion(tmp_path / "x.npz", tmp_path / f"y.{extension}", layers=["w"]) as planned:
+        assert planned.source.texts == ("name", "of")
+        assert planned.left_out == "the text 'name', and the text 'of'"
+        planned.run()
+    with open_weights(tmp_path / f"y.{extension}") as found:
+        (blob,) = found.tensors.values()
+        assert blob.tolist() == weights.tolist()
+
+
+@pytest.fixture
+def with_settings(tmp_path):
+    """Write a net of an older format with settings of its own."""
+    net = NetParameter(name="n", force_backward=True, input=["P"], input_dim=[1, 2, 3, 4])
+    layer = net.layers.add(name="a", type=14)  # INNER_PRODUCT
+    layer.blobs.add(num=1, channels=1, height=1, width=2, data=[1, 2])
+    path = tmp_path / "x.caffemodel"
+    path.write_bytes(net.SerializeToString().replace(b"P", b"\xb5"))
+    return path
+
+
+@pytest.mark.parametrize("name", ["y.npz", "y.h5", "y.safetensors", "y.caffemodel.h5", ""])
+def test_settings_of_the_net_come_back(with_settings, tmp_path, name):
+    source = with_settings
+    if name:
+        need_library_of(name.split(".", 1)[1])
+        with plan_conversion(source, tmp_path / name) as planned:
+            assert planned.left_out == ""
+            planned.run()
+        source = tmp_path / name
+    with plan_conversion(source, tmp_path / "back.caffemodel") as planned:
+        assert planned.left_out == ""
+        planned.run()
+    before, after = (
+        open_model(path).to_net() for path in (with_settings, tmp_path / "back.caffemodel")
+    )
+    assert before.input == [b"\xb5"]
+    for net in (before, after):
+        del net.layer[:]
+    assert before == after
+
+
+@pytest.mark.parametrize(("name", "options"), [("y.npy", {}), ("y.npz", {"description": False})])
+def test_settings_of_the_net_that_are_left_out_are_named(with_settings, tmp_path, name, options):
+    with plan_conversion(with_settings, tmp_path / name, **options) as planned:
+        assert planned.left_out == (
+            "input of the net, and input_dim of the net, and force_backward of the net, and "
+            "types and settings of the layers"
+        )
+
+
+def test_metadata_of_other_programs_is_left_out(tmp_path):
+    numpy = pytest.importorskip("safetensors.numpy")
+    numpy.save_file({"w": np.ones(2)}, tmp_path / "x.safetensors", metadata={"format": "pt"})
+    with plan_conversion(tmp_path / "x.safetensors", tmp_path / "y.safetensors") as planned:
+        assert planned.left_out == "the metadata 'format'"
+        planned.run()
+    with open_weights(tmp_path / "y.safetensors") as found:
+        assert found.others == ()
+
+
+@pytest.mark.parametrize("extension", ["npz", "pt", "caffemodel.h5"])
+def test_names_that_are_no_utf_8(tmp_path, extension):
+    need_library_of(extension)
+    layer = Layer("name", "InnerProduct", blobs=[np.ones((2, 2))])
+    layer.proto.inner_product_param.num_output = 2
+    path = _save(tmp_path / "x.caffemodel", layer)
+    path.write_bytes(path.read_bytes().replace(b"name", b"n\xffme"))
+    with pytest.raises(ConversionError, match=r"is not UTF-8.*rename the layer"):
+        plan_conversion(path, tmp_path / f"y.{extension}")
+
+
+def test_names_of_tensors_that_are_no_utf_8(tmp_path):
+    torch = pytest.importorskip("torch")
+    torch.save({"n\udcffme": torch.ones(1)}, tmp_path / "x.pt")
+    with pytest.raises(ConversionError, match="is not UTF-8"):
+        plan_conversion(tmp_path / "x.pt", tmp_path / "y.npz")
+
+
+def test_a_missing_folder_is_named(model, tmp_path):
+    with pytest.raises(FileNotFoundError, match="folder to write to does not exist") as caught:
+        plan_conversion(model.path, tmp_path / "no" / "x.npz")
+    assert caught.value.filename == str(tmp_path / "no")
+
+
+def test_a_folder_is_no_file_to_write(model, tmp_path):
+    (tmp_path / "x.npz").mkdir()
+    with pytest.raises(IsADirectoryError, match="expected a file to write, got a folder"):
+        plan_conversion(model.path, tmp_path / "x.npz")
+
+
+def test_a_missing_file(tmp_path):
+    for extension in _ALL:
+        # This error does not require a library.
+        with pytest.raises(FileNotFoundError):
+            open_weights(tmp_path / f"nowhere.{extension}")
+
+
+@pytest.mark.parametrize(
+    ("package", "extension"),
+    [("safetensors", "safetensors"), ("h5py", "h5"), ("torch", "pt")],
+)
+def test_a_missing_library_is_named(monkeypatch, model, tmp_path, package, extension):
+    monkeypatch.setitem(sys.modules, package, None)
+    if package == "safetensors":
+        # A part of it that was imported earlier.
+        monkeypatch.delitem(sys.modules, "safetensors.numpy", raising=False)
+    extra = {"h5py": "hdf5"}.get(package, package)
+    with pytest.raises(ModuleNotFoundError, match=rf"pip install 'syncblob\[{extra}\]'"):
+        plan_conversion(model.path, tmp_path / f"x.{extension}")
+
+
+# --- writing -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("extension", _ALL)
+def test_the_old_file_is_there_until_the_new_one_is(model, tmp_path, extension):
+    need_library_of(extension)
+    path = tmp_path / f"x.{extension}"
+    convert(model.path, path)
+    before, names = path.read_bytes(), _names(tmp_path)
+
+    def fail(_nbytes):
+        raise KeyboardInterrupt
+
+    with plan_conversion(model.path, path, dtype="float64") as conversion:
+        with pytest.raises(KeyboardInterrupt):
+            conversion.run(fail)
+        assert path.read_bytes() == before
+        assert _names(tmp_path) == names
+        conversion.run()
+    assert path.read_bytes() != before
+    with open_weights(path) as found:
+        # A .caffemodel does not contain the dtype of a blob without values.
+        assert {blob.dtype.name for blob in found.tensors.values() if blob.size} == {"float64"}
+
+
+@pytest.mark.parametrize("extension", _ALL)
+def test_others_may_read_it_as_the_umask_says(model, tmp_path, extension):
+    need_library_of(extension)
+    path = tmp_path / f"x.{extension}"
+    (tmp_path / "ordinary").touch()
+    convert(model.path, path)
+    assert path.stat().st_mode == (tmp_path / "ordinary").stat().st_mode
+
+
+@pytest.mark.parametrize("extension", _ALL)
+@pytest.mark.parametrize("dtype", [None, "float64"])
+def test_progress_adds_up(model, tmp_path, extension, dtype):
+    need_library_of(extension)
+    done = []
+    with plan_conversion(model.path, tmp_path / f"x.{extension}", dtype=dtype) as conversion:
+        conversion.run(done.append)
+        assert sum(done) == conversion.result.nbytes
+
+
+def test_a_plan_reads_no_values_and_writes_nothing(model, tmp_path):
+    before = _names(tmp_path)
+    with plan_conversion(model.path, tmp_path / "x.npz", dtype="float16") as conversion:
+        assert conversion.result.nbytes == 2 * sum(
+            blob.size for layer in model.layers for blob in layer.blobs
+        )
+        heads = {blob.head for blob in conversion.source.tensors.values()}
+        assert heads == {syncblob.Head.UNINITIALIZED}
+        blob = conversion.result.tensors["ip.weight"]
+        assert blob.dtype == np.float16
+        expected = np.asarray(model["ip"].blobs[0]).astype(np.float16)
+        np.testing.assert_array_equal(np.asarray(blob), expected)
+    assert _names(tmp_path) == before
+
+
+@pytest.mark.parametrize("extension", ["npz", "h5", "caffemodel", "caffemodel.h5"])
+def test_writing_tensor_by_tensor_takes_the_memory_of_one(tmp_path, extension):
+    need_library_of(extension)
+    one = np.zeros(1 << 20, np.float32)
+    path = _save(tmp_path / "x.caffemodel", *(Layer(f"ip{i}", blobs=[one]) for i in range(8)))
+    convert(path, tmp_path / f"warm.{extension}", layers=["ip0"])
+    with plan_conversion(path, tmp_path / f"y.{extension}") as conversion:
+        tracemalloc.start()
+        try:
+            conversion.run()
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert peak < 2.5 * one.nbytes
+
+
+def test_the_source_must_not_be_damaged_half_way(tmp_path):
+    path = _save(tmp_path / "x.caffemodel", Layer("ip", blobs=[np.zeros(1 << 16, np.float32)]))
+    with plan_conversion(path, tmp_path / "y.npz") as conversion:
+        os.truncate(path, 1000)
+        with pytest.raises((ModelFileError, ConversionError, OSError)):
+            conversion.run()
+    assert _names(tmp_path) == ["x.caffemodel"]
+
+
+def test_importing_brings_in_no_library_of_a_format():
+    code = textwrap.dedent("""
+        import sys
+        import syncblob.caffe.convert
+        print(sorted({"torch", "h5py", "safetensors", "google.protobuf"} & set(sys.modules)))
+    """)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, check=True, encoding="utf-8"
+    )
+    assert done.stdout == "[]\n"
+
+
+def test_biases_of_the_older_format_stay_what_caffe_takes_for_biases(real_files, tmp_path):
+    source = real_files / "cifar10_quick_v1.caffemodel"
+    convert(source, tmp_path / "x.npz")
+    convert(tmp_path / "x.npz", tmp_path / "x.caffemodel")
+    net = NetParameter.FromString((tmp_path / "x.caffemodel").read_bytes())
+    for layer in net.layer:
+        for blob in layer.blobs[1:]:
+            assert (blob.num, blob.channels, blob.height) == (1, 1, 1)
+            assert not blob.HasField("shape")
+    assert [blob.shape for blob in open_model(source)["ip1"].blobs] == [
+        blob.shape for blob in open_model(tmp_path / "x.caffemodel")["ip1"].blobs
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("x.caffemodel.h5", {}),
+        ("x.pt", {}),
+        ("x.npz", {"description": False}),
+        ("x.safetensors", {"description": False}),
+        ("x.npy", {"layers": "ip1"}),
+    ],
+)
+def test_files_that_cannot_say_so_do_not_get_the_axes_of_the_older_format(tmp_path, name, options):
+    need_library_of(*name.split(".", 1)[1:])
+    net = NetParameter()
+    layer = net.layers.add(name="ip1", type=14)  # INNER_PRODUCT
+    layer.inner_product_param.num_output = 2
+    layer.inner_product_param.bias_term = not name.endswith(".npy")
+    layer.blobs.add(num=1, channels=1, height=2, width=3, data=range(6))
+    if layer.inner_product_param.bias_term:
+        layer.blobs.add(num=1, channels=1, height=1, width=2, data=range(2))
+    source = tmp_path / "old.caffemodel"
+    source.write_bytes(net.SerializeToString())
+    convert(source, tmp_path / name, **options)
+    with open_weights(tmp_path / name) as found:
+        shapes = [blob.shape for blob in found.tensors.values()]
+    assert shapes == [(2, 3), (2,)][: len(layer.blobs)]
+    convert(tmp_path / name, tmp_path / "back.caffemodel")
+    blobs = NetParameter.FromString((tmp_path / "back.caffemodel").read_bytes()).layer[0].blobs
+    assert [tuple(blob.shape.dim) for blob in blobs] == shapes
+    assert list(blobs[0].data) == list(range(6))
+
+
+@pytest.mark.parametrize("field", ["layers", "layer"])
+@pytest.mark.parametrize("through", [(), ("x.npz",), ("x.caffemodel.h5",), ("x.pt",)])
+def test_a_layer_of_an_unknown_type_keeps_the_dimensions_of_the_older_format(
+    tmp_path, field, through
+):
+    net = NetParameter()
+    layer = getattr(net, field).add(name="custom")
+    if field == "layer":
+        layer.type = "Custom"
+        layer.param.add(lr_mult=2)
+    layer.blobs.add(num=1, channels=1, height=1, width=3, data=range(3))
+    layer.blobs.add(shape={"dim": [1, 1, 1, 3]}, data=range(3))
+    path = tmp_path / "old.caffemodel"
+    path.write_bytes(net.SerializeToString())
+    for name in (*through, "back.caffemodel"):
+        need_library_of(*name.split(".", 1)[1:])
+        convert(path, tmp_path / name)
+        path = tmp_path / name
+    blobs = NetParameter.FromString(path.read_bytes()).layer[0].blobs
+    # A .pt file does not say that a layer is of an older format.
+    assert [blob.HasField("num") for blob in blobs] == ["x.pt" not in through, False]
+    assert [blob.shape for blob in open_model(path)["custom"].blobs] == [(1, 1, 1, 3)] * 2
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("through", [(), ("x.npz",), ("x.safetensors",)])
+def test_a_layer_without_settings_keeps_the_axes_of_the_older_format(tmp_path, through, bias):
+    net = NetParameter()
+    layer = net.layers.add(name="ip1", type=14)  # INNER_PRODUCT
+    layer.blobs.add(num=1, channels=1, height=2, width=3, data=range(6))
+    if bias:
+        layer.blobs.add(num=1, channels=1, height=1, width=2, data=range(2))
+    path = tmp_path / "old.caffemodel"
+    path.write_bytes(net.SerializeToString())
+    with open_weights(path) as found:
+        shapes = [blob.shape for blob in squeezed_blobs(as_model(found)["ip1"])]
+    assert shapes == [(2, 3), (2,)][: len(layer.blobs)]
+    for name in (*through, "back.caffemodel"):
+        need_library_of(*name.split(".", 1)[1:])
+        convert(path, tmp_path / name)
+        path = tmp_path / name
+    assert NetParameter.FromString(path.read_bytes()).layer[0].blobs == layer.blobs

@@ -1,0 +1,360 @@
+"""Files of other programs can be read, and other programs can read files of syncblob."""
+
+from __future__ import annotations
+
+import gzip
+import zipfile
+
+import numpy as np
+import pytest
+from comparable_models import layers_of, need_library_of
+
+import syncblob
+from syncblob import ModelFileError
+from syncblob.caffe._pb.caffe_pb2 import BlobProto, NetParameter, SolverState
+from syncblob.caffe.convert import (
+    convert,
+    format_of,
+    open_weights,
+    other_hdf5,
+    plan_conversion,
+    to_tensors,
+)
+from syncblob.caffe.messages.wire import length_field
+
+ml_dtypes = pytest.importorskip("ml_dtypes")
+
+_DTYPES = """
+bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64
+complex128 bfloat16
+""".split()
+
+
+def _arrays(*without):
+    names = [name for name in _DTYPES if name not in without]
+    arrays = {
+        name: np.arange(6).reshape(2, 3).astype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
+        for name in names
+    }
+    return arrays | {"scalar": np.array(1.5), "none": np.zeros((0, 2), np.float32)}
+
+
+def _assert_equal(found, arrays):
+    assert set(found) == set(arrays)
+    for name, array in arrays.items():
+        blob = found[name]
+        assert (blob.shape, blob.dtype) == (array.shape, array.dtype)
+        assert np.asarray(blob).tobytes() == array.tobytes()
+
+
+# --- reading files of other programs -------------------------------------------------------------
+
+
+def test_safetensors_of_every_dtype(tmp_path):
+    numpy = pytest.importorskip("safetensors.numpy")
+    arrays = _arrays("complex128")
+    numpy.save_file(arrays, tmp_path / "x.safetensors", metadata={"format": "pt"})
+    with open_weights(tmp_path / "x.safetensors") as found:
+        assert found.kind == "safetensors"
+        _assert_equal(found.tensors, arrays)
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_npz_of_every_dtype(tmp_path, save):
+    arrays = _arrays("bfloat16")
+    arrays["fortran"] = np.asfortranarray(np.arange(6.0).reshape(2, 3))
+    save(tmp_path / "x.npz", **arrays, big=np.arange(3, dtype=">f4"))
+    with open_weights(tmp_path / "x.npz") as found:
+        _assert_equal(found.tensors, arrays | {"big": np.arange(3, dtype="<f4")})
+
+
+def test_hdf5_of_any_tree(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    arrays = _arrays("bfloat16")
+    with h5py.File(tmp_path / "x.hdf5", "w") as file:
+        for name, array in arrays.items():
+            file[f"a/b/{name}"] = array
+        file["big"] = np.arange(3, dtype=">f4")
+        chunks = np.arange(100.0)
+        file.create_dataset("a/chunks", data=chunks, compression="gzip", chunks=(7,))
+    expected = {f"a/b/{name}": array for name, array in arrays.items()}
+    expected |= {"big": np.arange(3, dtype="<f4"), "a/chunks": chunks}
+    with open_weights(tmp_path / "x.hdf5") as found:
+        _assert_equal(found.tensors, expected)
+
+
+@pytest.mark.parametrize("name", ["x.caffemodel.h5", "x.h5"])
+def test_hdf5_in_an_archive(model, tmp_path, name):
+    pytest.importorskip("h5py")
+    convert(model.path, tmp_path / name)
+    packed = tmp_path / f"{name}.gz"
+    packed.write_bytes(gzip.compress((tmp_path / name).read_bytes()))
+    with open_weights(tmp_path / name) as plain, open_weights(packed) as found:
+        assert found.kind == plain.kind
+        _assert_equal(found.tensors, {key: blob.cpu_data() for key, blob in plain.tensors.items()})
+    convert(packed, tmp_path / "back.caffemodel")
+    with syncblob.open_model(tmp_path / "back.caffemodel") as found:
+        assert layers_of(found) == layers_of(model)
+    packed.write_bytes(packed.read_bytes()[:-100])
+    with pytest.raises(ModelFileError, match="the gzip archive is damaged"):
+        open_weights(packed)
+
+
+def test_links_within_an_hdf5_file_are_followed(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["a/weight"] = np.ones(2)
+        file["b/weight"] = file["a/weight"]
+        file["c"] = file["a"]
+        file["d"] = h5py.SoftLink("/a/weight")
+        file["e/here"] = h5py.SoftLink(".//g/weight")
+        file["e/g/weight"] = np.zeros(3)
+        file["a/itself"] = file["a"]
+        file["b/root"] = h5py.SoftLink("/")
+        file["f/nowhere"] = h5py.SoftLink("/a/bias")
+        file["f/within a dataset"] = h5py.SoftLink("/a/weight/x")
+        file["f/elsewhere"] = h5py.ExternalLink("other.h5", "/a")
+    with open_weights(tmp_path / "x.h5") as found:
+        assert {name: blob.tolist() for name, blob in found.tensors.items()} == {
+            "a/weight": [1, 1],
+            "b/weight": [1, 1],
+            "c/weight": [1, 1],
+            "d": [1, 1],
+            "e/g/weight": [0, 0, 0],
+            "e/here": [0, 0, 0],
+        }
+        links = ("a/itself", "b/root", "c/itself", "f/elsewhere", "f/nowhere", "f/within a dataset")
+        assert found.others == tuple(f"the link {name!r}" for name in links)
+    with plan_conversion(tmp_path / "x.h5", tmp_path / "x.npz") as planned:
+        assert planned.left_out == ", and ".join(found.others)
+
+
+def test_names_in_hdf5_that_are_not_utf8(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file[b"\xb5/weight"] = np.ones(2)
+        file.id.links.create_soft(b"link", b"/\xb5/weight")
+    with open_weights(tmp_path / "x.h5") as found:
+        assert {name: blob.tolist() for name, blob in found.tensors.items()} == {
+            "link": [1, 1],
+            "\udcb5/weight": [1, 1],
+        }
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["data/ip/0", "other/x"],
+        ["data/images"],
+        ["data/ip/0", "data/ip/weight"],
+        ["data/ip/0", "diff/x.weight"],
+        ["history/0"],
+    ],
+)
+def test_trees_of_which_only_a_part_looks_like_caffes(tmp_path, names):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        for name in names:
+            file[name] = np.ones(2)
+    with open_weights(tmp_path / "x.h5") as found:
+        assert (found.kind, list(found.tensors)) == ("hdf5", names)
+
+
+def test_state_dicts_of_every_dtype(tmp_path):
+    torch = pytest.importorskip("torch")
+    tensors = {
+        name: torch.arange(6).reshape(3, 2).to(getattr(torch, name)).T
+        for name in _DTYPES
+        if name != "bool"
+    }
+    tensors["conj"] = torch.tensor([1 + 2j]).conj()
+    tensors["parameter"] = torch.nn.Parameter(torch.ones(2))
+    path = tmp_path / "x.pt"
+    torch.save(tensors, path)
+    with open_weights(path) as found:
+        assert list(found.tensors) == list(tensors)
+        for name, blob in found.tensors.items():
+            assert blob.dtype.name == str(tensors[name].dtype).removeprefix("torch.")
+            expected = tensors[name].detach().resolve_conj()
+            assert torch.equal(torch.from_dlpack(blob), expected)
+
+
+def test_a_state_dict_of_before_pytorch_1_6(tmp_path):
+    torch = pytest.importorskip("torch")
+    tensors = {"a.weight": torch.ones(2, 3), "a.bias": torch.arange(2)}
+    torch.save(tensors, tmp_path / "x.pth", _use_new_zipfile_serialization=False)
+    with open_weights(tmp_path / "x.pth") as found:
+        _assert_equal(found.tensors, {name: one.numpy() for name, one in tensors.items()})
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda state: {"epoch": 3, "state_dict": state, "ema_state_dict": dict(state)},
+        lambda state: {"model": state, "optimizer": {"state": {}, "param_groups": [1]}},
+    ],
+)
+def test_checkpoints_have_a_state_dict_in_them(tmp_path, wrap):
+    torch = pytest.importorskip("torch")
+    torch.save(wrap({"a.weight": torch.ones(2)}), tmp_path / "x.pt")
+    with open_weights(tmp_path / "x.pt") as found:
+        assert list(found.tensors) == ["a.weight"]
+
+
+def converted(model, tmp_path, extension):
+    """Convert a model to a format and return the file. Skip the test if a library is missing."""
+    need_library_of(extension)
+    path = tmp_path / f"x.{extension}"
+    convert(model.path, path)
+    return path
+
+
+@pytest.mark.parametrize("extension", ["safetensors", "npz", "h5", "caffemodel.h5"])
+def test_values_are_not_read_before_they_are_touched(model, tmp_path, extension):
+    with open_weights(converted(model, tmp_path, extension)) as found:
+        heads = {blob.head for blob in found.tensors.values()}
+        assert heads == {syncblob.Head.UNINITIALIZED}
+
+
+@pytest.mark.parametrize("extension", ["safetensors", "npz", "h5", "caffemodel"])
+def test_after_closing_the_error_says_that_it_was_closed(model, tmp_path, extension):
+    with open_weights(converted(model, tmp_path, extension)) as weights:
+        blob, *_ = weights.tensors.values()
+    with pytest.raises(ValueError, match=f"x.{extension} was closed before"):
+        blob.cpu_data()
+
+
+def test_an_hdf5_file_is_measured_itself_and_not_what_has_its_path_now(tmp_path):
+    h5py = pytest.importorskip("h5py", reason="h5py, which reads HDF5, is missing")
+    path = tmp_path / "x.h5"
+    with h5py.File(path, "w") as file:
+        file["x"] = np.ones(20_000_000, np.int8)
+    with h5py.File(path, "r") as file:
+        path.unlink()
+        path.write_bytes(b"somebody saved another one")
+        tensors, _ = other_hdf5._tensors(file, str(path))
+        assert [*tensors] == ["x"]
+
+
+# --- other programs read files of syncblob -------------------------------------------------------
+
+
+@pytest.fixture
+def expected(model):
+    return {name: np.asarray(blob) for name, blob in to_tensors(model).items()}
+
+
+def test_safetensors_reads_it(model, tmp_path, expected):
+    numpy = pytest.importorskip("safetensors.numpy")
+    convert(model.path, tmp_path / "x.safetensors")
+    _assert_equal(numpy.load_file(tmp_path / "x.safetensors"), expected)
+
+
+def test_numpy_reads_it(model, tmp_path, expected):
+    convert(model.path, tmp_path / "x.npz")
+    with np.load(tmp_path / "x.npz") as file:
+        found = {name: file[name] for name in file.files}
+    assert found.pop("syncblob").dtype.kind == "U"
+    _assert_equal(found, expected)
+
+
+def test_h5py_reads_it(model, tmp_path, expected):
+    h5py = pytest.importorskip("h5py")
+    convert(model.path, tmp_path / "x.h5")
+    with h5py.File(tmp_path / "x.h5") as file:
+        _assert_equal({name: file[name][()] for name in file if name != "syncblob"}, expected)
+
+
+def test_a_name_with_a_slash_makes_a_group(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    np.savez(tmp_path / "x.npz", **{"conv1/7x7_s2.weight": np.ones(2)})
+    convert(tmp_path / "x.npz", tmp_path / "x.h5")
+    with h5py.File(tmp_path / "x.h5") as file:
+        assert file["conv1"]["7x7_s2.weight"].shape == (2,)
+
+
+@pytest.mark.parametrize(
+    ("name", "description"),
+    [("data/x.weight", True), ("data/x/0", True), ("data/x.weight", False)],
+)
+def test_a_tree_that_looks_like_caffes(tmp_path, name, description):
+    pytest.importorskip("h5py")
+    np.savez(tmp_path / "x.npz", **{name: np.ones(2)})
+    convert(tmp_path / "x.npz", tmp_path / "x.h5", description=description)
+    with open_weights(tmp_path / "x.h5") as found:
+        assert list(found.tensors) == [name]
+
+
+def test_caffes_layout_is_caffes(model, tmp_path):
+    h5py = pytest.importorskip("h5py")
+    convert(model.path, tmp_path / "x.caffemodel.h5")
+    with h5py.File(tmp_path / "x.caffemodel.h5") as file:
+        assert file["data/conv1/0"].shape == (4, 3, 2, 2)
+        assert len(file["data/data"]) == 0
+
+
+def test_torch_reads_it(model, tmp_path, expected):
+    torch = pytest.importorskip("torch")
+    convert(model.path, tmp_path / "x.pt")
+    found = torch.load(tmp_path / "x.pt", weights_only=True)
+    assert list(found) == list(expected)
+    _assert_equal({name: tensor.numpy() for name, tensor in found.items()}, expected)
+
+
+# --- choice of the format ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "extension", ["caffemodel", "caffemodel.h5", "h5", "npz", "safetensors", "pt"]
+)
+def test_contents_tell_the_format_where_the_name_does_not(model, tmp_path, extension):
+    path = converted(model, tmp_path, extension)
+    with open_weights(path) as known:
+        kind = known.kind
+    with open_weights(path.rename(tmp_path / "x")) as found:
+        assert found.kind == kind
+        assert len(found.tensors) == 11
+
+
+def test_a_zip_archive_that_cannot_be_listed_is_no_reason_to_give_up(tmp_path):
+    with zipfile.ZipFile(tmp_path / "x", "w") as archive:
+        archive.writestr("readme", "text")
+    assert format_of(tmp_path / "x") == "npz"
+    with pytest.raises(syncblob.ModelFileError, match="zip archive without arrays"):
+        open_weights(tmp_path / "x")
+
+
+# Weak evidence: fields that also occur in other messages.
+_V1_NET = length_field(2, b"\x22\x01a" + length_field(6, b"\x3a\x02\x08\x02"))  # no values
+_ONE_NUMBER = b"\x08\x05"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("x.caffemodel", _V1_NET, r"layer 'a', byte 7: a blob of shape \(2,\) needs 2 values"),
+        ("x", _V1_NET, r"layer 'a', byte 7: a blob of shape \(2,\) needs 2 values"),
+        ("x.binaryproto", _ONE_NUMBER + b"\x10\x03\x2d", "is truncated"),
+        ("x.binaryproto", b"\x08\x01\x10\x03\x18\x01\x20\x04\x28\x05", r"field 5 \(data; in C3D"),
+        ("x", b"\x08\x01\x10\x03\x18\x01\x20\x04\x28\x05", r"field 5 \(data; in C3D"),
+    ],
+)
+def test_weak_evidence_for_another_message_does_not_hide_the_error(tmp_path, name, content, words):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ModelFileError, match=words):
+        format_of(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        (SolverState(iter=5, learned_net="x"), "solverstate"),
+        (SolverState(history=[BlobProto(data=[1])]), "solverstate"),
+        (BlobProto(num=1, channels=1, height=1, width=1, data=[1]), "binaryproto"),
+        (NetParameter(name="x"), "caffemodel"),
+    ],
+)
+@pytest.mark.parametrize("name", ["x", "x.caffemodel", "x.binaryproto", "x.solverstate"])
+def test_messages_are_known_by_their_contents(tmp_path, content, kind, name):
+    (tmp_path / name).write_bytes(content.SerializeToString())
+    assert format_of(tmp_path / name) == kind

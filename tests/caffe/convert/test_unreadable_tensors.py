@@ -1,0 +1,125 @@
+"""Files with a tensor that a Blob cannot hold: the others can be read."""
+
+from __future__ import annotations
+
+import copy
+import json
+import struct
+
+import numpy as np
+import pytest
+from comparable_models import need_library_of
+
+from syncblob import ModelFileError
+from syncblob.caffe.convert import convert, open_weights
+
+GOOD = np.arange(2, dtype="f4")
+
+
+def _safetensors(path):
+    entries = {
+        "good.weight": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]},
+        "bad.weight": {"dtype": "F8_E4M3", "shape": [2], "data_offsets": [8, 10]},
+        "bad.bias": {"dtype": "F32", "shape": [2], "data_offsets": [10, 18]},
+    }
+    header = json.dumps(entries).encode()
+    header += b" " * (-len(header) % 8)
+    values = GOOD.tobytes() + bytes(2) + GOOD.tobytes()
+    path.write_bytes(struct.pack("<Q", len(header)) + header + values)
+
+
+def _torch(path, bad=None):
+    import torch
+
+    good = torch.from_numpy(GOOD)
+    bad = good.to(torch.float8_e4m3fn) if bad is None else bad
+    torch.save({"good.weight": good, "bad.weight": bad, "bad.bias": good}, path)
+
+
+def _npz(path):
+    objects = np.array([{"a": 1}, None])
+    np.savez(path, **{"good.weight": GOOD, "bad.weight": objects, "bad.bias": GOOD})
+
+
+def _h5(path):
+    import h5py
+
+    with h5py.File(path, "w") as file:
+        file["good.weight"] = file["bad.bias"] = GOOD
+        file["bad.weight"] = np.zeros(2, [("re", "f4"), ("im", "f8")])
+
+
+WRITERS = {
+    "safetensors": (_safetensors, "F8_E4M3"),
+    "pt": (_torch, "float8_e4m3fn"),
+    "npz": (_npz, "holds Python objects"),
+    "h5": (_h5, r"dtype \[\('re', '<f4'\), \('im', '<f8'\)\]"),
+}
+
+
+@pytest.fixture(params=WRITERS)
+def unreadable(request, tmp_path):
+    """Write a file with a tensor that cannot be read, and return it with a part of the error."""
+    need_library_of(request.param)
+    write, reason = WRITERS[request.param]
+    write(tmp_path / f"x.{request.param}")
+    return tmp_path / f"x.{request.param}", reason
+
+
+def test_the_others_can_be_read_and_the_error_names_this_one(unreadable):
+    path, reason = unreadable
+    with open_weights(path) as weights:
+        tensors = weights.tensors
+        assert sorted(tensors) == ["bad.bias", "bad.weight", "good.weight"]
+        assert "bad.weight" in tensors
+        assert tensors["good.weight"].tolist() == tensors["bad.bias"].tolist() == [0, 1]
+        assert "3 tensors, 4 values" in repr(weights)
+        assert list(weights.unreadable) == ["bad.weight"]
+        bad = next(layer for layer in weights.layers if layer.name == "bad")
+        uses = [
+            lambda: tensors["bad.weight"],
+            lambda: dict(tensors),
+            lambda: list(tensors.values()),
+            lambda: bad.blobs,
+            lambda: copy.copy(tensors).get("bad.weight"),
+        ]
+        for use in uses:
+            with pytest.raises(ModelFileError, match=rf"x\.\w+: .*bad\.weight.*{reason}"):
+                use()
+        with pytest.raises(KeyError):
+            tensors["other"]
+
+
+def test_layers_without_it_are_converted(unreadable, tmp_path):
+    path, reason = unreadable
+    for target in ("out.caffemodel", "out.npz", "out.pt"):
+        need_library_of(target.partition(".")[2])
+        with pytest.raises(ModelFileError, match=rf"bad\.weight.*{reason}"):
+            convert(path, tmp_path / target)
+        convert(path, tmp_path / target, layers="good")
+        with open_weights(tmp_path / target) as weights:
+            assert list(weights.tensors) == ["good.weight"]
+
+
+@pytest.mark.parametrize("kind", ["sparse", "meta", "quantized"])
+@pytest.mark.filterwarnings("ignore:.*quantize:UserWarning")
+def test_tensors_of_torch_without_dense_values(tmp_path, kind):
+    torch = pytest.importorskip("torch")
+    ones = torch.ones(2)
+    bad = {
+        "sparse": ones.to_sparse(),
+        "meta": ones.to("meta"),
+        "quantized": torch.quantize_per_tensor(ones, 0.1, 0, torch.qint8),
+    }
+    _torch(tmp_path / "x.pt", bad[kind])
+    with open_weights(tmp_path / "x.pt") as weights:
+        assert weights.tensors["good.weight"].tolist() == [0, 1]
+        with pytest.raises(ModelFileError, match=r"tensor 'bad\.weight'"):
+            weights.tensors["bad.weight"]
+
+
+def test_a_file_of_nothing_else_is_an_error_at_once(tmp_path):
+    torch = pytest.importorskip("torch")
+    torch.save({"a": torch.ones(2).to(torch.float8_e5m2)}, tmp_path / "x.pt")
+    with pytest.raises(ModelFileError, match="tensor 'a' has dtype float8_e5m2"):
+        open_weights(tmp_path / "x.pt")

@@ -2,7 +2,7 @@
 
 Writes the results of this kind of machine, ``benchmarks/results/cpu.json`` or ``cuda.json``. From
 the files of results it makes the pictures in ``docs/_static`` and the tables in
-``docs/performance.md``. No figure there is written by hand.
+``docs/performance.md`` and ``docs/performance-tables.md``. No figure there is written by hand.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from benchmarks.timing import Timer
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["PAGE", "filled", "main", "published", "shown", "taken"]
+__all__ = ["PAGES", "filled", "main", "pages", "published", "shown", "taken"]
 
 DOCS = Path(__file__).parents[1] / "docs"
-PAGE = DOCS / "performance.md"
+PAGES = (DOCS / "performance.md", DOCS / "performance-tables.md")
 
 # A placeholder for figures: the kind of machine, the group and, for a single one, the section.
 # "machine" is the description of the machine, with the picture.
@@ -43,6 +43,11 @@ _MISSING = (
 def published() -> dict[str, Results]:
     """Return the published results, by kind of machine."""
     return {path.stem: Results.read(path) for path in sorted(FOLDER.glob("*.json"))}
+
+
+def pages() -> str:
+    """Return the text of all pages that show figures."""
+    return "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
 
 
 def filled(page: str, results: Mapping[str, Results]) -> str:
@@ -91,7 +96,7 @@ def _figures(results: Results, group: str, section: str | None) -> str:
 
 
 def shown(page: str, kind: str) -> set[str]:
-    """Return the groups that a page shows for a kind of machine."""
+    """Return the groups that a page, or several, show for a kind of machine."""
     places = (place for place in _PLACE.finditer(page) if place["kind"] == kind)
     return {place["group"] for place in places} - {"machine"}
 
@@ -119,7 +124,7 @@ def taken(paths: Sequence[Path], page: str) -> tuple[str, Results]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run all benchmarks, or take measured results, then update the picture and the page."""
+    """Run all benchmarks, or take measured results, then update the picture and the pages."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.publish", description=__doc__)
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
@@ -135,7 +140,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     if options.take:
         try:
-            kind, results = taken(options.take, PAGE.read_text(encoding="utf-8"))
+            kind, results = taken(options.take, pages())
         except ValueError as error:
             parser.error(str(error))
         results.write(FOLDER / f"{kind}.json")
@@ -146,7 +151,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     found = published()
     for kind, results in found.items():
         draw(results, _picture(kind))
-    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), found), encoding="utf-8")
+    for page in PAGES:
+        page.write_text(filled(page.read_text(encoding="utf-8"), found), encoding="utf-8")
 
 
 if __name__ == "__main__":

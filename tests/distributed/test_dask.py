@@ -248,7 +248,7 @@ def main():
         ) as cluster,
         Client(cluster) as client,
     ):
-        # As in docs/distributed.md.
+        # As in docs/processes.md.
         def start(dask_worker):
             dask_worker.transfers = syncblob.record_transfers()
             dask_worker.transfers.__enter__()

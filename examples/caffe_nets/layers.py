@@ -120,7 +120,9 @@ def _batch_norm(layer: Node, x: Tensor) -> Tensor:
     stored = options.use_global_stats if options.HasField("use_global_stats") else None
     if not layer.training if stored is None else stored:
         factor = 1 / count.item() if count.item() else 0
-        return functional.batch_norm(x, mean * factor, variance * factor, eps=options.eps)
+        with torch.no_grad():  # they are not learned
+            mean, variance = mean * factor, variance * factor
+        return functional.batch_norm(x, mean, variance, eps=options.eps)
     with torch.no_grad():
         values = x.transpose(0, 1).flatten(1)
         unbiased = values.var(1, correction=min(1, values.shape[1] - 1))
@@ -312,7 +314,7 @@ def _argmax(layer: Node, x: Tensor) -> Tensor:
     """Return indices, as floats; of equal values Caffe takes the last one first."""
     options = layer.proto.argmax_param
     axis, given = (options.axis, x) if options.HasField("axis") else (1, x.flatten(1))
-    order = given.flip(axis).argsort(axis, descending=True, stable=True)
+    order = given.flip(axis).argsort(dim=axis, descending=True, stable=True)
     indices = given.shape[axis] - 1 - order.narrow(axis, 0, options.top_k)
     largest = given.gather(axis, indices)
     if options.HasField("axis"):

@@ -283,8 +283,8 @@ def lstm(x, marks, weights, states, static):
     hidden, cell = states
     tops = []
     for step, mark in zip(x, marks, strict=True):
-        conted = mark[:, None] * hidden
-        gates = step.reshape(len(step), -1) @ of_input.T + bias + conted @ of_hidden.T
+        kept_hidden = mark[:, None] * hidden
+        gates = step.reshape(len(step), -1) @ of_input.T + bias + kept_hidden @ of_hidden.T
         if of_static:
             gates += static @ of_static[0].T
         enter, forget, leave, new = np.split(gates, 4, axis=1)

@@ -216,7 +216,9 @@ def test_steps_are_those_of_the_formulas(model, settings, regularization, clip, 
         np.testing.assert_allclose(velocity, expected, rtol=1e-3, atol=1e-6)
 
 
-def test_a_solver_goes_on_from_its_state(model, settings, tmp_path):
+@pytest.mark.parametrize("device", ["cpu", "simulated"])
+def test_a_solver_goes_on_from_its_state(model, settings, tmp_path, device):
+    syncblob.set_default_device(device)
     text = 'base_lr: 0.1 lr_policy: "multistep" stepvalue: 2 stepvalue: 3 gamma: 0.1 momentum: 0.9'
 
     def batch():
@@ -304,8 +306,10 @@ def files(tmp_path, model):
     return [str(tmp_path / name) for name in ("net.prototxt", "net.caffemodel", "image.png")]
 
 
-def test_it_prints_the_highest_results(program, files, tmp_path, capsys):
-    program.main([*files, "--mean", str(tmp_path / "mean.binaryproto"), "--top", "2"])
+@pytest.mark.parametrize("device", ["cpu", "simulated"])
+def test_it_prints_the_highest_results(program, files, tmp_path, capsys, device):
+    mean = str(tmp_path / "mean.binaryproto")
+    program.main([*files, "--mean", mean, "--top", "2", "--device", device])
     # Red is the last channel: 100 less 3; green is the middle: 50 less 2.
     assert capsys.readouterr().out.splitlines() == ["ip[2] 97.0000", "ip[1] 48.0000"]
 

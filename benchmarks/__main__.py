@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.groups import GROUPS
 from benchmarks.results import Results
-from benchmarks.tables import as_text
+from benchmarks.tables import as_markdown
 from benchmarks.timing import Timer
 
 if TYPE_CHECKING:
@@ -22,8 +22,9 @@ def run(names: Iterable[str], timer: Timer) -> Results:
     print(Results.of_this_machine({}).describe(), flush=True)
     groups = {}
     for name in names:
-        groups[name] = GROUPS[name](timer)
-        print(as_text(name, groups[name]), flush=True)
+        found = groups[name] = GROUPS[name](timer)
+        notes = [f"{name}: {note}" for note in found.notes]
+        print("", f"# {name}", "", as_markdown(found.rows), *notes, sep="\n", flush=True)
     return Results.of_this_machine(groups)
 
 

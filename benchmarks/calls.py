@@ -1,29 +1,50 @@
-"""Blobs in their usual state, and the extra cost of calls with Blobs, in calls of ``np.add``."""
+"""Calls to time, written as text: the text names the row, and it is what runs."""
 
 from __future__ import annotations
 
+import contextlib
 import statistics
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks.rows import Row
+from benchmarks.rows import Goal, Row
 from syncblob import Blob
 from syncblob.devices import CPU, accelerator
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from benchmarks.rows import Goal
     from benchmarks.timing import Timer
 
-    # The name of a call, the call with Blobs, and the same with the library's own arrays.
-    Pair = tuple[str, Callable[[], object], Callable[[], object]]
+__all__ = ["as_blob", "compared", "function", "in_adds", "on_both_sides", "one_thread"]
 
-__all__ = ["as_blob", "medians", "on_both_sides", "rows_in_adds"]
-
-# The array of ``np.add(a, a)``, whose time is the unit.
+# The array of ``np.add(a, a)``, whose time is a unit.
 _A = np.ones((8, 8), np.float32)
+
+
+def function(text: str, names: Mapping[str, Any], parameters: str = "") -> Callable[..., Any]:
+    """Return an expression or a statement as a function.
+
+    Parameters
+    ----------
+    text
+        The expression, whose value is returned, or the statement.
+    names
+        The global names that it uses.
+    parameters
+        The names of the function's parameters.
+    """
+    try:
+        compile(text, text, "eval")
+    except SyntaxError:
+        body = text if parameters else f"global {text.partition(' ')[0]}; {text}"
+    else:
+        body = f"return {text}"
+    found = dict(names)
+    exec(f"def call({parameters}): {body}", found)  # noqa: S102  # texts of this package
+    call: Callable[..., Any] = found["call"]
+    return call
 
 
 def as_blob(array: np.ndarray) -> Blob:
@@ -50,35 +71,64 @@ def on_both_sides(blob: Blob) -> Blob:
     return blob
 
 
-def medians(timer: Timer, calls: dict[str, Callable[[], object]]) -> dict[str, float]:
-    """Return the result of `Timer.medians`, without the first calls, which import and plan."""
-    for call in calls.values():
-        call()
-    return timer.medians(calls)
-
-
-def rows_in_adds(
-    timer: Timer, library: str, rival: str, pairs: Iterable[Pair], goals: list[Goal]
+def compared(
+    timer: Timer, section: str, lines: Iterable[tuple[Any, ...]], names: Mapping[str, Any]
 ) -> Iterator[Row]:
-    """Time calls with Blobs and the same calls without.
+    """Time pairs of calls. A line has ours, the rival's and perhaps a goal."""
+    for ours, rival, *goal in lines:
+        times = timer.medians({"ours": function(ours, names), "rival": function(rival, names)})
+        yield Row(
+            section, ours, times["ours"], rival, times["rival"], goal=goal[0] if goal else None
+        )
+
+
+def in_adds(  # noqa: PLR0913  # keywords
+    timer: Timer,
+    texts: Iterable[str],
+    *,
+    library: str,
+    rival: str,
+    ours: Mapping[str, Any],
+    theirs: Mapping[str, Any],
+    goals: tuple[float, float],
+) -> Iterator[Row]:
+    """Time functions of a library with Blobs and without, in calls of ``np.add(a, a)``.
 
     Parameters
     ----------
+    timer, texts
+        The timer and the calls.
     library, rival
         The library of the functions, and the operands of the rival.
-    pairs
-        The calls.
+    ours, theirs
+        The names that the calls use, with Blobs and with the library's own arrays.
     goals
-        The goals for the median and for the maximum of the extra cost of Blobs.
+        The goals for the median and for the maximum of the extra cost of Blobs, in these calls.
     """
     section = f"{library}'s functions, in calls of np.add(a, a)"
     extra = []
-    for name, ours, theirs in pairs:
-        times = medians(timer, {"ours": ours, "rival": theirs, "add": lambda: np.add(_A, _A)})
+    for text in texts:
+        calls = {"ours": function(text, ours), "rival": function(text, theirs)}
+        times = timer.medians({**calls, "add": lambda: np.add(_A, _A)})
         value, rival_value = times["ours"] / times["add"], times["rival"] / times["add"]
         extra.append(value - rival_value)
-        yield Row(section, name, value, f"the same, {rival}", rival_value, "adds")
+        yield Row(section, text, value, f"the same, {rival}", rival_value, "adds")
     section = f"what Blobs add to {library}'s functions, in calls of np.add(a, a)"
-    found = {"median": statistics.median(extra), "worst": max(extra)}
-    for (which, value), goal in zip(found.items(), goals, strict=True):
-        yield Row(section, f"the {which} of {len(extra)}", value, unit="adds", goal=goal)
+    for name, value, limit in zip(
+        ("median", "worst"), (statistics.median(extra), max(extra)), goals, strict=True
+    ):
+        goal = Goal(limit, "value")
+        yield Row(section, f"the {name} of {len(extra)}", value, unit="adds", goal=goal)
+
+
+@contextlib.contextmanager
+def one_thread(torch: Any) -> Iterator[None]:
+    """Let torch, if there is one, use one thread: with several, their waits would be measured."""
+    threads = torch.get_num_threads() if torch else 0
+    if torch:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        if torch:
+            torch.set_num_threads(threads)

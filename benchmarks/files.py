@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from benchmarks.own_process import can_measure_memory, growth, in_own_process
+from benchmarks.processes import can_measure_memory, growth, in_own_process
 from benchmarks.rows import Goal, Measured, Row
 from syncblob import Layer, ModelFile, open_model, save_model
 
@@ -20,55 +20,42 @@ if TYPE_CHECKING:
 __all__ = ["measure"]
 
 # The weights of AlexNet, each with as many biases as outputs.
-SHAPES = {
-    "conv1": (96, 3, 11, 11),
-    "conv2": (256, 48, 5, 5),
-    "conv3": (384, 256, 3, 3),
-    "conv4": (384, 192, 3, 3),
-    "conv5": (256, 192, 3, 3),
-    "fc6": (4096, 9216),
-    "fc7": (4096, 4096),
-    "fc8": (1000, 4096),
-}
-
-MATRIX_AXES = 2
-
-BRIEF_SHAPES = {"conv1": (4, 3, 5, 5), "fc6": (8, 64)}
-
+SHAPES = [
+    *((96, 3, 11, 11), (256, 48, 5, 5), (384, 256, 3, 3), (384, 192, 3, 3), (256, 192, 3, 3)),
+    *((4096, 9216), (4096, 4096), (1000, 4096)),
+]
+BRIEF_SHAPES = [(4, 3, 5, 5), (8, 64)]
 # The goal for the memory that reading and writing take above the weights.
 MEMORY = Goal(32e6, "value")
+TOUCH, PROTOBUF, WRITE = "open_model, touch all", "protobuf, numpy.array", "file.write, fsync"
 
 
-def make_model(shapes: dict[str, tuple[int, ...]]) -> ModelFile:
+def make_model(shapes: list[tuple[int, ...]]) -> ModelFile:
     """Make a net of random weights."""
-    random = np.random.default_rng(0)
+    normal = np.random.default_rng(0).standard_normal
     layers = [
         Layer(
-            name,
-            "InnerProduct" if len(shape) == MATRIX_AXES else "Convolution",
-            blobs=[
-                random.standard_normal(shape, np.float32),
-                random.standard_normal(shape[:1], np.float32),
-            ],
+            f"layer{number}",
+            "InnerProduct" if len(shape) == len("oi") else "Convolution",
+            blobs=[normal(shape, np.float32), normal(shape[:1], np.float32)],
         )
-        for name, shape in shapes.items()
+        for number, shape in enumerate(shapes)
     ]
     return ModelFile("AlexNet", layers)
 
 
-# --- what is timed --------------------------------------------------------------------------------
-
-
-def open_and_touch(path: Path) -> ModelFile:
-    """Open a model and read all of its weights into memory."""
+def touched(path: Path, *, changed: bool = False) -> ModelFile:
+    """Open a model and read all of its weights into memory; change one of them."""
     model = open_model(path)
     for layer in model.layers:
         for blob in layer.blobs:
             blob.cpu_data()
+    if changed:
+        model.layers[-1].blobs[0].mutable_cpu_data()[0, 0] += 1
     return model
 
 
-def parse(path: Path) -> list[np.ndarray]:
+def parsed(path: Path) -> list[np.ndarray]:
     """Read the same file with protobuf alone."""
     from syncblob.caffe._pb.caffe_pb2 import NetParameter  # the rival here
 
@@ -76,22 +63,17 @@ def parse(path: Path) -> list[np.ndarray]:
     return [np.array(blob.data, np.float32) for layer in net.layer for blob in layer.blobs]
 
 
-def read_into(path: Path, buffer: bytearray | memoryview) -> None:
-    """Read the bytes of a file into preallocated memory."""
+def read(path: Path, buffer: np.ndarray | None = None) -> np.ndarray:
+    """Read the bytes of a file into a buffer; into a new one, which the system has to clear."""
+    buffer = np.empty(path.stat().st_size, np.uint8) if buffer is None else buffer
+    view = buffer.data
     with path.open("rb", buffering=0) as file:
-        view = memoryview(buffer)
         while view and (count := file.readinto(view)):
             view = view[count:]
-
-
-def read_into_new(path: Path) -> np.ndarray:
-    """Read them into new memory, which the system has to allocate and clear first."""
-    buffer = np.empty(path.stat().st_size, np.uint8)
-    read_into(path, buffer.data)
     return buffer
 
 
-def write_bytes(path: Path, content: bytearray) -> None:
+def write(path: Path, content: bytes) -> None:
     """Write bytes to a new file, and flush it to the disk."""
     path.unlink(missing_ok=True)
     with path.open("wb") as file:
@@ -100,123 +82,64 @@ def write_bytes(path: Path, content: bytearray) -> None:
         os.fsync(file.fileno())
 
 
-# --- what memory is measured of -------------------------------------------------------------------
-
-
-def measure_touching(path: str) -> float:
-    """Return the bytes that opening and reading takes above the weights."""
-    return growth(lambda: open_and_touch(Path(path))).peak - _weights(path)
-
-
-def measure_parsing(path: str) -> float:
-    """Return the bytes that reading with protobuf takes above the weights."""
-    return growth(lambda: parse(Path(path))).peak - _weights(path)
-
-
-def measure_copying(path: str) -> float:
-    """Return the bytes that writing takes when no weight is in memory."""
-    model = open_model(path)
-    return growth(lambda: save_model(model, _copy_of(path))).peak
-
-
-def measure_writing(path: str) -> float:
-    """Return the bytes that writing takes when all weights are in memory, and one has changed."""
-    model = open_and_touch(Path(path))
-    model["fc6"].blobs[0].mutable_cpu_data()[0, 0] += 1
-    return growth(lambda: save_model(model, _copy_of(path))).peak
-
-
-def _copy_of(path: str) -> Path:
-    return Path(path).with_name("copy.caffemodel")
-
-
-def _weights(path: str) -> float:
-    model = open_model(path)
-    return sum(blob.nbytes for layer in model.layers for blob in layer.blobs)
-
-
-# --- the group ------------------------------------------------------------------------------------
-
-
 def measure(timer: Timer) -> Measured:
     """Make a model in a temporary directory, time reading and writing it, and measure memory."""
-    measured = Measured()
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "model.caffemodel"
         made = make_model(BRIEF_SHAPES if timer.brief else SHAPES)
         save_model(made, path)
-        measured.rows += _reading(timer, path)
-        measured.rows += _writing(timer, path, made)
+        rows = [*_reading(timer, path), *_writing(timer, path, made)]
         del made
-        if can_measure_memory():
-            measured.rows += _memory(str(path))
-        else:
-            measured.notes.append("memory is measured on Linux only")
-    return measured
+        if not can_measure_memory():
+            return Measured(rows, ["memory is measured on Linux only"])
+        took = {name: in_own_process(memory, name, path) for name in KINDS}
+        section = "peak memory above the weights"
+        rows.append(Row(section, TOUCH, took[TOUCH], PROTOBUF, took[PROTOBUF], "B", MEMORY))
+        rows += [Row(section, name, took[name], unit="B", goal=MEMORY) for name in KINDS[2:]]
+    return Measured(rows)
 
 
 def _reading(timer: Timer, path: Path) -> list[Row]:
-    buffer = bytearray(path.stat().st_size)
-    read_into(path, buffer)  # so that the pages of the buffer are mapped
-    times = timer.medians(
-        {
-            "open": partial(open_model, path),
-            "touch": partial(open_and_touch, path),
-            "read": partial(read_into, path, buffer),
-            "read anew": partial(read_into_new, path),
-        },
-        rounds=11,
-    )
-    times |= timer.medians({"parse": partial(parse, path)}, rounds=3)
-    opened, touched, read, parsed = (times[name] for name in ("open", "touch", "read", "parse"))
-    section = f"reading a .caffemodel of {len(buffer) / 1e6:.0f} MB"
-    protobuf, touch = "protobuf, numpy.array", "open_model, touch all"
+    size = path.stat().st_size
+    calls = {
+        "open": partial(open_model, path),
+        "touch": partial(touched, path),
+        "read": partial(read, path, read(path)),
+        "read anew": partial(read, path),
+    }
+    times = timer.medians(calls, rounds=11) | timer.medians({"": partial(parsed, path)}, rounds=3)
+    section = f"reading a .caffemodel of {size / 1e6:.0f} MB"
+    touch = times["touch"]
     return [
-        Row(section, "open_model", opened, protobuf, parsed, goal=Goal(1 / 300)),
-        Row(section, touch, touched, protobuf, parsed, goal=Goal(1 / 4)),
-        Row(section, touch, touched, "file.readinto(buffer)", read, goal=Goal(1.5)),
-        Row(section, touch, touched, "file.readinto(new buffer)", times["read anew"]),
+        Row(section, "open_model", times["open"], PROTOBUF, times[""], goal=Goal(1 / 300)),
+        Row(section, TOUCH, touch, PROTOBUF, times[""], goal=Goal(1 / 4)),
+        Row(section, TOUCH, touch, "file.readinto(buffer)", times["read"], goal=Goal(1.5)),
+        Row(section, TOUCH, touch, "file.readinto(new buffer)", times["read anew"]),
     ]
 
 
 def _writing(timer: Timer, path: Path, made: ModelFile) -> list[Row]:
-    content = bytearray(path.read_bytes())
-    target, plain = path.with_name("ours.caffemodel"), path.with_name("theirs.caffemodel")
-    changed = open_and_touch(path)
-    changed["conv1"].blobs[0].mutable_cpu_data()[0, 0] += 1
-    times = timer.fastest(
-        {
-            "save_model, made": partial(save_model, made, target),
-            "save_model, untouched": partial(save_model, open_model(path), target),
-            "save_model, changed": partial(save_model, changed, target),
-            "file.write, fsync": partial(write_bytes, plain, content),
-        },
-        rounds=9,
-    )
-    rival = "file.write, fsync"
-    seconds = times.pop(rival)
+    target = path.with_name("target.caffemodel")
+    calls = {
+        "save_model, made": partial(save_model, made, target),
+        "save_model, untouched": partial(save_model, open_model(path), target),
+        "save_model, changed": partial(save_model, touched(path, changed=True), target),
+        WRITE: partial(write, target, path.read_bytes()),
+    }
+    times = timer.medians(calls, rounds=9, seconds=0, of=min)
+    rival = times.pop(WRITE)
     return [
-        Row("writing it", ours, value, rival, seconds, goal=Goal(2))
-        for ours, value in times.items()
+        Row("writing it", name, time, WRITE, rival, goal=Goal(2)) for name, time in times.items()
     ]
 
 
-def _memory(path: str) -> list[Row]:
-    section = "peak memory above the weights"
-    touching, parsing, copying, writing = (
-        in_own_process(function, path)
-        for function in (measure_touching, measure_parsing, measure_copying, measure_writing)
-    )
-    return [
-        Row(
-            section,
-            "open_model, touch all",
-            touching,
-            "protobuf, numpy.array",
-            parsing,
-            "B",
-            MEMORY,
-        ),
-        Row(section, "save_model, untouched", copying, unit="B", goal=MEMORY),
-        Row(section, "save_model, changed", writing, unit="B", goal=MEMORY),
-    ]
+KINDS = (TOUCH, PROTOBUF, "save_model, untouched", "save_model, changed")
+
+
+def memory(kind: str, path: Path) -> int:
+    """Return the peak of the memory that reading or writing takes above the weights."""
+    if kind in {TOUCH, PROTOBUF}:
+        weights = sum(blob.nbytes for layer in open_model(path).layers for blob in layer.blobs)
+        return growth(partial(touched if kind == TOUCH else parsed, path))[0] - weights
+    model = touched(path, changed=True) if kind.endswith("changed") else open_model(path)
+    return growth(partial(save_model, model, path.with_name("copy.caffemodel")))[0]

@@ -5,18 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from benchmarks import (
-    aliases,
     array_api,
     files,
     functions,
     import_time,
     interop,
     memory,
-    regions,
+    pipeline,
     states,
     transfers,
 )
-from benchmarks.pipeline import comparison
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,15 +25,14 @@ if TYPE_CHECKING:
 __all__ = ["GROUPS"]
 
 GROUPS: dict[str, Callable[[Timer], Measured]] = {
-    "aliases": aliases.measure,
     "array_api": array_api.measure,
     "files": files.measure,
     "functions": functions.measure,
     "import_time": import_time.measure,
     "interop": interop.measure,
     "memory": memory.measure,
-    "pipeline": comparison.measure,
-    "regions": regions.measure,
+    "pipeline": pipeline.measure,
+    "regions": pipeline.measure_parts,
     "states": states.measure,
     "transfers": transfers.measure,
 }

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import platform
-from importlib.metadata import PackageNotFoundError, version
+import re
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +13,7 @@ import syncblob
 
 __all__ = ["cuda_device", "describe_machine", "kind_of_machine", "versions"]
 
-PACKAGES = (
-    "syncblob",
-    "numpy",
-    "protobuf",
-    "torch",
-    "array-api-compat",
-    "array-api-strict",
-    "cupy-cuda12x",
-    "cupy-cuda13x",
-)
+PACKAGES = ("syncblob", "numpy", "protobuf", "torch", "array-api-compat", "array-api-strict")
 
 
 def cuda_device() -> str | None:
@@ -36,57 +28,41 @@ def kind_of_machine() -> str:
 
 def describe_machine() -> dict[str, Any]:
     """Return processor, cores, memory, operating system and, if there is one, the GPU."""
+    information, release = Path("/proc/cpuinfo"), Path("/sys/module/nvidia/version")
+    # `platform` has the processor on some systems only.
+    text = information.read_text("ascii", "replace") if information.exists() else ""
+    model = re.search(r"model name\s*: (.*)", text)
     machine: dict[str, Any] = {
-        "processor": _processor(),
+        "processor": model[1].strip() if model else platform.processor() or platform.machine(),
         "cores": os.cpu_count(),
         "architecture": platform.machine(),
         "system": f"{platform.system()} {platform.release()}",
     }
     if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
         machine["memory"] = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    if cuda_device() is not None:
-        machine |= _gpu()
-    return machine
-
-
-def versions() -> dict[str, str]:
-    """Return the versions of Python and of the compared packages."""
-    found = {"python": platform.python_version()}
-    for package in PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
-
-
-def _processor() -> str:
-    """Return the processor's name from the system. `platform` has it on some systems only."""
-    information = Path("/proc/cpuinfo")
-    if information.exists():
-        for line in information.read_text(encoding="ascii", errors="replace").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
-
-
-def _gpu() -> dict[str, Any]:
+    if cuda_device() is None:
+        return machine
     import cupy  # there is a CUDA device, so CuPy is there
 
     runtime = cupy.cuda.runtime
     properties = runtime.getDeviceProperties(0)
     # The tests' model of CUDA may replace CuPy. Its figures are no measurements.
     marked = {"model": True} if getattr(cupy, "is_model", False) else {}
-    return marked | {
-        "gpu": properties["name"].decode(),
-        "gpu_memory": properties["totalGlobalMem"],
-        "cuda_driver": runtime.driverGetVersion(),
-        "cuda_runtime": runtime.runtimeGetVersion(),
-        "gpu_driver": _driver_release(),
-    }
+    return (
+        machine
+        | marked
+        | {
+            "gpu": properties["name"].decode(),
+            "gpu_memory": properties["totalGlobalMem"],
+            "cuda_driver": runtime.driverGetVersion(),
+            "cuda_runtime": runtime.runtimeGetVersion(),
+            "gpu_driver": release.read_text("ascii").strip() if release.exists() else "unknown",
+        }
+    )
 
 
-def _driver_release() -> str:
-    """Return the release of NVIDIA's driver from its kernel module."""
-    release = Path("/sys/module/nvidia/version")
-    return release.read_text(encoding="ascii").strip() if release.exists() else "unknown"
+def versions() -> dict[str, str]:
+    """Return the versions of Python and of the compared packages."""
+    found = {one.name.lower(): one.version for one in distributions()}
+    names = [*PACKAGES, *sorted(name for name in found if name.startswith("cupy-cuda"))]
+    return {"python": platform.python_version()} | {x: found[x] for x in names if x in found}

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,27 +47,16 @@ class Results:
     def read(cls, path: Path) -> Results:
         """Read a file that `write` wrote."""
         kept = json.loads(path.read_text(encoding="utf-8"))
-        groups = {
-            name: Measured([Row.from_dict(row) for row in group["rows"]], group["notes"])
-            for name, group in kept["groups"].items()
-        }
-        return cls(groups, kept["machine"], kept["versions"], kept["when"])
+        for name, group in kept["groups"].items():
+            rows = [Row.from_dict(row) for row in group["rows"]]
+            kept["groups"][name] = Measured(rows, group["notes"])
+        return cls(**kept)
 
     def write(self, path: Path) -> None:
-        """Write everything as JSON. Replaces the contents of the file."""
-        kept = {
-            "when": self.when,
-            "machine": self.machine,
-            "versions": self.versions,
-            "groups": {
-                name: {"rows": [row.to_dict() for row in group.rows], "notes": group.notes}
-                for name, group in self.groups.items()
-            },
-        }
+        """Write everything as JSON, a row on a line. Replaces the contents of the file."""
+        text = json.dumps(asdict(self)).replace('{"section":', '\n{"section":')
         path.parent.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(kept, indent=1)
-        # The fields of a row on one line.
-        path.write_text(re.sub(r"\n {5,}", " ", text) + "\n", encoding="utf-8")
+        path.write_text(text + "\n", encoding="utf-8")
 
     def describe(self) -> str:
         """Describe the machine and the versions in one line."""
@@ -76,9 +64,8 @@ class Results:
         words = [str(machine["processor"]), f"{machine['cores']} cores", machine["system"]]
         if "gpu" in machine:
             words.append(f"{machine['gpu']}, driver {machine['gpu_driver']}")
-        return f"{', '.join(words)}; " + ", ".join(
-            f"{name} {version}" for name, version in self.versions.items()
-        )
+        packages = ", ".join(f"{name} {version}" for name, version in self.versions.items())
+        return f"{', '.join(words)}; {packages}"
 
 
 def merged(parts: Sequence[Results]) -> Results:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 __all__ = ["Cell", "Goal", "Measured", "Row", "quantity"]
 
 Unit = Literal["s", "B/s", "B", "bytes", "adds", "times"]
+Kind = Literal["ratio", "difference", "value"]
 
 _THOUSAND = 1000
 
@@ -25,7 +26,7 @@ class Goal:
     """
 
     limit: float
-    of: Literal["ratio", "difference", "value"] = "ratio"
+    of: Kind = "ratio"
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Cell:
     """
 
     column: str
-    shows: Literal["ratio", "difference", "value"] = "ratio"
+    shows: Kind = "ratio"
     mark: str = ""
 
 
@@ -78,73 +79,34 @@ class Row:
     goal: Goal | None = None
     cell: Cell | None = None
 
-    @property
-    def ratio(self) -> float | None:
-        """Our value as a multiple of the rival's. None if that is missing or zero."""
-        return self.value / self.rival_value if self.rival_value else None
-
-    @property
-    def difference(self) -> float | None:
-        """Our value minus the rival's."""
-        return None if self.rival_value is None else self.value - self.rival_value
+    def of(self, kind: Kind) -> float | None:
+        """Return the ratio to the rival, the difference from it, or the value; None if unknown."""
+        if kind == "value":
+            return self.value
+        if self.rival_value is None or (kind == "ratio" and not self.rival_value):
+            return None
+        return self.value / self.rival_value if kind == "ratio" else self.value - self.rival_value
 
     @property
     def met(self) -> bool | None:
         """Whether the goal is met; None without a goal."""
         if self.goal is None:
             return None
-        base = self.rival_value or 0.0
-        most = {
-            "ratio": self.goal.limit * base,
-            "difference": self.goal.limit + base,
-            "value": self.goal.limit,
-        }
-        return self.value <= most[self.goal.of]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the row in the form for a file of results."""
-        kept = {
-            "section": self.section,
-            "ours": self.ours,
-            "value": self.value,
-            "rival": self.rival,
-            "rival_value": self.rival_value,
-            "unit": self.unit,
-            "ratio": self.ratio,
-        }
-        if self.goal is not None:
-            kept["goal"] = {"of": self.goal.of, "limit": self.goal.limit, "met": self.met}
-        if self.cell is not None:
-            kept["cell"] = asdict(self.cell)
-        return kept
+        found = self.of(self.goal.of)
+        # The ratio to nothing is met by nothing.
+        return found <= self.goal.limit if found is not None else self.value <= 0
 
     @classmethod
     def from_dict(cls, kept: dict[str, Any]) -> Row:
-        """Return the row from the result of `to_dict`."""
-        goal, cell = kept.get("goal"), kept.get("cell")
-        return cls(
-            kept["section"],
-            kept["ours"],
-            kept["value"],
-            kept["rival"],
-            kept["rival_value"],
-            kept["unit"],
-            Goal(goal["limit"], goal["of"]) if goal else None,
-            Cell(**cell) if cell else None,
-        )
+        """Return the row from what `dataclasses.asdict` made of it."""
+        goal, cell = kept["goal"], kept["cell"]
+        kept = {**kept, "goal": goal and Goal(**goal), "cell": cell and Cell(**cell)}
+        return cls(**kept)
 
 
 @dataclass
 class Measured:
-    """The results of a group.
-
-    Attributes
-    ----------
-    rows
-        The comparisons.
-    notes
-        Remarks for the reader, for example what this machine lacks.
-    """
+    """The results of a group: comparisons, and remarks, for example what this machine lacks."""
 
     rows: list[Row] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)

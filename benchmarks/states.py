@@ -12,7 +12,6 @@ is compared with the device's copies of the same bytes.
 
 from __future__ import annotations
 
-import operator
 import statistics
 import warnings
 from contextlib import nullcontext, suppress
@@ -25,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import syncblob as xp
+from benchmarks.calls import function, one_thread
 from benchmarks.rows import Cell, Goal, Measured, Row
 from syncblob import (
     Blob,
@@ -72,34 +72,36 @@ NOTES = (
 
 INDICES = [0, 2, 4]
 
+# The calls, of two 8x8 Blobs `a` and `b` and of indices `i`. OWN is the own side: cpu or gpu.
+CALLS = (
+    "a + b",
+    "a @ b",
+    "a += b",
+    "a[2:4]",
+    "a[[0, 2, 4]]",
+    "a[1, 1] = 2",
+    "a[2:4] = 1",
+    "float(a[1, 1])",
+    "a.sum()",
+    "np.sum(a)",
+    "np.concatenate([a, b])",
+    "np.clip(a, 0, 1, out=b)",
+    "np.zeros_like(a)",
+    "xp.take(a, i, axis=0)",
+    "a.OWN_data()",
+    "a.mutable_OWN_data()",
+    "np.asarray(a)",
+    "np.from_dlpack(a)",
+    "torch.add(a, a)",
+    "torch.reshape(a, (4, 16))",
+)
+
 
 def calls(own: str, torch: Any) -> dict[str, Call]:
     """Return the calls, for Blobs whose own side has the name ``"cpu"`` or ``"gpu"``."""
-    read, write = (operator.methodcaller(f"{access}{own}_data") for access in ("", "mutable_"))
-    found: dict[str, Call] = {
-        "a + b": lambda a, b, _: a + b,
-        "a @ b": lambda a, b, _: a @ b,
-        "a += b": lambda a, b, _: operator.iadd(a, b),
-        "a[2:4]": lambda a, _, __: a[2:4],
-        "a[[0, 2, 4]]": lambda a, _, __: a[INDICES],
-        "a[1, 1] = 2": lambda a, _, __: operator.setitem(a, (1, 1), 2),
-        "a[2:4] = 1": lambda a, _, __: operator.setitem(a, slice(2, 4), 1),
-        "float(a[1, 1])": lambda a, _, __: float(a[1, 1]),
-        "a.sum()": lambda a, _, __: a.sum(),
-        "np.sum(a)": lambda a, _, __: np.sum(a),
-        "np.concatenate([a, b])": lambda a, b, _: np.concatenate([a, b]),
-        "np.clip(a, 0, 1, out=b)": lambda a, b, _: np.clip(a, 0, 1, out=b),
-        "np.zeros_like(a)": lambda a, _, __: np.zeros_like(a),
-        "xp.take(a, i, axis=0)": lambda a, _, i: xp.take(a, i, axis=0),
-        f"a.{own}_data()": lambda a, _, __: read(a),
-        f"a.mutable_{own}_data()": lambda a, _, __: write(a),
-        "np.asarray(a)": lambda a, _, __: np.asarray(a),
-        "np.from_dlpack(a)": lambda a, _, __: np.from_dlpack(a),
-    }
-    if torch is not None:
-        found["torch.add(a, a)"] = lambda a, _, __: torch.add(a, a)
-        found["torch.reshape(a, (4, 16))"] = lambda a, _, __: torch.reshape(a, (4, 16))
-    return found
+    names = {"np": np, "xp": xp, "torch": torch}
+    texts = [text.replace("OWN", own) for text in CALLS if torch or "torch" not in text]
+    return {text: function(text, names, "a, b, i") for text in texts}
 
 
 # --- states ---------------------------------------------------------------------------------------
@@ -113,15 +115,14 @@ class State:
     ----------
     name
         Its name.
-    establish
-        A function of a Blob and the names of its own and its other side, ``"cpu"`` or ``"gpu"``. It
-        returns what must be kept alive. It is called again to re-establish the state.
-    made
-        A function of a shape and keywords that makes the Blob.
+    steps
+        What brings a Blob into it, also when that is repeated: see `_do`.
+    source
+        Whether the Blob is bound by a source, like that of a model.
     rows
-        The number of rows of the Blob.
+        The number of rows of the Blob. If it has more than eight, the calls use a view of these.
     view
-        Whether the calls use a view of its first eight rows.
+        Whether they use a view in any case.
     new
         Whether only new Blobs can be brought into the state.
     during
@@ -131,8 +132,8 @@ class State:
     """
 
     name: str
-    establish: Callable[[Any, str, str], object]
-    made: Callable[..., Any] = Blob
+    steps: str
+    source: bool = False
     rows: int = ROWS
     view: bool = False
     new: bool = False
@@ -141,71 +142,57 @@ class State:
     worst: float = WORST
 
 
-def _read(blob: Any, side: str) -> object:
-    return getattr(blob, f"{side}_data")()
+SYNCED, OWN, OTHER = "write own, read other", "read other, write own", "read own, write other"
+RIVAL = State("one buffer", "write own")
+STATES = (
+    replace(RIVAL, new=True),
+    State("SYNCED", SYNCED),
+    State("own side newest", OWN),
+    State("other side newest", OTHER),
+    State("view of one buffer", "write own", view=True, new=True),
+    State("view of SYNCED", SYNCED, view=True),
+    State("view of own side newest", OWN, view=True),
+    State("view of other side newest", OTHER, view=True),
+    State("split, rows on own side", f"{OWN}, write other rest", rows=MANY),
+    State("alias", f"{OWN}, alias own"),
+    State("alias of other rows", f"{OWN}, alias own rest", rows=MANY),
+    State("other side: alias of other rows", f"{OWN}, alias other rest", rows=MANY),
+    State("borrow kept", "read other, borrow own"),
+    State("exposed", f"{OWN}, expose own"),
+    State(
+        "log open",
+        OWN,
+        during=lambda _device: record_transfers(),
+        median=LOGGED_MEDIAN,
+        worst=LOGGED_WORST,
+    ),
+    State("max_transfers", OWN, during=lambda _device: max_transfers(bytes=1 << 60)),
+    State("computed_on", OWN, during=computed_on),
+    State("after a push", "write cpu, push cpu"),
+    State("of a source", OWN, source=True),
+    State("of a source, in part", "read other first, write own first", source=True, rows=MANY),
+)
 
 
-def _write(blob: Any, side: str) -> object:
-    return getattr(blob, f"mutable_{side}_data")()
-
-
-def _one_buffer(blob: Any, own: str, _other: str) -> None:
-    _write(blob, own)
-
-
-def _synced(blob: Any, own: str, other: str) -> None:
-    _write(blob, own)
-    _read(blob, other)
-
-
-def _own(blob: Any, own: str, other: str) -> None:
-    _read(blob, other)
-    _write(blob, own)
-
-
-def _other(blob: Any, own: str, other: str) -> None:
-    _read(blob, own)
-    _write(blob, other)
-
-
-def _split(blob: Any, own: str, other: str) -> None:
-    _own(blob, own, other)
-    _write(blob[ROWS:], other)
-
-
-def _alias(blob: Any, own: str, other: str) -> object:
-    _own(blob, own, other)
-    return np.from_dlpack(blob)
-
-
-def _alias_of_other_rows(blob: Any, own: str, other: str) -> object:
-    _own(blob, own, other)
-    return np.from_dlpack(blob[ROWS:])
-
-
-def _other_alias_of_other_rows(blob: Any, own: str, other: str) -> object:
-    _own(blob, own, other)
-    return np.from_dlpack(getattr(blob[ROWS:], other))
-
-
-def _borrow(blob: Any, own: str, other: str) -> object:
-    _read(blob, other)
-    return _write(blob, own)
-
-
-def _exposed(blob: Any, own: str, other: str) -> None:
-    _own(blob, own, other)
-    blob.memory.expose(Side.HOST if own == "cpu" else Side.ACCELERATOR)
-
-
-def _pushed(blob: Any, _own: str, _other: str) -> None:
-    _write(blob, "cpu")
-    blob.async_gpu_push()
-    blob.memory.accelerator.synchronize()
-
-
-def _first_rows(blob: Any, own: str, other: str) -> None:
-    _own(blob[:ROWS], own, other)
+def _do(step: str, blob: Any, sides: dict[str, str]) -> object:
+    """Do a step to a Blob, or to its first or its other rows; return what must be kept alive."""
+    verb, side, *part = step.split()
+    if part:
+        blob = blob[:ROWS] if part == ["first"] else blob[ROWS:]
+    side = sides.get(side, side)
+    if verb == "read":
+        getattr(blob, f"{side}_data")()
+    elif verb in {"write", "borrow"}:
+        array = getattr(blob, f"mutable_{side}_data")()
+        return array if verb == "borrow" else None
+    elif verb == "alias":
+        return np.from_dlpack(getattr(blob, side))
+    elif verb == "expose":
+        blob.memory.expose(Side.HOST if side == "cpu" else Side.ACCELERATOR)
+    else:
+        blob.async_gpu_push()
+        blob.memory.accelerator.synchronize()
+    return None
 
 
 class _Weights:
@@ -221,42 +208,6 @@ class _Weights:
         buffer[:] = 0
 
 
-def _of_source(shape: tuple[int, ...], dtype: Any = "float32", **keywords: Any) -> Blob:
-    nbytes = int(np.prod(shape)) * np.dtype(dtype).itemsize
-    return Blob.from_source(shape, dtype, _Weights(nbytes), **keywords)
-
-
-RIVAL = State("one buffer", _one_buffer)
-STATES = (
-    replace(RIVAL, new=True),
-    State("SYNCED", _synced),
-    State("own side newest", _own),
-    State("other side newest", _other),
-    State("view of one buffer", _one_buffer, view=True, new=True),
-    State("view of SYNCED", _synced, view=True),
-    State("view of own side newest", _own, view=True),
-    State("view of other side newest", _other, view=True),
-    State("split, rows on own side", _split, rows=MANY, view=True),
-    State("alias", _alias),
-    State("alias of other rows", _alias_of_other_rows, rows=MANY, view=True),
-    State("other side: alias of other rows", _other_alias_of_other_rows, rows=MANY, view=True),
-    State("borrow kept", _borrow),
-    State("exposed", _exposed),
-    State(
-        "log open",
-        _own,
-        during=lambda _device: record_transfers(),
-        median=LOGGED_MEDIAN,
-        worst=LOGGED_WORST,
-    ),
-    State("max_transfers", _own, during=lambda _device: max_transfers(bytes=1 << 60)),
-    State("computed_on", _own, during=computed_on),
-    State("after a push", _pushed),
-    State("of a source", _own, _of_source),
-    State("of a source, in part", _first_rows, _of_source, rows=MANY, view=True),
-)
-
-
 class Operands:
     """Two Blobs in a state, and a Blob of indices."""
 
@@ -267,12 +218,17 @@ class Operands:
         self.establish()
 
     def _make(self) -> None:
-        self._blobs = [
-            self._state.made((self._state.rows, COLUMNS), device=self._device) for _ in range(2)
-        ]
+        shape = self._state.rows, COLUMNS
+        if self._state.source:
+            source = _Weights(4 * self._state.rows * COLUMNS)
+            make = partial(Blob.from_source, shape, "float32", source)
+        else:
+            make = partial(Blob, shape)
+        self._blobs = [make(device=self._device) for _ in range(2)]
         for blob in self._blobs:
             blob.memory.bind(accelerator(SIMULATED))
-        a, b = (blob[:ROWS] if self._state.view else blob for blob in self._blobs)
+        view = self._state.view or self._state.rows > ROWS
+        a, b = (blob[:ROWS] if view else blob for blob in self._blobs)
         indices = Blob(len(INDICES), "int64", device=self._device)
         indices[...] = INDICES
         self.arguments = a, b, indices
@@ -284,7 +240,10 @@ class Operands:
             self._make()
         # The aliases of the last time must not become stale.
         self._kept.clear()
-        self._kept = [self._state.establish(blob, *DEVICES[self._device]) for blob in self._blobs]
+        sides = dict(zip(("own", "other"), DEVICES[self._device], strict=True))
+        for blob in self._blobs:
+            for step in self._state.steps.split(", "):
+                self._kept.append(_do(step, blob, sides))
 
     def describe(self) -> object:
         """Return what a call may change about the state."""
@@ -383,8 +342,8 @@ def _copying(copies: list[tuple[str, int]]) -> Callable[[], object]:
             arguments.append((backend.download, buffer, host))
 
     def copy() -> None:
-        for function, source, target in arguments:
-            function(source, target)
+        for transfer, source, target in arguments:
+            transfer(source, target)
 
     return copy
 
@@ -400,17 +359,9 @@ def measure(timer: Timer) -> Measured:
     except ImportError:
         torch = None
         notes.append("torch is not installed: its functions are not timed")
-    threads = torch.get_num_threads() if torch else 0
-    if torch:
-        # With several threads, their synchronisation would be measured.
-        torch.set_num_threads(1)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", StaleAliasWarning)
-            rows = [row for device in DEVICES for row in device_rows(timer, device, torch)]
-    finally:
-        if torch:
-            torch.set_num_threads(threads)
+    with one_thread(torch), warnings.catch_warnings():
+        warnings.simplefilter("error", StaleAliasWarning)
+        rows = [row for device in DEVICES for row in device_rows(timer, device, torch)]
     return Measured(rows, notes)
 
 
@@ -419,18 +370,17 @@ def device_rows(timer: Timer, device: str, torch: Any) -> list[Row]:
     multiples: list[Row] = []
     above: list[Row] = []
     for name, call in calls(DEVICES[device][0], torch).items():
-        goal = Goal(ABOVE_COPIES, "difference") if name.startswith(("float", "torch")) else None
+        limit = Goal(ABOVE_COPIES, "difference") if name.startswith(("float", "torch")) else None
         for state, found in compared(timer, device, call).items():
-            mark = "*" if found.changes else ""
-            ours, rival = _fast(found.times), _fast(found.rival_times)
+            times, mark = (_fast(found.times), _fast(found.rival_times)), "*" * found.changes
             if found.copies:
                 section = f"{device}: above the copies, where bytes have to move, in microseconds"
                 cell = Cell(state, "difference", mark)
-                above.append(Row(section, name, ours, "the copies", rival, goal=goal, cell=cell))
+                above.append(Row(section, name, times[0], "the copies", times[1], "s", limit, cell))
             else:
                 section = f"{device}: multiples of the same call on one buffer"
                 cell = Cell(state, "ratio", mark)
-                multiples.append(Row(section, name, ours, "one buffer", rival, cell=cell))
+                multiples.append(Row(section, name, times[0], "one buffer", times[1], cell=cell))
     return [*_summary(multiples), *multiples, *above]
 
 
@@ -455,7 +405,7 @@ def _summary(rows: list[Row]) -> Iterator[Row]:
     """Yield the median and the worst of the multiples of each state."""
     section = rows[0].section
     for state in STATES:
-        ratios = [row.value / row.rival_value for row in rows if row.cell.column == state.name]
+        ratios = [row.of("ratio") for row in rows if row.cell.column == state.name]
         for name, value, limit in (
             ("median", statistics.median(ratios), state.median),
             ("worst", max(ratios), state.worst),

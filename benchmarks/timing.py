@@ -7,13 +7,16 @@ import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 __all__ = ["Timer"]
 
 
 class Timer:
     """Times several calls in turn.
+
+    The usual tools, such as pytest-benchmark and pyperf, time one call after the other, and so
+    compare times of different minutes.
 
     Parameters
     ----------
@@ -31,8 +34,9 @@ class Timer:
         *,
         rounds: int = 60,
         seconds: float = 0.0025,
+        of: Callable[[Sequence[float]], float] = statistics.median,
     ) -> dict[str, float]:
-        """Return the median seconds per call, for each of several calls.
+        """Return the median of seconds per call, for each of several calls.
 
         Parameters
         ----------
@@ -43,23 +47,10 @@ class Timer:
         seconds
             The minimum duration of one timing. Faster calls are repeated. It is short, because the
             speed of a shared machine changes within milliseconds.
+        of
+            Another statistic, such as ``min`` for calls that wait for a disk, whose other users and
+            housekeeping only add time.
         """
-        samples = self._samples(calls, rounds, seconds)
-        return {name: statistics.median(values) for name, values in samples.items()}
-
-    def fastest(
-        self, calls: Mapping[str, Callable[[], object]], *, rounds: int = 15
-    ) -> dict[str, float]:
-        """Return the minimum of seconds per call, for each of several calls.
-
-        For calls that wait for a disk: other users of the disk and its housekeeping only add time.
-        """
-        samples = self._samples(calls, rounds, seconds=0)
-        return {name: min(values) for name, values in samples.items()}
-
-    def _samples(
-        self, calls: Mapping[str, Callable[[], object]], rounds: int, seconds: float
-    ) -> dict[str, list[float]]:
         if self.brief:
             rounds, seconds = 1, 0.0
         repeats = {name: _repeats(call, seconds) for name, call in calls.items()}
@@ -67,7 +58,7 @@ class Timer:
         for _ in range(rounds):
             for name, call in calls.items():
                 samples[name].append(_time(call, repeats[name]) / repeats[name])
-        return samples
+        return {name: of(values) for name, values in samples.items()}
 
 
 def _time(call: Callable[[], object], repeats: int) -> float:
@@ -78,7 +69,8 @@ def _time(call: Callable[[], object], repeats: int) -> float:
 
 
 def _repeats(call: Callable[[], object], seconds: float) -> int:
-    # The first call may import or build something once, and take much longer than the others.
+    # The first calls import and plan, and take much longer than the others.
+    call()
     call()
     repeats = 1
     while _time(call, repeats) < seconds:

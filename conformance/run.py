@@ -8,54 +8,36 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 import random
 import sys
 import tempfile
+from collections import Counter
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 # For a script, Python looks for modules in its folder, and not in the one that has the package.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from conformance.libraries import SUITES
-from conformance.library_report import update_library_table
-from conformance.library_run import run_library_tests
-from conformance.process import REPORT_OPTIONS, clean_environment, run_pytest
-from conformance.report import Report, Request, update_table
-from conformance.suite import (
-    SuiteError,
-    check_suite,
-    clone_suite,
-    describe_commit,
-    find_suite,
-    suite_folder,
-)
-from conformance.tiers import TIERS
+from conformance.library_suites import KINDS, run_library_tests
+from conformance.report import ROOT, TIERS, as_text, replace_row, report_of, run_pytest
+from conformance.suite import SuiteError, check_suite, clone_suite, find_suite, suite_folder
 
 if TYPE_CHECKING:
-    from conformance.library_report import LibraryReport
+    from collections.abc import Sequence
 
-HERE = Path(__file__).resolve().parent
-README = HERE / "README.md"
-SKIPS, XFAILS = HERE / "skips.txt", HERE / "xfails.txt"
+README = ROOT / "conformance" / "README.md"
 STANDARD = "2025.12"
-_REPORTS = HERE.parent / "build" / "conformance"
-
-_NEEDED = {
-    "hypothesis": "hypothesis",
-    "ndindex": "ndindex",
-    "pytest": "pytest",
-    "pytest_jsonreport": "pytest-json-report",
-    "xdist": "pytest-xdist",
-}
-_VERSIONS = ("numpy", "array-api-compat", "hypothesis", "pytest")
+_REPORTS = ROOT / "build" / "conformance"
+_MODULES = ("hypothesis", "ndindex", "pytest", "pytest_jsonreport", "xdist")
 
 
-def main(argv: list[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit status."""
     parser = _parser()
     options = parser.parse_args(argv)
@@ -64,50 +46,52 @@ def main(argv: list[str] | None = None) -> int:
             "--update-readme needs a whole run of the pinned suite: no -k, no --any-commit"
         )
     try:
-        _check_packages()
-        device = _device(options.module, options.device)
-        if options.suite_of is not None:
-            return _run_suite_of(options, device)
-        suite = find_suite(options.suite)
-        if suite is None:
-            suite = suite_folder(options.suite)
-            print(f"cloning the suite into {suite}")
-            clone_suite(suite)
-        commits = check_suite(suite, any_commit=options.any_commit)
-        request = Request(
-            library=options.module,
-            device=device,
-            tier=options.tier,
-            max_examples=TIERS[options.tier].max_examples,
-            seed=random.randrange(2**32) if options.seed is None else options.seed,  # noqa: S311  # no secret
-            selection=options.k,
-            started=datetime.now(UTC).isoformat(timespec="seconds"),
-            commits={**commits._asdict(), **_own_commit(options.module)},
-            versions=_versions(options.module),
-        )
-        report = run_suite(suite, request, options.n)
+        report = _report(options)
     except SuiteError as error:
         print(f"run.py: {error}", file=sys.stderr)
         return 2
-    print(f"\n{report.as_text()}")
-    print("written:", *write(report, options.report or default_path(request)))
+    name = f"{options.suite_of or options.tier}-{report['device'].replace(':', '-')}.json"
+    path = options.report or _REPORTS / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(report, indent=1) + "\n", "utf-8")
+    print(f"\n{as_text(report)}\nwritten: {path}")
     if options.update_readme:
-        README.write_text(update_table(README.read_text("utf-8"), report), "utf-8")
-    return 0 if report.conforming else 1
+        README.write_text(updated(README.read_text("utf-8"), report), "utf-8")
+    return 1 if report["problems"] else 0
 
 
-def _run_suite_of(options: argparse.Namespace, device: str) -> int:
-    """Run the tests of a library, and return the exit status."""
-    report = run_library_tests(options.suite_of, device, options.n, options.k)
-    name = f"{options.suite_of}-{device.replace(':', '-')}.json"
-    print(f"\n{report.as_text()}")
-    print("written:", *write(report, options.report or _REPORTS / name))
-    if options.update_readme:
-        README.write_text(update_library_table(README.read_text("utf-8"), report), "utf-8")
-    return 0 if report.conforming else 1
+def _report(options: argparse.Namespace) -> dict[str, Any]:
+    """Run what is asked for, and return the report."""
+    if missing := [name for name in _MODULES if find_spec(name) is None]:
+        raise SuiteError(
+            f"expected the packages of the suite, {', '.join(missing)} not found; "
+            "`pip install syncblob[conformance]` installs them"
+        )
+    request: dict[str, Any] = {
+        "device": _device(options.device),
+        "selection": options.k,
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    if options.suite_of is not None:
+        names = ("syncblob", SUITES[options.suite_of].distribution, "array-api-strict", "numpy")
+        request |= {"suite": options.suite_of, "versions": _versions(names)}
+        return run_library_tests(request, options.n)
+    suite = find_suite(options.suite)
+    if suite is None:
+        suite = suite_folder(options.suite)
+        print(f"cloning the suite into {suite}")
+        clone_suite(suite)
+    commits = check_suite(suite, any_commit=options.any_commit)
+    request |= {
+        "tier": options.tier,
+        "seed": random.randrange(2**32) if options.seed is None else options.seed,  # noqa: S311  # no secret
+        "commits": commits._asdict(),
+        "versions": _versions(("numpy", "array-api-compat", "hypothesis", "pytest")),
+    }
+    return run_suite(suite, request, options.n)
 
 
-def run_suite(suite: Path, request: Request, processes: str) -> Report:
+def run_suite(suite: Path, request: dict[str, Any], processes: str) -> dict[str, Any]:
     """Run the suite in a separate process and return the report.
 
     Raises
@@ -115,67 +99,58 @@ def run_suite(suite: Path, request: Request, processes: str) -> Report:
     SuiteError
         If pytest ended without a report.
     """
-    with tempfile.TemporaryDirectory() as temporary:
-        raw = Path(temporary) / "report.json"
-        found = run_pytest(
-            command(suite, request, processes, raw), environment(request, Path(temporary)), raw
-        )
-    return Report.from_pytest(request, found)
-
-
-def command(suite: Path, request: Request, processes: str, raw: Path) -> list[str]:
-    """Return the command that runs the suite and writes the report `raw`."""
+    tier = TIERS[request["tier"]]
     options = {
         "-c": suite / "pytest.ini",
         "--rootdir": suite,
         "-n": processes,
-        "--max-examples": request.max_examples,
-        "--hypothesis-seed": request.seed,
-        "--skips-file": SKIPS,
-        "--xfails-file": XFAILS,
-        "--json-report-file": raw,
+        "-p": "conformance.plugin",
+        "--max-examples": tier.max_examples,
+        "--hypothesis-seed": request["seed"],
+        "--skips-file": os.devnull,
+        "--xfails-file": os.devnull,
+        "--syncblob-device": request["device"],
     }
-    return [
-        *(sys.executable, "-m", "pytest", str(suite / "array_api_tests"), "-q"),
-        *("-p", "no:cacheprovider", "-p", "conformance.plugin"),
+    if request["selection"]:
+        options["-k"] = request["selection"]
+    command = [
+        *(sys.executable, "-m", "pytest", str(suite / "array_api_tests")),
         *(str(part) for option in options.items() for part in option),
         "--hypothesis-disable-deadline",
-        *REPORT_OPTIONS,
-        *(("--boosted",) if TIERS[request.tier].boosted else ()),
-        *(("--syncblob-device", request.device) if request.library == "syncblob" else ()),
-        *(("-k", request.selection) if request.selection else ()),
+        *(["--boosted"] if tier.boosted else []),
     ]
+    variables = {"ARRAY_API_TESTS_MODULE": "syncblob", "ARRAY_API_TESTS_VERSION": STANDARD}
+    with tempfile.TemporaryDirectory() as folder:
+        # Without the user's settings of the suite, which are not for this run.
+        return report_of(
+            request, run_pytest(command, variables, Path(folder), ["ARRAY_API_TESTS_"])
+        )
 
 
-def environment(request: Request, storage: Path) -> dict[str, str]:
-    """Return the environment of the suite."""
-    # Leave out the user's settings of the suite, which are not for this run.
-    return clean_environment(["ARRAY_API_TESTS_"]) | {
-        "ARRAY_API_TESTS_MODULE": request.library,
-        "ARRAY_API_TESTS_VERSION": STANDARD,
-        "HYPOTHESIS_STORAGE_DIRECTORY": str(storage / "hypothesis"),
-    }
-
-
-def default_path(request: Request) -> Path:
-    """Return the default path of a report."""
-    name = f"{request.library}-{request.device.replace(':', '-')}-{request.tier}.json"
-    return _REPORTS / name
-
-
-def write(report: Report | LibraryReport, path: Path) -> tuple[Path, Path]:
-    """Write a report as JSON, and as text beside it; return both paths."""
-    text_path = path.with_suffix(".txt")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(report.as_json(), indent=1) + "\n", "utf-8")
-    text_path.write_text(report.as_text(), "utf-8")
-    return path, text_path
+def updated(text: str, report: dict[str, Any]) -> str:
+    """Return the text of the README with the row of a run replaced or added."""
+    counts = Counter(report["counts"])
+    versions = ", ".join(f"{name} {version}" for name, version in report["versions"].items())
+    last = f"{report['seconds']} s", versions, report["started"][:10]
+    if "suite" not in report:
+        names = ("passed", "failed", "error", "xfailed", "skipped")
+        found = [counts[name] for name in names]
+        cells = [report["device"], report["tier"], *found, report["seed"], *last]
+        return replace_row(
+            text, "| device |", cells, 2, lambda row: (row[0], [*TIERS].index(row[1]))
+        )
+    kinds, strict = Counter(x[1] for x in report["found"]), Counter(report["reference_counts"])
+    cells = [report["suite"], report["device"], counts["passed"], len(report["found"])]
+    cells += [kinds[kind] for kind in KINDS]
+    cells += [counts["skipped"], counts["xfailed"]]
+    cells += [strict["passed"], strict["failed"] + strict["error"], strict["skipped"], *last]
+    return replace_row(text, "| tests of |", cells, 2, lambda row: row[:2])
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="run.py", description=__doc__.partition("\n")[0])
     add = parser.add_argument
-    tiers = ", ".join(f"{tier.name} {tier.max_examples}" for tier in TIERS.values())
+    tiers = ", ".join(f"{name} {tier.max_examples}" for name, tier in TIERS.items())
     add("--tier", choices=TIERS, default="quick", help=f"how many examples a test: {tiers}")
     add("--device", default="cpu", help="syncblob's default device (default: cpu)")
     add("--suite", type=Path, help="folder of the suite; cloned into it if it is not there")
@@ -183,28 +158,14 @@ def _parser() -> argparse.ArgumentParser:
     add("--seed", type=int, help="hypothesis's seed (default: a random one, which is reported)")
     add("-n", default="auto", metavar="N", help="processes (default: one for each CPU)")
     add("-k", metavar="EXPRESSION", help="only the tests that match, as in pytest")
-    add("--module", default="syncblob", help="another array library, for comparison")
     add("--suite-of", choices=SUITES, help="run the tests of this library instead, as installed")
-    add("--report", type=Path, help="where the JSON report goes; the text goes beside it")
+    add("--report", type=Path, help="where the report goes, as JSON")
     add("--update-readme", action="store_true", help="put the counts into conformance/README.md")
     return parser
 
 
-def _check_packages() -> None:
-    missing = [package for module, package in _NEEDED.items() if find_spec(module) is None]
-    if missing:
-        raise SuiteError(
-            f"expected the packages of the suite, {', '.join(missing)} not found; "
-            "`pip install syncblob[conformance]` installs them"
-        )
-
-
-def _device(module: str, device: str) -> str:
+def _device(device: str) -> str:
     """Return the full name of the device, after a check that it can be used."""
-    if module != "syncblob":
-        if device != "cpu":
-            raise SuiteError(f"expected --device for syncblob alone, got it with {module}")
-        return device
     import syncblob
 
     try:
@@ -214,25 +175,14 @@ def _device(module: str, device: str) -> str:
         raise SuiteError(str(error)) from error
 
 
-def _own_commit(module: str) -> dict[str, str]:
-    """Return the commit of syncblob if it is imported from this checkout."""
-    spec = find_spec(module)
-    if module != "syncblob" or spec is None or spec.origin is None:
-        return {}
-    if not Path(spec.origin).resolve().is_relative_to(HERE.parent):
-        return {}
-    return {module: describe_commit(HERE.parent)}
-
-
-def _versions(module: str) -> dict[str, str]:
-    """Return the versions of the packages that a run depends on, except the library itself."""
+def _versions(packages: Sequence[str]) -> dict[str, str]:
+    """Return the versions of installed packages, and of Python."""
     versions = {}
-    for package in _VERSIONS:
-        if package != module:
-            try:
-                versions[package] = version(package)
-            except PackageNotFoundError:
-                continue
+    for package in packages:
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            continue
     return {**versions, "Python": platform.python_version()}
 
 

@@ -10,25 +10,25 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from conformance.consumers import record, table
+from conformance.consumers import record
+from conformance.consumers.table import libraries_of, names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from conformance.consumers.record import Record
+    from conformance.consumers.record import Outcomes
 
-DEVICES = ("cpu", "simulated")
 # Seconds without an end after which the call that runs is given up.
 _LIMIT = 900
 
 
-def try_consumers(tables: Sequence[str], libraries: Sequence[str]) -> Record:
+def try_consumers(tables: Sequence[str], libraries: Sequence[str]) -> Outcomes:
     """Make the calls of the tables, or of some libraries of them, and return the outcomes.
 
     Each table has a process of its own, because libraries read settings once. If a call ends it,
     another continues.
     """
-    found = record.Record()
+    found: Outcomes = {}
     with tempfile.TemporaryDirectory() as folder:
         for name in tables:
             path = Path(folder, name)
@@ -50,53 +50,42 @@ def try_consumers(tables: Sequence[str], libraries: Sequence[str]) -> Record:
                     break
             for line in path.read_text("utf-8").splitlines():
                 library, call, device, version, *outcome = json.loads(line)
-                found.versions[f"{name}/{library}"] = version
-                found.add(f"{name}/{library}", call, device, *(outcome or ["crash"]))
+                calls = found.setdefault(f"{name}/{library} {version}", {})
+                calls.setdefault(call, {})[device] = outcome[0] if outcome else "crash"
     return found
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line, and return the exit status: 1 if an outcome got worse."""
-    every = {library for name in table.names() for library in table.libraries_of(name)}
+    every = {library for name in names() for library in libraries_of(name)}
     parser = argparse.ArgumentParser(prog="python -m conformance.consumers", description=__doc__)
-    parser.add_argument(
-        "names", nargs="*", metavar="NAME", help="tables and libraries; default: all tables"
-    )
-    parser.add_argument("--update", action="store_true", help="write the record anew")
-    parser.add_argument("--quiet", action="store_true", help="print differences and totals only")
+    add = parser.add_argument
+    add("names", nargs="*", metavar="NAME", help="tables and libraries; default: all tables")
+    add("--update", action="store_true", help="write the record anew")
+    add("--list", action="store_true", help="only print the libraries, as pip takes them")
     options = parser.parse_args(arguments)
-    unknown = [name for name in options.names if name not in {*table.names(), *every}]
+    if options.list:
+        print(*sorted(every))
+        return 0
+    unknown = {*options.names} - {*names(), *every}
     if unknown:
-        parser.error(
-            f"expected tables, {', '.join(table.names())}, or libraries, "
-            f"{', '.join(sorted(every))}, got {', '.join(unknown)}"
-        )
+        parser.error(f"expected tables, {', '.join(names())}, or libraries, got {sorted(unknown)}")
     libraries = [name for name in options.names if name in every]
-    tables = [name for name in options.names if name in table.names()] or table.names()
-    found = try_consumers(tables, libraries)
-    if not options.quiet:
-        print(found.table())
-    for device in DEVICES:
-        print(found.totals(device))
-    wanted = {
-        f"{name}/{x}"
-        for name in tables
-        for x in table.libraries_of(name)
-        if x in (libraries or every)
-    }
-    missing = sorted(wanted - found.outcomes.keys())
-    if missing:
-        print(f"\nnot installed: {', '.join(missing)}")
+    found = try_consumers([x for x in options.names if x in names()] or names(), libraries)
+    for device in ("cpu", "simulated"):
+        print(record.totals(found, device))
+    tried = {name.partition("/")[2].partition(" ")[0] for name in found}
+    print("not installed:", *sorted({*(libraries or every)} - tried))
     recorded = record.load()
     changes = record.compare(recorded, found)
-    for change in changes:
-        print(change)
+    for change, worse in changes.items():
+        print("WORSE:" if worse else "changed:", change)
     if options.update:
-        record.save(recorded.updated(found))
+        record.save(recorded, found)
         return 0
     if changes:
         print("python -m conformance.consumers --update writes this down")
-    return int(any(change.worse for change in changes))
+    return int(any(changes.values()))
 
 
 if __name__ == "__main__":

@@ -12,14 +12,13 @@ import re
 import sys
 import tempfile
 import warnings
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import syncblob
-from conformance.consumers import table as tables
+from conformance.consumers.table import load
 from syncblob import Blob, Head
 from syncblob.devices import Side
 
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
     from conformance.consumers.table import Call, Library
 
-__all__ = ["DEVICES", "Outcome", "blob_with_rubbish", "outcome_of"]
+__all__ = ["DEVICES", "blob_with_rubbish", "outcome_of"]
 
 DEVICES = ("cpu", "simulated")
 
@@ -38,26 +37,6 @@ _LONGEST_DETAIL = 120
 # What else is compared of results that are no arrays.
 _ATTRIBUTES = ("dtype", "dtypes", "name", "names", "columns", "unit", "units", "mode", "schema")
 _ARRAYS = (np.ndarray, np.generic, Blob)
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """The outcome of a call.
-
-    Attributes
-    ----------
-    kind
-        One of `record.RANKS`. "on cpu": the inputs were Blobs on another device.
-    detail
-        The types of the results, the first line of the error, or the difference; may be empty.
-    """
-
-    kind: str
-    detail: str = ""
-
-    def __str__(self) -> str:
-        """Return the text for the record."""
-        return f"{self.kind}: {self.detail}" if self.detail else self.kind
 
 
 class _Plain:
@@ -71,39 +50,45 @@ class _Plain:
         return array.copy()
 
 
-def outcome_of(call: Call, library: Library, device: str) -> Outcome:
-    """Make a call with ndarrays, and with Blobs on a device that is the default."""
+def outcome_of(call: Call, library: Library, device: str) -> str:
+    """Make a call with ndarrays, and with Blobs on a device that is the default.
+
+    Returns
+    -------
+    str
+        The kind of outcome, one of `record.RANKS`, and after a colon its details.
+    """
     arrays = {name: array.copy() for name, array in call.arrays.items()}
     try:
         expected = list(_leaves(_made(call, library, arrays)))
     except ImportError as error:  # of another package
-        return Outcome("not tried", _first_line(error))
+        return f"not tried: {_first_line(error)}"
     except Exception as error:  # noqa: BLE001  # the table is wrong
-        return Outcome("not with ndarrays", f"{type(error).__name__}: {_first_line(error)}")
+        return f"not with ndarrays: {type(error).__name__}: {_first_line(error)}"
     blobs = {name: blob_with_rubbish(array, device) for name, array in call.arrays.items()}
     try:
         leaves = list(_leaves(_made(call, library, blobs)))
         difference = _difference(leaves, expected)
     except Exception as error:  # noqa: BLE001  # any error is an outcome
         kind = "refused" if _is_clear(error) else "unclear error"
-        return Outcome(kind, f"{type(error).__name__}: {_first_line(error)}")
+        return f"{kind}: {type(error).__name__}: {_first_line(error)}"
     for name, blob in blobs.items():
         outcome = _written(name, blob, call.arrays[name], arrays[name])
         if outcome is not None:
             return outcome
     if difference:
-        return Outcome("wrong value", difference)
-    return _types(leaves, device) if library.names.get("EXPECTS_BLOBS") else Outcome("same")
+        return f"wrong value: {difference}"
+    return _types(leaves, device) if library.names.get("EXPECTS_BLOBS") else "same"
 
 
-def _types(leaves: list[Any], device: str) -> Outcome:
+def _types(leaves: list[Any], device: str) -> str:
     """Return the outcome of a call that ought to give Blobs, by the types of its results."""
     found = [leaf for leaf in leaves if isinstance(leaf, Blob)]
     if len(found) < len(leaves):
-        return Outcome("other out", ", ".join(sorted({type(leaf).__name__ for leaf in leaves})))
+        return f"other out: {', '.join(sorted({type(leaf).__name__ for leaf in leaves}))}"
     if any(blob.device != syncblob.Device(device) for blob in found):
-        return Outcome("Blob out, on cpu")
-    return Outcome("Blob out")
+        return "Blob out, on cpu"
+    return "Blob out"
 
 
 def _made(call: Call, library: Library, arrays: dict[str, Any]) -> Any:
@@ -224,7 +209,7 @@ def _values(leaf: Any) -> np.ndarray:
     return np.asarray(leaf)
 
 
-def _written(name: str, blob: Blob, before: np.ndarray, after: np.ndarray) -> Outcome | None:
+def _written(name: str, blob: Blob, before: np.ndarray, after: np.ndarray) -> str | None:
     """Compare what an input holds with the ndarray, after the call; None if it is the same.
 
     Both sides are compared if both are up to date: a consumer may have written through a read-only
@@ -236,11 +221,11 @@ def _written(name: str, blob: Blob, before: np.ndarray, after: np.ndarray) -> Ou
     if all(side.tobytes() == after.tobytes() for side in sides):
         return None
     if before.tobytes() == after.tobytes():
-        return Outcome("wrong value", f"{name} changed")
+        return f"wrong value: {name} changed"
     if any(side.tobytes() == before.tobytes() for side in sides):
-        return Outcome("lost", name)
+        return f"lost: {name}"
     difference = _difference([sides[0]], [after])
-    return Outcome("wrong value", f"{name}: {difference}") if difference else None
+    return f"wrong value: {name}: {difference}" if difference else None
 
 
 def _is_clear(error: Exception) -> bool:
@@ -254,6 +239,7 @@ def _is_clear(error: Exception) -> bool:
 def _first_line(error: Exception) -> str:
     """Return the beginning of a message, without parts that differ between runs."""
     line = str(error).strip().partition("\n")[0]
+    line = re.sub(r"Blob\(shape=[^)]*\)[^)]*\)", "Blob(…)", line)
     return re.sub(r"0x[0-9a-fA-F]+|/tmp/\S+", "…", line)[:_LONGEST_DETAIL]  # no file
 
 
@@ -264,7 +250,7 @@ def run(table: str, path: Path, wanted: list[str]) -> None:
         warnings.simplefilter("ignore")
         # Turn a write that would make an alias stale into an error.
         warnings.simplefilter("error", syncblob.StaleAliasWarning)
-        for library in tables.load(table, wanted):
+        for library in load(table, wanted):
             for device in DEVICES:
                 with syncblob.use_device(device):
                     for call in library.calls:
@@ -272,7 +258,7 @@ def run(table: str, path: Path, wanted: list[str]) -> None:
                         if key in tried:
                             continue
                         print(json.dumps([*key, library.version]), file=file, flush=True)
-                        outcome = str(outcome_of(call, library, device))
+                        outcome = outcome_of(call, library, device)
                         print(json.dumps([*key, library.version, outcome]), file=file, flush=True)
 
 

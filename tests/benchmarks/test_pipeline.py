@@ -1,4 +1,4 @@
-"""Pipelines on both sides move only the necessary bytes, and compute the same as NumPy alone."""
+"""Programs on both sides move only the necessary bytes, and compute the same as NumPy alone."""
 
 from __future__ import annotations
 
@@ -8,109 +8,79 @@ import numpy as np
 import pytest
 
 import syncblob
-from benchmarks.pipeline.comparison import brief_pipelines, pipelines, require_same
-from benchmarks.pipeline.dataflow import Buffer, Pipeline, Use, least_bytes, plan
-from benchmarks.pipeline.runners import (
-    CupyCopies,
-    NumpyCopies,
+from benchmarks.dataflow import Buffer, Program, at_each_step, bytes_of, plan
+from benchmarks.pipeline import (
+    PLANS,
     bytes_moved,
+    require_same,
     run_by_plan,
     run_managed,
-    run_naively,
     run_on_blobs,
     run_on_host,
 )
+from benchmarks.programs import parts, whole
 
-# The brief pipelines have small memories.
+# The brief programs have small memories.
 pytestmark = pytest.mark.usefixtures("exact_parts")
 
-SMALL = brief_pipelines()
-by_name = pytest.mark.parametrize("pipeline", SMALL, ids=lambda pipeline: pipeline.name)
-
-
-def copies_for(device: str) -> NumpyCopies | CupyCopies:
-    return CupyCopies() if device.startswith("cuda") else NumpyCopies()
-
-
-# --- Blobs ----------------------------------------------------------------------------------------
+SMALL = [*whole(brief=True), *parts(brief=True)]
+by_name = pytest.mark.parametrize("program", SMALL, ids=lambda program: program.name)
 
 
 @by_name
-def test_blobs_move_exactly_the_least_possible(pipeline, accelerator):
-    moved, results = bytes_moved(pipeline, accelerator)
-    assert moved == least_bytes(pipeline)
-    require_same("on Blobs", results, run_on_host(pipeline))
+def test_blobs_move_exactly_the_least_possible(program, accelerator):
+    moved, results = bytes_moved(program, accelerator)
+    assert moved == bytes_of(plan(program))
+    require_same("on Blobs", results, run_on_host(program))
 
 
-@pytest.mark.parametrize("pipeline", pipelines(), ids=lambda pipeline: pipeline.name)
+@pytest.mark.parametrize("program", [*whole(), *parts()], ids=lambda program: program.name)
 @pytest.mark.gpu
-def test_blobs_on_a_gpu_move_the_least_possible_at_full_size(pipeline):
-    moved, results = bytes_moved(pipeline, "cuda:0")
-    assert moved == least_bytes(pipeline)
-    require_same("on Blobs", results, run_on_host(pipeline))
+def test_blobs_on_a_gpu_move_the_least_possible_at_full_size(program):
+    moved, results = bytes_moved(program, "cuda:0")
+    assert moved == bytes_of(plan(program))
+    require_same("on Blobs", results, run_on_host(program))
 
 
-@by_name
-def test_the_device_counts_as_many_bytes_as_the_journal(pipeline, simulated):
-    moved, _ = bytes_moved(pipeline, "simulated:0")
+def test_the_device_counts_as_many_bytes_as_the_log(simulated):
+    moved, _ = bytes_moved(SMALL[0], "simulated:0")
     assert moved == simulated.uploaded_bytes + simulated.downloaded_bytes
 
 
 @by_name
-def test_one_byte_less_is_not_enough(pipeline):
-    least = least_bytes(pipeline)
+def test_one_byte_less_is_not_enough(program):
+    least = bytes_of(plan(program))
     with syncblob.max_transfers(bytes=least):
-        run_on_blobs(pipeline, "simulated:0")
-    with (
-        syncblob.max_transfers(bytes=least - 1),
-        pytest.raises(syncblob.TransferGuardError),
-    ):
-        run_on_blobs(pipeline, "simulated:0")
+        run_on_blobs(program, "simulated:0")
+    with syncblob.max_transfers(bytes=least - 1), pytest.raises(syncblob.TransferGuardError):
+        run_on_blobs(program, "simulated:0")
 
 
-@by_name
-def test_a_step_that_writes_too_much_moves_more(pipeline):
+def test_a_step_that_writes_too_much_moves_more():
     """A const read that is requested as a mutable one moves more bytes than necessary."""
     steps = [
-        step._replace(
-            uses=tuple(
-                use._replace(intent="update") if use.intent == "read" else use for use in step.uses
-            )
-        )
-        for step in pipeline.steps
+        step._replace(uses=tuple(use._replace(intent="update") for use in step.uses))
+        for step in SMALL[0].steps
     ]
-    careless = dataclasses.replace(pipeline, steps=steps)
-    moved, _ = bytes_moved(careless, "simulated:0")
-    assert moved > least_bytes(pipeline)
+    moved, _ = bytes_moved(dataclasses.replace(SMALL[0], steps=steps), "simulated:0")
+    assert moved > bytes_of(plan(SMALL[0]))
 
 
-# --- other implementations ------------------------------------------------------------------------
-
-
+@pytest.mark.parametrize("name", PLANS)
 @by_name
-def test_copies_by_plan_are_the_least_possible(pipeline, accelerator):
-    copies = copies_for(accelerator)
-    results = run_by_plan(pipeline, copies, plan(pipeline))
-    assert copies.nbytes == least_bytes(pipeline)
-    require_same("by plan", results, run_on_host(pipeline))
-
-
-@by_name
-def test_copies_at_each_step_are_more(pipeline, accelerator):
-    copies = copies_for(accelerator)
-    results = run_naively(pipeline, copies)
-    assert copies.nbytes > least_bytes(pipeline)
-    require_same("naively", results, run_on_host(pipeline))
+def test_copies_by_plan_compute_the_same(program, name, accelerator):
+    device = accelerator if accelerator.startswith("cuda") else None
+    require_same(name, run_by_plan(program, PLANS[name](program), device), run_on_host(program))
 
 
 @by_name
 @pytest.mark.gpu
-def test_managed_memory_gives_the_same_results(pipeline):
-    require_same("managed", run_managed(pipeline), run_on_host(pipeline))
+def test_managed_memory_gives_the_same_results(program):
+    require_same("managed", run_managed(program), run_on_host(program))
 
 
 def test_other_results_are_an_error():
-    with pytest.raises(RuntimeError, match="naive: sums differs from what NumPy alone computes"):
+    with pytest.raises(RuntimeError, match="naive: sums"):
         require_same("naive", {"sums": np.zeros(3)}, {"sums": np.ones(3)})
 
 
@@ -121,38 +91,41 @@ def nothing(_xp: object, *_arrays: object) -> None:
     """Compute nothing. These tests only need the transfers."""
 
 
-# Uses of a buffer of 10 rows of 4 bytes, and the bytes that must move for them.
+# Uses of a buffer of 10 rows of 4 bytes: "+" updates, "=" overwrites it. The bytes that must move
+# for them, those if the array is tracked as a whole, and those of copies at each step.
 TRACES = [
-    ("host write, device read", 40),
-    ("device write, host read", 40),
-    ("host write, device write", 0),
-    ("host write, device write, host read", 40),
-    ("host write, device read, device read, host read", 40),
-    ("host write, device update, host read", 80),
-    ("host write, device read, host update, device read", 80),
-    ("host read, device read", 0),
-    ("device update, host read", 40),
-    ("host write, device read 0:3, device read 3:10", 40),
-    ("host write, device read 0:3, device read 0:3", 12),
-    ("host write, device read 0:6, device read 4:10", 40),
-    ("host write, device write 0:3, host read", 12),
-    ("host write, device update 0:3, host read 5:10", 12),
-    ("host write, device write 0:5, device write 5:10, host read", 40),
+    ("host x=, device x", 40, 40, 40),
+    ("device x=, host x", 40, 40, 40),
+    ("host x=, device x=", 0, 0, 40),
+    ("host x=, device x=, host x", 40, 40, 40),
+    ("host x=, device x, device x, host x", 40, 40, 80),
+    ("host x=, device x+, host x", 80, 80, 80),
+    ("host x=, device x, host x+, device x", 80, 80, 80),
+    ("host x, device x", 0, 0, 40),
+    ("device x+, host x", 40, 40, 80),
+    ("host x=, device x 0:3, device x 3:10", 40, 40, 40),
+    ("host x=, device x 0:3, device x 0:3", 12, 40, 24),
+    ("host x=, device x 0:6, device x 4:10", 40, 40, 48),
+    ("host x=, device x= 0:3, host x", 12, 80, 12),
+    ("host x=, device x+ 0:3, host x 5:10", 12, 80, 24),
+    ("host x=, device x= 0:5, device x= 5:10, host x", 40, 80, 40),
 ]
 
 
-@pytest.mark.parametrize(("trace", "least"), TRACES)
-def test_the_least_possible(trace, least):
-    pipeline = Pipeline("trace", {"x": Buffer((10,))}, ())
+@pytest.mark.parametrize(("trace", "least", "whole", "each"), TRACES)
+def test_the_bytes_of_plans(trace, least, whole, each):
+    program = Program("trace", {"x": Buffer((10,))}, ())
     for step in trace.split(", "):
-        side, intent, *rows = step.split()
-        part = slice(*map(int, rows[0].split(":"))) if rows else None
-        pipeline.add(step, side, [Use("x", intent, part)], nothing)
-    assert least_bytes(pipeline) == least
+        side, use, *rows = step.split()
+        part = {"x": slice(*map(int, rows[0].split(":")))} if rows else {}
+        program.add(side, use, nothing, **part)
+    assert bytes_of(plan(program)) == least
+    assert bytes_of(plan(program, whole=True)) == whole
+    assert bytes_of(at_each_step(program)) == each
 
 
 def test_results_are_looked_at_on_the_host():
-    pipeline = Pipeline("trace", {"x": Buffer((10,), "int64")}, ("x",))
-    pipeline.add("write", "device", [Use("x", "write")], nothing)
-    assert [len(copies) for copies in plan(pipeline)] == [0, 1]
-    assert least_bytes(pipeline) == 80
+    program = Program("trace", {"x": Buffer((10,), "int64")}, ("x",))
+    program.add("device", "x=", nothing)
+    assert [len(copies) for copies in plan(program)] == [0, 1]
+    assert bytes_of(plan(program)) == 80

@@ -30,7 +30,7 @@ def _plain(library: str) -> str:
 
 
 def totals(found: Outcomes, device: str) -> str:
-    """Return the counts of the kinds of outcomes on a device as text, and the share of good ones."""
+    """Return the counts of the kinds of outcomes on a device, and the share of good ones."""
     every = [kind_of(x[device]) for calls in found.values() for x in calls.values() if device in x]
     tried = [kind for kind in every if kind != "not tried"]
     counts = ", ".join(f"{tried.count(kind)} {kind}" for kind in RANKS[::-1] if kind in tried)

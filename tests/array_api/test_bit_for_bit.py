@@ -152,6 +152,20 @@ def same(part: Blob, reference: np.ndarray, device: str, where: str) -> None:
     assert part.tobytes() == reference.tobytes(), f"{part.tolist()} {reference.tolist()} {where}"
 
 
+# These take arrays of other libraries, too, or numbers.
+TAKE_OTHERS = {"asarray", "astype", "from_dlpack", "where"}
+
+
+@pytest.mark.parametrize("other", [np.ones((3, 4)), [1.0, 2.0], 1.0, None], ids=type)
+@pytest.mark.parametrize("name", [x for x in TABLE if TABLE[x][0].shapes and x not in TAKE_OTHERS])
+def test_other_than_blobs_are_refused(name: str, other: Any) -> None:
+    for call in TABLE[name]:
+        # A call that is made here may have a Blob beside, which takes an array with it.
+        if call.made is None or not (isinstance(other, np.ndarray) or name.startswith("linalg")):
+            with pytest.raises(TypeError, match="Blob"):
+                call.with_blobs([other] * len(call.shapes))
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_empty_blobs_have_the_shape_and_dtype_asked_for(dtype: str) -> None:
     made = [syncblob.empty((2, 3), dtype=dtype)]

@@ -82,10 +82,3 @@ def test_indices_out_of_range_are_refused_where_numpy_computes(device):
 def test_refused(call, error, on):
     with pytest.raises(error):
         call(on(A), on([0]))
-
-
-@pytest.mark.parametrize("function", [xp.take, xp.take_along_axis])
-@pytest.mark.parametrize("other", [[1.0, 2.0], 1.0, None], ids=repr)
-def test_other_than_arrays_are_refused(function, other):
-    with pytest.raises(TypeError, match="Blob"):
-        function(other, xp.asarray([0]))

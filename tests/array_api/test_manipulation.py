@@ -8,78 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import syncblob as xp
-from syncblob import Blob, Head
+from syncblob import Blob
 from syncblob.array_api import _corrected
 
 X = np.arange(24, dtype="f4").reshape(1, 2, 3, 4)
-
-# Functions that return a view of a Blob with the shape of X, and NumPy's counterparts.
-VIEWS = {
-    "broadcast_to": (
-        lambda x: xp.broadcast_to(x, (5, 2, 3, 4)),
-        lambda a: np.broadcast_to(a, (5, 2, 3, 4)),
-    ),
-    "broadcast_to, nothing repeated": (
-        lambda x: xp.broadcast_to(x, (1, 1, 2, 3, 4)),
-        lambda a: np.broadcast_to(a, (1, 1, 2, 3, 4)),
-    ),
-    "expand_dims": (lambda x: xp.expand_dims(x, 0), lambda a: np.expand_dims(a, 0)),
-    "expand_dims, a tuple": (
-        lambda x: xp.expand_dims(x, (-1, 2)),
-        lambda a: np.expand_dims(a, (-1, 2)),
-    ),
-    "expand_dims, a list": (
-        lambda x: xp.expand_dims(x, [0, -1]),
-        lambda a: np.expand_dims(a, [0, -1]),
-    ),
-    "flip": (xp.flip, np.flip),
-    "flip, one axis": (lambda x: xp.flip(x, axis=-1), lambda a: np.flip(a, -1)),
-    "flip, two axes": (lambda x: xp.flip(x, axis=(1, -1)), lambda a: np.flip(a, (1, -1))),
-    "moveaxis": (lambda x: xp.moveaxis(x, 1, -1), lambda a: np.moveaxis(a, 1, -1)),
-    "moveaxis, tuples": (
-        lambda x: xp.moveaxis(x, (0, -1), (2, 0)),
-        lambda a: np.moveaxis(a, (0, -1), (2, 0)),
-    ),
-    "permute_dims": (
-        lambda x: xp.permute_dims(x, (2, -1, 0, 1)),
-        lambda a: np.permute_dims(a, (2, -1, 0, 1)),
-    ),
-    "reshape": (lambda x: xp.reshape(x, (4, -1)), lambda a: np.reshape(a, (4, -1))),
-    "squeeze": (lambda x: xp.squeeze(x, 0), lambda a: np.squeeze(a, 0)),
-    "squeeze, a tuple": (lambda x: xp.squeeze(x, (-4,)), lambda a: np.squeeze(a, (-4,))),
-    "unstack": (
-        lambda x: xp.unstack(x, axis=-2)[1],
-        lambda a: np.unstack(a, axis=-2)[1],
-    ),
-    "broadcast_arrays": (
-        lambda x: xp.broadcast_arrays(x, Blob((3, 1, 1, 1)))[0],
-        lambda a: np.broadcast_to(a, (3, 2, 3, 4)),
-    ),
-}
-
-
-@pytest.mark.parametrize(("ours", "numpys"), VIEWS.values(), ids=VIEWS)
-class TestViews:
-    def test_are_what_numpy_makes_and_share_memory(self, ours, numpys, on, device):
-        x = on(X)
-        with xp.no_transfers():
-            y = ours(x)
-        assert y.memory is x.memory
-        assert y.device == device
-        np.testing.assert_array_equal(np.asarray(y), numpys(X), strict=True)
-
-    def test_read_nothing(self, ours, numpys, device):
-        x = Blob(X.shape, device=device)
-        assert ours(x).shape == numpys(X).shape
-        assert x.head is Head.UNINITIALIZED
-
-    def test_of_contents_on_both_sides_move_nothing(self, ours, numpys, accelerator):
-        x = xp.asarray(X, device=accelerator, copy=True)
-        x.gpu_data()
-        with xp.no_transfers():
-            y = ours(x)
-        assert y.memory is x.memory
-        np.testing.assert_array_equal(np.asarray(y), numpys(X), strict=True)
 
 
 def test_what_is_written_to_a_view_is_in_its_blob(on):
@@ -223,19 +155,6 @@ def test_repeat_by_indices_refuses_what_numpy_refuses(counts):
             function(np.ones((2, 2)), np.array(counts), 0)
 
 
-def test_roll_and_tile_are_numpys(on):
-    a = np.arange(6).reshape(2, 3)
-    for result, expected in (
-        (xp.roll(on(a), 1), np.roll(a, 1)),
-        (xp.roll(on(a), -1, axis=1), np.roll(a, -1, axis=1)),
-        (xp.roll(on(a), (1, 2), axis=(0, -1)), np.roll(a, (1, 2), axis=(0, -1))),
-        (xp.tile(on(a), (2,)), np.tile(a, (2,))),
-        (xp.tile(on(a), (1, 1)), a),
-        (xp.tile(on(a), (2, 1, 1)), np.tile(a, (2, 1, 1))),
-    ):
-        np.testing.assert_array_equal(np.asarray(result), expected, strict=True)
-
-
 def test_tile_of_one_copy_is_no_view(on):
     x = on([1, 2])
     y = xp.tile(x, (1,))
@@ -288,28 +207,3 @@ def test_tile_of_one_copy_is_no_view(on):
 def test_refused(call, error, on):
     with pytest.raises(error):
         call(on(np.ones((2, 3))))
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        xp.broadcast_arrays,
-        lambda x: xp.broadcast_to(x, (2, 2)),
-        lambda x: xp.concat([x]),
-        lambda x: xp.expand_dims(x, 0),
-        xp.flip,
-        lambda x: xp.moveaxis(x, 0, 0),
-        lambda x: xp.permute_dims(x, (0,)),
-        lambda x: xp.repeat(x, 2),
-        lambda x: xp.reshape(x, (2,)),
-        lambda x: xp.roll(x, 1),
-        lambda x: xp.squeeze(x, 0),
-        lambda x: xp.stack([x]),
-        lambda x: xp.tile(x, (2,)),
-        xp.unstack,
-    ],
-)
-@pytest.mark.parametrize("other", [np.ones(2), [1.0, 2.0], 1.0, None], ids=repr)
-def test_other_than_blobs_are_refused(call, other):
-    with pytest.raises(TypeError, match="Blob"):
-        call(other)

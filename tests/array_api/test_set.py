@@ -50,12 +50,6 @@ def test_zeros_of_both_signs_are_one_element(on):
     assert xp.isin(on([-0.0]), on([0.0])).tolist() == [True]
 
 
-def test_unique_elements_come_in_order(on):
-    """The standard leaves the order open. It is the same for all four functions on all devices."""
-    x = np.random.default_rng(1).integers(0, 1000, 2000)
-    np.testing.assert_array_equal(np.asarray(xp.unique_values(on(x))), np.unique(x), strict=True)
-
-
 def test_a_blob_without_axes_has_one_element(on):
     values, indices, inverse, counts = xp.unique_all(on(5))
     assert (values.tolist(), indices.tolist(), counts.tolist()) == ([5], [0], [1])
@@ -99,19 +93,9 @@ def test_isin_across_devices_is_on_the_accelerator(accelerator):
 
 
 @pytest.mark.parametrize(
-    "call",
-    [
-        xp.unique_all,
-        xp.unique_counts,
-        xp.unique_inverse,
-        xp.unique_values,
-        lambda x: xp.isin(x, 1),
-        lambda x: xp.isin(1, x),
-        lambda x: xp.isin(x, None),
-        lambda x: xp.isin(Blob(2), [x]),
-    ],
+    "call", [lambda x: xp.isin(x, 1), lambda x: xp.isin(1, x), lambda x: xp.isin(Blob(2), [x])]
 )
 @pytest.mark.parametrize("other", [np.ones(2), [1.0, 2.0], 1.0, None], ids=repr)
-def test_other_than_blobs_are_refused(call, other):
+def test_isin_wants_a_blob(call, other):
     with pytest.raises(TypeError, match="Blob"):
         call(other)

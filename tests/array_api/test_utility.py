@@ -6,41 +6,8 @@ import numpy as np
 import pytest
 
 import syncblob as xp
-from syncblob import Blob
 
 A = np.array([[1, 4, 9, 16], [0, 0, 5, 7]])
-
-
-@pytest.mark.parametrize("keepdims", [False, True])
-@pytest.mark.parametrize("axis", [None, 0, -1, (0, 1)])
-@pytest.mark.parametrize("name", ["all", "any"])
-def test_truth_is_numpys_and_a_blob_of_the_device(name, axis, keepdims, on, device):
-    x = on(A)
-    with xp.no_transfers():
-        result = getattr(xp, name)(x, axis=axis, keepdims=keepdims)
-    assert isinstance(result, Blob)
-    assert result.device == device
-    expected = np.asarray(getattr(np, name)(A, axis=axis, keepdims=keepdims))
-    np.testing.assert_array_equal(np.asarray(result), expected, strict=True)
-
-
-def test_truth_of_what_is_no_number_and_of_nothing(on):
-    """The standard: NaN and infinities are True. For an empty array, all is True, any False."""
-    assert xp.all(on([np.nan, np.inf, -np.inf])).tolist() is True
-    assert xp.all(on([])).tolist() is True
-    assert xp.any(on([])).tolist() is False
-
-
-@pytest.mark.parametrize("n", [0, 1, 2, 3])
-@pytest.mark.parametrize("axis", [0, 1, -1])
-@pytest.mark.parametrize("dtype", ["i2", "u1", "f4", "c8", "?"])
-def test_differences_are_numpys(dtype, axis, n, on, device):
-    a = A.astype(dtype)
-    x = on(a)
-    with xp.no_transfers():
-        result = xp.diff(x, axis=axis, n=n)
-    assert result.device == device
-    np.testing.assert_array_equal(np.asarray(result), np.diff(a, n=n, axis=axis), strict=True)
 
 
 def test_no_differences_are_a_copy(on):
@@ -84,10 +51,3 @@ def test_differences_across_devices_are_on_the_accelerator(accelerator):
 def test_refused(call, error, on):
     with pytest.raises(error):
         call(on(A))
-
-
-@pytest.mark.parametrize("function", [xp.all, xp.any, xp.diff])
-@pytest.mark.parametrize("other", [np.ones(2), [1.0, 2.0], 1.0, None], ids=repr)
-def test_other_than_blobs_are_refused(function, other):
-    with pytest.raises(TypeError, match="Blob"):
-        function(other)

@@ -69,6 +69,7 @@ def calls() -> Iterator[Call]:
     yield from rearrangements()
     yield from selections()
     yield from matrices()
+    yield from decompositions()
     yield from transforms()
     yield from creations()
     yield from further()
@@ -116,8 +117,10 @@ def reductions() -> Iterator[Call]:
     for name in ("sum", "prod", "max", "min", "mean", "all", "any", "count_nonzero"):
         for keywords in several:
             yield Call(name, ((2, 3, 4),), keywords=keywords)
+        if name not in {"max", "min", "mean"}:
+            yield Call(name, ((0,),))
     for name in ("std", "var"):
-        for keywords in (*several[:-1], {"correction": 1}):
+        for keywords in (*several[:-1], {"correction": 1}, {"correction": 0.5}):
             yield Call(name, ((2, 3, 4),), keywords=keywords)
     for name in ("argmax", "argmin"):
         for keywords in ways:
@@ -146,7 +149,12 @@ def rearrangements() -> Iterator[Call]:
     yield Call("roll", args=((1, -1),), keywords={"axis": (0, 1)})
     yield Call("squeeze", ((1, 3, 1),), args=(0,))
     yield Call("stack", made=lambda xp, x, y: xp.stack([x, y], axis=-1), shapes=((2, 3), (2, 3)))
+    yield Call("roll", args=(-1,), keywords={"axis": 1})
     yield Call("tile", args=((2, 1, 3),))
+    yield Call("tile", args=((2,),))
+    yield Call("expand_dims", args=((-1, 2),))
+    yield Call("flip", ((2, 3, 4),), keywords={"axis": (1, -1)})
+    yield Call("squeeze", ((1, 3, 1),), args=((-3,),))
     yield Call("unstack", keywords={"axis": 1})
     yield Call("meshgrid", ((3,), (4,)))
     yield Call("meshgrid", ((3,), (4,)), keywords={"indexing": "ij"})
@@ -154,6 +162,7 @@ def rearrangements() -> Iterator[Call]:
     yield Call("triu", ((2, 3, 4),), keywords={"k": -1})
     yield Call("diff")
     yield Call("diff", keywords={"axis": 0, "n": 2})
+    yield Call("diff", keywords={"n": 0})
     yield Call("astype", args=(np.complex128,))
     yield Call("astype", args=(np.bool,))
     yield Call("astype", args=(np.int64,), kinds="biu")
@@ -200,14 +209,21 @@ def matrices() -> Iterator[Call]:
         yield Call(name, ((3, 4), (4, 2)), kinds=NUMBERS)
         yield Call(name, ((2, 3, 4), (4,)))
         yield Call(name, ((4,), (4,)))
+        yield Call(name, ((5, 1, 2, 3), (6, 3, 4)), kinds=NUMBERS)
+        yield Call(name, ((2, 0), (0, 3)), kinds=NUMBERS)
     for name in ("matrix_transpose", "linalg.matrix_transpose"):
         yield Call(name, ((2, 3, 4),))
     for name in ("tensordot", "linalg.tensordot"):
         yield Call(name, ((3, 4), (4, 2)), keywords={"axes": 1})
-        yield Call(name, ((3, 4), (4, 3)), keywords={"axes": ((0, 1), (1, 0))})
+        for axes in (0, ((-1, 0), (0, -1)), ((), ())):
+            yield Call(name, ((3, 4), (4, 3)), keywords={"axes": axes}, kinds=NUMBERS)
     for name in ("vecdot", "linalg.vecdot"):
         yield Call(name, ((3, 4), (4,)), kinds=NUMBERS)
+        yield Call(name, ((4,), (4,)), kinds=NUMBERS)
         yield Call(name, ((3, 4), (3, 4)), keywords={"axis": -2}, kinds=NUMBERS)
+
+
+def decompositions() -> Iterator[Call]:
     tame: dict[str, Any] = {"kinds": FLOATING, "values": "tame"}
     square: Any = ((2, 3, 3),)
     for name in ("det", "inv", "slogdet"):
@@ -221,6 +237,7 @@ def matrices() -> Iterator[Call]:
     yield Call("linalg.eigvals", square, reference=lambda x: _complex_eig(x, values=True), **tame)
     for order in ("fro", "nuc", 1, -1, 2, -2, math.inf):
         yield Call("linalg.matrix_norm", ((2, 3, 4),), keywords={"ord": order}, **tame)
+    yield Call("linalg.matrix_norm", ((2, 3, 4),), keywords={"keepdims": True}, **tame)
     for power in (-2, 0, 1, 3):
         yield Call("linalg.matrix_power", square, args=(power,), **tame)
     yield Call("linalg.matrix_rank", ((2, 3, 4),), **tame)
@@ -243,15 +260,17 @@ def matrices() -> Iterator[Call]:
 def transforms() -> Iterator[Call]:
     for name in ("fft", "ifft", "hfft", "rfft", "irfft", "ihfft"):
         kinds = "f" if name in {"rfft", "ihfft"} else "c"
-        for keywords in ({}, {"n": 6}, {"axis": 0, "norm": "ortho"}):
+        for keywords in ({}, {"n": 6}, {"axis": -2, "n": 3, "norm": "forward"}, {"norm": "ortho"}):
             yield Call(f"fft.{name}", keywords=keywords, kinds=kinds)
     for name in ("fftn", "ifftn", "rfftn", "irfftn"):
         kinds = "f" if name == "rfftn" else "c"
-        for keywords in ({}, {"axes": (0,)}, {"s": (2, 6), "axes": (0, 1), "norm": "forward"}):
+        several: Any = {"s": (2, 6), "axes": (-1, 0), "norm": "forward"}
+        for keywords in ({}, {"axes": (0,)}, several, {"norm": "ortho"}):
             yield Call(f"fft.{name}", keywords=keywords, kinds=kinds)
     for name in ("fftshift", "ifftshift"):
         yield Call(f"fft.{name}")
         yield Call(f"fft.{name}", keywords={"axes": 1})
+        yield Call(f"fft.{name}", ((2, 3, 5),), keywords={"axes": (0, 2)})
     for name in ("fftfreq", "rfftfreq"):
         yield Call(f"fft.{name}", (), args=(7,), keywords={"d": 0.3})
         yield Call(

@@ -17,7 +17,13 @@ INSTALL = {
 OTHERS = "is not installed: pip install 'syncblob[consumers,ecosystem]'"
 
 
-@pytest.mark.parametrize("call", CALLS, ids=lambda call: f"{call.module}: {call.text}")
+# A worker imports torch.
+ROWS = [
+    pytest.param(call, marks=[pytest.mark.long] * ("num_workers" in call.text)) for call in CALLS
+]
+
+
+@pytest.mark.parametrize("call", ROWS, ids=lambda call: f"{call.module}: {call.text}")
 def test_the_row_is_as_measured(call):
     missing = consumer_table.missing(call)
     if missing is not None:

@@ -76,7 +76,7 @@ def test_shapes_that_differ_are_refused():
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
-@pytest.mark.parametrize("start", [None, "fork", "spawn"])
+@pytest.mark.parametrize("start", [None, "fork", pytest.param("spawn", marks=pytest.mark.long)])
 def test_a_loader_gives_batches_on_the_device(start):
     if start == "fork" and not hasattr(os, "fork"):
         pytest.skip("this system does not fork")

@@ -284,6 +284,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.long
 def test_a_cluster_of_processes_computes_with_blobs(tmp_path):
     pytest.importorskip("distributed")
     program = tmp_path / "program.py"

@@ -46,6 +46,7 @@ def learned(tmp_path_factory):
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("device", DEVICES)
 def test_two_processes_learn_what_one_learns(learned, device):
     single = weights(device)

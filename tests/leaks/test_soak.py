@@ -184,6 +184,7 @@ class Shared:
         del alias
 
 
+@pytest.mark.long
 def test_nothing_goes_wrong_and_memory_does_not_grow():
     stop = threading.Event()
     problems = []

@@ -39,6 +39,7 @@ def test_a_compiled_function_calls_torchs_functions_on_blobs():
     assert not blob.memory.aliased
 
 
+@pytest.mark.long
 def test_a_compiled_function_writes_blobs_around_it():
     blob = blob_in(GPU)
     function = compiled(lambda x: torch.add(blob, x, out=blob) * 2)
@@ -49,6 +50,7 @@ def test_a_compiled_function_writes_blobs_around_it():
     assert blob.tolist() == (values() + 2).tolist()
 
 
+@pytest.mark.long
 def test_a_compiled_module_takes_blobs():
     module = nn.Sequential(nn.Linear(3, 4), nn.ReLU())
     blob = blob_in(GPU)
@@ -56,6 +58,7 @@ def test_a_compiled_module_takes_blobs():
     assert blob.head is SYNCED
 
 
+@pytest.mark.long
 def test_a_compiled_function_makes_tensors_and_parameters_of_blobs():
     blob = blob_in(GPU)
     assert compiled(lambda x: blob.to_torch() + x)(T).tolist() == (2 * values()).tolist()
@@ -77,6 +80,7 @@ def test_a_compiled_function_writes_the_data_of_a_parameter_and_gives_it_a_gradi
     assert (blob.tolist(), blob.diff.tolist()) == (expected.tolist(), T.tolist())
 
 
+@pytest.mark.long
 def test_a_compiled_module_learns_in_the_blob():
     blob = blob_in(CPU)
     module = nn.Linear(3, 2)

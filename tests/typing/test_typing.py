@@ -42,7 +42,6 @@ def run_checker(name, *arguments, folder):
     )
 
 
-# Pyright finds the same errors in a fifth of the time.
 @pytest.mark.long
 def test_mypy_agrees_with_the_samples(tmp_path):
     options = ["--strict", "--config-file=", f"--cache-dir={tmp_path}"]
@@ -50,11 +49,13 @@ def test_mypy_agrees_with_the_samples(tmp_path):
     assert result.returncode == 0, result.stdout + result.stderr
 
 
+@pytest.mark.long
 def test_pyright_agrees_with_the_samples():
     result = run_checker("pyright", "--pythonpath", sys.executable, folder=SAMPLES)
     assert result.returncode == 0, result.stdout + result.stderr
 
 
+@pytest.mark.long
 def test_every_public_type_is_known(tmp_path):
     options = ["--verifytypes", "syncblob", "--ignoreexternal", "--outputjson"]
     result = run_checker("pyright", *options, folder=tmp_path)

@@ -349,7 +349,7 @@ def test_a_leak_would_be_seen(keeps):
         kept.append(what[keeps])
 
     with pytest.raises((AssertionError, pytest.fail.Exception)):
-        leaves_nothing(cycle, 30)
+        leaves_nothing(cycle, 100)
 
 
 def test_memories_go_with_the_last_of_their_blobs():

@@ -1,21 +1,17 @@
 """What to pass to which consumer: the calls of the second table in docs/consumers.md, in order.
 
-Each takes one Blob. All other arguments are ndarrays.
+Each takes one Blob, `b`. All other arguments are ndarrays.
 """
 
 from __future__ import annotations
 
-import io
-import random
-from typing import TYPE_CHECKING, Any, NamedTuple
+import ast
+from io import BytesIO  # noqa: F401  # for the calls
+from typing import Any, NamedTuple
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-CALLS = []
-
+# What to pass for a Blob.
 WAYS = {
     "b": lambda b: b,
     "np.asarray(b)": np.asarray,
@@ -24,6 +20,7 @@ WAYS = {
     "np.asarray(b.cpu)": lambda b: np.asarray(b.cpu),
     "b.to_torch()": lambda b: b.to_torch(),
 }
+ITSELF, CONST, COPY, SIDE, ALIAS = [*WAYS][:5]
 
 _rng = np.random.default_rng(seed=0)
 GRAY = _rng.random((16, 16), "f4")
@@ -33,102 +30,15 @@ TABLE = _rng.random((40, 3), "f4")
 LABELS = TABLE.sum(1)
 AUDIO = _rng.random(4096, "f4")
 NUMBERS = np.arange(8, dtype="f4")
+EXACT = NUMBERS.astype("f8")
+
+SHAPES = [({"type": "Polygon", "coordinates": [[(1, 1), (9, 1), (9, 9), (1, 1)]]}, 7)]
+CRS = {"src_crs": "EPSG:4326", "dst_crs": "EPSG:4326"}
+LIGHT = {"verbose": -1, "num_threads": 1, "min_data_in_leaf": 2, "num_leaves": 4}
+CAT = {"iterations": 3, "verbose": 0, "thread_count": 1, "allow_writing_files": False}
 
 
-class Giving(NamedTuple):
-    """A call that passes a Blob to a consumer.
-
-    Attributes
-    ----------
-    module
-        The required package.
-    text
-        The call, as the table shows it.
-    function
-        Makes the call with an array, or with an object in place of one, and returns the result.
-    array
-        The contents of the Blob.
-    give
-        What to pass for a Blob, one of `WAYS`.
-    """
-
-    module: str
-    text: str
-    function: Callable[[Any], Any]
-    array: np.ndarray
-    give: str
-
-
-def giving(module, text, array, give="np.asarray(b)"):
-    """Add a function to the table."""
-
-    def register(function):
-        CALLS.append(Giving(module, text, function, array, give))
-        return function
-
-    return register
-
-
-# --- Python and NumPy ----------------------------------------------------------------------------
-
-
-@giving("random", "random.shuffle(b)", NUMBERS, "np.asarray(b.cpu)")
-def _(x):
-    random.seed(1)
-    random.shuffle(x)
-
-
-@giving("numpy", "rng.shuffle(b), of rows", GRAY, "np.asarray(b.cpu)")
-def _(x):
-    np.random.default_rng(1).shuffle(x)
-
-
-@giving("numpy", "rng.random(out=b)", NUMBERS, "np.asarray(b.cpu)")
-def _(x):
-    np.random.default_rng(1).random(out=x, dtype="f4")
-
-
-@giving("torch", "torch.from_numpy(b)", GRAY, "np.asarray(b.cpu)")
-def _(x):
-    import torch
-
-    return torch.from_numpy(x).mul_(2).tolist()
-
-
-@giving("torch", "torch.tensor([b, b])", GRAY, "b")
-def _(x):
-    import torch
-
-    return torch.tensor([x, x]).tolist()
-
-
-@giving("torch", "tensor[b]", np.array([0, 1]), "b")
-def _(x):
-    import torch
-
-    return torch.tensor(GRAY)[x].tolist()
-
-
-@giving("torch", "tensor[b] = value", np.array([0, 1]), "b")
-def _(x):
-    import torch
-
-    written = torch.zeros(4, 4)
-    written[x] = 1
-    return written.tolist()
-
-
-# --- science -------------------------------------------------------------------------------------
-
-
-@giving("scipy", "csr_array + b", GRAY, "b")
-def _(x):
-    from scipy.sparse import csr_array
-
-    return csr_array(MASK) + x
-
-
-def _tridiagonal(kind):
+def tridiagonal(kind):
     from scipy import sparse
 
     ones = np.ones(8)
@@ -136,503 +46,7 @@ def _tridiagonal(kind):
     return matrix.asformat(kind)
 
 
-@giving("scipy", "csr_array @ b", NUMBERS, "b")
-def _(x):
-    return _tridiagonal("csr") @ x
-
-
-@giving("scipy", "sparse.linalg.spsolve(A, b), cg(A, b)", NUMBERS.astype("f8"), "b")
-def _(x):
-    from scipy.sparse import linalg
-
-    matrix = _tridiagonal("csc")
-    return [linalg.spsolve(matrix, x), linalg.cg(matrix, x, rtol=1e-10)[0]]
-
-
-@giving("scipy", "sparse.linalg.splu(A).solve(b)", NUMBERS.astype("f8"))
-def _(x):
-    from scipy.sparse import linalg
-
-    return linalg.splu(_tridiagonal("csc")).solve(x)
-
-
-@giving("scipy", "sparse.linalg.cg(b, x)", np.eye(8) * 2, "b")
-def _(x):
-    from scipy.sparse import linalg
-
-    return linalg.cg(x, NUMBERS.astype("f8"))[0]
-
-
-@giving("scipy", "sparse.diags_array(b)", NUMBERS)
-def _(x):
-    from scipy import sparse
-
-    return sparse.diags_array(x).toarray()
-
-
-@giving("scipy", "ndimage.gaussian_filter(x, 1, output=b)", 0 * GRAY, "np.asarray(b.cpu)")
-def _(x):
-    from scipy import ndimage
-
-    ndimage.gaussian_filter(GRAY, 1, output=x)
-
-
-@giving("scipy", "ndimage.label(x, output=b)", 0 * GRAY, "np.asarray(b.cpu)")
-def _(x):
-    from scipy import ndimage
-
-    ndimage.label(MASK, output=x)
-
-
-@giving("scipy", "ndimage.distance_transform_edt(x, distances=b)", 0.0 * MASK, "np.asarray(b.cpu)")
-def _(x):
-    from scipy import ndimage
-
-    ndimage.distance_transform_edt(MASK, distances=x)
-
-
-@giving("scipy", "ndimage.binary_dilation(x, output=b)", ~MASK, "np.asarray(b.cpu)")
-def _(x):
-    from scipy import ndimage
-
-    ndimage.binary_dilation(MASK, output=x)
-
-
-@giving("scipy", "linalg.blas.daxpy(x, b)", NUMBERS.astype("f8"), "np.asarray(b.cpu)")
-def _(x):
-    from scipy.linalg import blas
-
-    return blas.daxpy(np.ones(8), x)
-
-
-@giving("sklearn", "LinearRegression().fit(b, y)", TABLE, "b")
-def _(x):
-    from sklearn.linear_model import LinearRegression
-
-    return LinearRegression().fit(x, LABELS).coef_
-
-
-@giving("sklearn", "StandardScaler(copy=False).fit_transform(b)", TABLE, "np.asarray(b.cpu)")
-def _(x):
-    from sklearn.preprocessing import StandardScaler
-
-    return StandardScaler(copy=False).fit_transform(x)
-
-
-@giving("sklearn", "MinMaxScaler(copy=False).fit_transform(b)", TABLE, "np.asarray(b.cpu)")
-def _(x):
-    from sklearn.preprocessing import MinMaxScaler
-
-    return MinMaxScaler(copy=False).fit_transform(x)
-
-
-@giving("sklearn", "PCA(copy=False).fit(b)", TABLE[:8], "np.asarray(b.cpu)")
-def _(x):
-    from sklearn.decomposition import PCA
-
-    return PCA(copy=False).fit(x).components_
-
-
-@giving("astropy", "u.m * b", GRAY, "b")
-def _(x):
-    from astropy import units
-
-    return (units.m * x).value
-
-
-@giving("astropy", "np.hypot(quantity, b * u.m)", GRAY, "b")
-def _(x):
-    from astropy import units
-
-    return np.hypot(GRAY * units.km, x * units.m).value
-
-
-@giving("astropy", "np.dot(quantity, b)", GRAY, "b")
-def _(x):
-    from astropy import units
-
-    return np.dot(GRAY * units.km, x).value
-
-
-@giving("astropy", "fits.PrimaryHDU(b).writeto(file)", GRAY, "b")
-def _(x):
-    from astropy.io import fits
-
-    file = io.BytesIO()
-    fits.PrimaryHDU(x).writeto(file)
-    return fits.getdata(io.BytesIO(file.getvalue()))
-
-
-@giving("astropy", "fits.writeto(file, b)", GRAY)
-def _(x):
-    from astropy.io import fits
-
-    file = io.BytesIO()
-    fits.writeto(file, x)
-    return fits.getdata(io.BytesIO(file.getvalue()))
-
-
-@giving("sparse", "COO + b", GRAY, "b")
-def _(x):
-    import sparse
-
-    return sparse.COO.from_numpy(GRAY * MASK) + x
-
-
-@giving("sparse", "COO @ b", GRAY)
-def _(x):
-    import sparse
-
-    return sparse.COO.from_numpy(GRAY * MASK) @ x
-
-
-@giving("sparse", "sparse.where(mask, COO, b)", np.array(0, "f4"))
-def _(x):
-    import sparse
-
-    coo = sparse.COO.from_numpy(GRAY * MASK)
-    return isinstance(sparse.where(coo > 0.6, coo, x), sparse.COO)
-
-
-@giving("pint", "b @ quantity", GRAY, "b")
-def _(x):
-    import pint
-
-    return (x @ (GRAY * pint.UnitRegistry().m)).magnitude
-
-
-@giving("sympy", "sympy.Matrix(b)", NUMBERS, "b")
-def _(x):
-    import sympy
-
-    return sympy.Matrix(x).tolist()
-
-
-@giving("numba", "njit(…)(b)", GRAY, "b")
-def _(x):
-    from numba import njit
-
-    return njit(lambda y: y.sum())(x)
-
-
-@giving("numba", "njit(…)(b), which writes", GRAY, "b.cpu")
-def _(x):
-    from numba import njit
-
-    @njit
-    def change(y):
-        y[0, 0] = 2
-
-    change(x)
-
-
-@giving("jax", "jnp.einsum(…, b, b)", GRAY, "b")
-def _(x):
-    import jax.numpy as jnp
-
-    return jnp.einsum("ij,ij->i", x, x)
-
-
-@giving("jax", "jax.jit(jnp.sin)(b)", GRAY)
-def _(x):
-    import jax
-
-    return jax.jit(jax.numpy.sin)(x)
-
-
-# --- tables and plots ----------------------------------------------------------------------------
-
-
-@giving("pandas", "series.isin(b)", NUMBERS[:3], "b")
-def _(x):
-    import pandas as pd
-
-    return pd.Series(NUMBERS).isin(x)
-
-
-@giving("pandas", "frame[b]", NUMBERS > 3)
-def _(x):
-    import pandas as pd
-
-    return pd.DataFrame({"x": NUMBERS})[x]
-
-
-@giving("pandas", "series.iloc[b]", NUMBERS > 3)
-def _(x):
-    import pandas as pd
-
-    return pd.Series(NUMBERS).iloc[x]
-
-
-@giving("pandas", "pd.unique(b)", NUMBERS)
-def _(x):
-    import pandas as pd
-
-    return pd.unique(x)
-
-
-@giving("pandas", "frame + b", TABLE, "b")
-def _(x):
-    import pandas as pd
-
-    return pd.DataFrame(TABLE) + x
-
-
-@giving("pandas", "series[b], a mask", NUMBERS > 3)
-def _(x):
-    import pandas as pd
-
-    return pd.Series(NUMBERS)[x]
-
-
-@giving("pandas", "frame.loc[b, 'x'] = value, a mask", NUMBERS > 3)
-def _(x):
-    import pandas as pd
-
-    frame = pd.DataFrame({"x": NUMBERS})
-    frame.loc[x, "x"] = 0
-    return frame
-
-
-@giving("pandas", "frame.groupby(b)", NUMBERS // 3)
-def _(x):
-    import pandas as pd
-
-    return pd.DataFrame({"x": NUMBERS}).groupby(x).sum()
-
-
-@giving("pandas", "series.where(b, 0)", NUMBERS > 3, "b")
-def _(x):
-    import pandas as pd
-
-    return pd.Series(NUMBERS).where(x, 0)
-
-
-@giving("pandas", "frame += b", TABLE)
-def _(x):
-    import pandas as pd
-
-    frame = pd.DataFrame(TABLE)
-    frame += x
-    return frame
-
-
-@giving("polars", "pl.DataFrame({'x': b})", NUMBERS, "b")
-def _(x):
-    import polars as pl
-
-    return pl.DataFrame({"x": x}).to_numpy()
-
-
-@giving("polars", "pl.Series('x', b, dtype=…)", NUMBERS, "b")
-def _(x):
-    import polars as pl
-
-    series = pl.Series("x", x, dtype=pl.Float64)
-    return [series.name, *map(str, [series.dtype, *series])]
-
-
-@giving("polars", "pl.Series([b, b])", NUMBERS)
-def _(x):
-    import polars as pl
-
-    return [str(pl.Series([x, x]).dtype)]
-
-
-@giving("polars", "pl.DataFrame([b, b])", NUMBERS)
-def _(x):
-    import polars as pl
-
-    return [str(kind) for kind in pl.DataFrame([x, x]).dtypes]
-
-
-@giving("polars", "pl.DataFrame(b)", TABLE, "b")
-def _(x):
-    import polars as pl
-
-    return pl.DataFrame(x).to_numpy()
-
-
-@giving("polars", "frame.filter(b)", NUMBERS > 3)
-def _(x):
-    import polars as pl
-
-    return pl.DataFrame({"x": NUMBERS}).filter(x).to_numpy()
-
-
-@giving("matplotlib", "axes.boxplot(b), axes.hist(b)", TABLE, "b")
-def _(x):
-    from matplotlib.figure import Figure
-
-    axes = Figure().subplots()
-    medians = [line.get_ydata()[0] for line in axes.boxplot(x)["medians"]]
-    return np.vstack([medians, axes.hist(x, bins=4)[0].T])
-
-
-# --- pictures and sound --------------------------------------------------------------------------
-
-
-@giving("PIL", "PIL.Image.fromarray(b)", IMAGE)
-def _(x):
-    from PIL import Image
-
-    return np.asarray(Image.fromarray(x))
-
-
-@giving("skimage", "morphology.dilation(b)", GRAY)
-def _(x):
-    from skimage import morphology
-
-    return morphology.dilation(x)
-
-
-@giving("skimage", "morphology.dilation(x, out=b)", 0 * GRAY, "np.asarray(b.cpu)")
-def _(x):
-    from skimage import morphology
-
-    morphology.dilation(GRAY, out=x)
-
-
-@giving("skimage", "morphology.remove_small_objects(b)", MASK)
-def _(x):
-    from skimage import morphology
-
-    return morphology.remove_small_objects(x, max_size=3)
-
-
-@giving("skimage", "morphology.remove_small_holes(b)", MASK)
-def _(x):
-    from skimage import morphology
-
-    return morphology.remove_small_holes(x, max_size=3)
-
-
-@giving("skimage", "morphology.skeletonize(b)", MASK, "np.array(b)")
-def _(x):
-    from skimage import morphology
-
-    return morphology.skeletonize(x)
-
-
-@giving("skimage", "segmentation.watershed(b)", GRAY)
-def _(x):
-    from skimage import segmentation
-
-    return segmentation.watershed(x, 2)
-
-
-@giving("imageio", "iio.imwrite('x.gif', [b, b])", IMAGE)
-def _(x):
-    import imageio.v3 as iio
-
-    return list(iio.imwrite("<bytes>", [x, x], extension=".gif"))
-
-
-@giving("cv2", "cv2.GaussianBlur(b, …)", IMAGE)
-def _(x):
-    import cv2
-
-    return cv2.GaussianBlur(x, (3, 3), 0)
-
-
-@giving("cv2", "cv2.rectangle(b, …)", IMAGE, "np.asarray(b.cpu)")
-def _(x):
-    import cv2
-
-    return cv2.rectangle(x, (0, 0), (3, 3), (255, 0, 0))
-
-
-@giving("torchvision", "to_tensor(b)", IMAGE)
-def _(x):
-    from torchvision.transforms import functional
-
-    return functional.to_tensor(x)
-
-
-@giving("librosa", "librosa.stft(b)", AUDIO)
-def _(x):
-    import librosa
-
-    return np.abs(librosa.stft(x, n_fft=256))
-
-
-@giving("soxr", "soxr.resample(b, …), float64", AUDIO.astype("f8"))
-def _(x):
-    import soxr
-
-    return soxr.resample(x, 8000, 4000)
-
-
-@giving("pyvista", "pv.PolyData(b)", TABLE, "np.array(b)")
-def _(x):
-    import pyvista as pv
-
-    return pv.PolyData(x).points
-
-
-@giving("pyvista", "mesh.point_data['x'] = b, written", TABLE, "np.asarray(b.cpu)")
-def _(x):
-    import pyvista as pv
-
-    mesh = pv.PolyData(np.zeros((40, 3), "f4"))
-    mesh.point_data["x"] = x
-    mesh.point_data["x"][0] = 9
-
-
-@giving("vtkmodules", "numpy_to_vtk(b), written", TABLE, "np.asarray(b.cpu)")
-def _(x):
-    from vtkmodules.util.numpy_support import numpy_to_vtk
-
-    numpy_to_vtk(x).SetTuple3(0, 9, 9, 9)
-
-
-# --- maps and graphs -----------------------------------------------------------------------------
-
-
-_SHAPES = [({"type": "Polygon", "coordinates": [[(1, 1), (9, 1), (9, 9), (1, 1)]]}, 7)]
-
-
-@giving("rasterio", "features.rasterize(shapes, out=b)", 0 * GRAY, "np.asarray(b.cpu)")
-def _(x):
-    from rasterio import features
-
-    features.rasterize(_SHAPES, out=x)
-
-
-@giving("rasterio", "warp.reproject(x, b)", 0 * GRAY, "np.asarray(b.cpu)")
-def _(x):
-    from rasterio import transform, warp
-
-    place = transform.from_origin(0, 16, 1, 1)
-    places = {f"{side}_transform": place for side in ("src", "dst")}
-    warp.reproject(GRAY, x, **places, src_crs="EPSG:4326", dst_crs="EPSG:4326")
-
-
-@giving("rasterio", "fill.fillnodata(b, mask)", GRAY, "np.asarray(b.cpu)")
-def _(x):
-    from rasterio import fill
-
-    return fill.fillnodata(x, mask=MASK)
-
-
-@giving("networkx", "graph.has_node(b[0])", np.array([1, 2]))
-def _(x):
-    import networkx as nx
-
-    return nx.path_graph(3).has_node(x[0])
-
-
-@giving("networkx", "nx.Graph(b)", (NUMBERS[:, None] > NUMBERS).astype("f4"))
-def _(x):
-    import networkx as nx
-
-    return nx.Graph(x).number_of_edges()
-
-
-# --- models --------------------------------------------------------------------------------------
-
-
-def _session():
+def session():
     import onnxruntime
     from onnx import TensorProto, helper
 
@@ -645,85 +59,421 @@ def _session():
     )
 
 
-@giving("onnxruntime", "session.run(None, {'x': b})", TABLE)
-def _(x):
-    return _session().run(None, {"x": x})[0]
-
-
-@giving("onnxruntime", "OrtValue.from_dlpack(b)", TABLE, "b")
-def _(x):
-    import onnxruntime
-
-    value = onnxruntime.OrtValue.from_dlpack(x)
-    return _session().run_with_ort_values(None, {"x": value})[0].numpy()
-
-
-_LIGHT = {"verbose": -1, "num_threads": 1, "min_data_in_leaf": 2, "num_leaves": 4}
-
-
-@giving("lightgbm", "lgb.Dataset(b), model.predict(b)", TABLE, "b")
-def _(x):
-    import lightgbm as lgb
-
-    return lgb.train(_LIGHT, lgb.Dataset(x, label=LABELS), 3).predict(x)
-
-
-@giving("lightgbm", "lgb.Dataset(x, label=b)", LABELS)
-def _(x):
-    import lightgbm as lgb
-
-    return lgb.train(_LIGHT, lgb.Dataset(TABLE, label=x), 3).predict(TABLE)
-
-
-@giving("catboost", "CatBoostRegressor().fit(b, y)", TABLE)
-def _(x):
-    from catboost import CatBoostRegressor
-
-    model = CatBoostRegressor(iterations=3, verbose=0, thread_count=1, allow_writing_files=False)
-    return model.fit(x, LABELS).predict(TABLE)
-
-
-@giving("gymnasium", "spaces.Discrete(5).contains(b)", np.array(2))
-def _(x):
-    from gymnasium import spaces
-
-    return spaces.Discrete(5).contains(x)
-
-
-@giving("gymnasium", "spaces.MultiDiscrete(…).contains(b)", np.array([1, 2]))
-def _(x):
-    from gymnasium import spaces
-
-    return spaces.MultiDiscrete([3, 3]).contains(x)
-
-
-# --- files ---------------------------------------------------------------------------------------
-
-
-def _dataset():
+def dataset():
     import h5py
 
     file = h5py.File("in memory", "w", driver="core", backing_store=False)
     return file.create_dataset("x", data=GRAY)
 
 
-@giving("h5py", "dataset.read_direct(b)", 0 * GRAY, "np.asarray(b.cpu)")
-def _(x):
-    _dataset().read_direct(x)
-
-
-@giving("h5py", "dataset.write_direct(b)", GRAY * 2)
-def _(x):
-    dataset = _dataset()
-    dataset.write_direct(x)
-    return dataset[()]
-
-
-@giving("tables", "array[b], a mask", np.array([True, False]))
-def _(x):
+def masked(mask):
     import tables
 
-    with tables.open_file(
-        "in memory", "w", driver="H5FD_CORE", driver_core_backing_store=0
-    ) as file:
-        return file.create_array("/", "x", obj=NUMBERS[:2])[x]
+    settings = {"driver": "H5FD_CORE", "driver_core_backing_store": 0}
+    with tables.open_file("in memory", "w", **settings) as file:
+        return file.create_array("/", "x", obj=NUMBERS[:2])[mask]
+
+
+# Where the names of the calls are; each is imported by the calls that have it.
+NAMES = dict(
+    pair.split("=")
+    for pair in """
+        torch=torch csr_array=scipy.sparse:csr_array linalg=scipy.sparse:linalg
+        scipy_sparse=scipy:sparse sparse=sparse ndimage=scipy:ndimage blas=scipy.linalg:blas
+        LinearRegression=sklearn.linear_model:LinearRegression preprocessing=sklearn:preprocessing
+        PCA=sklearn.decomposition:PCA units=astropy:units fits=astropy.io:fits pint=pint
+        random=random sympy=sympy njit=numba:njit jnp=jax.numpy jax=jax pd=pandas pl=polars
+        Figure=matplotlib.figure:Figure Image=PIL:Image morphology=skimage:morphology
+        segmentation=skimage:segmentation iio=imageio.v3 cv2=cv2
+        functional=torchvision.transforms:functional librosa=librosa soxr=soxr pv=pyvista
+        numpy_to_vtk=vtkmodules.util.numpy_support:numpy_to_vtk features=rasterio:features
+        transform=rasterio:transform warp=rasterio:warp fill=rasterio:fill nx=networkx
+        onnxruntime=onnxruntime lgb=lightgbm catboost=catboost spaces=gymnasium:spaces
+    """.split()
+)
+
+
+class Giving(NamedTuple):
+    """A call that passes a Blob to a consumer.
+
+    Attributes
+    ----------
+    module
+        The required package.
+    text
+        The call, as the table shows it.
+    code
+        The statements that make it; the last one's value is the result.
+    array
+        The contents of the Blob.
+    give
+        What to pass for a Blob, one of `WAYS`.
+    """
+
+    module: str
+    text: str
+    code: str
+    array: np.ndarray
+    give: str
+
+    def function(self, b: Any) -> Any:
+        """Make the call with an array, or with an object in place of one; return the result."""
+        tree = ast.parse(self.code)
+        names = globals() | {"b": b}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Name) and node.id in NAMES:
+                module, _, name = NAMES[node.id].partition(":")
+                what = f"from {module} import {name}" if name else f"import {module}"
+                exec(f"{what} as {node.id}", names)  # noqa: S102  # the table is ours
+        last = tree.body.pop()
+        exec(compile(tree, self.text, "exec"), names)  # noqa: S102  # as above
+        if not isinstance(last, ast.Expr):
+            tree = ast.Module([last], [])
+            return exec(compile(tree, self.text, "exec"), names)  # noqa: S102  # as above
+        return eval(compile(ast.Expression(last.value), self.text, "eval"), names)  # noqa: S307  # as above
+
+
+CALLS = [
+    # Python and NumPy
+    Giving("random", "random.shuffle(b)", "random.seed(1); random.shuffle(b)", NUMBERS, ALIAS),
+    Giving("numpy", "rng.shuffle(b), of rows", "np.random.default_rng(1).shuffle(b)", GRAY, ALIAS),
+    Giving(
+        "numpy",
+        "rng.random(out=b)",
+        "np.random.default_rng(1).random(out=b, dtype='f4')",
+        NUMBERS,
+        ALIAS,
+    ),
+    Giving("torch", "torch.from_numpy(b)", "torch.from_numpy(b).mul_(2).tolist()", GRAY, ALIAS),
+    Giving("torch", "torch.tensor([b, b])", "torch.tensor([b, b]).tolist()", GRAY, ITSELF),
+    Giving("torch", "tensor[b]", "torch.tensor(GRAY)[b].tolist()", np.array([0, 1]), ITSELF),
+    Giving(
+        "torch",
+        "tensor[b] = value",
+        "written = torch.zeros(4, 4); written[b] = 1; written.tolist()",
+        np.array([0, 1]),
+        ITSELF,
+    ),
+    # science
+    Giving("scipy", "csr_array + b", "csr_array(MASK) + b", GRAY, ITSELF),
+    Giving("scipy", "csr_array @ b", "tridiagonal('csr') @ b", NUMBERS, ITSELF),
+    Giving(
+        "scipy",
+        "sparse.linalg.spsolve(A, b), cg(A, b)",
+        "m = tridiagonal('csc'); [linalg.spsolve(m, b), linalg.cg(m, b, rtol=1e-10)[0]]",
+        EXACT,
+        ITSELF,
+    ),
+    Giving(
+        "scipy",
+        "sparse.linalg.splu(A).solve(b)",
+        "linalg.splu(tridiagonal('csc')).solve(b)",
+        EXACT,
+        CONST,
+    ),
+    Giving("scipy", "sparse.linalg.cg(b, x)", "linalg.cg(b, EXACT)[0]", np.eye(8) * 2, ITSELF),
+    Giving(
+        "scipy", "sparse.diags_array(b)", "scipy_sparse.diags_array(b).toarray()", NUMBERS, CONST
+    ),
+    Giving(
+        "scipy",
+        "ndimage.gaussian_filter(x, 1, output=b)",
+        "ndimage.gaussian_filter(GRAY, 1, output=b)",
+        0 * GRAY,
+        ALIAS,
+    ),
+    Giving("scipy", "ndimage.label(x, output=b)", "ndimage.label(MASK, output=b)", 0 * GRAY, ALIAS),
+    Giving(
+        "scipy",
+        "ndimage.distance_transform_edt(x, distances=b)",
+        "ndimage.distance_transform_edt(MASK, distances=b)",
+        0.0 * MASK,
+        ALIAS,
+    ),
+    Giving(
+        "scipy",
+        "ndimage.binary_dilation(x, output=b)",
+        "ndimage.binary_dilation(MASK, output=b)",
+        ~MASK,
+        ALIAS,
+    ),
+    Giving("scipy", "linalg.blas.daxpy(x, b)", "blas.daxpy(np.ones(8), b)", EXACT, ALIAS),
+    Giving(
+        "sklearn",
+        "LinearRegression().fit(b, y)",
+        "LinearRegression().fit(b, LABELS).coef_",
+        TABLE,
+        ITSELF,
+    ),
+    Giving(
+        "sklearn",
+        "StandardScaler(copy=False).fit_transform(b)",
+        "preprocessing.StandardScaler(copy=False).fit_transform(b)",
+        TABLE,
+        ALIAS,
+    ),
+    Giving(
+        "sklearn",
+        "MinMaxScaler(copy=False).fit_transform(b)",
+        "preprocessing.MinMaxScaler(copy=False).fit_transform(b)",
+        TABLE,
+        ALIAS,
+    ),
+    Giving(
+        "sklearn", "PCA(copy=False).fit(b)", "PCA(copy=False).fit(b).components_", TABLE[:8], ALIAS
+    ),
+    Giving("astropy", "u.m * b", "(units.m * b).value", GRAY, ITSELF),
+    Giving(
+        "astropy",
+        "np.hypot(quantity, b * u.m)",
+        "np.hypot(GRAY * units.km, b * units.m).value",
+        GRAY,
+        ITSELF,
+    ),
+    Giving("astropy", "np.dot(quantity, b)", "np.dot(GRAY * units.km, b).value", GRAY, ITSELF),
+    Giving(
+        "astropy",
+        "fits.PrimaryHDU(b).writeto(file)",
+        "file = BytesIO(); fits.PrimaryHDU(b).writeto(file); "
+        "fits.getdata(BytesIO(file.getvalue()))",
+        GRAY,
+        ITSELF,
+    ),
+    Giving(
+        "astropy",
+        "fits.writeto(file, b)",
+        "file = BytesIO(); fits.writeto(file, b); fits.getdata(BytesIO(file.getvalue()))",
+        GRAY,
+        CONST,
+    ),
+    Giving("sparse", "COO + b", "sparse.COO.from_numpy(GRAY * MASK) + b", GRAY, ITSELF),
+    Giving("sparse", "COO @ b", "sparse.COO.from_numpy(GRAY * MASK) @ b", GRAY, CONST),
+    Giving(
+        "sparse",
+        "sparse.where(mask, COO, b)",
+        "coo = sparse.COO.from_numpy(GRAY * MASK); "
+        "isinstance(sparse.where(coo > 0.6, coo, b), sparse.COO)",
+        np.array(0, "f4"),
+        CONST,
+    ),
+    Giving("pint", "b @ quantity", "(b @ (GRAY * pint.UnitRegistry().m)).magnitude", GRAY, ITSELF),
+    Giving("sympy", "sympy.Matrix(b)", "sympy.Matrix(b).tolist()", NUMBERS, ITSELF),
+    Giving("numba", "njit(…)(b)", "njit(lambda y: y.sum())(b)", GRAY, ITSELF),
+    Giving("numba", "njit(…)(b), which writes", "njit(lambda y: y.fill(2))(b)", GRAY, SIDE),
+    Giving("jax", "jnp.einsum(…, b, b)", "jnp.einsum('ij,ij->i', b, b)", GRAY, ITSELF),
+    Giving("jax", "jax.jit(jnp.sin)(b)", "jax.jit(jax.numpy.sin)(b)", GRAY, CONST),
+    # tables and plots
+    Giving("pandas", "series.isin(b)", "pd.Series(NUMBERS).isin(b)", NUMBERS[:3], ITSELF),
+    Giving("pandas", "frame[b]", "pd.DataFrame({'x': NUMBERS})[b]", NUMBERS > 3, CONST),
+    Giving("pandas", "series.iloc[b]", "pd.Series(NUMBERS).iloc[b]", NUMBERS > 3, CONST),
+    Giving("pandas", "pd.unique(b)", "pd.unique(b)", NUMBERS, CONST),
+    Giving("pandas", "frame + b", "pd.DataFrame(TABLE) + b", TABLE, ITSELF),
+    Giving("pandas", "series[b], a mask", "pd.Series(NUMBERS)[b]", NUMBERS > 3, CONST),
+    Giving(
+        "pandas",
+        "frame.loc[b, 'x'] = value, a mask",
+        "frame = pd.DataFrame({'x': NUMBERS}); frame.loc[b, 'x'] = 0; frame",
+        NUMBERS > 3,
+        CONST,
+    ),
+    Giving(
+        "pandas",
+        "frame.groupby(b)",
+        "pd.DataFrame({'x': NUMBERS}).groupby(b).sum()",
+        NUMBERS // 3,
+        CONST,
+    ),
+    Giving("pandas", "series.where(b, 0)", "pd.Series(NUMBERS).where(b, 0)", NUMBERS > 3, ITSELF),
+    Giving("pandas", "frame += b", "frame = pd.DataFrame(TABLE); frame += b; frame", TABLE, CONST),
+    Giving(
+        "polars", "pl.DataFrame({'x': b})", "pl.DataFrame({'x': b}).to_numpy()", NUMBERS, ITSELF
+    ),
+    Giving(
+        "polars",
+        "pl.Series('x', b, dtype=…)",
+        "series = pl.Series('x', b, dtype=pl.Float64); "
+        "[series.name, *map(str, [series.dtype, *series])]",
+        NUMBERS,
+        ITSELF,
+    ),
+    Giving("polars", "pl.Series([b, b])", "[str(pl.Series([b, b]).dtype)]", NUMBERS, CONST),
+    Giving(
+        "polars",
+        "pl.DataFrame([b, b])",
+        "[str(kind) for kind in pl.DataFrame([b, b]).dtypes]",
+        NUMBERS,
+        CONST,
+    ),
+    Giving("polars", "pl.DataFrame(b)", "pl.DataFrame(b).to_numpy()", TABLE, ITSELF),
+    Giving(
+        "polars",
+        "frame.filter(b)",
+        "pl.DataFrame({'x': NUMBERS}).filter(b).to_numpy()",
+        NUMBERS > 3,
+        CONST,
+    ),
+    Giving(
+        "matplotlib",
+        "axes.boxplot(b), axes.hist(b)",
+        "axes = Figure().subplots(); "
+        "medians = [line.get_ydata()[0] for line in axes.boxplot(b)['medians']]; "
+        "np.vstack([medians, axes.hist(b, bins=4)[0].T])",
+        TABLE,
+        ITSELF,
+    ),
+    # pictures and sound
+    Giving("PIL", "PIL.Image.fromarray(b)", "np.asarray(Image.fromarray(b))", IMAGE, CONST),
+    Giving("skimage", "morphology.dilation(b)", "morphology.dilation(b)", GRAY, CONST),
+    Giving(
+        "skimage",
+        "morphology.dilation(x, out=b)",
+        "morphology.dilation(GRAY, out=b)",
+        0 * GRAY,
+        ALIAS,
+    ),
+    Giving(
+        "skimage",
+        "morphology.remove_small_objects(b)",
+        "morphology.remove_small_objects(b, max_size=3)",
+        MASK,
+        CONST,
+    ),
+    Giving(
+        "skimage",
+        "morphology.remove_small_holes(b)",
+        "morphology.remove_small_holes(b, max_size=3)",
+        MASK,
+        CONST,
+    ),
+    Giving("skimage", "morphology.skeletonize(b)", "morphology.skeletonize(b)", MASK, COPY),
+    Giving("skimage", "segmentation.watershed(b)", "segmentation.watershed(b, 2)", GRAY, CONST),
+    Giving(
+        "imageio",
+        "iio.imwrite('x.gif', [b, b])",
+        "list(iio.imwrite('<bytes>', [b, b], extension='.gif'))",
+        IMAGE,
+        CONST,
+    ),
+    Giving("cv2", "cv2.GaussianBlur(b, …)", "cv2.GaussianBlur(b, (3, 3), 0)", IMAGE, CONST),
+    Giving(
+        "cv2", "cv2.rectangle(b, …)", "cv2.rectangle(b, (0, 0), (3, 3), (255, 0, 0))", IMAGE, ALIAS
+    ),
+    Giving("torchvision", "to_tensor(b)", "functional.to_tensor(b)", IMAGE, CONST),
+    Giving("librosa", "librosa.stft(b)", "np.abs(librosa.stft(b, n_fft=256))", AUDIO, CONST),
+    Giving(
+        "soxr",
+        "soxr.resample(b, …), float64",
+        "soxr.resample(b, 8000, 4000)",
+        AUDIO.astype("f8"),
+        CONST,
+    ),
+    Giving("pyvista", "pv.PolyData(b)", "pv.PolyData(b).points", TABLE, COPY),
+    Giving(
+        "pyvista",
+        "mesh.point_data['x'] = b, written",
+        "mesh = pv.PolyData(np.zeros((40, 3), 'f4')); "
+        "mesh.point_data['x'] = b; "
+        "mesh.point_data['x'][0] = 9",
+        TABLE,
+        ALIAS,
+    ),
+    Giving(
+        "vtkmodules",
+        "numpy_to_vtk(b), written",
+        "numpy_to_vtk(b).SetTuple3(0, 9, 9, 9)",
+        TABLE,
+        ALIAS,
+    ),
+    # maps and graphs
+    Giving(
+        "rasterio",
+        "features.rasterize(shapes, out=b)",
+        "features.rasterize(SHAPES, out=b)",
+        0 * GRAY,
+        ALIAS,
+    ),
+    Giving(
+        "rasterio",
+        "warp.reproject(x, b)",
+        "place = transform.from_origin(0, 16, 1, 1); "
+        "warp.reproject(GRAY, b, src_transform=place, dst_transform=place, **CRS); None",
+        0 * GRAY,
+        ALIAS,
+    ),
+    Giving("rasterio", "fill.fillnodata(b, mask)", "fill.fillnodata(b, mask=MASK)", GRAY, ALIAS),
+    Giving(
+        "networkx",
+        "graph.has_node(b[0])",
+        "nx.path_graph(3).has_node(b[0])",
+        np.array([1, 2]),
+        CONST,
+    ),
+    Giving(
+        "networkx",
+        "nx.Graph(b)",
+        "nx.Graph(b).number_of_edges()",
+        (NUMBERS[:, None] > NUMBERS).astype("f4"),
+        CONST,
+    ),
+    # models
+    Giving(
+        "onnxruntime",
+        "session.run(None, {'x': b})",
+        "session().run(None, {'x': b})[0]",
+        TABLE,
+        CONST,
+    ),
+    Giving(
+        "onnxruntime",
+        "OrtValue.from_dlpack(b)",
+        "value = onnxruntime.OrtValue.from_dlpack(b); "
+        "session().run_with_ort_values(None, {'x': value})[0].numpy()",
+        TABLE,
+        ITSELF,
+    ),
+    Giving(
+        "lightgbm",
+        "lgb.Dataset(b), model.predict(b)",
+        "lgb.train(LIGHT, lgb.Dataset(b, label=LABELS), 3).predict(b)",
+        TABLE,
+        ITSELF,
+    ),
+    Giving(
+        "lightgbm",
+        "lgb.Dataset(x, label=b)",
+        "lgb.train(LIGHT, lgb.Dataset(TABLE, label=b), 3).predict(TABLE)",
+        LABELS,
+        CONST,
+    ),
+    Giving(
+        "catboost",
+        "CatBoostRegressor().fit(b, y)",
+        "catboost.CatBoostRegressor(**CAT).fit(b, LABELS).predict(TABLE)",
+        TABLE,
+        CONST,
+    ),
+    Giving(
+        "gymnasium",
+        "spaces.Discrete(5).contains(b)",
+        "spaces.Discrete(5).contains(b)",
+        np.array(2),
+        CONST,
+    ),
+    Giving(
+        "gymnasium",
+        "spaces.MultiDiscrete(…).contains(b)",
+        "spaces.MultiDiscrete([3, 3]).contains(b)",
+        np.array([1, 2]),
+        CONST,
+    ),
+    # files
+    Giving("h5py", "dataset.read_direct(b)", "dataset().read_direct(b)", 0 * GRAY, ALIAS),
+    Giving(
+        "h5py",
+        "dataset.write_direct(b)",
+        "written = dataset(); written.write_direct(b); written[()]",
+        GRAY * 2,
+        CONST,
+    ),
+    Giving("tables", "array[b], a mask", "masked(b)", np.array([True, False]), CONST),
+]

@@ -63,6 +63,6 @@ def describe_machine() -> dict[str, Any]:
 
 def versions() -> dict[str, str]:
     """Return the versions of Python and of the compared packages."""
-    found = {one.name.lower(): one.version for one in distributions()}
+    found = {re.sub("[-_.]+", "-", one.name).lower(): one.version for one in distributions()}
     names = [*PACKAGES, *sorted(name for name in found if name.startswith("cupy-cuda"))]
     return {"python": platform.python_version()} | {x: found[x] for x in names if x in found}

@@ -33,48 +33,34 @@ def _of_pandas(table):
     return Taken(table, table, address(table.to_numpy()))
 
 
+def plainly(module, taken, *texts, **others):
+    """Add calls whose text is what runs, and a function that finds the address of their results."""
+    imports = {"jax": "import jax, jax.numpy as jnp", "pandas": "import pandas as pd"}
+    for text in texts:
+
+        def function(blob, _folder, text=text):
+            names = {"np": np, "blob": blob}
+            exec(imports.get(module, f"import {module}"), names)  # noqa: S102  # ours
+            return taken(eval(text, names))  # noqa: S307  # as above
+
+        taking(module, text, **others)(function)
+
+
 # --- NumPy and PyTorch ---------------------------------------------------------------------------
 
 
-@taking("numpy", "np.asarray(blob)")
-def _(blob, _folder):
-    return _array(np.asarray(blob))
+plainly(
+    "numpy",
+    _array,
+    *("np.asarray(blob)", "np.array(blob)", "np.from_dlpack(blob)", "np.from_dlpack(blob.const)"),
+)
 
 
-@taking("numpy", "np.array(blob)")
-def _(blob, _folder):
-    return _array(np.array(blob))
-
-
-@taking("numpy", "np.from_dlpack(blob)")
-def _(blob, _folder):
-    return _array(np.from_dlpack(blob))
-
-
-@taking("numpy", "np.from_dlpack(blob.const)")
-def _(blob, _folder):
-    return _array(np.from_dlpack(blob.const))
-
-
-@taking("torch", "torch.from_dlpack(blob)")
-def _(blob, _folder):
-    import torch
-
-    return _tensor(torch.from_dlpack(blob))
-
-
-@taking("torch", "torch.from_dlpack(blob.const)")
-def _(blob, _folder):
-    import torch
-
-    return _tensor(torch.from_dlpack(blob.const))
-
-
-@taking("torch", "torch.as_tensor(blob)")
-def _(blob, _folder):
-    import torch
-
-    return _tensor(torch.as_tensor(blob))
+plainly(
+    "torch",
+    _tensor,
+    *("torch.from_dlpack(blob)", "torch.from_dlpack(blob.const)", "torch.as_tensor(blob)"),
+)
 
 
 @taking("torch", "default_collate([blob, blob])", expected=lambda x: [x, x])
@@ -99,25 +85,11 @@ def _(blob, _folder):
 # --- other array libraries -----------------------------------------------------------------------
 
 
-@taking("jax", "jax.dlpack.from_dlpack(blob.cpu)")
-def _(blob, _folder):
-    import jax
-
-    return _of_jax(jax.dlpack.from_dlpack(blob.cpu))
-
-
-@taking("jax", "jax.device_put(np.asarray(blob))")
-def _(blob, _folder):
-    import jax
-
-    return _of_jax(jax.device_put(np.asarray(blob)))
-
-
-@taking("jax", "jnp.asarray(blob)")
-def _(blob, _folder):
-    import jax.numpy as jnp
-
-    return _of_jax(jnp.asarray(blob))
+plainly(
+    "jax",
+    _of_jax,
+    *("jax.dlpack.from_dlpack(blob.cpu)", "jax.device_put(np.asarray(blob))", "jnp.asarray(blob)"),
+)
 
 
 @taking("tensorflow", "tf.experimental.dlpack.from_dlpack(blob.__dlpack__())")
@@ -158,25 +130,8 @@ def _(blob, _folder):
 # --- tables --------------------------------------------------------------------------------------
 
 
-@taking("pandas", "pd.DataFrame(np.asarray(blob), copy=False)")
-def _(blob, _folder):
-    import pandas as pd
-
-    return _of_pandas(pd.DataFrame(np.asarray(blob), copy=False))
-
-
-@taking("pandas", "pd.DataFrame(blob)")
-def _(blob, _folder):
-    import pandas as pd
-
-    return _of_pandas(pd.DataFrame(blob))
-
-
-@taking("pandas", "pd.Series(blob)", shape=(6,))
-def _(blob, _folder):
-    import pandas as pd
-
-    return _of_pandas(pd.Series(blob))
+plainly("pandas", _of_pandas, "pd.DataFrame(np.asarray(blob), copy=False)", "pd.DataFrame(blob)")
+plainly("pandas", _of_pandas, "pd.Series(blob)", shape=(6,))
 
 
 @taking("pyarrow", "pa.array(blob)", shape=(6,))

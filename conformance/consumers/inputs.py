@@ -19,9 +19,7 @@ POSITIVE = _random.uniform(0.1, 5.0, size=(24, 4))
 TARGET = SAMPLES @ np.asarray([1.0, -2.0, 0.5, 3.0]) + _random.normal(scale=0.1, size=24)
 PREDICTED = TARGET + _random.normal(scale=0.2, size=24)
 CLASSES = np.asarray([0, 1, 2] * 8)
-PREDICTED_CLASSES = np.where(_chosen(0.25, 24), (CLASSES + 1) % 3, CLASSES)
 BINARY = np.asarray([0, 1] * 12)
-PREDICTED_BINARY = np.where(_chosen(0.25, 24), 1 - BINARY, BINARY)
 SCORES = np.clip(0.6 * BINARY + _random.uniform(0.0, 0.4, size=24), 0.0, 1.0)
 # SAMPLES, shifted by class.
 CLUSTERED = SAMPLES + 4.0 * CLASSES[:, None]

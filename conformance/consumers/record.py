@@ -5,15 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-__all__ = ["GOOD", "PATH", "RANKS", "Outcomes", "compare", "kind_of", "load", "save", "totals"]
+__all__ = ["PATH", "RANKS", "Outcomes", "compare", "kind_of", "load", "save", "totals"]
 
 PATH = Path(__file__).with_name("record.json")
 
-# Kinds of outcomes, from worst to best. Those that are good have the results of ndarrays.
-GOOD = ("other out", "Blob out, on cpu", "Blob out", "same")
-RANKS = ("not with ndarrays", "crash", "lost", "wrong value", "unclear error", "refused", *GOOD)
-# What the record leaves out.
-USUAL = ("Blob out", "same")
+# Kinds of outcomes, from worst to best. The record leaves the best out.
+RANKS = ("not with ndarrays", "crash", "lost", "wrong value", "unclear error", "refused", "same")
 
 # Outcomes by library, such as "images/pillow 13.0", call and device. The record has only those that
 # are not as usual.
@@ -30,12 +27,12 @@ def _plain(library: str) -> str:
 
 
 def totals(found: Outcomes, device: str) -> str:
-    """Return the counts of the kinds of outcomes on a device, and the share of good ones."""
+    """Return the counts of the kinds of outcomes on a device, and the share of the best."""
     every = [kind_of(x[device]) for calls in found.values() for x in calls.values() if device in x]
     tried = [kind for kind in every if kind != "not tried"]
     counts = ", ".join(f"{tried.count(kind)} {kind}" for kind in RANKS[::-1] if kind in tried)
-    share = sum(kind in GOOD for kind in tried) / (len(tried) or 1)
-    return f"{device}: {len(tried)} calls of {len(found)} libraries, {share:.1%} good: {counts}"
+    share = tried.count("same") / (len(tried) or 1)
+    return f"{device}: {len(tried)} calls of {len(found)} libraries, {share:.1%} the same: {counts}"
 
 
 def compare(recorded: Outcomes, found: Outcomes) -> dict[str, bool]:
@@ -49,15 +46,14 @@ def compare(recorded: Outcomes, found: Outcomes) -> dict[str, bool]:
         for call, by_device in calls.items():
             for device, now in by_device.items():
                 was = before.get(_plain(library), {}).get(call, {}).get(device, "same")
-                if was != now and kind_of(now) != "not tried" and not {was, now} <= {*USUAL}:
+                if was != now and kind_of(now) != "not tried":
                     text = f"{library} {call}, {device}: {was} -> {now}"
                     changes[text] = _rank(now) < _rank(was)
     return changes
 
 
 def _rank(outcome: str) -> int:
-    kind = "same" if outcome in USUAL else kind_of(outcome)
-    return RANKS.index(kind)
+    return RANKS.index(kind_of(outcome))
 
 
 def load(path: Path = PATH) -> Outcomes:
@@ -81,7 +77,7 @@ def save(recorded: Outcomes, found: Outcomes, path: Path = PATH) -> None:
         content[library] = {}
         for call, by_device in calls.items():
             outcomes = {*by_device.values()}
-            if not outcomes <= {*USUAL}:
+            if outcomes != {"same"}:
                 content[library][call] = outcomes.pop() if len(outcomes) == 1 else by_device
     text = json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False)
     path.write_text(text + "\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Libraries for numbers: NumPy's own functions, science, units, graphs and compilers."""
+"""Libraries for numbers: Python's and NumPy's own, science, units, graphs and compilers."""
 
 import numpy as np
 
@@ -13,47 +13,16 @@ def numpy():
     np.random.default_rng(0).permuted(ND.IMAGE, axis=1, out=IMAGE)
     np.random.default_rng(0).choice(9, 3, p=VECTOR / VECTOR.sum())
     np.random.default_rng(0).random(out=ZEROS)
-    np.random.default_rng(0).multivariate_normal(VECTOR[:4], SYMMETRIC)
     np.random.seed(NUMBER)
-    np.array(IMAGE, dtype="f4")
-    np.require(IMAGE, "f4", "CW")
-    np.from_dlpack(IMAGE)
-    np.take(ND.IMAGE, INDEX, axis=0)
     ND.IMAGE[:, INDEX] + IMAGE[:, INDEX]
     [1, 2, 3] + INDEX
-    2**VECTOR
-    divmod(VECTOR, 0.3)
     sorted(VECTOR[::-1])
-    0.5 in VECTOR
-    float(SCALAR)
     f"{SCALAR:.2f}"
-    SCALAR.round(1)
-    str(IMAGE)
     bytes(BYTES)
     np.vectorize(lambda x: x + 1)(VECTOR)
-    np.piecewise(VECTOR, [VECTOR < 0.5, VECTOR >= 0.5], [-1, 1])
-    np.select([VECTOR < 0.3, VECTOR > 0.6], [VECTOR, -VECTOR])
     np.ma.masked_array(IMAGE, mask=MASK).sum()
-    list(np.ndindex(IMAGE.shape))
-    np.testing.assert_almost_equal(IMAGE, IMAGE)
-    np.can_cast(IMAGE.dtype, "f4")
     IMAGE.tofile(TMP / "x") or (TMP / "x").read_bytes()
-    IMAGE.astype("i4").view("u4")
-    IMAGE.flags.c_contiguous
-    IMAGE.flags["C_CONTIGUOUS"]
-    IMAGE.itemsize
-    IMAGE.T.copy(order="K").strides
-    IMAGE.sort(axis=0)
-    IMAGE.fill(3)
-    IMAGE.ravel().argmax()
-    IMAGE.min(axis=1).tolist()
-    IMAGE.flat[5]
-    IMAGE.__setitem__(MASK, 0)
-    IMAGE.__setitem__((slice(None), 0), VECTOR[:8])
-    IMAGE *= ND.VECTOR
-    INTEGERS //= 2
     IMAGE[MASK] += 1
-    IMAGE[2:4, ::2] = 5
     memoryview(IMAGE).shape
     b"".join([BYTES])
 
@@ -339,3 +308,24 @@ def pyproj():
     T = pyproj.Transformer.from_crs(4326, 3857)
     T.transform(VECTOR, TIMES)
     T.transform(VECTOR, TIMES, inplace=True)
+
+
+def einops():
+    """Calls of einops: its array API functions, and its own functions."""
+
+    import einops
+    from einops import array_api
+    import syncblob.integrations.einops
+
+    array_api.pack([CUBE, CUBE[:, 0]], "a * c")[0]
+    array_api.rearrange([CUBE, CUBE], "n a b c -> a n b c")
+    array_api.reduce(CUBE, "a (b 3) c -> a b", "max")
+    array_api.reduce(CUBE, "a b c -> b", "mean")
+    array_api.repeat(CUBE, "a b c -> a (b r) c", r=2)
+    einops.asnumpy(CUBE)
+    einops.einsum(MATRIX, SYMMETRIC, "i j, j k -> i k")
+    einops.pack([CUBE, CUBE[:, 0]], "a * c")[0]
+    einops.parse_shape(CUBE, "a _ c")
+    einops.rearrange([CUBE, CUBE], "n a b c -> a n b c")
+    einops.reduce(CUBE, "a b c -> b", "mean")
+    einops.repeat(CUBE, "a b c -> a (b r) c", r=2)

@@ -96,7 +96,7 @@ def operands() -> dict[str, np.ndarray]:
 
 
 def measure(timer: Timer) -> Measured:
-    """Time functions, a method, and a step of LeNet; measure the making of many Blobs."""
+    """Time functions and a method; measure the making of many Blobs."""
     arrays: dict[str, Any] = {"np": np, "xp": np, **operands()}
     blobs: dict[str, Any] = {name: as_blob(array) for name, array in operands().items()}
     blobs |= {"np": np, "xp": syncblob}
@@ -119,7 +119,6 @@ def measure(timer: Timer) -> Measured:
     calls = {"library": "PyTorch", "rival": "tensors", "ours": blobs, "theirs": tensors}
     with one_thread(torch):
         rows += in_adds(timer, TORCH, goals=(14.0, 25.0), **calls)
-        rows.append(lenet_row(timer, torch))
     return Measured(rows)
 
 
@@ -166,54 +165,3 @@ def _traced(make: Callable[[], object]) -> int:
     finally:
         tracemalloc.stop()
         del kept
-
-
-# --- LeNet ----------------------------------------------------------------------------------------
-
-LAYERS = {"conv1": (20, 1, 5, 5), "conv2": (50, 20, 5, 5), "ip1": (500, 800), "ip2": (10, 500)}
-
-
-def lenet_row(timer: Timer, torch: Any) -> Row:
-    """Time forward and backward of ``examples/train_lenet.py`` for one image."""
-    functional = torch.nn.functional
-    random = np.random.default_rng(0)
-    arrays = {
-        name: [random.normal(0, 0.05, size).astype(np.float32) for size in (shape, shape[:1])]
-        for name, shape in LAYERS.items()
-    }
-    image = random.random((1, 1, 28, 28), np.float32)
-    blobs = {name: [as_blob(array) for array in layer] for name, layer in arrays.items()}
-    parameters = {
-        name: [torch.nn.Parameter(torch.tensor(array)) for array in layer]
-        for name, layer in arrays.items()
-    }
-
-    def step(learned: Callable[[str], Any], images: Any, labels: Any) -> None:
-        top = functional.conv2d(images, *learned("conv1"))
-        top = functional.conv2d(functional.max_pool2d(top, 2), *learned("conv2"))
-        top = functional.max_pool2d(top, 2).flatten(1)
-        top = functional.relu(functional.linear(top, *learned("ip1")))
-        scores = functional.linear(top, *learned("ip2"))
-        functional.cross_entropy(scores, labels).backward()
-
-    def leaves(name: str) -> list[Any]:
-        return [blob.as_parameter() for blob in blobs[name]]
-
-    ours = as_blob(image), as_blob(np.array([3]))
-    theirs = torch.tensor(image), torch.tensor([3])
-    times = timer.medians(
-        {
-            "Blobs": lambda: step(leaves, *ours),
-            "tensors": lambda: step(parameters.__getitem__, *theirs),
-        },
-        # A step uses megabytes, so others who use the caches slow it down, for a second or so.
-        rounds=600,
-    )
-    return Row(
-        "LeNet, one image",
-        "forward and backward, Blobs",
-        times["Blobs"],
-        "forward and backward, tensors",
-        times["tensors"],
-        goal=Goal(1.3),
-    )

@@ -82,9 +82,9 @@ def test_params_cannot_be_assigned():
 
 
 def test_params_that_are_not_there():
-    with pytest.raises(KeyError, match=r"no layer 'no_such_layer'; list\(model\)"):
+    with pytest.raises(KeyError, match="no_such_layer"):
         model().params["no_such_layer"]
-    with pytest.raises(KeyError, match=r"layer 'relu1' has no blobs; model\.fill"):
+    with pytest.raises(KeyError, match=r"relu1.*model\.fill"):
         model().params["relu1"]
     assert model().params.get("relu1") is None
     assert "relu1" not in model().params

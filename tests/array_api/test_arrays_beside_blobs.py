@@ -148,7 +148,7 @@ def test_only_the_array_moves_and_a_later_write_to_it_is_its_own(simulated):
 
 def test_without_a_blob_and_with_gradients_they_are_refused():
     for call in (xp.add, xp.matmul, xp.isin, lambda a, b: xp.concat([a, b])):
-        with pytest.raises(TypeError, match="expects a Blob, got ndarray"):
+        with pytest.raises(TypeError, match=r"Blob.* ndarray"):
             call(np.ones(3), np.ones(3))
     if torch is not None:
         with pytest.raises(BufferError, match="detach"):

@@ -125,15 +125,15 @@ def test_full_with_a_blob_takes_its_dtype() -> None:
 @pytest.mark.parametrize("value", [2**64, -(2**63) - 1, 10**5000], ids=["+", "-", "long"])
 def test_an_integer_of_more_than_64_bits_is_refused(value: int) -> None:
     for make in (xp.asarray, lambda x: xp.asarray([1, x]), lambda x: xp.full(2, x)):
-        with pytest.raises(OverflowError, match="at most 64 bits"):
+        with pytest.raises(OverflowError, match="64 bits"):
             make(value)
-    with pytest.raises(TypeError, match="a Blob holds numbers"):
+    with pytest.raises(TypeError, match="Blob"):
         xp.asarray([value, None])
 
 
 def test_the_error_of_a_shape_that_is_too_large_counts_the_bytes_of_the_dtype() -> None:
     for function in (xp.zeros, xp.empty):
-        with pytest.raises(ValueError, match="with 8 bytes an element exceeds"):
+        with pytest.raises(ValueError, match="8 bytes"):
             function((2**40, 2**40))
     with pytest.raises(ValueError, match=r"\(1099511627776, 1099511627776\) exceeds"):
         xp.full((2**40, 2**40), 1)
@@ -141,7 +141,7 @@ def test_the_error_of_a_shape_that_is_too_large_counts_the_bytes_of_the_dtype() 
 
 @pytest.mark.parametrize("value", ["a", b"a", None, np.datetime64("2020"), object()])
 def test_full_of_what_no_blob_holds_is_refused(value: object) -> None:
-    with pytest.raises(TypeError, match="a Blob holds numbers"):
+    with pytest.raises(TypeError, match="Blob"):
         xp.full(2, value)
 
 
@@ -229,7 +229,7 @@ def test_a_scalar_is_filled_on_its_device_with_the_value_it_has_on_the_host(
 @pytest.mark.parametrize("make", [xp.asarray, xp.from_dlpack, Blob(2, "f8").copy_from])
 def test_a_masked_array_is_refused_for_its_mask_would_be_lost(make: Any, mask: Any) -> None:
     masked = np.ma.array([1.0, 99.0], mask=mask)
-    with pytest.raises(TypeError, match=r"lose its mask in a Blob; use its \.filled\(\), or its"):
+    with pytest.raises(TypeError, match=r"\.filled\(\)"):
         make(masked)
     make(masked.data)
     make(masked.filled())
@@ -278,7 +278,7 @@ def test_grids_are_a_tuple_of_blobs_with_memories_of_their_own() -> None:
 
 @pytest.mark.parametrize("other", [None, 3, [1]])
 def test_grids_are_made_of_blobs_only(other: Any) -> None:
-    with pytest.raises(TypeError, match="meshgrid expects a Blob"):
+    with pytest.raises(TypeError, match=r"meshgrid .*Blob"):
         xp.meshgrid(xp.ones(2), other)
 
 

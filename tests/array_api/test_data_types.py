@@ -53,7 +53,7 @@ def test_limits_of_bfloat16() -> None:
     assert xp.isdtype("bfloat16", "real floating")
     assert xp.isdtype("bfloat16", ("bool", "numeric"))
     assert not xp.isdtype("bfloat16", ("integral", np.float32))
-    with pytest.raises(ValueError, match="not a known kind"):
+    with pytest.raises(ValueError, match="kind"):
         xp.isdtype("bfloat16", "bfloat16")
 
 
@@ -91,7 +91,7 @@ def test_promotion_with_scalars_keeps_the_dtype_of_arrays() -> None:
     assert xp.result_type(np.float32(1), 2.0) == np.dtype("float32")
     # array-api-strict does the same, and SciPy relies on it.
     for scalars in ((), (1,), (1, 2.0)):
-        with pytest.raises(ValueError, match="at least one Blob or dtype"):
+        with pytest.raises(ValueError, match="Blob"):
             xp.result_type(*scalars)
     for wrong in (np.array("text"), np.ma.ones(1), "text"):
         with pytest.raises(TypeError):

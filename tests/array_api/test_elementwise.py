@@ -280,12 +280,12 @@ def test_functions_refuse_what_no_blob_holds(function: Any, other: Any, device: 
 def test_none_is_no_operand(function: Any, device: str) -> None:
     blob = made([1, 2], "float64", device)
     for operands in ((blob, None), (None, blob)):
-        with pytest.raises(TypeError, match="expects a Blob, got NoneType"):
+        with pytest.raises(TypeError, match="NoneType"):
             function(*operands)
 
 
 def test_clip_takes_no_number_in_place_of_the_blob(device: str) -> None:
-    with pytest.raises(TypeError, match="clip expects a Blob, got int"):
+    with pytest.raises(TypeError, match=r"clip .* int"):
         xp.clip(1, made([1, 2], "float64", device))
 
 

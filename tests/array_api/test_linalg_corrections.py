@@ -84,7 +84,7 @@ def test_a_tolerance_may_be_a_blob_that_broadcasts_with_the_stack(on):
     expected = [np.diag([0.125, 0.25, 1.0]), np.diag([0.125, 0.25, 0.0])]
     np.testing.assert_allclose(np.asarray(inverses), expected, atol=1e-12)
     for function in (linalg.matrix_rank, linalg.pinv):
-        with pytest.raises(TypeError, match="expects a Blob, got float"):
+        with pytest.raises(TypeError, match=r"Blob.* float"):
             function(1.0, rtol=rtol)
     one = linalg.matrix_rank(stack, rtol=on(0.3))
     assert np.asarray(one).tolist() == [2, 2]
@@ -232,5 +232,5 @@ def test_outer_does_not_conjugate(on):
 @pytest.mark.parametrize("shapes", [((2, 2), (2,)), ((2,), (2, 2)), ((), (2,))])
 def test_outer_refuses_others_than_vectors(on, shapes):
     x1, x2 = (on(np.ones(shape)) for shape in shapes)
-    with pytest.raises(ValueError, match="one axis in each"):
+    with pytest.raises(ValueError, match="axis"):
         linalg.outer(x1, x2)

@@ -27,7 +27,7 @@ def test_matrix_transpose_reads_nothing(device):
 
 
 def test_matrix_transpose_refuses_a_vector(on):
-    with pytest.raises(ValueError, match=r"at least two axes, got shape \(3,\)"):
+    with pytest.raises(ValueError, match=r"\(3,\)"):
         xp.matrix_transpose(on([1, 2, 3]))
 
 
@@ -72,5 +72,5 @@ def test_of_two_devices_the_accelerator_computes(accelerator, function):
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_scalars_are_refused(on, function):
-    with pytest.raises(TypeError, match="expects a Blob, got float"):
+    with pytest.raises(TypeError, match=r"Blob.* float"):
         function(on(np.ones((2, 2))), 2.0)

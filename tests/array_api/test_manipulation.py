@@ -74,7 +74,7 @@ def test_reshape_without_a_copy_is_refused_where_there_is_no_view(on):
 
 
 def test_reshape_finds_one_dimension_and_no_more(on):
-    with pytest.raises(ValueError, match=r"only one dimension can be -1, got \(-1, -1\)"):
+    with pytest.raises(ValueError, match=r"\(-1, -1\)"):
         xp.reshape(on([1, 2, 3]), (-1, -1))
 
 

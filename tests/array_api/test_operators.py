@@ -302,7 +302,7 @@ def test_bfloat16_takes_no_wider_numbers_in_place() -> None:
     pytest.importorskip("ml_dtypes")
     blob = xp.ones(3, dtype="bfloat16")
     for other, dtype in ((np.float64(0.5), "float64"), (0.5j, "complex")):
-        with pytest.raises(TypeError, match=f"keeps the dtype, bfloat16, .* would be {dtype}"):
+        with pytest.raises(TypeError, match=f"bfloat16.* {dtype}"):
             blob *= other
     assert blob.tolist() == [1] * 3
 
@@ -503,7 +503,7 @@ def test_sequences_buffers_and_numbers_are_compared_as_by_an_array(device: str, 
 
 def test_numbers_that_python_compares_are_compared_on_the_host() -> None:
     x = integers("simulated:0")
-    with computed_on("simulated"), pytest.raises(DeviceGuardError, match="equal would run on cpu"):
+    with computed_on("simulated"), pytest.raises(DeviceGuardError, match=r"equal .* cpu"):
         _ = x == Fraction(2)
 
 

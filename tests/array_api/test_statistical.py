@@ -81,5 +81,5 @@ def test_numpys_name_of_the_correction(name, on):
     x = on(A)
     result = getattr(xp, name)(x, axis=1, ddof=2)
     np.testing.assert_allclose(np.asarray(result), getattr(np, name)(A, axis=1, ddof=2), rtol=1e-6)
-    with pytest.raises(ValueError, match=rf"{name} got correction=1 and ddof=0.*give one"):
+    with pytest.raises(ValueError, match=rf"{name} .*correction=1 .*ddof=0"):
         getattr(xp, name)(x, correction=1, ddof=0)

@@ -205,7 +205,7 @@ def test_copy_diff_copies_no_data():
 
 
 def test_copy_diff_needs_a_blob_and_accelerators_do_not_mix():
-    with pytest.raises(TypeError, match=r"no data, got ndarray; blob\.diff\.copy_from\(array\)"):
+    with pytest.raises(TypeError, match=r"ndarray.*blob\.diff\.copy_from\(array\)"):
         Blob(2).copy_from(np.zeros(2), copy_diff=True)
     blob = filled(numbers("float32", 1, 2), "simulated:0")
     with pytest.raises(syncblob.DeviceMismatchError):
@@ -262,7 +262,7 @@ def test_update_of_views_shapes_without_axes_and_without_elements():
 
 
 def test_bool_has_no_subtraction():
-    with pytest.raises(TypeError, match="bool has no subtraction"):
+    with pytest.raises(TypeError, match="bool"):
         Blob(2, "bool").update()
 
 

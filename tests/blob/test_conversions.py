@@ -58,7 +58,7 @@ def test_a_blob_without_axes_converts_to_python_numbers(dtype):
     if kind in "iu":
         assert (operator.index(blob), [7, 8][blob]) == (1, 8)
     else:
-        with pytest.raises(TypeError, match="only an integer Blob"):
+        with pytest.raises(TypeError, match="integer"):
             operator.index(blob)
 
 
@@ -99,7 +99,7 @@ def test_the_error_of_a_blob_with_axes_names_what_works(convert):
         convert(blob)
     blob.item()
     blob = blob_in(GPU, "float32", (2, 3))
-    with pytest.raises(TypeError, match=r"use \.item\(index\) for one element$"):
+    with pytest.raises(TypeError, match=r"\.item\(index\)"):
         convert(blob)
     blob.item(0)
 
@@ -142,7 +142,7 @@ def test_astype_lays_out_and_casts_as_numpy_does(order):
     assert (result.strides, result.tolist()) == (expected.strides, expected.tolist())
     assert (blob.astype("f4", order, copy=False) is blob) is (order != "C")
     for casting in ("safe", "no"):
-        with pytest.raises(TypeError, match=f"according to the rule '{casting}'"):
+        with pytest.raises(TypeError, match=f"'{casting}'"):
             blob.astype("int16", casting=casting)
     with pytest.raises(ValueError, match="casting"):
         blob.astype("int16", casting="brave")
@@ -468,7 +468,7 @@ def test_a_source_is_read_once_by_the_first_access(simulated, side, kind):
 def test_a_source_of_another_size_or_kind_changes_nothing(bad):
     contents = [bad, np.ones(8, "u1")]
     blob = Blob.from_source(2, "float32", lambda: contents.pop(0))
-    with pytest.raises(ValueError, match="a source of 8 bytes"):
+    with pytest.raises(ValueError, match="8 bytes"):
         blob.cpu_data()
     assert blob.head is NONE
     assert blob.tobytes() == b"\x01" * 8

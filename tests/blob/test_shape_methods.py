@@ -73,7 +73,7 @@ def test_legacy_shape_has_four_axes(index):
 
 @pytest.mark.parametrize("name", ["num", "channels", "height", "width"])
 def test_legacy_names_are_for_up_to_four_axes(name):
-    with pytest.raises(ValueError, match="up to 4 axes, this one has 5; use shape"):
+    with pytest.raises(ValueError, match=r"4 axes.* 5.*shape"):
         getattr(Blob((1, 2, 3, 4, 5)), name)
 
 
@@ -86,7 +86,7 @@ def test_count_of_a_range_of_axes(axes, expected):
 
 @pytest.mark.parametrize("axes", [(2, 1), (-1, 2), (0, -1), (0, 5), (5,)])
 def test_count_refuses_other_ranges(axes):
-    with pytest.raises(IndexError, match="0 <= start <= end <= 4"):
+    with pytest.raises(IndexError, match="<= 4"):
         Blob((2, 3, 4, 5)).count(*axes)
 
 

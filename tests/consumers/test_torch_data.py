@@ -171,7 +171,7 @@ def test_sequences_keep_their_classes_and_attributes():
 def test_packed_sequences_are_refused(device):
     packed = torch.nn.utils.rnn.pack_sequence([torch.arange(3.0), torch.arange(2.0)])
     for batch in (packed, [packed], {"packed": packed}, Encoding(packed=(packed,))):
-        with pytest.raises(TypeError, match="a PackedSequence of tensors only; put its data and"):
+        with pytest.raises(TypeError, match="PackedSequence"):
             torch_data.to_blobs(batch, device)
 
 

@@ -68,7 +68,7 @@ def test_without_cuda_there_is_no_interface_and_asking_touches_nothing(simulated
         assert not hasattr(each, "__cuda_array_interface__")
         assert not hasattr(each, "__cupy_get_ndarray__")
         assert not hasattr(each.gpu, "__cuda_array_interface__")
-    with pytest.raises(AttributeError, match=r"operations of this Blob run on cpu; blob\.gpu"):
+    with pytest.raises(AttributeError, match=r"cpu; blob\.gpu"):
         _ = blob.__cuda_array_interface__
     with pytest.raises(AttributeError, match=r"NVIDIA driver|CuPy|CUDA"):
         _ = blob.gpu.__cuda_array_interface__
@@ -81,9 +81,9 @@ def test_simulated_memory_has_no_interface_and_asking_touches_nothing(simulated,
     blob = blob_in(head, device="simulated:0")
     simulated.reset_counts()
     assert not hasattr(blob, "__cuda_array_interface__")
-    with pytest.raises(AttributeError, match="operations of this Blob run on simulated:0"):
+    with pytest.raises(AttributeError, match="simulated:0"):
         _ = blob.__cuda_array_interface__
-    with pytest.raises(AttributeError, match="simulated:0 is not a CUDA device"):
+    with pytest.raises(AttributeError, match=r"simulated:0.* CUDA"):
         _ = blob.__cupy_get_ndarray__
     with syncblob.use_device("simulated"):
         assert getattr(Blob(3), "__cuda_array_interface__", None) is None

@@ -358,9 +358,9 @@ def test_and_refused_where_a_copy_is_excluded(take):
     for side in ("cpu", "gpu"):
         blob = Blob((2, 3), device="simulated")
         for setter in (f"set_{side}_data", f"set_{side}_diff"):
-            with pytest.raises(ValueError, match="expected a writable array"):
+            with pytest.raises(ValueError, match="writable"):
                 getattr(blob, setter)(IgnoresKeywords(array))
-        with pytest.raises(ValueError, match="expected a writable array"):
+        with pytest.raises(ValueError, match="writable"):
             getattr(blob.memory, f"set_{side}_data")(IgnoresKeywords(array))
         assert (blob.head, blob.diff_head) == (NONE, NONE)
 
@@ -418,7 +418,7 @@ def test_a_hand_written_unversioned_capsule_is_copied_and_deleted_once(strides):
 @pytest.mark.parametrize("take", [Blob.from_dlpack, Blob.asarray])
 def test_a_type_that_no_blob_has_is_named(take, dtype, name):
     producer = HandWritten(np.zeros((2, 8), "f8"), dtype=dtype)
-    with pytest.raises(TypeError, match=f"hold {name}, the DLPack type of this HandWritten"):
+    with pytest.raises(TypeError, match=f"{name}.* HandWritten"):
         take(producer)
 
 

@@ -408,5 +408,5 @@ def test_of_complex_numbers_and_with_a_tolerance_too():
     with pytest.raises(AssertionError, match="as said"):
         np.testing.assert_equal(blob, blob + 1, err_msg="as said")
     np.testing.assert_array_less(blob.real - 1, blob.real)
-    with pytest.raises(TypeError, match="only a 0-d Blob converts to bool"):
+    with pytest.raises(TypeError, match="0-d"):
         assert blob == blob.copy()

@@ -151,7 +151,7 @@ def test_parts_of_complex_numbers_can_be_assigned(values, device):
     plain = on(device, A)
     plain.real = 3
     assert set(plain.ravel().tolist()) == {3}
-    with pytest.raises(TypeError, match="expected a complex Blob"):
+    with pytest.raises(TypeError, match="complex"):
         plain.imag = 1
     with pytest.raises(ValueError, match="const"):
         blob.const.real = 1

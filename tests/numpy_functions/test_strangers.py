@@ -171,7 +171,7 @@ def test_a_guard_forbids_the_download():
 
 @pytest.mark.parametrize("call", [np.dot, np.array_equal, lambda a, b: np.concatenate([a, b])])
 def test_masked_arrays_are_refused_for_their_masks_would_be_lost(call):
-    with pytest.raises(TypeError, match=r"may lose the mask of a MaskedArray; give it the"):
+    with pytest.raises(TypeError, match="MaskedArray"):
         call(blob_of(A, "cpu"), np.ma.masked_array(A, MASK))
     with pytest.raises(TypeError, match="mask"):
         call(np.ma.masked_array(A, MASK), blob_of(A, "cpu"))
@@ -186,9 +186,9 @@ def test_who_declines_cannot_write_a_blob():
         lambda: np.dot(Doubled(A), A.T, out=blob[:, :2]),
         lambda: np.stack([Doubled(A[0]), A[1]], 0, blob),
     ):
-        with pytest.raises(TypeError, match="writes into a Blob, and cannot take Doubled; convert"):
+        with pytest.raises(TypeError, match="Doubled"):
             write()
-    with pytest.raises(TypeError, match="in-place add keeps the Blob, and cannot take Doubled"):
+    with pytest.raises(TypeError, match=r"add .*Doubled"):
         blob += Doubled(A)
     assert blob is same
     assert blob.tolist() == A.tolist()
@@ -213,7 +213,7 @@ def test_scipys_sparse_arrays_get_an_array():
             actual, expected = both(blob), both(A)
             assert type(actual) is type(expected)
             assert (actual != expected).sum() == 0
-    with pytest.raises(TypeError, match="in-place add keeps the Blob, and cannot take csr_array"):
+    with pytest.raises(TypeError, match=r"add .*csr_array"):
         blob += array
     with pytest.raises(TypeError, match="csr_array"):
         blob / array

@@ -193,7 +193,7 @@ def test_matrices_keep_their_product():
     blob = blob_of(square, "cpu")
     for product in (blob * np.matrix(square), np.matrix(square) * blob):
         assert product.tolist() == (square @ square).tolist()
-    with pytest.raises(TypeError, match="in-place multiply keeps the Blob"):
+    with pytest.raises(TypeError, match="multiply"):
         blob *= np.matrix(square)
     assert blob.tolist() == square.tolist()
 

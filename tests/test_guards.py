@@ -440,21 +440,6 @@ def test_a_decorated_function_is_a_block_at_each_call() -> None:
     go_there(blob, 3)
 
 
-def test_a_decorated_function_may_call_itself() -> None:
-    blob = at_cpu()
-    guard = max_transfers(count=2)
-
-    @guard
-    def work(depth: int) -> list[int]:
-        go_there(blob)
-        deeper = work(depth - 1) if depth else []
-        return [guard.count, *deeper]
-
-    assert work(1) == [2, 1]
-    with pytest.raises(TransferGuardError):
-        work(2)
-
-
 def test_methods_can_be_decorated() -> None:
     class Net:
         def __init__(self) -> None:
@@ -559,7 +544,8 @@ def changed(x: Blob, change: Callable[[Blob], Any]) -> Blob:
     return x
 
 
-# Computations with a Blob, and a function that makes another Blob on the same device.
+# Computations with a Blob, and a function that makes another Blob on the same device. Two tests below
+# have all functions of the namespace and of NumPy.
 OPERATIONS: dict[str, Callable[[Blob, Callable[[Any], Blob]], Any]] = {
     "unary": lambda x, _: -x,
     "binary": lambda x, b: x + b(OTHER),
@@ -579,13 +565,7 @@ OPERATIONS: dict[str, Callable[[Blob, Callable[[Any], Blob]], Any]] = {
     "in place, an array": lambda x, _: operator.isub(x, OTHER),
     "in place, matmul": lambda x, b: operator.imatmul(x, b(OTHER)),
     "data, in place": lambda x, _: operator.imul(x.data, 2),
-    "namespace, unary": lambda x, _: xp.exp(x),
     "namespace, binary": lambda x, b: xp.atan2(x, b(OTHER)),
-    "namespace, reduction": lambda x, _: xp.sum(x, axis=0),
-    "namespace, several": lambda x, b: xp.concat([x, b(OTHER)]),
-    "namespace, linalg": lambda x, _: xp.linalg.inv(x),
-    "namespace, fft": lambda x, _: xp.fft.fft(x),
-    "namespace, like": lambda x, _: xp.ones_like(x),
     "ufunc": lambda x, _: np.sin(x),
     "ufunc, two": lambda x, b: np.hypot(x, b(OTHER)),
     "ufunc, an array": lambda x, _: np.add(OTHER, x),
@@ -598,11 +578,7 @@ OPERATIONS: dict[str, Callable[[Blob, Callable[[Any], Blob]], Any]] = {
     "ufunc, outer": lambda x, b: np.multiply.outer(x, b(ROWS)),
     "ufunc, at": lambda x, _: changed(x, lambda x: np.add.at(x, ROWS, 1)),
     "ufunc, two results": lambda x, _: np.modf(x),
-    "function": lambda x, _: np.sort(x),
     "function, out": lambda x, b: np.mean(x, axis=0, out=b(OTHER[0])),
-    "function, a sequence": lambda x, b: np.stack([x, b(OTHER)]),
-    "function, arrays": lambda x, _: np.where(MASK, x, OTHER),
-    "function, like": lambda x, _: np.zeros_like(x),
     "function, like=": lambda x, _: np.arange(3, like=x),
     "function that writes": lambda x, _: changed(x, lambda x: np.copyto(x, OTHER)),
     "function that copies": lambda x, _: np.reshape(x.T, 9),
@@ -620,12 +596,10 @@ OPERATIONS: dict[str, Callable[[Blob, Callable[[Any], Blob]], Any]] = {
     "a mask": lambda x, b: x[b(MASK)],
     "indices on the host": lambda x, _: x[0, Blob.asarray(ROWS, device="cpu")],
     "astype": lambda x, _: x.astype("float32"),
-    "namespace, astype": lambda x, _: xp.astype(x, xp.float32),
     "reshape, copied": lambda x, _: x.reshape(9, copy=True),
     "reshape of a transpose": lambda x, _: x.T.reshape(9),
     "function, reshape of a transpose": lambda x, _: np.reshape(x.T, 9),
     "function, ravel of a transpose": lambda x, _: np.ravel(x.T),
-    "function, astype": lambda x, _: np.astype(x, np.float32),
     "function, diag of a vector": lambda x, _: np.diag(x[0]),
     "function, einsum": lambda x, _: np.einsum("ij->i", x),
     "function, unstack of a vector": lambda x, _: np.unstack(x[0]),
@@ -951,15 +925,6 @@ def test_a_device_that_cannot_be_used_is_refused_at_once() -> None:
     assert HOST.direct
 
 
-@pytest.mark.parametrize("device", ["simulated", "simulated:0", Device("simulated")])
-def test_a_device_is_a_name_or_a_device(device: Any) -> None:
-    with computed_on(device) as guard:
-        assert guard.device == Device("simulated:0")
-        assert (on("simulated:0") + 1).device == "simulated:0"
-        with pytest.raises(DeviceGuardError):
-            on("cpu") + 1
-
-
 def test_device_guards_nest_and_can_be_used_again() -> None:
     here = on("cpu")
     guard = computed_on("cpu")
@@ -981,37 +946,6 @@ def test_device_guards_nest_and_can_be_used_again() -> None:
     assert HOST.direct
 
 
-def test_functions_are_decorated_to_compute_on_a_device() -> None:
-    @computed_on("simulated")
-    def double(x: Blob) -> Blob:
-        return x * 2
-
-    @computed_on("simulated")
-    async def double_later(x: Blob) -> Blob:
-        await asyncio.sleep(0)
-        return x * 2
-
-    for _ in range(2):
-        assert double(on("simulated:0")).device == "simulated:0"
-        assert asyncio.run(double_later(on("simulated:0"))).device == "simulated:0"
-        with pytest.raises(DeviceGuardError):
-            double(on("cpu"))
-        with pytest.raises(DeviceGuardError):
-            asyncio.run(double_later(on("cpu")))
-        on("cpu") * 2
-    assert HOST.direct
-
-
-def test_a_device_guard_is_for_its_own_context() -> None:
-    blob = on("cpu")
-    with computed_on("simulated"):
-        with ThreadPoolExecutor(1) as pool:
-            assert pool.submit(operator.neg, blob).result().tolist() == (-VALUES).tolist()
-            assert pool.submit(np.sum, blob).result().item() == VALUES.sum()
-        with pytest.raises(DeviceGuardError):
-            operator.neg(blob)
-
-
 def test_threads_guard_different_devices_at_once() -> None:
     together = threading.Barrier(3)
 
@@ -1031,24 +965,6 @@ def test_threads_guard_different_devices_at_once() -> None:
         refused = list(pool.map(work, ("cpu", "simulated", None)))
     assert refused == [["simulated:0"], ["cpu"], []]
     assert HOST.direct
-
-
-def test_tasks_guard_different_devices_at_once() -> None:
-    async def work(device: str) -> list[str]:
-        refused = []
-        with computed_on(device):
-            for place in ("cpu", "simulated:0"):
-                await asyncio.sleep(0)
-                try:
-                    xp.ones(3, device=place)
-                except DeviceGuardError:
-                    refused.append(place)
-        return refused
-
-    async def main() -> list[list[str]]:
-        return await asyncio.gather(work("cpu"), work("simulated"))
-
-    assert asyncio.run(main()) == [["simulated:0"], ["cpu"]]
 
 
 def test_a_task_that_outlives_its_block_computes_anywhere() -> None:

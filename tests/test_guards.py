@@ -544,8 +544,8 @@ def changed(x: Blob, change: Callable[[Blob], Any]) -> Blob:
     return x
 
 
-# Computations with a Blob, and a function that makes another Blob on the same device. Two tests below
-# have all functions of the namespace and of NumPy.
+# Computations with a Blob, and a function that makes another Blob on the same device. Two tests
+# below have all functions of the namespace and of NumPy.
 OPERATIONS: dict[str, Callable[[Blob, Callable[[Any], Blob]], Any]] = {
     "unary": lambda x, _: -x,
     "binary": lambda x, b: x + b(OTHER),

@@ -15,7 +15,7 @@ from program_devices import Cuda, Simulated
 
 import syncblob
 from syncblob.devices import cuda
-from syncblob.memory import synced_memory
+from syncblob.memory import changes
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -80,7 +80,7 @@ def simulated() -> Iterator[SimulatedBackend]:
 def exact_parts() -> Iterator[None]:
     """Copy exactly the parts asked for, also of small memories, so that tests can count them."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(synced_memory, "SMALL", 0)
+        patch.setattr(changes, "SMALL", 0)
         yield
 
 

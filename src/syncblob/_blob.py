@@ -1413,7 +1413,7 @@ class Blob(Operators, NdarrayMethods):
                 )
             ):
                 array = exported.view()
-                noted = user_instruction(2)
+                noted = user_instruction()
                 held.record_lease(0, array, "DLPack", layout.start, layout.stop, noted)
                 if shortcut.writable:
                     return array.__dlpack__(max_version=max_version)

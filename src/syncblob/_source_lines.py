@@ -105,16 +105,9 @@ def _is_standard(filename: str) -> bool:
     return inside != filename and not inside.startswith(_OTHER_PACKAGES)
 
 
-def user_instruction(depth: int = 1) -> NotedPlace:
-    """Return the fields of the `Place` of the user's code, which takes longer to make.
-
-    The `depth` innermost frames are known to be this package's, and are skipped.
-    """
-    try:
-        frame = _getframe(depth)
-    except ValueError:
-        # Called by a thread or the interpreter, without a frame of the user's.
-        frame = _getframe(1)
+def user_instruction() -> NotedPlace:
+    """Return the fields of the `Place` of the user's code, which takes longer to make."""
+    frame = _getframe(1)
     between = None
     while True:
         code = frame.f_code
@@ -129,19 +122,19 @@ def user_instruction(depth: int = 1) -> NotedPlace:
         frame = outer
 
 
-def user_place(depth: int = 2) -> Place:
-    """Record the place of the user's code; `depth` as for `user_instruction`."""
-    return Place(*user_instruction(depth))
+def user_place() -> Place:
+    """Record the place of the user's code."""
+    return Place(*user_instruction())
 
 
 def user_line() -> SourceLine:
     """Return the line of the user's code."""
-    return user_place(3).line
+    return user_place().line
 
 
 def warn_user(message: str, category: type[Warning]) -> None:
     """Emit a warning at the line of the user's code."""
-    code, _, _ = user_instruction(2)
+    code, _, _ = user_instruction()
     frame = _getframe(1)
     while frame.f_code is not code and frame.f_back is not None:
         frame = frame.f_back

@@ -201,7 +201,7 @@ def test_an_adoption_that_is_interrupted_is_made_or_not() -> None:
 
         def interrupt(frame: Any, event: str, _: object) -> None:
             nonlocal calls
-            inside = frame.f_back is not None and "_adopt" in frame.f_back.f_code.co_name
+            inside = frame.f_back is not None and frame.f_back.f_code.co_name == "commit"
             calls += event == "call" and inside
             if calls == place:  # noqa: B023  # called in this iteration
                 sys.setprofile(None)

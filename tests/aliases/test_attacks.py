@@ -454,4 +454,4 @@ def test_the_watch_ends_with_the_exports() -> None:
         export = np.from_dlpack(blob.const)
         del export
         blob.mutable_cpu_data()
-    assert blob.memory._watch is None
+    assert blob.memory._ledger.watch is None

@@ -235,7 +235,7 @@ def test_while_there_is_one_buffer_nobody_is_waited_for(way: Way) -> None:
     blob = used(way)
     arrays: list[Any] = []
     thread = threading.Thread(target=lambda: arrays.append(way(blob)))
-    with blob.memory._lock:
+    with blob.memory.lock:
         thread.start()
         thread.join(2)
         assert len(arrays) == 1

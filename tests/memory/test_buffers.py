@@ -451,7 +451,7 @@ def test_a_read_of_what_is_up_to_date_waits_for_nobody(side: Side) -> None:
     getattr(memory, f"mutable_{READS[side]}")()[:] = 7
     seen: list[int] = []
     reader = threading.Thread(target=lambda: seen.append(getattr(memory, READS[side])()[0]))
-    with memory._lock:
+    with memory.lock:
         reader.start()
         reader.join(2)
         assert seen == [7]
@@ -482,5 +482,5 @@ def test_a_first_use_counts_as_one_of_every_byte(
     memory = SyncedMemory(8, device="simulated")
     buffer = memory.gpu_data()
     for byte in range(8):
-        assert memory._buffers._read_in(memory.buffer(Side.ACCELERATOR)).any(byte, byte + 1)
+        assert memory._ledger.buffers._read_in(memory.buffer(Side.ACCELERATOR)).any(byte, byte + 1)
     assert buffer.size == 8

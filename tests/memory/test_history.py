@@ -201,9 +201,13 @@ def test_a_write_that_is_over_changes_nothing_else(side: Side) -> None:
     assert shortcut.writable
     getattr(memory, f"{there}_data")()
     assert memory.shortcut(side, Layout.raw(8)) is shortcut
-    assert shortcut.readable
+    assert not shortcut.writable
+    other = memory.shortcut(side.other, Layout.raw(8))
+    assert other is not None
+    assert other.readable
     memory.finish_write(side, 0, 8, "a write")
-    assert not shortcut.readable
+    assert not other.readable
+    assert shortcut.writable
 
 
 def test_each_copy_is_written_down_with_who_may_write_and_with_the_name_at_that_time() -> None:

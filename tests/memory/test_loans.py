@@ -11,6 +11,7 @@ from syncblob._source_lines import user_place
 from syncblob.devices import Side
 from syncblob.memory import Access
 from syncblob.memory.leases import NUMPY, Exposure, Loans
+from syncblob.memory.ledger import Ledger
 
 ALL = Layout.raw(8)
 
@@ -52,14 +53,14 @@ def test_a_borrow_of_no_elements_is_over_nothing():
 def test_a_borrow_is_made_again_if_a_signal_handler_reads_the_other_side(monkeypatch, side):
     memory = SyncedMemory(8, device="simulated")
     memory.array(side, Access.OVERWRITE, ALL, "test")[...] = 1
-    own_loans = SyncedMemory._own_loans
+    own_loans = Ledger.own_loans
 
     def interrupted(self, side):
         monkeypatch.undo()
         memory.array(side.other, Access.CONST, ALL, "handler")
         return own_loans(self, side)
 
-    monkeypatch.setattr(SyncedMemory, "_own_loans", interrupted)
+    monkeypatch.setattr(Ledger, "own_loans", interrupted)
     memory.lend(side, Access.MUTABLE, ALL, "test")[...] = 2
     assert memory.array(side.other, Access.CONST, ALL, "test").tolist() == [2] * 8
 

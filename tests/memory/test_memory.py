@@ -62,7 +62,7 @@ def test_a_failure_leaves_everything_as_it_was_and_the_next_call_succeeds(
 ) -> None:
     memory = make()  # type: ignore[operator]  # parametrised functions
     head, device = memory.head, memory.device
-    buffers = list(memory._buffers.sides)
+    buffers = list(memory._ledger.buffers.sides)
     side = Side.HOST if head is Head.HEAD_AT_CPU else Side.ACCELERATOR
     borrow = memory.mutable_cpu_data() if side is Side.HOST else memory.mutable_gpu_data()
     fails = side is not (Side.HOST if "cpu" in access else Side.ACCELERATOR) and kind in {
@@ -77,7 +77,9 @@ def test_a_failure_leaves_everything_as_it_was_and_the_next_call_succeeds(
         getattr(memory, access)()
 
     assert (memory.head, memory.device) == (head, device)
-    assert all(now is before for now, before in zip(memory._buffers.sides, buffers, strict=True))
+    assert all(
+        now is before for now, before in zip(memory._ledger.buffers.sides, buffers, strict=True)
+    )
     assert borrow.flags.writeable
     assert borrow.tolist() == [7] * NBYTES
 
@@ -437,7 +439,7 @@ def test_the_upload_really_runs_later_and_every_access_waits(simulated: Simulate
     simulated.delay = 0.5
     memory = at_cpu()
     memory.async_gpu_push()
-    raw = memory._buffers.sides[Side.ACCELERATOR]
+    raw = memory._ledger.buffers.sides[Side.ACCELERATOR]
     assert raw.tolist() == [POISON] * NBYTES
     assert memory.cpu_data().tolist() == [7] * NBYTES
     assert raw[0] == POISON
@@ -453,7 +455,7 @@ def test_a_later_write_on_the_host_does_not_reach_the_upload(
     memory = at_cpu()
     memory.async_gpu_push()
     getattr(memory, access)()[:] = 9
-    assert memory._buffers.sides[Side.ACCELERATOR].tolist() == [7] * NBYTES
+    assert memory._ledger.buffers.sides[Side.ACCELERATOR].tolist() == [7] * NBYTES
     assert memory.gpu_data().tolist() == [9] * NBYTES
 
 
@@ -476,8 +478,8 @@ def test_streams_run_side_by_side_and_keep_their_order(simulated: SimulatedBacke
     first.async_gpu_push(slow)
     second.async_gpu_push(fast)
     fast.synchronize()
-    assert second._buffers.sides[Side.ACCELERATOR][0] == 2
-    assert first._buffers.sides[Side.ACCELERATOR][0] == POISON
+    assert second._ledger.buffers.sides[Side.ACCELERATOR][0] == 2
+    assert first._ledger.buffers.sides[Side.ACCELERATOR][0] == POISON
     assert first.gpu_data()[0] == 1
 
 

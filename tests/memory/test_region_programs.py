@@ -30,7 +30,7 @@ from region_model import BOTH, CPU, GPU, NOBODY, OTHER, Loan, Memory, Plan, reac
 
 import syncblob
 from syncblob import Blob, Head, StaleAliasWarning, record_transfers
-from syncblob.memory import living, synced_memory
+from syncblob.memory import changes, living
 from syncblob.memory.state import SMALL
 
 if TYPE_CHECKING:
@@ -1072,7 +1072,7 @@ def test_no_program_sees_old_values_moves_too_much_or_loses_a_write_unannounced(
     *,
     small: bool,
 ) -> None:
-    monkeypatch.setattr(synced_memory, "SMALL", SMALL if small else 0)
+    monkeypatch.setattr(changes, "SMALL", SMALL if small else 0)
     monkeypatch.setattr(region_model, "SMALL", small)
     consumer.cache_clear()
     # A program keeps few arrays. Search them as if there were many.

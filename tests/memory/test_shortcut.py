@@ -23,6 +23,7 @@ from syncblob import (
 from syncblob._layout import Layout
 from syncblob.devices import Side
 from syncblob.memory import Access
+from syncblob.memory.ledger import Ledger
 
 NBYTES = 8
 WHOLE = Layout.dense(np.empty(NBYTES, np.uint8))
@@ -191,7 +192,7 @@ def test_a_log_that_is_opened_is_told_of_the_next_use_of_each_side(side):
 def test_a_log_that_another_thread_opens_meanwhile_is_told_too(monkeypatch):
     memory = used(Side.HOST)
     log = record_transfers()
-    ask = SyncedMemory._usable
+    ask = Ledger.usable
 
     def interrupted(self, *args):
         found = ask(self, *args)
@@ -201,7 +202,7 @@ def test_a_log_that_another_thread_opens_meanwhile_is_told_too(monkeypatch):
         thread.join()
         return found
 
-    monkeypatch.setattr(SyncedMemory, "_usable", interrupted)
+    monkeypatch.setattr(Ledger, "usable", interrupted)
     try:
         assert not memory.shortcut(Side.HOST, WHOLE).readable
         memory.read(Side.HOST, WHOLE, "use")
@@ -215,7 +216,7 @@ def test_a_log_that_another_thread_opens_meanwhile_is_told_too(monkeypatch):
 
 def test_nothing_is_usable_if_a_signal_handler_writes_elsewhere_meanwhile(monkeypatch):
     memory = used(Side.HOST)
-    ask = SyncedMemory._usable
+    ask = Ledger.usable
 
     def interrupted(self, *args):
         found = ask(self, *args)
@@ -223,7 +224,7 @@ def test_nothing_is_usable_if_a_signal_handler_writes_elsewhere_meanwhile(monkey
         memory.mutable_gpu_data()[...] = 2
         return found
 
-    monkeypatch.setattr(SyncedMemory, "_usable", interrupted)
+    monkeypatch.setattr(Ledger, "usable", interrupted)
     assert usable(memory, Side.HOST) == ""
     assert memory.cpu_data().tolist() == [2] * NBYTES
 

@@ -13,7 +13,7 @@ from syncblob import Blob, Head, StaleAliasWarning, SyncedMemory, record_transfe
 from syncblob._layout import Layout
 from syncblob.devices import Side
 from syncblob.devices.host import NumpyHome
-from syncblob.memory import Access
+from syncblob.memory import Access, changes
 from syncblob.memory.leases import NUMPY
 
 # They count the bytes of parts of small memories.
@@ -140,7 +140,7 @@ def test_what_a_handler_writes_before_a_copy_is_not_overwritten_by_it():
     def handler():
         blob.mutable_cpu_data()[...] = 5
 
-    with at_the_start_of(SyncedMemory._cross, handler):
+    with at_the_start_of(changes.commit, handler):
         read = blob[:].cpu_data()
     assert read.tolist() == blob.tolist() == [5] * 4
 
@@ -149,7 +149,7 @@ def test_a_push_of_a_handler_does_not_arrive_after_what_is_written_then(simulate
     blob = Blob(4, device="simulated")
     blob.mutable_cpu_data()[...] = 1
     stream = simulated.stream(delay=0.1)
-    with at_the_start_of(SyncedMemory._cross, lambda: blob.async_gpu_push(stream)):
+    with at_the_start_of(changes.commit, lambda: blob.async_gpu_push(stream)):
         blob[:].mutable_gpu_data()[...] = 9
     stream.synchronize()
     assert blob.gpu_data().tolist() == [9] * 4
@@ -159,12 +159,12 @@ def test_a_read_sees_what_a_handler_has_pushed(simulated):
     blob = Blob(4, device="simulated")
     blob.mutable_cpu_data()[...] = 1
     stream = simulated.stream(delay=0.1)
-    with at_the_start_of(SyncedMemory._cross, lambda: blob.async_gpu_push(stream)):
+    with at_the_start_of(changes.commit, lambda: blob.async_gpu_push(stream)):
         assert blob[:].gpu_data().tolist() == [1] * 4
 
 
 @pytest.mark.parametrize("use", ["mutable_gpu_data", "gpu_data", "overwrite_gpu_data"])
-@pytest.mark.parametrize("function", [SyncedMemory._stay, NumpyHome.view, NumpyHome.compute])
+@pytest.mark.parametrize("function", [changes.take, NumpyHome.view, NumpyHome.compute])
 def test_an_assignment_counts_whatever_a_handler_takes_in_its_midst(function, use):
     blob = Blob(4, device="simulated")
     blob[...] = 1

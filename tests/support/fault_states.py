@@ -48,14 +48,14 @@ def newest(memory: SyncedMemory) -> bytes:
         assert len(found) < 2, f"both sides hold bytes {run.start} to {run.stop}, and they differ"
         if found:
             contents[part] = np.frombuffer(found.pop(), np.uint8)
-        elif memory._source is not None:
+        elif memory._ledger.source is not None:
             fill_from_source(memory, contents[part], run.start)
     return contents.tobytes()
 
 
 def fill_from_source(memory: SyncedMemory, contents: np.ndarray[Any, Any], start: int) -> None:
     """Read a part of a source without changing its state."""
-    source: Any = memory._source
+    source: Any = memory._ledger.source
     kept = source._contents
     source.fill(contents, start)
     source._contents = kept

@@ -242,8 +242,7 @@ class BlobCore:
         The array must be C-contiguous, aligned, writable and of a dtype that Blobs support.
         """
         blob = cls._fresh(array.view(), HOST)
-        # Six known frames: two of `_source_lines`, this one, two of `making`, and `Blob.asarray`.
-        blob._shortcut = Shortcut(user_place(6), usable=True)
+        blob._shortcut = Shortcut(user_place(), usable=True)
         return blob
 
     def _view(self, layout: Layout, *, readonly: bool = False) -> Self:

@@ -13,15 +13,14 @@ from syncblob.blob.notebook_drawing import HomeSeen, Lent, MemorySeen, covered, 
 from syncblob.devices import Side
 from syncblob.errors import NoDeviceError
 from syncblob.memory import Head, SyncedMemory
-from syncblob.memory.state import transition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from syncblob._layout import Layout
     from syncblob.blob.core import BlobCore
+    from syncblob.memory.history import Noted
     from syncblob.memory.leases import Lease
-    from syncblob.memory.state import Noted
 
 __all__ = ["Explanation"]
 
@@ -138,7 +137,7 @@ def _alias(memory: SyncedMemory, side: Side, lease: Lease) -> Lent:
 
 def _access(noted: Noted) -> str:
     """Return the access of an entry of the history, and its line."""
-    access = transition(noted)
+    access = noted.transition
     return f"{access.reason} at {access.place.line.described()}"
 
 

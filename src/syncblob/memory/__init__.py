@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from syncblob.memory.history import Transition
 from syncblob.memory.shortcut import FRESH, NO_SHORTCUT, Shortcut
-from syncblob.memory.state import CONST, MUTABLE, OVERWRITE, Access, Head, Transition
+from syncblob.memory.state import CONST, MUTABLE, OVERWRITE, Access, Head
 from syncblob.memory.synced_memory import SyncedMemory
 
 __all__ = [

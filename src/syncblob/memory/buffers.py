@@ -5,11 +5,13 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from syncblob._formatting import extend, human_bytes
 from syncblob._source_lines import user_line
 from syncblob.devices import HOST, Side, current_accelerator, default_device, home_accelerator
 from syncblob.memory.spans import Spans
-from syncblob.transfers import Copying, download, observed, push, upload
+from syncblob.transfers import Copying, download, push, upload
 
 if TYPE_CHECKING:
     from syncblob._layout import Layout
@@ -60,6 +62,11 @@ class Buffers:
         """Whether there are buffers on both sides."""
         host, accelerator = self.sides
         return host is not None and accelerator is not None
+
+    def tracks_borrows(self, side: Side) -> bool:
+        """Whether borrows of a side are tracked: they have a write permission to revoke."""
+        buffer = self.sides[side]
+        return buffer is None or isinstance(buffer, np.ndarray)
 
     def home(self, side: Side) -> Home:
         """Return the home of one side. Binds, allocates and moves nothing.
@@ -179,6 +186,11 @@ class Buffers:
         if accelerator.asynchronous and start < stop:
             self._used = (buffer, self._read_in(buffer).put(start, stop, 1))
 
+    def use_all(self, buffer: Any, nbytes: int) -> None:
+        """Record that work on the accelerator may read the first bytes of its buffer."""
+        if self.accelerator is not None:
+            self.use(self.accelerator, buffer, 0, nbytes)
+
     def _read_in(self, buffer: Any) -> Spans:
         """Return a map with 1 for the bytes of the accelerator's buffer that work may read."""
         if self._used is not None and self._used[0] is buffer:
@@ -199,7 +211,7 @@ class Buffers:
 
     def bring(self, copying: Copying, side: Side, buffer: Any, start: int, stop: int) -> None:
         """Copy a range from the other side into a buffer of one side."""
-        if side is Side.ACCELERATOR:
+        if side is Side.ACCELERATOR and copying.accelerator.asynchronous:
             self._replace(copying.accelerator, buffer, start, stop)
         contents = _part(self.sides[1 - side], start, stop)
         self.move(copying, side, contents, _part(buffer, start, stop), start)
@@ -215,14 +227,12 @@ class Buffers:
             contents = contents[:nbytes]
         if buffer.nbytes != nbytes:
             buffer = buffer[:nbytes]
-        if observed():
-            copying = self.copying(accelerator, reason)
-            self.move(copying, Side(side), contents, buffer, 0)
-        elif side:
-            accelerator.upload(contents, buffer)
-        else:
-            accelerator.download(contents, buffer)
-        return "upload" if side else "download"
+        copying = self.copying(accelerator, reason)
+        if side:
+            upload(copying, contents, buffer)
+            return "upload"
+        download(copying, contents, buffer)
+        return "download"
 
     def start_upload(
         self, copying: Copying, buffer: Any, start: int, stop: int, stream: Any

@@ -10,47 +10,34 @@ import numpy as np
 from syncblob._dtypes import UINT8
 from syncblob._layout import Layout
 from syncblob.devices import Accelerator, Side
-from syncblob.memory.state import CONST, Access
+from syncblob.memory.state import CONST
+from syncblob.memory.uploads import await_uploads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from syncblob.memory.buffers import Buffers
+    from syncblob.memory.ledger import Ledger
     from syncblob.memory.sources import Source
     from syncblob.memory.spans import Spans
 
 __all__ = ["gather"]
 
 
-def gather(  # noqa: PLR0913, PLR0917  # a memory's parts, and what is wanted of it
-    spans: Spans,
-    buffers: Buffers,
-    source: Source | None,
-    side: Side,
-    layout: Layout,
-    reason: str,
-    wait: Callable[[Side, Access, int, int], None],
-) -> Any:
+def gather(ledger: Ledger, side: Side, layout: Layout, reason: str) -> Any:
     """Copy elements into a new C-contiguous array on one side, each from a side that holds it.
 
-    Call it under the memory's lock.
-
-    Parameters
-    ----------
-    spans, buffers, source
-        The parts of the memory.
-    side
-        The side of the copy. If it is the accelerator's, the memory is bound to one.
-    layout
-        The elements.
-    reason
-        The operation, for the journal.
-    wait
-        Waits for the uploads that an access of a range on a side depends on.
+    Call it under the memory's lock. See `SyncedMemory.gather`.
     """
+    spans, buffers, source = ledger.spans, ledger.buffers, ledger.source
+    if ledger.moving:
+        ledger.refuse_reentry()
+    ledger.compare_watch(side, CONST, layout.start, layout.stop)
+    if side is Side.ACCELERATOR:
+        buffers.accelerator = ledger.accelerator_of(side)
     home = buffers.home(side)
     if spans.common(layout.start, layout.stop) & (1 << side):
-        wait(side, CONST, layout.start, layout.stop)
+        await_uploads(ledger, side, CONST, layout.start, layout.stop)
         array = home.view(buffers.sides[side], layout, writable=False)
         return home.compute(array.copy, order="C")
     dense = Layout.c_order(layout.shape, layout.dtype)
@@ -68,7 +55,7 @@ def gather(  # noqa: PLR0913, PLR0917  # a memory's parts, and what is wanted of
         place = target[offset : offset + part.nbytes]
         held = spans.common(part.start, part.stop)
         if held & (1 << side):
-            wait(side, CONST, part.start, part.stop)
+            await_uploads(ledger, side, CONST, part.start, part.stop)
             array = home.view(buffers.sides[side], part, writable=False)
             c_order = Layout.c_order(part.shape, part.dtype)
             home.compute(operator.setitem, home.view(place, c_order, writable=True), ..., array)

@@ -28,9 +28,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from syncblob._layout import Layout
     from syncblob._source_lines import NotedPlace
-    from syncblob.devices.base import Side
-    from syncblob.memory.state import Noted
+    from syncblob.devices.base import Home, Side
+    from syncblob.memory.history import Noted
 
 __all__ = [
     "NO_LOANS",
@@ -283,6 +284,22 @@ class Loans:
         """Return the exposures that overlap a range."""
         return [part for part in self.exposures if part.start < stop and start < part.stop]
 
+    def writer_in(self, side: Side, start: int, stop: int) -> str:
+        """Describe one lease or exposure of a side that may write into a range; empty if none."""
+        for lease in self.leases_in(start, stop):
+            return lease.described(side)
+        for exposure in self.exposures_in(start, stop):
+            return f"the {side.name.lower()} side, exposed at {exposure.place.line.described()}"
+        return ""
+
+    def alias(self, home: Home, buffer: Any, layout: Layout) -> tuple[Any, object]:
+        """Return an array over the side's buffer, and the object that dies with its last use."""
+        over, exporter = self.exporter
+        if over is not buffer:
+            exporter = home.exporter(buffer)
+            self.exporter = (buffer, exporter)
+        return home.alias(exporter, layout)
+
     def ranges(self, buffer: Any) -> list[tuple[int, int]]:
         """Return the ranges of all borrows, leases and exposures over the side's buffer.
 
@@ -306,7 +323,7 @@ class Loans:
         """
         aliases = self.aliases
         lease = Lease(target, aliases.discard)
-        lease.noted = user_instruction(3) if noted is None else noted
+        lease.noted = user_instruction() if noted is None else noted
         lease.kind = kind
         lease.start = start
         lease.stop = stop
@@ -366,18 +383,19 @@ class Loans:
             ended = [(weakref.ref(array), known) for array in borrows[-_REMEMBERED:]]
             self.ended = (*self.ended, *ended)[-_REMEMBERED:]
         if self.leases:
-            _, before, after, *_, start, stop = history[-1]
+            last = history[-1]
+            before, after, start, stop = last.before, last.after, last.start, last.stop
             leases = self.leases_in(start, stop)
             if before.uniform is not None and after.uniform is not None:
                 # The usual case. There may be very many, so none is looked at.
                 if before.uniform & ~after.uniform & (1 << side):
                     for lease in leases:
-                        lease.ended = history[-1]
+                        lease.ended = last
                 return
             for lease in leases:
                 part = max(start, lease.start), min(stop, lease.stop)
                 if before.any(*part) & ~after.common(*part) & (1 << side):
-                    lease.ended = history[-1]
+                    lease.ended = last
 
     def ended_borrows(self, side: Side) -> Iterator[tuple[NDArray[Any], Noted, Noted | None]]:
         """Yield the last borrows of this side that ended and are alive.
@@ -395,8 +413,9 @@ class Loans:
             array = reference()
             if array is not None:
                 *earlier, ended = history
-                given = (one for one in reversed(earlier) if _gives(one, *ended[-2:], 1 << side))
-                yield array, ended, next(given, None)
+                reach = ended.start, ended.stop, 1 << side
+                giving = (noted for noted in reversed(earlier) if noted.gives(*reach))
+                yield array, ended, next(giving, None)
 
     def detach(self) -> None:
         """Forget all aliases, because the side gets another buffer."""
@@ -405,14 +424,6 @@ class Loans:
         self.aliases.index = None
         self.exposures = ()
         self.exporter = (None, None)
-
-
-def _gives(noted: Noted, start: int, stop: int, holder: int) -> bool:
-    """Tell whether an access has made one side the only holder of a range."""
-    _, before, after, *_ = noted
-    if stop > min(before.nbytes, after.nbytes):
-        return False
-    return after.any(start, stop) == holder != before.any(start, stop)
 
 
 class _NoLoans(Loans):

@@ -198,6 +198,8 @@ class Spans:
         A faster `replaced` for one run.
         """
         ends, held = self.ends, self.holders
+        if not start and stop == self.nbytes:
+            return Spans.whole(stop, holders)
         first, last = self._indices(start, stop)
         after = last + 1
         if stop < ends[last]:
@@ -218,6 +220,17 @@ class Spans:
         elif first and held[first - 1] == holders:
             first -= 1
         return Spans((*ends[:first], stop, *ends[after:]), (*held[:first], holders, *held[after:]))
+
+    def left_to(self, holder: int, start: int, stop: int) -> Spans:
+        """Return a map in which what a side shares in a range with others is its own alone."""
+        if start >= stop and self.nbytes:
+            return self
+        if self.common(start, stop) & holder:
+            return self.put(start, stop, holder)
+        return self.replaced(
+            run._replace(holders=holder) if run.holders & holder else run
+            for run in self.runs(start, stop)
+        )
 
     def resized(self, nbytes: int) -> Spans:
         """Return a map of another number of bytes; new bytes get the holders of the last one."""

@@ -56,15 +56,13 @@ def warn_of_stale_aliases(action: str, stale: Stale) -> None:
     action
         The access that makes the aliases stale.
     stale
-        The aliases, by side. Nothing happens if there are none.
+        The aliases, by side.
 
     Raises
     ------
     StaleAliasWarning
         If the user's filter turns it into an error.
     """
-    if not stale:
-        return
     leases = [(lease, side) for side, leases in stale for lease in leases]
     if len(leases) == 1:
         lease, side = leases[0]
@@ -112,14 +110,8 @@ def require_announced(
         raise Unannounced(stale)
 
 
-def announcing(
-    memory: Locked,
-    stale: Stale,
-    action: str,
-    function: Callable[..., Any],
-    *args: Any,
-) -> Any:
-    """Warn about the aliases that a function makes stale, then call it under the lock.
+def announcing(memory: Locked, action: str, function: Callable[..., Any], *args: Any) -> Any:
+    """Call a function under the lock, after a warning about the aliases that it makes stale.
 
     The warning is emitted without the lock, because the user's filters and hooks may do anything.
     New aliases may be made meanwhile. So the function looks for them once more, at a point after
@@ -129,8 +121,6 @@ def announcing(
     ----------
     memory
         The memory whose lock is taken.
-    stale
-        The aliases found by an earlier call of the function, if there was one.
     action
         The name of the access in the warning.
     function, args
@@ -144,15 +134,17 @@ def announcing(
     RuntimeError
         If new aliases appear after each of many warnings.
     """
-    announced: set[Lease] = set()
-    for _ in range(_MOST_WARNINGS):
-        warn_of_stale_aliases(action, stale)
-        announced.update(*(leases for _, leases in stale))
+    announced: Collection[Lease] = ()
+    for warnings in range(_MOST_WARNINGS + 1):
         try:
             with memory.lock:
                 return function(*args, announced)
-        except Unannounced as found:
-            stale = found.stale
+        except Unannounced as unannounced:
+            stale = unannounced.stale
+        if warnings == _MOST_WARNINGS:
+            break
+        warn_of_stale_aliases(action, stale)
+        announced = {*announced, *(lease for _, leases in stale for lease in leases)}
     raise RuntimeError(
         f"{action} gave up after {_MOST_WARNINGS} warnings, because new aliases appeared after "
         "each; first stop the thread or the warning hook that makes them"

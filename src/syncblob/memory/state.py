@@ -31,18 +31,13 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING, NamedTuple
 
-from syncblob._source_lines import Place
 from syncblob.devices import Side
 from syncblob.memory.spans import Run, Spans
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from types import CodeType
 
     from syncblob.memory.leases import Exposure, Lease
-
-    # The fields of a Transition, with maps for heads.
-    Noted = tuple[str, Spans, Spans, str, CodeType, int, str | None, int, int]
 
 __all__ = [
     "CONST",
@@ -52,10 +47,8 @@ __all__ = [
     "Access",
     "Head",
     "Plan",
-    "Transition",
     "head_over",
     "plan_access",
-    "transition",
 ]
 
 
@@ -77,8 +70,6 @@ class Head(enum.IntEnum):
         return self.name
 
 
-_BOTH = int(Head.SYNCED)
-
 SMALL = 1 << 14
 """Of a memory of at most so many bytes, what lies beside a part comes to the host with it.
 
@@ -98,53 +89,6 @@ class Access(enum.Enum):
 
 # For the hot paths: Python 3.11 takes 80 ns to look a member up in its class.
 CONST, MUTABLE, OVERWRITE = Access
-
-
-class Transition(NamedTuple):
-    """A change of the head of a memory, or a copy that left the head as it was.
-
-    Attributes
-    ----------
-    reason
-        The access.
-    before, after
-        The head of the whole memory.
-    copied
-        ``"upload"``, ``"download"`` or ``""``.
-    place
-        The line of the user's code that made the access.
-    start, stop
-        The range of the access.
-    """
-
-    reason: str
-    before: Head
-    after: Head
-    copied: str
-    place: Place
-    start: int = 0
-    stop: int = 0
-
-    def __str__(self) -> str:
-        """Describe it in one line."""
-        copied = f", {self.copied}" if self.copied else ""
-        head = self.after.name
-        change = head if self.before is self.after else f"{self.before.name} -> {head}"
-        return f"{self.reason}: {change}{copied}, at {self.place.line.described()}"
-
-
-def transition(noted: Noted) -> Transition:
-    """Make a transition of what a memory has noted of it."""
-    reason, before, after, copied, code, instruction, library, start, stop = noted
-    return Transition(
-        reason,
-        head_over(before, 0, before.nbytes),
-        head_over(after, 0, after.nbytes),
-        copied,
-        Place(code, instruction, library),
-        start,
-        stop,
-    )
 
 
 class Plan(NamedTuple):
@@ -208,7 +152,7 @@ def plan_access(  # noqa: PLR0913  # an access, and who else may write
         elif written:
             runs += _after_copy(run, holder, *written)
         else:
-            runs.append(run._replace(holders=_BOTH))
+            runs.append(run._replace(holders=run.holders | holder))
     return Plan(pieces, runs)
 
 
@@ -232,4 +176,4 @@ def _after_copy(run: Run, holder: int, here: Spans, there: Spans) -> Iterator[Ru
             continue
         for rest in here.runs(part.start, part.stop):
             # Later writes on this side make the other side's copy stale.
-            yield Run(rest.start, rest.stop, holder if rest.holders else _BOTH)
+            yield Run(rest.start, rest.stop, holder if rest.holders else run.holders | holder)

@@ -107,7 +107,7 @@ def _attachment_to(blob: BlobCore, reason: str) -> tuple[torch.Tensor, _Attachme
     if blob._home is not HOST:
         blob._bind_partner(diff, side)
     # Found once for both, because it takes time.
-    noted = user_instruction(5)
+    noted = user_instruction()
     gradient = alias_over(blob, diff, HOST_DIFF, reason, noted)
     data = alias_over(blob, memory, HOST_DATA, reason, noted)
     return data, _Attachment(blob, data, gradient, (memory.buffer(side), diff.buffer(side)))

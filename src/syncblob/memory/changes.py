@@ -1,0 +1,738 @@
+"""Changes of state: functions that plan one as a value, and `commit`, which carries it out.
+
+Call the functions under the memory's lock. A change is made completely or not at all, whatever
+raises, even a signal handler. CPython runs signal handlers only after calls, at the start of
+functions and at backward jumps. So `commit` has three steps:
+
+1. Prepare: only what can be undone or makes no difference. Buffers are allocated and filled; write
+   permissions are revoked, and restored after an exception.
+2. Assign: plain assignments without a call between them. Each leaves a true state. The map is
+   assigned last, because readers without the lock look at it first.
+3. Clean up: only what may be left undone.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from syncblob.devices import Side
+from syncblob.memory.history import note, note_use
+from syncblob.memory.leases import NO_LOANS, Exposure, restore
+from syncblob.memory.span_limit import exceeds_limit, joined, lowered, next_limit
+from syncblob.memory.spans import Run, Spans
+from syncblob.memory.stale_aliases import require_announced
+from syncblob.memory.state import CONST, MUTABLE, OVERWRITE, SMALL, Access, plan_access
+from syncblob.memory.uploads import await_uploads, finish_uploads, start_uploads
+from syncblob.transfers import recording
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    from numpy.typing import NDArray
+
+    from syncblob._layout import Layout
+    from syncblob.devices.base import Accelerator
+    from syncblob.memory.leases import Lease
+    from syncblob.memory.ledger import Ledger
+    from syncblob.memory.uploads import Upload
+
+__all__ = [
+    "acquire",
+    "adopt",
+    "claim",
+    "commit",
+    "expose",
+    "fit",
+    "push",
+    "take",
+]
+
+# How bytes come to each side.
+_DIRECTIONS = ("download", "upload")
+
+
+class Change(NamedTuple):
+    """A change of the state of a memory, as planned.
+
+    Attributes
+    ----------
+    side
+        The side that gets bytes.
+    before, after
+        The maps.
+    start, stop
+        The range of the access.
+    pieces
+        The runs to copy to the side, with the sides that hold them. A run that no side holds is
+        filled from the source.
+    copied
+        The direction of the copies; empty if there are none.
+    losses
+        The sides whose contents become stale, with the ranges. Borrows of these lose their write
+        permission.
+    writes
+        Whether aliases lose it too, and exposures of these sides end.
+    zeroed
+        Whether the side's buffer is filled with zeros first.
+    prepare
+        A function of the ledger, the change and the reason. It does what can fail, and returns the
+        side's buffer and the uploads that it has started. None if there is nothing to prepare.
+    undo
+        A function of the ledger that is called if `prepare` or anything after it fails.
+    between
+        The map while the side gets another buffer, whose bytes are the capacity from then on; None
+        if the buffer stays.
+    counted
+        Whether open logs count what it avoids.
+    limit, exposures
+        The new limit of the source, and exposures of the side; None if they stay.
+    """
+
+    side: Side
+    before: Spans
+    after: Spans
+    start: int
+    stop: int
+    pieces: Sequence[Run] = ()
+    copied: str = ""
+    losses: Sequence[tuple[Side, Sequence[tuple[int, int]]]] = ()
+    writes: bool = False
+    zeroed: bool = False
+    prepare: Callable[[Ledger, Change, str], tuple[Any, Sequence[Upload]]] | None = None
+    undo: Callable[[Ledger], None] | None = None
+    between: Spans | None = None
+    counted: bool = False
+    limit: int | None = None
+    exposures: tuple[Exposure, ...] | None = None
+
+
+def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of every change, in order
+    ledger: Ledger,
+    plan: Callable[..., Change],
+    side: Side,
+    access: Access,
+    start: int,
+    stop: int,
+    reason: str,
+    *args: Any,
+    layout: Layout | None = None,
+    fill: Callable[..., None] | None = None,
+) -> Any:
+    """Plan a change and carry it out. If anything raises, the state is as before.
+
+    Parameters
+    ----------
+    ledger
+        The ledger.
+    plan
+        A function that returns the change. It gets the ledger, side, access, start, stop and `args`
+        when nothing else can change the state any more.
+    side, access, start, stop
+        An access, which determines the uploads to wait for.
+    reason
+        The name of the access, for the journal and the history. Empty if the history does not have
+        such changes.
+    layout
+        That of the access, for errors.
+    fill
+        A function that writes into the side's new buffer, its first argument. It appends to a list,
+        the second argument, when it has written.
+
+    Returns
+    -------
+    buffer
+        The side's buffer.
+    """
+    revoked: list[NDArray[Any]] = []
+    written: list[object] = []
+    change: Change | None = None
+    done = False
+    buffers, shortcuts = ledger.buffers, ledger.shortcuts
+    try:
+        # Accesses that interrupt this on the same thread are refused from now on.
+        ledger.moving = True
+        # From here on, not even a finaliser can make an alias.
+        shortcuts.revoke()
+        epoch = shortcuts.epoch
+        if ledger.uploads:
+            # A signal handler may have started one since the caller waited.
+            finish_uploads(ledger, side, access, start, stop)
+        change = plan(ledger, side, access, start, stop, *args)
+        side, before, after = change.side, change.before, change.after
+        buffer = buffers.sides[side]
+        for loser, ranges in change.losses:
+            ledger.revoke_in(loser, ranges, revoked, aliases=change.writes)
+        uploads: Sequence[Upload] = ()
+        if change.prepare is not None:
+            buffer, uploads = change.prepare(ledger, change, reason)
+        if change.between is not None:
+            # Before the exchange: afterwards, an interrupt could leave it to be renewed.
+            shortcuts.forget(side)
+            # Another side's buffer may be larger than the new one. The bytes in use fit in both.
+            buffers.nbytes = before.nbytes
+            ledger.spans = change.between
+        # Harmless before the map changes: bytes that the map does not count may hold anything.
+        buffers.sides[side] = buffer
+        if change.counted and recording():
+            note_use(ledger, side, change.start, change.stop)
+        if fill is not None:
+            # Bytes that several sides hold are about to be overwritten here, perhaps only in part.
+            ledger.spans = before.left_to(1 << side, change.start, change.stop)
+            fill(buffer, written)
+        if uploads:
+            ledger.uploads = (*ledger.uploads, *uploads)
+        if change.limit is not None and ledger.source is not None:
+            ledger.source.limit = change.limit
+        if change.exposures is not None:
+            ledger.loans[side].exposures = change.exposures
+        ledger.spans = after
+        done = True
+        if change.between is not None:
+            ledger.loans[side].detach()
+        if ledger.source is not None and change.limit is None and 0 not in after.holders:
+            ledger.source = None
+        if reason and (change.copied or after is not before or change.between is not None):
+            history = note(ledger, reason, before, change.start, change.stop, change.copied)
+            for loser, _ in change.losses:
+                loans = ledger.loans[loser]
+                if change.writes and loans.exposures:
+                    loans.exposures = loans.without_exposures(change.start, change.stop)
+                if loans is not NO_LOANS and (revoked or (change.writes and loans.leases)):
+                    loans.note_end(history, loser, revoked)
+        elif revoked:
+            for loans in ledger.loans:
+                loans.borrows.forget(revoked)
+        if ledger.follows_logs and after.uniform is not None and after.nbytes == before.nbytes:
+            ledger.renew_shortcuts(epoch, after.uniform)
+    except BaseException as error:
+        if written and change is not None:
+            # An interrupt came right after the write. The parts that this side held before have the
+            # new contents already, so the whole range must have them.
+            ledger.spans = change.after
+            done = True
+        if not done:
+            restore(revoked)
+            if change is not None and change.undo is not None:
+                change.undo(ledger)
+        if isinstance(error, MemoryError):
+            buffers.explain_shortage(error, side, buffers.nbytes, reason, layout)
+        raise
+    finally:
+        ledger.moving = False
+    if ledger.watch is not None:
+        for piece in change.pieces:
+            (ledger.watch.drop if uploads else ledger.watch.renew)(side, piece.start, piece.stop)
+    return buffer
+
+
+# --- accesses ------------------------------------------------------------------------------------
+
+
+def claim(  # noqa: C901, PLR0912, PLR0913, PLR0917  # an access; inlined, because calls take time
+    ledger: Ledger, buffer: Any, side: int, access: Access, start: int, stop: int, reason: str
+) -> bool:
+    """Prepare a side for an access, if nothing can make that fail but the copy.
+
+    These are the usual cases: the side holds the range, or another side holds the whole memory, the
+    range, and nothing has been handed out there. So there is nothing to warn of, to revoke, to wait
+    for or to undo, and this does without `commit`.
+
+    Returns
+    -------
+    bool
+        Whether the buffer, the side's, may be used. If not, nothing has changed.
+    """
+    if ledger.moving:
+        return False
+    mine = 1 << side
+    copied = ""
+    try:
+        # From here on, not even a finaliser can change anything.
+        ledger.moving = True
+        before = ledger.spans
+        there = ledger.loans[1 - side]
+        if (
+            there.leases
+            or there.exposures
+            or ledger.uploads
+            or ledger.watch is not None
+            or start >= stop
+            or ledger.buffers.sides[side] is not buffer
+            or buffer is None
+        ):
+            return False
+        uniform = before.uniform
+        held = before.common(start, stop) if uniform is None else uniform
+        if held & mine:
+            if recording():
+                note_use(ledger, side, start, stop)
+            if access is CONST or before.any(start, stop) == mine:
+                return True
+            after = before.put(start, stop, mine)
+            if exceeds_limit(after, ledger.span_limit):
+                return False
+            shortcuts = ledger.shortcuts
+            shortcuts.revoke()
+        else:
+            here = ledger.loans[side]
+            if not uniform or start or stop != before.nbytes or recording():
+                return False
+            if access is CONST and (here.leases or here.exposures):
+                return False
+            shortcuts = ledger.shortcuts
+            shortcuts.revoke()
+            # Now that the shortcuts are revoked: until then, one may lend without the lock.
+            if there.borrows.live or there.leases:
+                return False
+            if access is not OVERWRITE:
+                copied = ledger.buffers.bring_all(side, buffer, stop, reason)
+            elif side:
+                ledger.buffers.use_all(buffer, stop)
+            after = Spans.whole(stop, held | mine if access is CONST else mine)
+        epoch = shortcuts.epoch
+        ledger.spans = after
+        if ledger.follows_logs and after.uniform is not None:
+            ledger.renew_shortcuts(epoch, after.uniform)
+    finally:
+        ledger.moving = False
+    note(ledger, reason, before, start, stop, copied)
+    return True
+
+
+def acquire(  # noqa: PLR0913, PLR0917  # an access
+    ledger: Ledger,
+    side: Side,
+    access: Access,
+    layout: Layout,
+    reason: str,
+    announced: Collection[Lease] = (),
+    fill: Callable[..., None] | None = None,
+) -> Any:
+    """Bring the range of a layout up to date on one side, and return the side's buffer.
+
+    Parameters
+    ----------
+    ledger
+        The ledger.
+    side, access, layout, reason
+        The access.
+    announced
+        The aliases of the other side that a warning has named.
+    fill
+        Writes into the buffer, its argument. If the contents that an overwrite discards have to be
+        kept until then, it also gets a list, and appends to it when it has written.
+
+    Raises
+    ------
+    Unannounced
+        If the access may write, and aliases of the other side that no warning has named overlap its
+        range.
+    """
+    start, stop = ledger.range_of(layout)
+    if access is OVERWRITE and not (layout.gapless and layout.stop - layout.start == stop - start):
+        access = MUTABLE
+    buffer = ledger.buffers.sides[side]
+    if fill is None and claim(ledger, buffer, side, access, start, stop, reason):
+        return buffer
+    writes, mine = access is not CONST, 1 << side
+    if writes and ledger.others(side).leases:
+        require_announced(ledger.loans, announced, start, stop, side.other)
+    held = ledger.spans.common(start, stop) & mine
+    if ledger.moving:
+        if held and not writes:
+            return buffer
+        ledger.refuse_reentry()
+    if ledger.uploads:
+        await_uploads(ledger, side, access, start, stop)
+    if ledger.watch is not None:
+        ledger.compare_watch(side, access, start, stop)
+    if not held or buffer is None:
+        plan = _plan_crossing, side, access, start, stop, reason, announced
+        return commit(ledger, *plan, layout=layout, fill=fill)
+    if recording():
+        note_use(ledger, side, start, stop)
+    if writes:
+        others = ledger.others(side)
+        if others.exposures:
+            others.exposures = others.without_exposures(start, stop)
+        # No borrow or alias can write on the other side: the access that synced both ended that.
+        take(ledger, side, start, stop, reason)
+    if fill is not None:
+        fill(buffer)
+        if start < stop and not ledger.spans.common(start, stop) & mine:
+            # A signal handler or a finaliser has written on the other side meanwhile.
+            return acquire(ledger, side, access, layout, reason, announced, fill)
+    return buffer
+
+
+def _plan_crossing(  # noqa: PLR0913, PLR0917  # an access
+    ledger: Ledger,
+    side: Side,
+    access: Access,
+    start: int,
+    stop: int,
+    announced: Collection[Lease],
+) -> Change:
+    """Plan an access of a side that lacks bytes of the range."""
+    before = ledger.spans
+    here, there = ledger.loans[side], ledger.others(side)
+    mine, nbytes, writes = 1 << side, before.nbytes, access is not CONST
+    if writes and there.leases:
+        # Check again: an alias may have been made since.
+        require_announced(ledger.loans, announced, start, stop, side.other)
+    initial = before.uniform == 0 and ledger.source is None
+    pieces: Sequence[Run] = ()
+    changed = (start, stop)
+    # A signal handler may have copied the range to this side since the caller looked.
+    held = before.alike(start, stop)
+    if initial or not nbytes:
+        # The first access allocates and fills a whole buffer.
+        changed = (0, nbytes)
+        after = Spans.whole(nbytes, mine if initial or writes else before.holders[0] | mine)
+    elif held and not held & mine and (writes or not (here.may_be_written or there.may_be_written)):
+        # The usual case: the other side holds the whole range.
+        if access is not OVERWRITE:
+            pieces = (Run(start, stop, held),)
+        after = before.put(start, stop, mine if writes else held | mine)
+    else:
+        # Bytes that an alias writes during the copy must be copied again.
+        pieces, runs = plan_access(
+            before,
+            side,
+            access,
+            start,
+            stop,
+            here=here.writers(start, stop) if here.may_be_written else (),
+            there=there.writers(start, stop) if there.may_be_written else (),
+        )
+        after = before.replaced(runs) if start < stop else before
+    if len(after.holders) > 1:
+        pieces, after = _shortened(ledger, pieces, after, side, start, stop)
+    losses: Sequence[tuple[Side, Sequence[tuple[int, int]]]] = ()
+    if there is not NO_LOANS and (there.borrows.live or (writes and there.may_be_written)):
+        ranges = [piece[:2] for piece in pieces]
+        if writes or not nbytes:
+            ranges.append(changed)
+        losses = ((side.other, ranges),)
+    part = stop - start < nbytes
+    if pieces and part and side is Side.HOST and nbytes <= SMALL:
+        pieces, after = _with_rest(before, pieces, after, start, stop)
+    # The caller of an access of a part on the host may reach further, and must not find old bytes
+    # of the heap there.
+    new = side is Side.HOST and ledger.buffers.sides[side] is None
+    zeroed = (initial and access is not OVERWRITE) or (part and (initial or new))
+    copies = pieces and (before.uniform or any(piece.holders for piece in pieces))
+    copied = _DIRECTIONS[side] if copies else ""
+    return Change(
+        side,
+        before,
+        after,
+        start,
+        stop,
+        pieces,
+        copied,
+        losses,
+        writes,
+        zeroed,
+        _bring,
+        counted=True,
+    )
+
+
+def _with_rest(
+    before: Spans, pieces: Sequence[Run], after: Spans, start: int, stop: int
+) -> tuple[Sequence[Run], Spans]:
+    """Let bytes come to the host along with pieces of a range, in the same copies.
+
+    These are the bytes before and behind the range that are where those at its ends are.
+
+    Returns
+    -------
+    pieces
+        The pieces to bring.
+    after
+        The new map. What comes from the other side keeps its holders, because other code may be
+        writing it there. What comes from the source is held by the host.
+    """
+    first, last = pieces[0], pieces[-1]
+    low = before.span_of(first.start).start if first.start == start else first.start
+    high = before.span_of(last.stop - 1).stop if last.stop == stop else last.stop
+    brought = [*pieces]
+    brought[0] = first._replace(start=low)
+    brought[-1] = brought[-1]._replace(stop=high)
+    for piece, outside in ((first, (low, start)), (last, (stop, high))):
+        if not piece.holders and outside[0] < outside[1]:
+            after = after.put(*outside, 1 << Side.HOST)
+    return brought, after
+
+
+def _shortened(  # noqa: PLR0913, PLR0917  # an access, and its plan
+    ledger: Ledger,
+    pieces: Sequence[Run],
+    after: Spans,
+    side: Side | None,
+    start: int,
+    stop: int,
+    *,
+    source: bool = True,
+) -> tuple[Sequence[Run], Spans]:
+    """Shorten the map that a change would leave, if it is too long; see `joined`.
+
+    Returns the pieces with those that must be copied for that, and the map.
+    """
+    if not exceeds_limit(after, ledger.span_limit):
+        if ledger.span_limit:
+            ledger.span_limit = lowered(ledger.span_limit, after)
+        return pieces, after
+    if side is Side.HOST and not ledger.buffers.tracks_borrows(Side.ACCELERATOR):
+        # A download would end borrows of the accelerator, and those are not tracked.
+        side = None
+    ranges = ledger.ranges_in_use()
+    kept = Spans.covering(after.nbytes, ranges)
+    more, after = joined(after, side, start, stop, kept, source=source)
+    # Before the map changes: another thread may be working on a span that loses holders.
+    ledger.span_limit = next_limit(after, len(ranges))
+    return sorted([*pieces, *more]), after
+
+
+def _bring(ledger: Ledger, change: Change, reason: str) -> tuple[Any, Sequence[Upload]]:
+    """Copy or fill the pieces of an access; bind the memory to the accelerator that it uses."""
+    side, buffers = change.side, ledger.buffers
+    accelerator = ledger.accelerator_of(side)
+    buffer = buffers.get(side, accelerator, zeroed=change.zeroed)
+    for piece in change.pieces:
+        _bring_piece(ledger, change, buffer, piece, accelerator, reason)
+    if side is Side.ACCELERATOR and accelerator is not None:
+        buffers.accelerator = accelerator
+        if accelerator.asynchronous:
+            part = (0, change.after.nbytes) if change.zeroed else (change.start, change.stop)
+            buffers.use(accelerator, buffer, *part)
+    return buffer, ()
+
+
+def _bring_piece(  # noqa: PLR0913, PLR0917  # an access
+    ledger: Ledger,
+    change: Change,
+    buffer: Any,
+    piece: Run,
+    accelerator: Accelerator | None,
+    reason: str,
+) -> None:
+    """Copy or fill one piece."""
+    start, stop, holders = piece
+    if accelerator is None:
+        # There is no other side, so the bytes come from the source.
+        if ledger.source is not None:
+            ledger.source.fill(buffer[start:stop], start)
+        return
+    because = ""
+    if not change.writes and recording():
+        because = ledger.others(change.side).writer_in(change.side.other, start, stop)
+    copying = ledger.buffers.copying(accelerator, reason, because)
+    if holders:
+        ledger.buffers.bring(copying, change.side, buffer, start, stop)
+    elif ledger.source is not None:
+        upload = copying if change.side is Side.ACCELERATOR else None
+        ledger.buffers.fill(ledger.source, buffer, start, stop, upload)
+
+
+def push(ledger: Ledger, stream: object, start: int, stop: int, reason: str) -> None:
+    """Start to upload the bytes of a range that the host holds and the accelerator lacks."""
+    await_uploads(ledger, Side.HOST, MUTABLE, start, stop)
+    commit(ledger, _plan_push, Side.HOST, MUTABLE, start, stop, reason, stream)
+
+
+def _plan_push(  # an access
+    ledger: Ledger, side: Side, _access: Access, start: int, stop: int, stream: object
+) -> Change:
+    """Plan an asynchronous upload from a side, the host's."""
+    before = ledger.spans
+    # An alias of either side may write before the upload arrives, so neither is trusted.
+    writers = [writer for loans in ledger.loans for writer in loans.writers(start, stop)]
+    plan = plan_access(before, Side.ACCELERATOR, CONST, start, stop, there=writers)
+    runs = plan.runs
+    after = before.replaced(
+        runs if before.nbytes else [Run(0, 0, before.holders[0] | 1 << Side.ACCELERATOR)]
+    )
+    pieces, after = _shortened(
+        ledger, plan.pieces, after, Side.ACCELERATOR, start, stop, source=False
+    )
+    ranges = [piece[:2] for piece in pieces] if before.nbytes else [(0, 0)]
+    return Change(
+        Side.ACCELERATOR,
+        before,
+        after,
+        start,
+        stop,
+        pieces,
+        _DIRECTIONS[Side.ACCELERATOR],
+        ((side, ranges),),
+        prepare=partial(_start, stream),
+        counted=True,
+        undo=_await_started,
+    )
+
+
+def _start(
+    stream: object, ledger: Ledger, change: Change, reason: str
+) -> tuple[Any, Sequence[Upload]]:
+    """Start to upload the pieces of a push."""
+    buffers = ledger.buffers
+    accelerator = ledger.accelerator_of(change.side)
+    if accelerator is None:
+        raise RuntimeError("a push needs an accelerator")
+    buffer = buffers.get(change.side, accelerator)
+    uploads = start_uploads(ledger, accelerator, buffer, change.pieces, stream, reason)
+    buffers.accelerator = accelerator
+    return buffer, uploads
+
+
+def _await_started(ledger: Ledger) -> None:
+    """Wait for uploads that a failed push has started: no access would.
+
+    They must not arrive when the buffer holds something newer. During a capture none starts, and a
+    wait would break the capture.
+    """
+    accelerator = ledger.accelerator_of(Side.ACCELERATOR)
+    if accelerator is not None and not accelerator.capturing:
+        accelerator.synchronize()
+
+
+# --- changes without copies ----------------------------------------------------------------------
+
+
+def take(
+    ledger: Ledger, side: Side, start: int, stop: int, reason: str, *, everything: bool = False
+) -> None:
+    """Make a side the only holder of what it shares in a range, or of everything in it."""
+    if ledger.spans.any(start, stop) == 1 << side:
+        return
+    try:
+        if side and ledger.uploads:
+            # No upload may arrive once this side alone holds the newest contents.
+            finish_uploads(ledger, side, MUTABLE, start, stop)
+    finally:
+        plan = _plan_taking, side, CONST if side is Side.HOST else MUTABLE, start, stop, reason
+        commit(ledger, *plan, everything)
+
+
+def _plan_taking(  # a range
+    ledger: Ledger, side: Side, _access: Access, start: int, stop: int, everything: bool
+) -> Change:
+    before, mine = ledger.spans, 1 << side
+    if everything and (start < stop or not before.nbytes):
+        after = before.put(start, stop, mine)
+    else:
+        after = before.left_to(mine, start, stop)
+    if after is not before:
+        after = _shortened(ledger, (), after, None, start, stop)[1]
+    return Change(side, before, after, start, stop)
+
+
+def expose(ledger: Ledger, side: Side, exposure: Exposure) -> None:
+    """Add an exposure of a side, which becomes the only holder of what it shares there."""
+    stop = min(exposure.stop, ledger.spans.nbytes)
+    commit(
+        ledger, _plan_exposure, side, MUTABLE if side else CONST, exposure.start, stop, "", exposure
+    )
+
+
+def _plan_exposure(  # noqa: PLR0913, PLR0917  # a range
+    ledger: Ledger, side: Side, access: Access, start: int, stop: int, exposure: Exposure
+) -> Change:
+    exposures = ledger.own_loans(side).exposures
+    change = _plan_taking(ledger, side, access, start, stop, everything=False)
+    others = (other for other in exposures if other[:2] != exposure[:2])
+    return change._replace(exposures=(*others, exposure))
+
+
+def adopt(ledger: Ledger, side: Side, buffer: Any, announced: Collection[Lease]) -> None:
+    """Replace the buffer of one side by another, whose contents are newer."""
+    used = ledger.spans.nbytes
+    await_uploads(ledger, side, OVERWRITE, 0, used)
+    if ledger.watch is not None:
+        ledger.watch.compare()
+        ledger.watch.drop(side, 0, used)
+    capacity = ledger.buffers.nbytes
+    commit(ledger, _plan_adoption, side, OVERWRITE, 0, used, "adoption", buffer, announced)
+    for loans in ledger.loans:
+        if loans.exposures:
+            # Those of bytes that no buffer has any more.
+            loans.exposures = loans.without_exposures(used, capacity)
+
+
+def _plan_adoption(  # noqa: PLR0913, PLR0917  # a buffer
+    ledger: Ledger,
+    side: Side,
+    _access: Access,
+    start: int,
+    stop: int,
+    buffer: Any,
+    announced: Collection[Lease],
+) -> Change:
+    require_announced(ledger.loans, announced, start, stop, *Side)
+    before, mine = ledger.spans, 1 << side
+    # While the buffer is exchanged, this side must not count as a holder.
+    runs = [run._replace(holders=run.holders & ~mine) for run in before.runs(start, stop)]
+    return Change(
+        side,
+        before,
+        Spans.whole(stop, mine),
+        start,
+        stop,
+        losses=tuple((loser, ((start, stop),)) for loser in Side),
+        writes=True,
+        prepare=lambda *_: (buffer, ()),
+        between=before.replaced(runs),
+    )
+
+
+def fit(ledger: Ledger, nbytes: int) -> None:
+    """Change the number of bytes in use; see `SyncedMemory.fit`."""
+    used = ledger.spans.nbytes
+    if ledger.moving:
+        ledger.refuse_reentry()
+    if nbytes > used:
+        await_uploads(ledger, Side.ACCELERATOR, MUTABLE, used, nbytes)
+    commit(ledger, _plan_fit, Side.ACCELERATOR, MUTABLE, used, nbytes, "")
+
+
+def _plan_fit(ledger: Ledger, side: Side, _access: Access, used: int, nbytes: int) -> Change:
+    """Plan to change the number of bytes in use. Those that come into use become zeros.
+
+    Borrows and aliases of these bytes may remain from when they were last in use. The bytes of an
+    alias become its side's alone. If aliases of both sides overlap, the accelerator gets the bytes,
+    and NumPy aliases of the host are revoked. A borrow is revoked unless its side alone holds its
+    bytes.
+    """
+    before = ledger.spans
+    after = before.resized(nbytes)
+    losses = []
+    if nbytes > used:
+        for owner in Side:
+            for writer in ledger.loans[owner].writers(used, nbytes):
+                if ledger.buffers.sides[owner] is not None and not writer.revoked:
+                    start, stop = max(writer.start, used), min(writer.stop, nbytes)
+                    after = after.put(start, stop, 1 << owner)
+        for loser in Side:
+            runs = after.runs(used, nbytes)
+            losses.append((loser, [run[:2] for run in runs if run.holders != 1 << loser]))
+    limit = None if ledger.source is None else min(ledger.source.limit, nbytes)
+    return Change(
+        side, before, after, used, nbytes, losses=losses, writes=True, prepare=_zero, limit=limit
+    )
+
+
+def _zero(ledger: Ledger, change: Change, _reason: str) -> tuple[Any, Sequence[Upload]]:
+    """Zero the bytes that come into use, on the sides that hold them."""
+    buffers = ledger.buffers
+    for side in Side:
+        if ledger.watch is not None:
+            ledger.watch.drop(side, change.start, change.stop)
+        for run in change.after.runs(change.start, change.stop):
+            if run.holders & (1 << side):
+                buffers.home(side).zero(buffers.sides[side][run.start : run.stop])
+                if side and buffers.accelerator is not None:
+                    buffers.use(buffers.accelerator, buffers.sides[side], run.start, run.stop)
+    return buffers.sides[change.side], ()

@@ -1,0 +1,318 @@
+"""The ledger of a memory: its buffers, who holds which bytes, and what has been handed out.
+
+`changes` changes it. This file has its fields, with what code without the lock may rely on, and the
+questions that accesses ask.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any, Never
+
+from syncblob._forks import LostLock, is_lost, notify
+from syncblob.devices import Side, current_accelerator
+from syncblob.memory.buffers import Buffers
+from syncblob.memory.history import is_use_noted
+from syncblob.memory.leases import NO_LOANS, Loans
+from syncblob.memory.shortcut import NO_SHORTCUT, NO_SHORTCUTS, Shortcut, Shortcuts
+from syncblob.memory.spans import Spans
+from syncblob.memory.state import CONST, Access
+from syncblob.memory.verify import Watch
+from syncblob.transfers import follow_logs, recording
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from syncblob._layout import Layout
+    from syncblob.devices.base import Accelerator
+    from syncblob.memory.history import Noted
+    from syncblob.memory.sources import Source
+    from syncblob.memory.uploads import Upload
+
+__all__ = ["Ledger"]
+
+_NOTHING_LENT = (NO_LOANS, NO_LOANS)
+_NEITHER = (False, False)
+
+
+class Ledger:
+    """The state of a memory.
+
+    Parameters
+    ----------
+    nbytes
+        The capacity.
+    accelerator
+        The backend of the accelerator's side; None if it is chosen on first use.
+    source
+        The initial contents; None for zeros.
+
+    Attributes
+    ----------
+    buffers
+        The buffers.
+    spans
+        The map of the bytes in use. Its length is their number.
+    loans
+        The loans of each side; see `own_loans`.
+    uploads
+        The asynchronous uploads that later accesses may have to wait for.
+    moving
+        True while bytes are moving or the state is about to change. An access that interrupts this,
+        on the same thread, is refused.
+    shortcuts
+        The shortcuts.
+    follows_logs
+        Whether opened logs revoke the shortcuts.
+    watch
+        The const exports that `verified_const` checks.
+    source
+        As above; None once every byte has been used.
+    span_limit
+        The number of spans above which some are joined; 0 if that has never happened.
+    history
+        The last transitions; None if there were none.
+    last_used
+        While a log is open: its generation, and the side that last used each byte.
+    lock
+        Held while any of this changes.
+    """
+
+    # The paths without the lock. An access may skip the lock if all it has to do is return an
+    # array: its side holds all of its range, no upload is under way, and nothing is watched. This
+    # is safe for the following reasons:
+    #
+    # - `spans` is immutable and replaced as a whole. A map that gives bytes to a side is assigned
+    #   last, when the buffers hold them. A map that takes bytes from a side is assigned before they
+    #   change.
+    # - `uploads` and `watch` are set before `spans` counts the bytes that they concern.
+    # - Every change revokes the shortcuts first. A borrow or an alias made without the lock is
+    #   recorded before `Shortcut.writable` is read a second time. So either the change finds the
+    #   record, or the thread that made the array finds the shortcut revoked and tries again.
+
+    __slots__ = (
+        "__weakref__",
+        "buffers",
+        "follows_logs",
+        "history",
+        "last_used",
+        "loans",
+        "lock",
+        "moving",
+        "shortcuts",
+        "source",
+        "span_limit",
+        "spans",
+        "uploads",
+        "watch",
+    )
+
+    def __init__(self, nbytes: int, accelerator: Accelerator | None, source: Source | None) -> None:
+        self.buffers: Buffers = Buffers(nbytes, accelerator)
+        self.spans: Spans = Spans.whole(nbytes, 0)
+        self.loans: tuple[Loans, Loans] = _NOTHING_LENT
+        self.uploads: tuple[Upload, ...] = ()
+        self.moving: bool = False
+        self.shortcuts: Shortcuts = NO_SHORTCUTS
+        self.follows_logs: bool = False
+        self.watch: Watch | None = None
+        self.source: Source | None = source
+        self.span_limit: int = 0
+        self.history: list[Noted] | None = None
+        self.last_used: tuple[int, Spans] | None = None
+        self.lock: threading.RLock = threading.RLock()
+        notify(self)
+
+    # --- questions -------------------------------------------------------------------------------
+
+    def range_of(self, layout: Layout) -> tuple[int, int]:
+        """Return the range of an access through a layout; see `SyncedMemory.range_of`."""
+        if layout.whole:
+            return 0, self.spans.nbytes
+        return layout.start, layout.stop
+
+    def others(self, side: int) -> Loans:
+        """Return the loans of the other side."""
+        return self.loans[1 - side]
+
+    def is_alone(self, side: int, start: int, stop: int) -> bool:
+        """Tell whether a side is the only holder of a range. Of no elements, every side is."""
+        return self.spans.any(start, stop) == 1 << side or (start == stop and self.spans.nbytes > 0)
+
+    def accelerator_of(self, side: Side) -> Accelerator | None:
+        """Return the backend that an access of a side uses. Binds nothing.
+
+        Raises
+        ------
+        NoDeviceError
+            If `side` is the accelerator's, the memory is not bound to one, and none is available.
+        """
+        if self.buffers.accelerator is None and side is Side.ACCELERATOR:
+            return current_accelerator()
+        return self.buffers.accelerator
+
+    def shortcut(self, side: Side, layout: Layout) -> Shortcut | None:
+        """Compute the shortcut for arrays over a layout; see `SyncedMemory.shortcut`."""
+        buffer = self.buffers.sides[side]
+        if buffer is None:
+            return None
+        if self.moving:
+            return NO_SHORTCUT
+        # Use `with`: after a plain `acquire()` an interrupt could leave the lock held.
+        with self.lock:
+            if self.shortcuts is NO_SHORTCUTS:
+                new = Shortcuts()
+                # A signal handler or a finaliser may have made them meanwhile.
+                if self.shortcuts is NO_SHORTCUTS:
+                    self.shortcuts = new
+            shortcuts = self.shortcuts
+            if not self.follows_logs and self.buffers.on_both_sides:
+                # Only memories with two buffers tell logs anything.
+                follow_logs(shortcuts)
+                self.follows_logs = True
+            shortcuts.limit()
+            # Before all that it concerns is read: the shortcut may be revoked, and forgotten, then.
+            epoch = shortcuts.epoch
+            buffer = self.buffers.sides[side]
+            start, stop = 0, self.spans.nbytes
+            if self.spans.uniform is None:
+                start, stop = self.range_of(layout)
+                shortcut = shortcuts.of_part(side, buffer, start, stop)
+            else:
+                shortcut = shortcuts.of_side(side, buffer)
+            usable = self.usable(side, start, stop)
+            # A signal handler or a finaliser that changed anything since has revoked the shortcuts.
+            # None can run between this comparison and the assignments: nothing is called there.
+            shortcut.readable, shortcut.writable = usable if shortcuts.epoch is epoch else _NEITHER
+            if shortcuts.epoch is not epoch:
+                # Another thread has opened a log, which needs no lock.
+                shortcuts.revoke()
+            return shortcut
+
+    def usable(self, side: Side, start: int, stop: int) -> tuple[bool, bool]:
+        """Compute the attributes of a shortcut, under the lock: readable and writable."""
+        spans, mine = self.spans, 1 << side
+        # Host reads do not wait for uploads.
+        if (
+            not spans.common(start, stop) & mine
+            or self.watch is not None
+            or (side and self.uploads)
+            or self.moving
+            or (recording() and not is_use_noted(self, side, start, stop))
+        ):
+            return _NEITHER
+        alone = spans.any(start, stop) == mine
+        others = self.others(side)
+        return True, alone and not self.uploads and not others.may_write_in(start, stop)
+
+    # --- what has been handed out ----------------------------------------------------------------
+
+    def own_loans(self, side: int) -> Loans:
+        """Return the loans of a side; make them when it first hands something out."""
+        loans = self.loans[side]
+        if loans is NO_LOANS:
+            new = Loans()
+            with self.lock:
+                pair = self.loans
+                loans = pair[side]
+                # No signal handler can run between this comparison and the assignment.
+                if loans is NO_LOANS:
+                    self.loans = (pair[0], new) if side else (new, pair[1])
+                    loans = new
+        return loans
+
+    def alias(self, side: Side, buffer: Any, layout: Layout) -> tuple[Any, object]:
+        """Return an array over one side's buffer, and the object that dies with its last use."""
+        return self.own_loans(side).alias(self.buffers.home(side), buffer, layout)
+
+    def revoke_in(
+        self,
+        side: Side,
+        ranges: Iterable[tuple[int, int]],
+        revoked: list[NDArray[Any]],
+        *,
+        aliases: bool,
+    ) -> None:
+        """Revoke the write permission of borrows of a side that overlap ranges, and of aliases.
+
+        Parameters
+        ----------
+        side, ranges
+            What becomes stale.
+        revoked
+            Receives the arrays that had it.
+        aliases
+            Whether to revoke that of aliases, too.
+        """
+        loans = self.loans[side]
+        revoke = loans.revoke if aliases else loans.borrows.revoke
+        buffer = self.buffers.sides[side]
+        for start, stop in ranges:
+            if start == 0 and stop == self.spans.nbytes:
+                revoke(revoked)
+            elif self.buffers.tracks_borrows(side):
+                # Other arrays have no write permission.
+                revoke(revoked, buffer, start, stop)
+
+    def ranges_in_use(self) -> Sequence[tuple[int, int]]:
+        """Return the ranges of all uploads, and of what has been handed out."""
+        ranges = [upload[:2] for upload in self.uploads]
+        for loans, buffer in zip(self.loans, self.buffers.sides, strict=True):
+            ranges += loans.ranges(buffer)
+        return ranges
+
+    # --- under the lock --------------------------------------------------------------------------
+
+    def renew_shortcuts(self, epoch: object, holders: int) -> None:
+        """Set the shortcuts as `usable` would, so that the next access need not ask.
+
+        Only if everything has the same holders, and they alone decide.
+        """
+        if self.uploads or self.watch is not None or recording():
+            return
+        for loans in self.loans:
+            if loans.leases or loans.exposures:
+                return
+        self.shortcuts.renew(epoch, holders)
+
+    def leave_to(self, side: Side, start: int, stop: int) -> None:
+        """Make a side the only holder of the bytes of a range that it shares with others."""
+        self.shortcuts.revoke()
+        self.spans = self.spans.left_to(1 << side, start, stop)
+
+    def refuse_reentry(self) -> Never:
+        """Refuse an access in the middle of a transfer.
+
+        Raises
+        ------
+        RuntimeError
+            Always.
+        """
+        raise RuntimeError(
+            "this memory is in the middle of a transfer, and was used from a finaliser or a "
+            "signal handler meanwhile; use the Blob outside of them"
+        )
+
+    def compare_watch(self, side: Side, access: Access, start: int, stop: int) -> None:
+        """Compare the checksums of watched const exports; drop those that the access may change."""
+        if self.watch is None:
+            return
+        self.watch.compare()
+        if access is not CONST:
+            self.watch.drop(side, start, stop)
+        if self.watch.idle:
+            self.watch = None
+
+    def after_fork(self) -> None:
+        """Refuse accesses in a forked child if another thread held the lock during the fork."""
+        if is_lost(self.lock):
+            self.lose()
+
+    def lose(self) -> None:
+        """Refuse all accesses from now on: another thread held the lock during a fork."""
+        self.shortcuts.revoke()
+        # With a watch, every access takes the lock.
+        self.watch = Watch(self.lock, self.buffers.sides)
+        self.lock = LostLock()  # type: ignore[assignment]  # stands in for the lock

@@ -62,7 +62,7 @@ def test_what_moves_the_head_or_copies_is_noted_with_its_reason(access: str, bef
     reason = "adoption" if arguments else access
     after, copied = NOTED[access].get(before, (None, ""))
     expected = [] if after is None else [(reason, before, after, copied)]
-    assert [tuple(entry[:4]) for entry in memory.history[known:]] == expected
+    assert [(e.reason, e.before, e.after, e.copied) for e in memory.history[known:]] == expected
     assert {(entry.start, entry.stop) for entry in memory.history[known:]} <= {(0, NBYTES)}
 
 

@@ -86,7 +86,7 @@ def test_what_arrays_may_be_used_for_depends_on_who_holds_the_newest_contents(  
     with record_transfers() if logging else nullcontext():
         memory = used(side, both_sides=both_sides)
         kept = happens(memory, side)
-        if logging and memory.on_both_sides:
+        if logging and all(memory.buffer(each) is not None for each in Side):
             # The log wants to know of a use of the side that was not used last.
             here, there = ("", there) if used_last else (here, "")
         assert (usable(memory, side), usable(memory, side.other)) == (here, there)

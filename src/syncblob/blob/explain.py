@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from syncblob._layout import Layout
     from syncblob.blob.core import BlobCore
-    from syncblob.memory.history import Noted
+    from syncblob.memory.history import Transition
     from syncblob.memory.leases import Lease
 
 __all__ = ["Explanation"]
@@ -135,9 +135,8 @@ def _alias(memory: SyncedMemory, side: Side, lease: Lease) -> Lent:
     return Lent("stale alias" if lacking else "alias", text, lease.start, lease.stop)
 
 
-def _access(noted: Noted) -> str:
+def _access(access: Transition) -> str:
     """Return the access of an entry of the history, and its line."""
-    access = noted.transition
     return f"{access.reason} at {access.place.line.described()}"
 
 

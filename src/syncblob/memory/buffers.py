@@ -186,11 +186,6 @@ class Buffers:
         if accelerator.asynchronous and start < stop:
             self._used = (buffer, self._read_in(buffer).put(start, stop, 1))
 
-    def use_all(self, buffer: Any, nbytes: int) -> None:
-        """Record that work on the accelerator may read the first bytes of its buffer."""
-        if self.accelerator is not None:
-            self.use(self.accelerator, buffer, 0, nbytes)
-
     def _read_in(self, buffer: Any) -> Spans:
         """Return a map with 1 for the bytes of the accelerator's buffer that work may read."""
         if self._used is not None and self._used[0] is buffer:
@@ -209,30 +204,15 @@ class Buffers:
                 accelerator.wait_for_work()
             self.use(accelerator, buffer, start, stop)
 
-    def bring(self, copying: Copying, side: Side, buffer: Any, start: int, stop: int) -> None:
+    def bring(self, copying: Copying, side: int, buffer: Any, start: int, stop: int) -> None:
         """Copy a range from the other side into a buffer of one side."""
-        if side is Side.ACCELERATOR and copying.accelerator.asynchronous:
-            self._replace(copying.accelerator, buffer, start, stop)
         contents = _part(self.sides[1 - side], start, stop)
-        self.move(copying, side, contents, _part(buffer, start, stop), start)
-
-    def bring_all(self, side: int, buffer: Any, nbytes: int, reason: str) -> str:
-        """Copy the first bytes from the other side into a buffer; return the direction."""
-        accelerator: Accelerator = self.accelerator  # type: ignore[assignment]  # it has bytes
-        if side and accelerator.asynchronous:
-            self._replace(accelerator, buffer, 0, nbytes)
-        contents = self.sides[1 - side]
-        # After an adoption the two may have different sizes.
-        if contents.nbytes != nbytes:
-            contents = contents[:nbytes]
-        if buffer.nbytes != nbytes:
-            buffer = buffer[:nbytes]
-        copying = self.copying(accelerator, reason)
         if side:
-            upload(copying, contents, buffer)
-            return "upload"
-        download(copying, contents, buffer)
-        return "download"
+            if copying.accelerator.asynchronous:
+                self._replace(copying.accelerator, buffer, start, stop)
+            upload(copying, contents, _part(buffer, start, stop), start)
+        else:
+            download(copying, contents, _part(buffer, start, stop), start)
 
     def start_upload(
         self, copying: Copying, buffer: Any, start: int, stop: int, stream: Any

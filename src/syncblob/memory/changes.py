@@ -44,6 +44,7 @@ __all__ = [
     "commit",
     "expose",
     "fit",
+    "leave",
     "push",
     "take",
 ]
@@ -229,8 +230,8 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
 # --- accesses ------------------------------------------------------------------------------------
 
 
-def claim(  # noqa: C901, PLR0912, PLR0913, PLR0917  # an access; inlined, because calls take time
-    ledger: Ledger, buffer: Any, side: int, access: Access, start: int, stop: int, reason: str
+def claim(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0917  # an access; inlined, because calls take time
+    ledger: Ledger, buffer: Any, side: Side, access: Access, start: int, stop: int, reason: str
 ) -> bool:
     """Prepare a side for an access, if nothing can make that fail but the copy.
 
@@ -285,10 +286,13 @@ def claim(  # noqa: C901, PLR0912, PLR0913, PLR0917  # an access; inlined, becau
             # Now that the shortcuts are revoked: until then, one may lend without the lock.
             if there.borrows.live or there.leases:
                 return False
+            buffers = ledger.buffers
+            accelerator: Accelerator = buffers.accelerator  # type: ignore[assignment]  # it has bytes
             if access is not OVERWRITE:
-                copied = ledger.buffers.bring_all(side, buffer, stop, reason)
+                buffers.bring(buffers.copying(accelerator, reason), side, buffer, 0, stop)
+                copied = _DIRECTIONS[side]
             elif side:
-                ledger.buffers.use_all(buffer, stop)
+                buffers.use(accelerator, buffer, 0, stop)
             after = Spans.whole(stop, held | mine if access is CONST else mine)
         epoch = shortcuts.epoch
         ledger.spans = after
@@ -300,7 +304,7 @@ def claim(  # noqa: C901, PLR0912, PLR0913, PLR0917  # an access; inlined, becau
     return True
 
 
-def acquire(  # noqa: PLR0913, PLR0917  # an access
+def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0917  # an access
     ledger: Ledger,
     side: Side,
     access: Access,
@@ -602,7 +606,7 @@ def _await_started(ledger: Ledger) -> None:
 # --- changes without copies ----------------------------------------------------------------------
 
 
-def take(
+def take(  # noqa: PLR0913  # a range
     ledger: Ledger, side: Side, start: int, stop: int, reason: str, *, everything: bool = False
 ) -> None:
     """Make a side the only holder of what it shares in a range, or of everything in it."""
@@ -736,3 +740,21 @@ def _zero(ledger: Ledger, change: Change, _reason: str) -> tuple[Any, Sequence[U
                 if side and buffers.accelerator is not None:
                     buffers.use(buffers.accelerator, buffers.sides[side], run.start, run.stop)
     return buffers.sides[change.side], ()
+
+
+def leave(
+    ledgers: Sequence[Ledger], give_up: Callable[[], Any], announced: Collection[Lease]
+) -> None:
+    """Detach a Blob from memories by a function; see `SyncedMemory.leave`."""
+    ledger, *others = ledgers
+    with ledger.lock:
+        try:
+            ledger.moving = True
+            ledger.shortcuts.revoke()
+            require_announced(ledger.loans, announced, 0, ledger.buffers.nbytes, *Side)
+            if others:
+                leave(others, give_up, announced)
+            else:
+                give_up()
+        finally:
+            ledger.moving = False

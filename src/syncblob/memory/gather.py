@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 __all__ = ["gather"]
 
 
-def gather(ledger: Ledger, side: Side, layout: Layout, reason: str) -> Any:
+def gather(  # noqa: C901  # each place that elements may come from
+    ledger: Ledger, side: Side, layout: Layout, reason: str
+) -> Any:
     """Copy elements into a new C-contiguous array on one side, each from a side that holds it.
 
     Call it under the memory's lock. See `SyncedMemory.gather`.

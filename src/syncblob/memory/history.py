@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from syncblob.devices.base import Side
     from syncblob.memory.ledger import Ledger
 
-__all__ = ["Noted", "Transition", "is_use_noted", "note", "note_use"]
+__all__ = ["Transition", "is_use_noted", "note", "note_use"]
 
 # The number of transitions that are remembered.
 _REMEMBERED = 8
@@ -31,23 +31,46 @@ class Transition(NamedTuple):
     ----------
     reason
         The access.
-    before, after
-        The head of the whole memory.
+    map_before, map_after
+        Which sides held which bytes.
     copied
         ``"upload"``, ``"download"`` or ``""``.
-    place
-        The line of the user's code that made the access.
+    code, instruction, library
+        The fields of `place`, which takes longer to make.
     start, stop
         The range of the access.
     """
 
     reason: str
-    before: Head
-    after: Head
+    map_before: Spans
+    map_after: Spans
     copied: str
-    place: Place
-    start: int = 0
-    stop: int = 0
+    code: CodeType
+    instruction: int
+    library: str | None
+    start: int
+    stop: int
+
+    @property
+    def before(self) -> Head:
+        """The head of the whole memory before."""
+        return head_over(self.map_before, 0, self.map_before.nbytes)
+
+    @property
+    def after(self) -> Head:
+        """The head of the whole memory afterwards."""
+        return head_over(self.map_after, 0, self.map_after.nbytes)
+
+    @property
+    def place(self) -> Place:
+        """The line of the user's code that made the access."""
+        return Place(self.code, self.instruction, self.library)
+
+    def gives(self, start: int, stop: int, holder: int) -> bool:
+        """Tell whether it has made one side the only holder of a range."""
+        if stop > min(self.map_before.nbytes, self.map_after.nbytes):
+            return False
+        return self.map_after.any(start, stop) == holder != self.map_before.any(start, stop)
 
     def __str__(self) -> str:
         """Describe it in one line."""
@@ -57,50 +80,19 @@ class Transition(NamedTuple):
         return f"{self.reason}: {change}{copied}, at {self.place.line.described()}"
 
 
-class Noted(NamedTuple):
-    """A transition as it is noted: with maps for heads, and the fields of the place."""
-
-    reason: str
-    before: Spans
-    after: Spans
-    copied: str
-    code: CodeType
-    instruction: int
-    library: str | None
-    start: int
-    stop: int
-
-    @property
-    def transition(self) -> Transition:
-        """The transition, which takes longer to make."""
-        return Transition(
-            self.reason,
-            head_over(self.before, 0, self.before.nbytes),
-            head_over(self.after, 0, self.after.nbytes),
-            self.copied,
-            Place(self.code, self.instruction, self.library),
-            self.start,
-            self.stop,
-        )
-
-    def gives(self, start: int, stop: int, holder: int) -> bool:
-        """Tell whether it has made one side the only holder of a range."""
-        if stop > min(self.before.nbytes, self.after.nbytes):
-            return False
-        return self.after.any(start, stop) == holder != self.before.any(start, stop)
-
-
 _new = tuple.__new__
 
 
-def note(
+def note(  # noqa: PLR0913, PLR0917  # a transition
     ledger: Ledger, reason: str, before: Spans, start: int, stop: int, copied: str = ""
-) -> list[Noted]:
+) -> list[Transition]:
     """Append the transition to the current map to the history, which is returned.
 
-    The parameters are the fields of `Noted`.
+    The parameters are the fields of `Transition`.
     """
-    noted = _new(Noted, (reason, before, ledger.spans, copied, *user_instruction(), start, stop))
+    noted = _new(
+        Transition, (reason, before, ledger.spans, copied, *user_instruction(), start, stop)
+    )
     history = ledger.history
     if history is None:
         history = ledger.history = []

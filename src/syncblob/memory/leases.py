@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from syncblob._layout import Layout
     from syncblob._source_lines import NotedPlace
     from syncblob.devices.base import Home, Side
-    from syncblob.memory.history import Noted
+    from syncblob.memory.history import Transition
 
 __all__ = [
     "NO_LOANS",
@@ -176,7 +176,7 @@ class Lease(Reference):
 
     kind: str
     noted: NotedPlace
-    ended: Noted
+    ended: Transition
 
     @property
     def place(self) -> Place:
@@ -261,7 +261,7 @@ class Loans:
         self.leases: set[Lease] = self.aliases.live
         self.exposures: tuple[Exposure, ...] = ()
         self.exporter: tuple[Any, Any] = (None, None)
-        self.ended: tuple[tuple[weakref.ref[Any], tuple[Noted, ...]], ...] = ()
+        self.ended: tuple[tuple[weakref.ref[Any], tuple[Transition, ...]], ...] = ()
 
     @property
     def may_be_written(self) -> bool:
@@ -364,7 +364,9 @@ class Loans:
             if lease.kind is NUMPY and lease.start < lease.stop:
                 _revoke(lease(), revoked)
 
-    def note_end(self, history: Sequence[Noted], side: Side, revoked: list[NDArray[Any]]) -> None:
+    def note_end(
+        self, history: Sequence[Transition], side: Side, revoked: list[NDArray[Any]]
+    ) -> None:
         """Forget the revoked borrows, and note for `explain` what ended them, and stale aliases.
 
         Parameters
@@ -384,7 +386,7 @@ class Loans:
             self.ended = (*self.ended, *ended)[-_REMEMBERED:]
         if self.leases:
             last = history[-1]
-            before, after, start, stop = last.before, last.after, last.start, last.stop
+            before, after, start, stop = last.map_before, last.map_after, last.start, last.stop
             leases = self.leases_in(start, stop)
             if before.uniform is not None and after.uniform is not None:
                 # The usual case. There may be very many, so none is looked at.
@@ -397,16 +399,18 @@ class Loans:
                 if before.any(*part) & ~after.common(*part) & (1 << side):
                     lease.ended = last
 
-    def ended_borrows(self, side: Side) -> Iterator[tuple[NDArray[Any], Noted, Noted | None]]:
+    def ended_borrows(
+        self, side: Side
+    ) -> Iterator[tuple[NDArray[Any], Transition, Transition | None]]:
         """Yield the last borrows of this side that ended and are alive.
 
         Yields
         ------
         ndarray
             The borrow.
-        Noted
+        Transition
             The access that ended it.
-        Noted or None
+        Transition or None
             The access that gave its side the contents, which the borrow is not older than.
         """
         for reference, history in self.ended:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from syncblob._layout import Layout
     from syncblob.devices.base import Accelerator
-    from syncblob.memory.history import Noted
+    from syncblob.memory.history import Transition
     from syncblob.memory.sources import Source
     from syncblob.memory.uploads import Upload
 
@@ -120,7 +120,7 @@ class Ledger:
         self.watch: Watch | None = None
         self.source: Source | None = source
         self.span_limit: int = 0
-        self.history: list[Noted] | None = None
+        self.history: list[Transition] | None = None
         self.last_used: tuple[int, Spans] | None = None
         self.lock: threading.RLock = threading.RLock()
         notify(self)
@@ -176,12 +176,9 @@ class Ledger:
             # Before all that it concerns is read: the shortcut may be revoked, and forgotten, then.
             epoch = shortcuts.epoch
             buffer = self.buffers.sides[side]
-            start, stop = 0, self.spans.nbytes
-            if self.spans.uniform is None:
-                start, stop = self.range_of(layout)
-                shortcut = shortcuts.of_part(side, buffer, start, stop)
-            else:
-                shortcut = shortcuts.of_side(side, buffer)
+            split = self.spans.uniform is None
+            start, stop = self.range_of(layout) if split else (0, self.spans.nbytes)
+            shortcut = shortcuts.of((side, start, stop), buffer, part=split)
             usable = self.usable(side, start, stop)
             # A signal handler or a finaliser that changed anything since has revoked the shortcuts.
             # None can run between this comparison and the assignments: nothing is called there.
@@ -222,10 +219,6 @@ class Ledger:
                     self.loans = (pair[0], new) if side else (new, pair[1])
                     loans = new
         return loans
-
-    def alias(self, side: Side, buffer: Any, layout: Layout) -> tuple[Any, object]:
-        """Return an array over one side's buffer, and the object that dies with its last use."""
-        return self.own_loans(side).alias(self.buffers.home(side), buffer, layout)
 
     def revoke_in(
         self,

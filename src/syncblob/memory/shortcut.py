@@ -74,32 +74,33 @@ class Shortcuts:
         self.sides: list[Shortcut | None] = [None, None]
         self.parts: dict[tuple[int, int, int], Shortcut] = {}
 
-    def of_side(self, side: int, buffer: Any) -> Shortcut:
-        """Return the shortcut of a side's buffer."""
-        shortcut = self.sides[side]
+    def of(self, key: tuple[int, int, int], buffer: Any, *, part: bool) -> Shortcut:
+        """Return the shortcut of a side's buffer, or of a part of it.
+
+        Parameters
+        ----------
+        key
+            The side, and the start and the stop of the part.
+        buffer
+            The side's buffer.
+        part
+            Whether the shortcut is valid for the part alone.
+        """
+        side, parts = key[0], self.parts
+        shortcut = parts.get(key) if part else self.sides[side]
         if shortcut is None or shortcut.buffer is not buffer:
-            made = Shortcut(buffer)
+            new = Shortcut(buffer)
             # A signal handler or a finaliser may have made one meanwhile. None can run from here
             # on: nothing is called. So no shortcut that may be used is ever unknown.
-            shortcut = self.sides[side]
+            shortcut = (parts[key] if key in parts else None) if part else self.sides[side]  # noqa: SIM401  # `get` is a call
             if shortcut is None or shortcut.buffer is not buffer:
                 if shortcut is not None:
                     shortcut.readable = shortcut.writable = False
-                shortcut = self.sides[side] = made
-        return shortcut
-
-    def of_part(self, side: int, buffer: Any, start: int, stop: int) -> Shortcut:
-        """Return the shortcut of a part of a side's buffer."""
-        key, parts = (side, start, stop), self.parts
-        shortcut = parts.get(key)
-        if shortcut is None or shortcut.buffer is not buffer:
-            made = Shortcut(buffer)
-            # As in `of_side`.
-            shortcut = parts[key] if key in parts else None  # noqa: SIM401  # `get` is a call
-            if shortcut is None or shortcut.buffer is not buffer:
-                if shortcut is not None:
-                    shortcut.readable = shortcut.writable = False
-                shortcut = parts[key] = made
+                shortcut = new
+                if part:
+                    parts[key] = new
+                else:
+                    self.sides[side] = new
         return shortcut
 
     def limit(self) -> None:

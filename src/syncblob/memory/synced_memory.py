@@ -7,39 +7,39 @@ returns, `lend` makes borrows, and `export` makes aliases.
 from __future__ import annotations
 
 import operator
-from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any, Never
 
-import numpy as np
-
 from syncblob._layout import Layout
 from syncblob._source_lines import Place, user_line, user_place
+from syncblob.arrays.native import buffer_of
 from syncblob.devices import CPU, HOST, Device, Side, default_device, home_accelerator
 from syncblob.errors import DeviceMismatchError
-from syncblob.arrays.native import buffer_of
-from syncblob.memory.changes import acquire, adopt, claim, expose, fit, push, take
+from syncblob.memory.changes import acquire, adopt, claim, expose, fit, leave, push
 from syncblob.memory.gather import gather
 from syncblob.memory.leases import Exposure
 from syncblob.memory.ledger import Ledger
+from syncblob.memory.lending import alias, borrow, export_watched, finish_write, lend, view, write
 from syncblob.memory.sources import Source
 from syncblob.memory.spans import Spans
-from syncblob.memory.stale_aliases import announcing, require_announced
+from syncblob.memory.stale_aliases import announcing
 from syncblob.memory.state import CONST, MUTABLE, OVERWRITE, Access, Head, head_over
 from syncblob.memory.uploads import await_uploads
-from syncblob.memory.verify import Watch, verifying
+from syncblob.memory.verify import verifying
 from syncblob.transfers import recording
 
 if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Collection
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from syncblob._source_lines import NotedPlace
     from syncblob.devices.base import Accelerator, Home
     from syncblob.memory.history import Transition
     from syncblob.memory.leases import Lease, Loans
+    from syncblob.memory.lending import HandOut
     from syncblob.memory.shortcut import Shortcut
     from syncblob.memory.sources import Function
 
@@ -139,29 +139,32 @@ class SyncedMemory:
 
     # --- Caffe's accessors -----------------------------------------------------------------------
 
-    def cpu_data(self) -> NDArray[np.uint8]:
+    def cpu_data(self) -> Any:
         """Return the bytes in use, to read on the host. Downloads what the host lacks."""
-        return self._lend_host(CONST, "cpu_data")
+        return self._whole(Side.HOST, CONST, "cpu_data")
 
-    def mutable_cpu_data(self) -> NDArray[np.uint8]:
+    def mutable_cpu_data(self) -> Any:
         """Return the bytes in use, to read and write on the host. Downloads as `cpu_data` does."""
-        return self._lend_host(MUTABLE, "mutable_cpu_data")
+        return self._whole(Side.HOST, MUTABLE, "mutable_cpu_data")
 
-    def overwrite_cpu_data(self) -> NDArray[np.uint8]:
+    def overwrite_cpu_data(self) -> Any:
         """Return the bytes in use, to overwrite completely on the host. Never transfers."""
-        return self._lend_host(OVERWRITE, "overwrite_cpu_data")
+        return self._whole(Side.HOST, OVERWRITE, "overwrite_cpu_data")
 
     def gpu_data(self) -> Any:
         """Return the bytes in use, to read on the accelerator. Uploads what it lacks."""
-        return self._lend_accelerator(CONST, "gpu_data")
+        return self._whole(Side.ACCELERATOR, CONST, "gpu_data")
 
     def mutable_gpu_data(self) -> Any:
         """Return the bytes in use, to read and write on the accelerator. Uploads as `gpu_data`."""
-        return self._lend_accelerator(MUTABLE, "mutable_gpu_data")
+        return self._whole(Side.ACCELERATOR, MUTABLE, "mutable_gpu_data")
 
     def overwrite_gpu_data(self) -> Any:
         """Return the bytes in use, to overwrite completely on the accelerator. Never transfers."""
-        return self._lend_accelerator(OVERWRITE, "overwrite_gpu_data")
+        return self._whole(Side.ACCELERATOR, OVERWRITE, "overwrite_gpu_data")
+
+    def _whole(self, side: Side, access: Access, reason: str) -> Any:
+        return self.lend(side, access, Layout.raw(self.used_nbytes), reason)
 
     def set_cpu_data(self, array: Any) -> None:
         """Adopt an array as the host buffer, without a copy. Its contents are the newest.
@@ -180,7 +183,7 @@ class SyncedMemory:
         TypeError, ValueError
             If it is not such an array. Nothing has changed then.
         """
-        self._set(Side.HOST, array)
+        self.replace_side(Side.HOST, *buffer_of(array, Side.HOST, self.accelerator))
 
     def set_gpu_data(self, array: Any) -> None:
         """Adopt an array as the accelerator buffer; otherwise as `set_cpu_data`.
@@ -191,9 +194,7 @@ class SyncedMemory:
             On a CUDA device: a CuPy array, or any with the CUDA array interface or DLPack. On a
             simulated device: a NumPy array, or any host array with DLPack.
         """
-        self._set(Side.ACCELERATOR, array)
-
-    def _set(self, side: Side, array: Any) -> None:
+        side = Side.ACCELERATOR
         self.replace_side(side, *buffer_of(array, side, self.accelerator))
 
     def replace_side(self, side: Side, buffer: Any, accelerator: Accelerator | None = None) -> None:
@@ -328,11 +329,6 @@ class SyncedMemory:
         return self._device_home
 
     @property
-    def on_both_sides(self) -> bool:
-        """Whether there are buffers on both sides."""
-        return self._ledger.buffers.on_both_sides
-
-    @property
     def blank(self) -> bool:
         """Whether it has not been accessed yet and has no source, so that it reads as zeros."""
         return self._ledger.source is None and self._ledger.spans.uniform == 0
@@ -345,7 +341,7 @@ class SyncedMemory:
     @property
     def history(self) -> tuple[Transition, ...]:
         """The last transitions, oldest first."""
-        return tuple(noted.transition for noted in tuple(self._ledger.history or ()))
+        return tuple(self._ledger.history or ())
 
     @property
     def lock(self) -> threading.RLock:
@@ -487,7 +483,7 @@ class SyncedMemory:
         if access is CONST:
             buffer = self.read(side, layout, reason)
             return self.home(side).view(buffer, layout, writable=False)
-        return announcing(self, reason, self._array_locked, side, access, layout, reason)
+        return self._announcing(side, access, layout, reason, view)
 
     def read(self, side: Side, layout: Layout, reason: str) -> Any:
         """Prepare one side for a const access, as `array` does, and return the side's buffer."""
@@ -524,7 +520,8 @@ class SyncedMemory:
         StaleAliasWarning
             As for `array`.
         """
-        announcing(self, reason, self._write_locked, side, access, layout, reason, function, args)
+        arguments = self._ledger, side, access, layout, reason, function, args
+        announcing(self, reason, write, *arguments)
 
     def finish_write(self, side: Side, start: int, stop: int, reason: str) -> None:
         """Record that work which may write into a range of one side has ended.
@@ -535,8 +532,7 @@ class SyncedMemory:
         stay its own, unless spans were ever joined: then this side gets the whole range.
         """
         with self._ledger.lock:
-            ledger = self._ledger
-            take(ledger, side, start, stop, reason, everything=ledger.span_limit > 0)
+            finish_write(self._ledger, side, start, stop, reason)
 
     def lend(
         self,
@@ -558,8 +554,7 @@ class SyncedMemory:
         """
         if access is CONST:
             return self.array(side, access, layout, reason)
-        lend = self._borrow_locked
-        return announcing(self, reason, lend, side, access, layout, reason, template)
+        return self._announcing(side, access, layout, reason, partial(borrow, template))
 
     def record_borrow(self, side: int, array: NDArray[Any]) -> None:
         """Record a writable borrow made by a shortcut. Check `writable` once more afterwards.
@@ -596,10 +591,16 @@ class SyncedMemory:
         if access is CONST:
             if verifying():
                 with self._ledger.lock:
-                    return self._export_watched_locked(side, layout, reason, kind, target)
+                    return export_watched(self._ledger, side, layout, reason, kind, target)
             return self.array(side, access, layout, reason)
-        lease = self._lease_locked
-        return announcing(self, reason, lease, side, access, layout, reason, kind, target)
+        return self._announcing(side, access, layout, reason, partial(alias, kind, target))
+
+    def _announcing(
+        self, side: Side, access: Access, layout: Layout, reason: str, hand_out: HandOut
+    ) -> Any:
+        """Hand out an array that may be written, after a warning of aliases if that is needed."""
+        arguments = self._ledger, side, access, layout, reason, hand_out
+        return announcing(self, reason, lend, *arguments)
 
     def record_lease(  # noqa: PLR0913, PLR0917  # an alias, and its caller
         self,
@@ -807,7 +808,7 @@ class SyncedMemory:
         StaleAliasWarning
             If a writable alias is alive.
         """
-        announcing(self, action, self._leave_locked, give_up, others)
+        announcing(self, action, leave, [memory._ledger for memory in (self, *others)], give_up)  # noqa: SLF001  # of this class
 
     def revoke(self, revoked: list[NDArray[Any]]) -> None:
         """Revoke the write permission of all borrows and aliases: no Blob will see their writes.
@@ -842,115 +843,6 @@ class SyncedMemory:
 
     # --- under the lock --------------------------------------------------------------------------
 
-    def _lend_host(self, access: Access, reason: str) -> NDArray[np.uint8]:
-        array: NDArray[np.uint8] = self.lend(
-            Side.HOST, access, Layout.raw(self.used_nbytes), reason
-        )
-        return array
-
-    def _lend_accelerator(self, access: Access, reason: str) -> Any:
-        return self.lend(Side.ACCELERATOR, access, Layout.raw(self.used_nbytes), reason)
-
-    def _array_locked(
-        self,
-        side: Side,
-        access: Access,
-        layout: Layout,
-        reason: str,
-        announced: Collection[Lease],
-    ) -> Any:
-        buffer = acquire(self._ledger, side, access, layout, reason, announced)
-        return self.home(side).view(buffer, layout, writable=True)
-
-    def _borrow_locked(  # noqa: PLR0913, PLR0917  # an access
-        self,
-        side: Side,
-        access: Access,
-        layout: Layout,
-        reason: str,
-        template: tuple[Any, Any] | None,
-        announced: Collection[Lease],
-    ) -> Any:
-        ledger = self._ledger
-        while True:
-            buffer = acquire(ledger, side, access, layout, reason, announced)
-            if template is not None and template[0] is buffer:
-                array = template[1].view()
-            else:
-                array = self.home(side).view(buffer, layout, writable=True)
-            # Only NumPy arrays have a write permission to revoke.
-            if isinstance(array, np.ndarray):
-                ledger.own_loans(side).borrows.add(array)
-            # A signal handler or a finaliser may have used the other side before that.
-            if ledger.is_alone(side, *ledger.range_of(layout)):
-                return array
-
-    def _lease_locked(  # noqa: PLR0913, PLR0917  # an access, and its consumer
-        self,
-        side: Side,
-        access: Access,
-        layout: Layout,
-        reason: str,
-        kind: str,
-        target: object | None,
-        announced: Collection[Lease],
-    ) -> Any:
-        ledger = self._ledger
-        while True:
-            buffer = acquire(ledger, side, access, layout, reason, announced)
-            array, owner = ledger.alias(side, buffer, layout)
-            owner = owner if target is None else target
-            ledger.own_loans(side).lease(owner, kind, layout.start, layout.stop)
-            # As in `_borrow_locked`.
-            if ledger.is_alone(side, *ledger.range_of(layout)):
-                return array
-
-    def _write_locked(  # noqa: PLR0913, PLR0917  # an access, and what is done in it
-        self,
-        side: Side,
-        access: Access,
-        layout: Layout,
-        reason: str,
-        function: Callable[..., Any],
-        args: tuple[Any, ...],
-        announced: Collection[Lease],
-    ) -> None:
-        def fill(buffer: Any, written: list[object] | None = None) -> None:
-            home = self.home(side)
-            array = home.view(buffer, layout, writable=True)
-            if written is None:
-                home.compute(function, array, *args)
-                return
-            # One call in C makes both calls, so that no signal handler can run between them.
-            calls = (partial(function, array, *args), partial(written.append, object()))
-            home.compute(deque, map(operator.call, calls), 0)
-
-        acquire(self._ledger, side, access, layout, reason, announced, fill)
-        self.finish_write(side, *self.range_of(layout), reason)
-
-    def _export_watched_locked(
-        self, side: Side, layout: Layout, reason: str, kind: str, target: object | None
-    ) -> Any:
-        """Make a const export that is checked."""
-        ledger = self._ledger
-        buffer = acquire(ledger, side, CONST, layout, reason)
-        array, owner = ledger.alias(side, buffer, layout)
-        if isinstance(array, np.ndarray):
-            array.flags.writeable = False
-        loans = ledger.loans[side]
-        reach = buffer, layout.start, layout.stop
-        borrowed = isinstance(buffer, np.ndarray) and loans.borrows.reaching(*reach)
-        if borrowed or loans.may_write_in(layout.start, layout.stop):
-            # Borrows or aliases may write here legitimately, so a difference proves nothing.
-            return array
-        if ledger.watch is None:
-            ledger.watch = Watch(ledger.lock, ledger.buffers.sides)
-            # The access may have renewed them.
-            ledger.shortcuts.revoke()
-        owner = owner if target is None else target
-        ledger.watch.add(side, owner, kind, layout.start, layout.stop)
-        return array
-
     def _adopt_locked(
         self,
         side: Side,
@@ -961,22 +853,3 @@ class SyncedMemory:
         if accelerator is not None:
             self.bind(accelerator)
         adopt(self._ledger, side, buffer, announced)
-
-    def _leave_locked(
-        self,
-        give_up: Callable[[], Any],
-        others: tuple[SyncedMemory, ...],
-        announced: Collection[Lease],
-    ) -> None:
-        ledger = self._ledger
-        try:
-            ledger.moving = True
-            ledger.shortcuts.revoke()
-            require_announced(ledger.loans, announced, 0, self.nbytes, *Side)
-            if others:
-                with others[0].lock:
-                    others[0]._leave_locked(give_up, others[1:], announced)  # noqa: SLF001  # of this class
-            else:
-                give_up()
-        finally:
-            ledger.moving = False

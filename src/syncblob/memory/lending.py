@@ -1,0 +1,131 @@
+"""The arrays that a memory hands out: borrows, aliases, and const exports that are checked.
+
+Call the functions under the memory's lock.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from syncblob.memory.changes import acquire, take
+from syncblob.memory.state import CONST, Access
+from syncblob.memory.verify import Watch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from syncblob._layout import Layout
+    from syncblob.devices.base import Side
+    from syncblob.memory.leases import Lease
+    from syncblob.memory.ledger import Ledger
+
+    # Returns an array over a side's buffer, and records it.
+    HandOut = Callable[[Ledger, Side, Any, Layout], Any]
+
+__all__ = ["alias", "borrow", "export_watched", "finish_write", "lend", "view", "write"]
+
+
+def lend(  # noqa: PLR0913, PLR0917  # an access, and what is handed out
+    ledger: Ledger,
+    side: Side,
+    access: Access,
+    layout: Layout,
+    reason: str,
+    hand_out: HandOut,
+    announced: Collection[Lease],
+) -> Any:
+    """Prepare a side for an access that may write, and hand out an array over it."""
+    while True:
+        buffer = acquire(ledger, side, access, layout, reason, announced)
+        array = hand_out(ledger, side, buffer, layout)
+        # A signal handler or a finaliser may have used another side before it was recorded.
+        if ledger.is_alone(side, *ledger.range_of(layout)):
+            return array
+
+
+def view(ledger: Ledger, side: Side, buffer: Any, layout: Layout) -> Any:
+    """Return an array for work that ends before the caller returns."""
+    return ledger.buffers.home(side).view(buffer, layout, writable=True)
+
+
+def borrow(
+    template: tuple[Any, Any] | None, ledger: Ledger, side: Side, buffer: Any, layout: Layout
+) -> Any:
+    """Return a borrow; see `SyncedMemory.lend`."""
+    if template is not None and template[0] is buffer:
+        array = template[1].view()
+    else:
+        array = view(ledger, side, buffer, layout)
+    # Only NumPy arrays have a write permission to revoke.
+    if isinstance(array, np.ndarray):
+        ledger.own_loans(side).borrows.add(array)
+    return array
+
+
+def alias(  # noqa: PLR0913, PLR0917  # an alias, and its consumer
+    kind: str, target: object | None, ledger: Ledger, side: Side, buffer: Any, layout: Layout
+) -> Any:
+    """Return a writable alias; see `SyncedMemory.export`."""
+    loans = ledger.own_loans(side)
+    array, owner = loans.alias(ledger.buffers.home(side), buffer, layout)
+    loans.lease(owner if target is None else target, kind, layout.start, layout.stop)
+    return array
+
+
+def export_watched(  # noqa: PLR0913, PLR0917  # an access, and its consumer
+    ledger: Ledger, side: Side, layout: Layout, reason: str, kind: str, target: object | None
+) -> Any:
+    """Return a const export that is checked."""
+    buffer = acquire(ledger, side, CONST, layout, reason)
+    loans = ledger.own_loans(side)
+    array, owner = loans.alias(ledger.buffers.home(side), buffer, layout)
+    if isinstance(array, np.ndarray):
+        array.flags.writeable = False
+    reach = buffer, layout.start, layout.stop
+    borrowed = isinstance(buffer, np.ndarray) and loans.borrows.reaching(*reach)
+    if borrowed or loans.may_write_in(layout.start, layout.stop):
+        # Borrows or aliases may write here legitimately, so a difference proves nothing.
+        return array
+    if ledger.watch is None:
+        ledger.watch = Watch(ledger.lock, ledger.buffers.sides)
+        # The access may have renewed them.
+        ledger.shortcuts.revoke()
+    owner = owner if target is None else target
+    ledger.watch.add(side, owner, kind, layout.start, layout.stop)
+    return array
+
+
+def write(  # noqa: PLR0913, PLR0917  # an access, and what is done in it
+    ledger: Ledger,
+    side: Side,
+    access: Access,
+    layout: Layout,
+    reason: str,
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    announced: Collection[Lease],
+) -> None:
+    """Prepare a side, and write into an array over it, as one step; see `SyncedMemory.write`."""
+
+    def fill(buffer: Any, written: list[object] | None = None) -> None:
+        home = ledger.buffers.home(side)
+        array = view(ledger, side, buffer, layout)
+        if written is None:
+            home.compute(function, array, *args)
+            return
+        # One call in C makes both calls, so that no signal handler can run between them.
+        calls = (partial(function, array, *args), partial(written.append, object()))
+        home.compute(deque, map(operator.call, calls), 0)
+
+    acquire(ledger, side, access, layout, reason, announced, fill)
+    finish_write(ledger, side, *ledger.range_of(layout), reason)
+
+
+def finish_write(ledger: Ledger, side: Side, start: int, stop: int, reason: str) -> None:
+    """Record that a write has ended; see `SyncedMemory.finish_write`."""
+    take(ledger, side, start, stop, reason, everything=ledger.span_limit > 0)

@@ -1408,7 +1408,7 @@ class Blob(Operators, NdarrayMethods):
                 shortcut.writable
                 or (
                     shortcut.readable
-                    and self._claim(held, shortcut.buffer, Side.HOST, "__dlpack__")
+                    and held.claim(shortcut, Side.HOST, layout, "__dlpack__")
                     and shortcut.writable
                 )
             ):

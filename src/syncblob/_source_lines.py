@@ -107,7 +107,12 @@ def _is_standard(filename: str) -> bool:
 
 def user_instruction() -> NotedPlace:
     """Return the fields of the `Place` of the user's code, which takes longer to make."""
-    frame = _getframe(1)
+    try:
+        # The caller is of this package.
+        frame = _getframe(2)
+    except ValueError:
+        # It was called by a thread or the interpreter, without a frame of the user's.
+        frame = _getframe(1)
     between = None
     while True:
         code = frame.f_code

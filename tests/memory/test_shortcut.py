@@ -275,13 +275,13 @@ def test_a_side_that_holds_a_range_becomes_its_only_holder(side, start, stop):
     synced(memory, side)
     shortcut = memory.shortcut(side, WHOLE)
     known = memory.history
-    assert memory.claim(shortcut.buffer, side, start, stop, "use")
+    assert memory.claim(shortcut, side, Layout.raw(stop - start, start), "use")
     assert memory.head_over(start, stop) is Head(1 << side)
     assert memory.shortcut(side, Layout.raw(stop - start, start)).writable
     assert memory.head_over(stop, NBYTES) is (Head(1 << side) if stop == NBYTES else Head.SYNCED)
     last = memory.history[-1]
     assert (last.reason, last.copied, last.start, last.stop) == ("use", "", start, stop)
-    assert memory.claim(memory.buffer(side), side, 2, 4, "use again")
+    assert memory.claim(shortcut, side, Layout.raw(2, 2), "use again")
     assert len(memory.history) == len(known) + 1
 
 
@@ -300,7 +300,8 @@ def test_where_more_has_to_be_done_nothing_is_claimed(happens, simulated):
     memory = used(Side.HOST)
     kept = happens(memory)
     before = memory.spans, memory.history
-    assert not memory.claim(memory.buffer(Side.HOST), Side.HOST, 0, NBYTES, "use")
+    shortcut = memory.shortcut(Side.HOST, WHOLE)
+    assert not memory.claim(shortcut, Side.HOST, WHOLE, "use")
     assert (memory.spans, memory.history) == before
     del kept
 

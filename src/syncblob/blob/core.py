@@ -405,15 +405,11 @@ class BlobCore:
         if shortcut.writable:
             return True
         memory = self._memory
-        if not self._claim(memory, shortcut.buffer, self._side, reason):
+        if not memory.claim(shortcut, self._side, self._layout, reason):
             return False
         if not shortcut.writable:
             self._attach(memory, self._layout)
         return self._shortcut.writable
-
-    def _claim(self, memory: SyncedMemory, buffer: Any, side: Side, reason: str) -> bool:
-        """Make a side the only holder of this Blob's range; see `SyncedMemory.claim`."""
-        return memory.claim(buffer, side, *memory.range_of(self._layout), reason)
 
     def _attach(self, memory: SyncedMemory, layout: Layout) -> bool:
         """Get the shortcut, and make an array over its buffer. Return whether it may be read."""
@@ -642,7 +638,7 @@ class BlobCore:
             shortcut = kept[0]
             if shortcut.buffer is memory.buffer(side) and (
                 shortcut.writable
-                or (shortcut.readable and self._claim(memory, shortcut.buffer, side, reason))
+                or (shortcut.readable and memory.claim(shortcut, side, self._layout, reason))
             ):
                 array = kept[2].view()
                 memory.record_borrow(side, array)

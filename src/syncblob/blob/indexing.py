@@ -19,6 +19,7 @@ from syncblob.blob.operands import blob_to_read, require_device_of
 from syncblob.devices import HOST, Side
 from syncblob.guards import require_device
 from syncblob.memory import CONST, MUTABLE, OVERWRITE
+from syncblob.transfers import recording
 
 if TYPE_CHECKING:
     from syncblob.blob.core import AnyBlob
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 __all__ = ["assign_flat", "get_item", "set_imag", "set_item"]
 
 _NUMBERS = frozenset({bool, int, float})
+
+# Integers up to this raise nothing in any floating-point dtype.
+_EXACT = 2048
 
 # The types of nearly all entries of indices.
 _BASIC = frozenset({int, slice, type(None), type(Ellipsis)})
@@ -65,7 +69,7 @@ def get_item(blob: AnyBlob, key: Any) -> AnyBlob:
 
 
 @writes("blob")
-def set_item(blob: BlobCore, key: Any, value: Any) -> None:
+def set_item(blob: BlobCore, key: Any, value: Any) -> None:  # noqa: C901  # the usual case is inlined
     """Assign to the elements that an index selects; see `Blob.__setitem__`."""
     if blob._readonly:
         blob._require_writable("assignment")
@@ -74,16 +78,21 @@ def set_item(blob: BlobCore, key: Any, value: Any) -> None:
         home = blob._home
         if not home.direct:
             require_device(home.device, "__setitem__")
-        if blob._shortcut.writable or (
-            not blob._is_shared() and blob._make_writable("__setitem__") and blob._shortcut.writable
+        shortcut = blob._shortcut
+        if shortcut.writable or not (
+            shortcut.shared
+            or recording()
+            or blob._is_shared()
+            or not blob._make_writable("__setitem__")
         ):
             if home.direct:
                 blob._array[full] = value
             else:
                 home.compute(operator.setitem, blob._array, full, value)
-            blob._finish_write(home, "__setitem__")
+            if not blob._shortcut.writable:
+                blob._finish_write(home, "__setitem__")
             return
-        if _set_claimed(blob, full, value):
+        if _is_assigned(blob, full, value):
             return
     require_device_of("__setitem__", blob)
     side = blob._side
@@ -116,32 +125,27 @@ def set_item(blob: BlobCore, key: Any, value: Any) -> None:
     )
 
 
-def _set_claimed(blob: BlobCore, full: Any, value: Any) -> bool:
-    """Write a number into some elements of a Blob if its side holds the newest of all of them.
+def _is_assigned(blob: BlobCore, full: Any, value: Any) -> bool:
+    """Write a number into some elements of a Blob, if nothing has to be moved or warned of.
 
     They become that side's alone, and the others keep their heads. Returns whether they were
     written; if not, nothing has changed.
     """
-    if blob._array is None and not blob._make_readable():
+    if blob._array is None and not blob._has_array():
         return False
     # Together, because another thread may replace both.
     memory, array, buffer = blob._held, blob._array, blob._shortcut.buffer
-    if array is None:
+    if array is None or memory is None:
         return False
-    side = blob._side
     # NumPy checks the index before the range is computed.
     target = array[full]
     reach = blob._layout.reach(full)
-    if memory is None or reach is None:
+    if reach is None:
         return False
-    # A number that NumPy does not take changes no state.
-    np.empty((), target.dtype)[()] = value
-    if not memory.claim(buffer, side, *reach, "__setitem__"):
-        return False
-    blob._home.compute(operator.setitem, target, ..., value)
-    if memory.spans.any(*reach) != 1 << side:
-        memory.finish_write(side, *reach, "__setitem__")
-    return True
+    if type(value) is not int or abs(value) > _EXACT or target.dtype.kind not in "fc":
+        # A number that NumPy does not take changes no state.
+        np.empty((), target.dtype)[()] = value
+    return memory.assign(buffer, blob._side, *reach, "__setitem__", target, ..., value)
 
 
 def assign_flat(blob: BlobCore, values: Any) -> None:

@@ -13,6 +13,7 @@ functions and at backward jumps. So `commit` has three steps:
 
 from __future__ import annotations
 
+import operator
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -35,12 +36,15 @@ if TYPE_CHECKING:
     from syncblob.devices.base import Accelerator
     from syncblob.memory.leases import Lease
     from syncblob.memory.ledger import Ledger
+    from syncblob.memory.shortcut import Shortcut
     from syncblob.memory.uploads import Upload
 
 __all__ = [
     "acquire",
     "adopt",
+    "assign",
     "claim",
+    "claim_shared",
     "commit",
     "expose",
     "fit",
@@ -601,6 +605,113 @@ def _await_started(ledger: Ledger) -> None:
     accelerator = ledger.accelerator_of(Side.ACCELERATOR)
     if accelerator is not None and not accelerator.capturing:
         accelerator.synchronize()
+
+
+def claim_shared(ledger: Ledger, shortcut: Shortcut, side: Side, reason: str) -> bool:
+    """Make a side the only holder of a whole memory, the first time that it is written after reads.
+
+    Nothing has to be looked at but the side's shortcut, because everything that matters revokes it.
+
+    Returns
+    -------
+    bool
+        Whether the shortcut is writable now. If not, nothing has changed.
+    """
+    with ledger.lock:
+        if ledger.moving:
+            return False
+        try:
+            ledger.moving = True
+            before, shortcuts = ledger.spans, ledger.shortcuts
+            other = shortcuts.sides[1 - side]
+            after = Spans.whole(before.nbytes, 1 << side)
+            # Nothing is called from here on, so no other thread can open a log.
+            if not shortcut.shared:
+                return False
+            if other is not None:
+                other.readable = other.shared = False
+            shortcut.shared = False
+            ledger.spans = after
+            shortcut.writable = True
+        finally:
+            ledger.moving = False
+        note(ledger, reason, before, 0, before.nbytes)
+        return True
+
+
+def assign(  # noqa: PLR0913, PLR0917  # a write
+    ledger: Ledger,
+    buffer: Any,
+    side: Side,
+    start: int,
+    stop: int,
+    reason: str,
+    array: NDArray[Any],
+    index: Any,
+    value: Any,
+) -> bool:
+    """Write a number into a range, if nothing can make that fail.
+
+    The side need not hold the range: all of it is overwritten.
+
+    Parameters
+    ----------
+    ledger, buffer, side, start, stop, reason
+        The access, an overwrite, and the buffer of its side.
+    array, index, value
+        What is assigned: ``array[index] = value``.
+
+    Returns
+    -------
+    bool
+        Whether that has happened. If not, nothing has changed.
+    """
+    if ledger.moving:
+        return False
+    mine = 1 << side
+    try:
+        # From here on, not even a finaliser can change anything.
+        ledger.moving = True
+        before, home = ledger.spans, ledger.buffers.home(side)
+        there = ledger.loans[1 - side]
+        after = before.put(start, stop, mine)
+        if (
+            there.leases
+            or there.exposures
+            or ledger.uploads
+            or ledger.watch is not None
+            or stop > before.nbytes
+            or ledger.buffers.sides[side] is not buffer
+            or exceeds_limit(after, ledger.span_limit)
+        ):
+            return False
+        held = before.uniform
+        some = before.any(start, stop) if held is None else held
+        holds = (before.common(start, stop) if held is None else held) & mine
+        if not holds and (some & mine or ledger.source is not None):
+            return False
+        if recording():
+            note_use(ledger, side, start, stop)
+        changes = some != mine
+        if changes:
+            ledger.shortcuts.revoke()
+            # Now that the shortcuts are revoked: until then, one may lend without the lock.
+            if there.borrows.live or there.leases:
+                return False
+            if holds:
+                # Bytes that several sides hold are about to be overwritten here.
+                ledger.spans = after
+        if home.direct:
+            array[index] = value
+        else:
+            home.compute(operator.setitem, array, index, value)
+        # Until now, the other side has the old contents of what it alone holds.
+        ledger.spans = after
+    finally:
+        ledger.moving = False
+    if changes:
+        note(ledger, reason, before, start, stop)
+    return True
 
 
 # --- changes without copies ----------------------------------------------------------------------

@@ -5,6 +5,7 @@ Call the functions under the memory's lock.
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from syncblob._source_lines import Place, user_instruction
@@ -85,7 +86,7 @@ _new = tuple.__new__
 
 def note(  # noqa: PLR0913, PLR0917  # a transition
     ledger: Ledger, reason: str, before: Spans, start: int, stop: int, copied: str = ""
-) -> list[Transition]:
+) -> deque[Transition]:
     """Append the transition to the current map to the history, which is returned.
 
     The parameters are the fields of `Transition`.
@@ -95,10 +96,8 @@ def note(  # noqa: PLR0913, PLR0917  # a transition
     )
     history = ledger.history
     if history is None:
-        history = ledger.history = []
+        history = ledger.history = deque(maxlen=_REMEMBERED)
     history.append(noted)
-    if len(history) > _REMEMBERED:
-        del history[0]
     return history
 
 

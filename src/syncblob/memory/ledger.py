@@ -21,6 +21,7 @@ from syncblob.memory.verify import Watch
 from syncblob.transfers import follow_logs, recording
 
 if TYPE_CHECKING:
+    from collections import deque
     from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["Ledger"]
 
 _NOTHING_LENT = (NO_LOANS, NO_LOANS)
-_NEITHER = (False, False)
+_UNUSABLE = (False, False, False)
 
 
 class Ledger:
@@ -120,7 +121,7 @@ class Ledger:
         self.watch: Watch | None = None
         self.source: Source | None = source
         self.span_limit: int = 0
-        self.history: list[Transition] | None = None
+        self.history: deque[Transition] | None = None
         self.last_used: tuple[int, Spans] | None = None
         self.lock: threading.RLock = threading.RLock()
         notify(self)
@@ -182,14 +183,16 @@ class Ledger:
             usable = self.usable(side, start, stop)
             # A signal handler or a finaliser that changed anything since has revoked the shortcuts.
             # None can run between this comparison and the assignments: nothing is called there.
-            shortcut.readable, shortcut.writable = usable if shortcuts.epoch is epoch else _NEITHER
+            shortcut.readable, shortcut.writable, shortcut.shared = (
+                usable if shortcuts.epoch is epoch else _UNUSABLE
+            )
             if shortcuts.epoch is not epoch:
                 # Another thread has opened a log, which needs no lock.
                 shortcuts.revoke()
             return shortcut
 
-    def usable(self, side: Side, start: int, stop: int) -> tuple[bool, bool]:
-        """Compute the attributes of a shortcut, under the lock: readable and writable."""
+    def usable(self, side: Side, start: int, stop: int) -> tuple[bool, bool, bool]:
+        """Compute the attributes of a shortcut, under the lock: readable, writable and shared."""
         spans, mine = self.spans, 1 << side
         # Host reads do not wait for uploads.
         if (
@@ -199,10 +202,10 @@ class Ledger:
             or self.moving
             or (recording() and not is_use_noted(self, side, start, stop))
         ):
-            return _NEITHER
+            return _UNUSABLE
         alone = spans.any(start, stop) == mine
-        others = self.others(side)
-        return True, alone and not self.uploads and not others.may_write_in(start, stop)
+        free = not self.uploads and not self.others(side).may_write_in(start, stop)
+        return True, alone and free, spans.uniform is not None and free and not alone
 
     # --- what has been handed out ----------------------------------------------------------------
 

@@ -33,14 +33,18 @@ class Shortcut:
     writable
         Whether this is true of every access: no other side holds them, no alias of another side may
         write, and no upload reads them.
+    shared
+        Whether it would be, if another side did not hold all of the newest contents, too: the first
+        write has only to change the map.
     """
 
-    __slots__ = ("buffer", "readable", "writable")
+    __slots__ = ("buffer", "readable", "shared", "writable")
 
     def __init__(self, buffer: Any, *, usable: bool = False) -> None:
         self.buffer: Any = buffer
         self.readable: bool = usable
         self.writable: bool = usable
+        self.shared: bool = False
 
 
 # The shortcut of an array without a memory, which nothing else uses.
@@ -95,7 +99,7 @@ class Shortcuts:
             shortcut = (parts[key] if key in parts else None) if part else self.sides[side]  # noqa: SIM401  # `get` is a call
             if shortcut is None or shortcut.buffer is not buffer:
                 if shortcut is not None:
-                    shortcut.readable = shortcut.writable = False
+                    shortcut.readable = shortcut.writable = shortcut.shared = False
                 shortcut = new
                 if part:
                     parts[key] = new
@@ -122,17 +126,20 @@ class Shortcuts:
         # No signal handler can run from here on: nothing is called.
         if self.epoch is epoch:
             if host is not None:
-                host.readable, host.writable = holders & _HOST != 0, holders == _HOST
+                host.readable = readable = holders & _HOST != 0
+                host.writable = writable = holders == _HOST
+                host.shared = readable and not writable
             if accelerator is not None:
-                accelerator.readable = holders & _ACCELERATOR != 0
-                accelerator.writable = holders == _ACCELERATOR
+                accelerator.readable = readable = holders & _ACCELERATOR != 0
+                accelerator.writable = writable = holders == _ACCELERATOR
+                accelerator.shared = readable and not writable
 
     def revoke(self) -> None:
         """Clear all shortcuts."""
         self.epoch = object()
         for shortcut in self.sides:
             if shortcut is not None:
-                shortcut.readable = shortcut.writable = False
+                shortcut.readable = shortcut.writable = shortcut.shared = False
         parts = self.parts
         if parts:
             for key in list(parts):

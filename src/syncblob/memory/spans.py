@@ -192,7 +192,9 @@ class Spans:
                 holders.append(run.holders)
         return Spans((*ends, *self.ends[last + 1 :]), (*holders, *self.holders[last + 1 :]))
 
-    def put(self, start: int, stop: int, holders: int) -> Spans:
+    def put(  # noqa: C901, PLR0911  # the usual cases apart, to save time
+        self, start: int, stop: int, holders: int
+    ) -> Spans:
         """Return a map with the same holders for every byte of a non-empty range.
 
         A faster `replaced` for one run.
@@ -200,6 +202,16 @@ class Spans:
         ends, held = self.ends, self.holders
         if not start and stop == self.nbytes:
             return Spans.whole(stop, holders)
+        uniform = self.uniform
+        if uniform is not None:
+            # The usual case of the rest, in fewer steps.
+            if uniform == holders:
+                return self
+            if not start:
+                return Spans((stop, self.nbytes), (holders, uniform))
+            if stop == self.nbytes:
+                return Spans((start, stop), (uniform, holders))
+            return Spans((start, stop, self.nbytes), (uniform, holders, uniform))
         first, last = self._indices(start, stop)
         after = last + 1
         if stop < ends[last]:

@@ -15,7 +15,17 @@ from syncblob._source_lines import Place, user_line, user_place
 from syncblob.arrays.native import buffer_of
 from syncblob.devices import CPU, HOST, Device, Side, default_device, home_accelerator
 from syncblob.errors import DeviceMismatchError
-from syncblob.memory.changes import acquire, adopt, claim, expose, fit, leave, push
+from syncblob.memory.changes import (
+    acquire,
+    adopt,
+    assign,
+    claim,
+    claim_shared,
+    expose,
+    fit,
+    leave,
+    push,
+)
 from syncblob.memory.gather import gather
 from syncblob.memory.leases import Exposure
 from syncblob.memory.ledger import Ledger
@@ -409,7 +419,7 @@ class SyncedMemory:
         """
         return self._ledger.shortcut(side, layout)
 
-    def claim(self, buffer: Any, side: Side, start: int, stop: int, reason: str) -> bool:
+    def claim(self, shortcut: Shortcut, side: Side, layout: Layout, reason: str) -> bool:
         """Make a side that holds all of a range its only holder, if nothing else has to be done.
 
         This is the first write after both sides were read. Nothing is copied or waited for, and
@@ -417,9 +427,9 @@ class SyncedMemory:
 
         Parameters
         ----------
-        buffer
-            The buffer that the caller will write into.
-        side, start, stop, reason
+        shortcut
+            The shortcut of the buffer that the caller will write into.
+        side, layout, reason
             The write.
 
         Returns
@@ -427,8 +437,43 @@ class SyncedMemory:
         bool
             Whether the range may be written at once. If not, nothing has changed.
         """
+        ledger = self._ledger
+        start, stop = ledger.range_of(layout)
+        if shortcut.shared and not start and stop == ledger.spans.nbytes:
+            return claim_shared(ledger, shortcut, side, reason)
+        with ledger.lock:
+            return claim(ledger, shortcut.buffer, side, MUTABLE, start, stop, reason)
+
+    def assign(  # noqa: PLR0913, PLR0917  # a write, and what is written
+        self,
+        buffer: Any,
+        side: Side,
+        start: int,
+        stop: int,
+        reason: str,
+        array: NDArray[Any],
+        index: Any,
+        value: Any,
+    ) -> bool:
+        """Write a number into a range of a side, if nothing can make that fail.
+
+        Parameters
+        ----------
+        buffer
+            The buffer that the array lies over.
+        side, start, stop, reason
+            The write.
+        array, index, value
+            What is assigned, ``array[index] = value``. That must not raise.
+
+        Returns
+        -------
+        bool
+            Whether it was written. If not, nothing has changed.
+        """
         with self._ledger.lock:
-            return claim(self._ledger, buffer, side, MUTABLE, start, stop, reason)
+            write = buffer, side, start, stop, reason, array, index, value
+            return assign(self._ledger, *write)
 
     def peek_at_source(self) -> NDArray[np.uint8] | None:
         """Return the bytes of the source, and keep nothing. The memory stays UNINITIALIZED.

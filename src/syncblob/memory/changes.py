@@ -257,9 +257,10 @@ def claim(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0917  # an access; inlin
         ledger.moving = True
         before = ledger.spans
         there = ledger.loans[1 - side]
+        # What is copied from beside an alias is not trusted, so the map stays.
+        sticky = bool(there.leases or there.exposures)
         if (
-            there.leases
-            or there.exposures
+            (sticky and (access is not CONST or not there.may_write_all(start, stop)))
             or ledger.uploads
             or ledger.watch is not None
             or start >= stop
@@ -286,9 +287,10 @@ def claim(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0917  # an access; inlin
             if access is CONST and (here.leases or here.exposures):
                 return False
             shortcuts = ledger.shortcuts
-            shortcuts.revoke()
+            if not sticky:
+                shortcuts.revoke()
             # Now that the shortcuts are revoked: until then, one may lend without the lock.
-            if there.borrows.live or there.leases:
+            if there.borrows.live or (there.leases and not sticky):
                 return False
             buffers = ledger.buffers
             accelerator: Accelerator = buffers.accelerator  # type: ignore[assignment]  # it has bytes
@@ -297,7 +299,9 @@ def claim(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0917  # an access; inlin
                 copied = _DIRECTIONS[side]
             elif side:
                 buffers.use(accelerator, buffer, 0, stop)
-            after = Spans.whole(stop, held | mine if access is CONST else mine)
+            after = before
+            if not sticky:
+                after = Spans.whole(stop, held | mine if access is CONST else mine)
         epoch = shortcuts.epoch
         ledger.spans = after
         if ledger.follows_logs and after.uniform is not None:
@@ -403,6 +407,9 @@ def _plan_crossing(  # noqa: PLR0913, PLR0917  # an access
         if access is not OVERWRITE:
             pieces = (Run(start, stop, held),)
         after = before.put(start, stop, mine if writes else held | mine)
+    elif held and not held & mine and not writes and there.may_write_all(start, stop):
+        # Nothing that is copied is trusted, so the map stays.
+        pieces, after = (Run(start, stop, held),), before
     else:
         # Bytes that an alias writes during the copy must be copied again.
         pieces, runs = plan_access(
@@ -415,7 +422,7 @@ def _plan_crossing(  # noqa: PLR0913, PLR0917  # an access
             there=there.writers(start, stop) if there.may_be_written else (),
         )
         after = before.replaced(runs) if start < stop else before
-    if len(after.holders) > 1:
+    if after is not before and len(after.holders) > 1:
         pieces, after = _shortened(ledger, pieces, after, side, start, stop)
     losses: Sequence[tuple[Side, Sequence[tuple[int, int]]]] = ()
     if there is not NO_LOANS and (there.borrows.live or (writes and there.may_be_written)):

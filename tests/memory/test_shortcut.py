@@ -291,12 +291,10 @@ def test_a_side_that_holds_a_range_becomes_its_only_holder(side, start, stop):
         lambda memory: memory.lend(Side.ACCELERATOR, MUTABLE, Layout.raw(1), "use"),
         lambda memory: memory.export(Side.ACCELERATOR, MUTABLE, Layout.raw(1), "use", "DLPack"),
         lambda memory: memory.expose(Side.ACCELERATOR),
-        lambda memory: memory.async_gpu_push(),
     ],
-    ids=["elsewhere", "alias", "exposure", "push"],
+    ids=["elsewhere", "alias", "exposure"],
 )
-def test_where_more_has_to_be_done_nothing_is_claimed(happens, simulated):
-    simulated.delay = 0.1
+def test_where_more_has_to_be_done_nothing_is_claimed(happens):
     memory = used(Side.HOST)
     kept = happens(memory)
     before = memory.spans, memory.history
@@ -304,6 +302,68 @@ def test_where_more_has_to_be_done_nothing_is_claimed(happens, simulated):
     assert not memory.claim(shortcut, Side.HOST, WHOLE, "use")
     assert (memory.spans, memory.history) == before
     del kept
+
+
+def test_a_claim_waits_for_an_upload_of_the_range(simulated):
+    memory = used(Side.HOST)
+    simulated.delay = 0.1
+    memory.async_gpu_push()
+    shortcut = memory.shortcut(Side.HOST, WHOLE)
+    assert memory.claim(shortcut, Side.HOST, WHOLE, "use")
+    assert simulated.uploads == 1
+    assert memory.head is Head.HEAD_AT_CPU
+
+
+def test_a_claim_after_a_failed_upload_raises_and_the_next_one_succeeds(simulated, monkeypatch):
+    memory = used(Side.HOST)
+    with monkeypatch.context() as patch:
+        patch.setattr(simulated, "upload", lambda *_: 1 / 0)
+        memory.async_gpu_push()
+        shortcut = memory.shortcut(Side.HOST, WHOLE)
+        with pytest.raises(ZeroDivisionError):
+            memory.claim(shortcut, Side.HOST, WHOLE, "use")
+    assert memory.head is Head.HEAD_AT_CPU
+    assert memory.claim(shortcut, Side.HOST, WHOLE, "use")
+
+
+# --- numbers -------------------------------------------------------------------------------------
+
+ASSIGNED = {
+    "other side newest": (lambda m: m.mutable_gpu_data(), (0, 2), True),
+    "both sides": (lambda m: m.gpu_data(), (0, 2), True),
+    "own side": (lambda _: None, (0, 2), True),
+    "mixed": (lambda m: m.lend(Side.ACCELERATOR, MUTABLE, Layout.raw(1), "use"), (0, 2), False),
+    "alias": (
+        lambda m: m.export(Side.ACCELERATOR, MUTABLE, Layout.raw(1), "use", "DLPack"),
+        (0, 2),
+        False,
+    ),
+    "borrow": (lambda m: m.mutable_gpu_data(), (0, 2), False),
+}
+
+
+@pytest.mark.parametrize("state", ASSIGNED)
+@pytest.mark.parametrize("logging", [False, True])
+def test_a_number_is_written_where_nothing_has_to_be_moved_or_warned_of(state, logging):
+    happens, (start, stop), written = ASSIGNED[state]
+    memory = used(Side.HOST)
+    kept = happens(memory)
+    if written:
+        del kept
+    buffer, before = memory.buffer(Side.HOST), memory.spans
+    old = [memory.gather(side, WHOLE, "look").tolist() for side in Side]
+    target = buffer[start:stop]
+    with record_transfers() if logging else nullcontext() as log:
+        write = Side.HOST, start, stop, "use", target, ..., 7
+        assert memory.assign(buffer, *write) is written
+    assert not log
+    if written:
+        assert memory.head_over(start, stop) is Head.HEAD_AT_CPU
+        assert memory.gather(Side.HOST, WHOLE, "look").tolist() == [7, 7, *old[0][2:]]
+        assert memory.gpu_data().tolist() == [7, 7, *old[0][2:]]
+    else:
+        assert memory.spans is before
+        assert [memory.gather(side, WHOLE, "look").tolist() for side in Side] == old
 
 
 # --- Blobs ---------------------------------------------------------------------------------------

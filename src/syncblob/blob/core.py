@@ -399,7 +399,7 @@ class BlobCore:
         bool
             Whether the array may be written as it is.
         """
-        if not self._make_readable():
+        if not (self._shortcut.readable or self._make_readable()):
             return False
         shortcut = self._shortcut
         if shortcut.writable:
@@ -409,7 +409,8 @@ class BlobCore:
             return False
         if not shortcut.writable:
             self._attach(memory, self._layout)
-        return self._shortcut.writable
+            shortcut = self._shortcut
+        return shortcut.writable
 
     def _attach(self, memory: SyncedMemory, layout: Layout) -> bool:
         """Get the shortcut, and make an array over its buffer. Return whether it may be read."""

@@ -47,7 +47,7 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any) -> Any:  # noqa: C901,
         If the operands are on different accelerators.
     """
     if x1._readonly:
-        x1._require_writable(f"in-place {kernel.__name__}")
+        x1._require_writable(_reason(kernel))
     home = x1._home
     if x1._shortcut.writable or (
         x1._shortcut.readable and _claims(kernel, x1, x2) and x1._shortcut.writable
@@ -93,16 +93,16 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any) -> Any:  # noqa: C901,
                 raise _other_type(kernel, x2)
             return answer
         x2 = other
-    require_device_of(f"in-place {kernel.__name__}", x1, x2)
+    require_device_of(_reason(kernel), x1, x2)
     if not x1._shortcut.writable or getattr(x2, "_home", home) is not home:
         # Raise before anything is transferred.
         _require_same_dtype(kernel, x1.dtype, x2)
         _try_empty(kernel, x1, x2)
         _require_same_shape(kernel, x1.shape, getattr(x2, "shape", ()))
     (array1, array2), home, _ = gather(kernel.__name__, x1, x2)
-    if home is not x1._home or not x1._make_writable(f"in-place {kernel.__name__}"):
+    if home is not x1._home or not x1._make_writable(_reason(kernel)):
         side = Side.HOST if home is HOST else Side.ACCELERATOR
-        array1 = x1._array_on(side, MUTABLE, f"in-place {kernel.__name__}")
+        array1 = x1._array_on(side, MUTABLE, _reason(kernel))
     return _write(kernel, x1, array1, array2, home)
 
 
@@ -124,8 +124,13 @@ def _claims(kernel: Callable[..., Any], x1: Any, x2: Any) -> bool:
         known = _keeps_dtype(kernel, x1._array.dtype, array2.dtype)
     else:
         return False
-    claimed: bool = known and x1._make_writable(f"in-place {kernel.__name__}")
+    claimed: bool = known and x1._make_writable(_reason(kernel))
     return claimed
+
+
+@cache
+def _reason(kernel: Any) -> str:
+    return f"in-place {kernel.__name__}"
 
 
 @cache
@@ -159,7 +164,7 @@ def _write(kernel: Callable[..., Any], x1: Any, array1: Any, array2: Any, home: 
     if home.direct:
         run = kernel
     else:
-        require_device(home.device, f"in-place {kernel.__name__}")
+        require_device(home.device, _reason(kernel))
         run = partial(home.compute, kernel)
     try:
         run(array1, array2, array1)

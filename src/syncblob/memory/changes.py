@@ -240,8 +240,8 @@ def claim(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0917  # an access; inlin
     """Prepare a side for an access, if nothing can make that fail but the copy.
 
     These are the usual cases: the side holds the range, or another side holds the whole memory, the
-    range, and nothing has been handed out there. So there is nothing to warn of, to revoke, to wait
-    for or to undo, and this does without `commit`.
+    range, and nothing has been handed out there. So there is nothing to warn of, to revoke or to
+    undo, and this does without `commit`.
 
     Returns
     -------
@@ -252,6 +252,8 @@ def claim(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0917  # an access; inlin
         return False
     mine = 1 << side
     copied = ""
+    if ledger.uploads and not ledger.others(side).leases:
+        await_uploads(ledger, side, access, start, stop)
     try:
         # From here on, not even a finaliser can change anything.
         ledger.moving = True
@@ -646,7 +648,7 @@ def claim_shared(ledger: Ledger, shortcut: Shortcut, side: Side, reason: str) ->
         return True
 
 
-def assign(  # noqa: PLR0913, PLR0917  # a write
+def assign(  # noqa: C901, PLR0913, PLR0917  # a write
     ledger: Ledger,
     buffer: Any,
     side: Side,
@@ -676,6 +678,8 @@ def assign(  # noqa: PLR0913, PLR0917  # a write
     if ledger.moving:
         return False
     mine = 1 << side
+    if ledger.uploads and not ledger.others(side).leases:
+        await_uploads(ledger, side, OVERWRITE, start, stop)
     try:
         # From here on, not even a finaliser can change anything.
         ledger.moving = True

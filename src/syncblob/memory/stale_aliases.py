@@ -13,23 +13,14 @@ from syncblob._source_lines import warn_user
 from syncblob.errors import StaleAliasWarning
 
 if TYPE_CHECKING:
-    import threading
     from collections.abc import Callable, Collection, Sequence
-    from typing import Protocol
 
     from syncblob.devices.base import Side
     from syncblob.memory.leases import Lease, Loans
+    from syncblob.memory.ledger import Ledger
 
     # Aliases that become stale, by side.
     Stale = list[tuple[Side, set[Lease]]]
-
-    class Locked(Protocol):
-        """An object with a lock."""
-
-        @property
-        def lock(self) -> threading.RLock:
-            """The lock."""
-
 
 __all__ = ["Unannounced", "announcing", "require_announced"]
 
@@ -110,7 +101,7 @@ def require_announced(
         raise Unannounced(stale)
 
 
-def announcing(memory: Locked, action: str, function: Callable[..., Any], *args: Any) -> Any:
+def announcing(ledger: Ledger, action: str, function: Callable[..., Any], *args: Any) -> Any:
     """Call a function under the lock, after a warning about the aliases that it makes stale.
 
     The warning is emitted without the lock, because the user's filters and hooks may do anything.
@@ -119,8 +110,8 @@ def announcing(memory: Locked, action: str, function: Callable[..., Any], *args:
 
     Parameters
     ----------
-    memory
-        The memory whose lock is taken.
+    ledger
+        The ledger whose lock is taken.
     action
         The name of the access in the warning.
     function, args
@@ -137,7 +128,7 @@ def announcing(memory: Locked, action: str, function: Callable[..., Any], *args:
     announced: Collection[Lease] = ()
     for warnings in range(_MOST_WARNINGS + 1):
         try:
-            with memory.lock:
+            with ledger.lock:
                 return function(*args, announced)
         except Unannounced as unannounced:
             stale = unannounced.stale

@@ -27,7 +27,7 @@ from syncblob.memory.changes import (
     push,
 )
 from syncblob.memory.gather import gather
-from syncblob.memory.leases import Exposure
+from syncblob.memory.leases import NO_LOANS, Exposure
 from syncblob.memory.ledger import Ledger
 from syncblob.memory.lending import alias, borrow, export_watched, finish_write, lend, view, write
 from syncblob.memory.sources import Source
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from syncblob.devices.base import Accelerator, Home
     from syncblob.memory.history import Transition
     from syncblob.memory.leases import Lease, Loans
-    from syncblob.memory.lending import HandOut
     from syncblob.memory.shortcut import Shortcut
     from syncblob.memory.sources import Function
 
@@ -229,7 +228,7 @@ class SyncedMemory:
                 f"expected {self.used_nbytes} bytes, the bytes in use of this memory (shared with "
                 f"every Blob and view over it), got {buffer.nbytes}"
             )
-        announcing(self, "adoption", self._adopt_locked, side, buffer, accelerator)
+        announcing(self._ledger, "adoption", self._adopt_locked, side, buffer, accelerator)
 
     def async_gpu_push(
         self, stream: object = None, start: int = 0, stop: int | None = None
@@ -438,9 +437,11 @@ class SyncedMemory:
             Whether the range may be written at once. If not, nothing has changed.
         """
         ledger = self._ledger
-        start, stop = ledger.range_of(layout)
-        if shortcut.shared and not start and stop == ledger.spans.nbytes:
+        if shortcut.shared and (
+            layout.whole or (not layout.start and layout.stop == ledger.spans.nbytes)
+        ):
             return claim_shared(ledger, shortcut, side, reason)
+        start, stop = ledger.range_of(layout)
         with ledger.lock:
             return claim(ledger, shortcut.buffer, side, MUTABLE, start, stop, reason)
 
@@ -528,7 +529,8 @@ class SyncedMemory:
         if access is CONST:
             buffer = self.read(side, layout, reason)
             return self.home(side).view(buffer, layout, writable=False)
-        return self._announcing(side, access, layout, reason, view)
+        ledger = self._ledger
+        return announcing(ledger, reason, lend, ledger, side, access, layout, reason, view)
 
     def read(self, side: Side, layout: Layout, reason: str) -> Any:
         """Prepare one side for a const access, as `array` does, and return the side's buffer."""
@@ -565,8 +567,8 @@ class SyncedMemory:
         StaleAliasWarning
             As for `array`.
         """
-        arguments = self._ledger, side, access, layout, reason, function, args
-        announcing(self, reason, write, *arguments)
+        ledger = self._ledger
+        announcing(ledger, reason, write, ledger, side, access, layout, reason, function, args)
 
     def finish_write(self, side: Side, start: int, stop: int, reason: str) -> None:
         """Record that work which may write into a range of one side has ended.
@@ -599,7 +601,8 @@ class SyncedMemory:
         """
         if access is CONST:
             return self.array(side, access, layout, reason)
-        return self._announcing(side, access, layout, reason, partial(borrow, template))
+        ledger, hand_out = self._ledger, partial(borrow, template)
+        return announcing(ledger, reason, lend, ledger, side, access, layout, reason, hand_out)
 
     def record_borrow(self, side: int, array: NDArray[Any]) -> None:
         """Record a writable borrow made by a shortcut. Check `writable` once more afterwards.
@@ -611,7 +614,12 @@ class SyncedMemory:
         array
             The borrow.
         """
-        self._ledger.own_loans(side).borrows.add(array)
+        # As `own_loans`, without the call if the side has some already.
+        ledger = self._ledger
+        loans = ledger.loans[side]
+        if loans is NO_LOANS:
+            loans = ledger.own_loans(side)
+        loans.borrows.add(array)
 
     def export(  # noqa: PLR0913, PLR0917  # an access, and its consumer
         self,
@@ -638,14 +646,8 @@ class SyncedMemory:
                 with self._ledger.lock:
                     return export_watched(self._ledger, side, layout, reason, kind, target)
             return self.array(side, access, layout, reason)
-        return self._announcing(side, access, layout, reason, partial(alias, kind, target))
-
-    def _announcing(
-        self, side: Side, access: Access, layout: Layout, reason: str, hand_out: HandOut
-    ) -> Any:
-        """Hand out an array that may be written, after a warning of aliases if that is needed."""
-        arguments = self._ledger, side, access, layout, reason, hand_out
-        return announcing(self, reason, lend, *arguments)
+        ledger, hand_out = self._ledger, partial(alias, kind, target)
+        return announcing(ledger, reason, lend, ledger, side, access, layout, reason, hand_out)
 
     def record_lease(  # noqa: PLR0913, PLR0917  # an alias, and its caller
         self,
@@ -672,7 +674,10 @@ class SyncedMemory:
         noted
             The place of the user's code, if the caller knows it.
         """
-        self._ledger.own_loans(side).lease(array, kind, start, stop, noted)
+        loans = self._ledger.loans[side]
+        if loans is NO_LOANS:
+            loans = self._ledger.own_loans(side)
+        loans.lease(array, kind, start, stop, noted)
 
     def elements(self, side: Side, layout: Layout, reason: str) -> Any:
         """Return an array of elements on one side, for the caller to copy.
@@ -853,7 +858,8 @@ class SyncedMemory:
         StaleAliasWarning
             If a writable alias is alive.
         """
-        announcing(self, action, leave, [memory._ledger for memory in (self, *others)], give_up)  # noqa: SLF001  # of this class
+        ledgers = [memory._ledger for memory in (self, *others)]  # noqa: SLF001  # of this class
+        announcing(self._ledger, action, leave, ledgers, give_up)
 
     def revoke(self, revoked: list[NDArray[Any]]) -> None:
         """Revoke the write permission of all borrows and aliases: no Blob will see their writes.

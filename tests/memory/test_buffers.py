@@ -484,3 +484,15 @@ def test_a_first_use_counts_as_one_of_every_byte(
     for byte in range(8):
         assert memory._ledger.buffers._read_in(memory.buffer(Side.ACCELERATOR)).any(byte, byte + 1)
     assert buffer.size == 8
+
+
+def test_a_first_overwrite_of_a_part_counts_as_a_use_of_every_byte(
+    simulated: SimulatedBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The side has all bytes from then on, and later accesses of the others are not noted."""
+    monkeypatch.setattr(type(simulated), "asynchronous", True)
+    memory = SyncedMemory(8, device="simulated")
+    memory.lend(Side.ACCELERATOR, Access.OVERWRITE, Layout.raw(2, 4), "use")
+    assert memory.head is Head.HEAD_AT_GPU
+    assert memory._ledger.buffers._read_in(memory.buffer(Side.ACCELERATOR)).ends == (8,)
+    assert memory._ledger.buffers._read_in(memory.buffer(Side.ACCELERATOR)).uniform == 1

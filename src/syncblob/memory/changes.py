@@ -518,40 +518,29 @@ def _bring(ledger: Ledger, change: Change, reason: str) -> tuple[Any, Sequence[U
     side, buffers = change.side, ledger.buffers
     accelerator = ledger.accelerator_of(side)
     buffer = buffers.get(side, accelerator, zeroed=change.zeroed)
-    for piece in change.pieces:
-        _bring_piece(ledger, change, buffer, piece, accelerator, reason)
+    source = ledger.source
+    for start, stop, holders in change.pieces:
+        if accelerator is None:
+            # There is no other side, so the bytes come from the source.
+            if source is not None:
+                source.fill(buffer[start:stop], start)
+            continue
+        because = ""
+        if not change.writes and recording():
+            because = ledger.others(side).writer_in(side.other, start, stop)
+        copying = buffers.copying(accelerator, reason, because)
+        if holders:
+            buffers.bring(copying, side, buffer, start, stop)
+        elif source is not None:
+            upload = copying if side is Side.ACCELERATOR else None
+            buffers.fill(source, buffer, start, stop, upload)
     if side is Side.ACCELERATOR and accelerator is not None:
         buffers.accelerator = accelerator
-        if accelerator.asynchronous:
-            part = (0, change.after.nbytes) if change.zeroed else (change.start, change.stop)
-            buffers.use(accelerator, buffer, *part)
+        initial = change.before.uniform == 0 and ledger.source is None
+        # The first access gives its side all bytes.
+        part = (0, change.after.nbytes) if initial else (change.start, change.stop)
+        buffers.use(accelerator, buffer, *part)
     return buffer, ()
-
-
-def _bring_piece(  # noqa: PLR0913, PLR0917  # an access
-    ledger: Ledger,
-    change: Change,
-    buffer: Any,
-    piece: Run,
-    accelerator: Accelerator | None,
-    reason: str,
-) -> None:
-    """Copy or fill one piece."""
-    start, stop, holders = piece
-    if accelerator is None:
-        # There is no other side, so the bytes come from the source.
-        if ledger.source is not None:
-            ledger.source.fill(buffer[start:stop], start)
-        return
-    because = ""
-    if not change.writes and recording():
-        because = ledger.others(change.side).writer_in(change.side.other, start, stop)
-    copying = ledger.buffers.copying(accelerator, reason, because)
-    if holders:
-        ledger.buffers.bring(copying, change.side, buffer, start, stop)
-    elif ledger.source is not None:
-        upload = copying if change.side is Side.ACCELERATOR else None
-        ledger.buffers.fill(ledger.source, buffer, start, stop, upload)
 
 
 def push(ledger: Ledger, stream: object, start: int, stop: int, reason: str) -> None:
@@ -648,7 +637,7 @@ def claim_shared(ledger: Ledger, shortcut: Shortcut, side: Side, reason: str) ->
         return True
 
 
-def assign(  # noqa: C901, PLR0913, PLR0917  # a write
+def assign(  # noqa: C901, PLR0912, PLR0913, PLR0917  # a write
     ledger: Ledger,
     buffer: Any,
     side: Side,
@@ -704,6 +693,8 @@ def assign(  # noqa: C901, PLR0913, PLR0917  # a write
         if recording():
             note_use(ledger, side, start, stop)
         changes = some != mine
+        if side and ledger.buffers.accelerator is not None:
+            ledger.buffers.use(ledger.buffers.accelerator, buffer, start, stop)
         if changes:
             ledger.shortcuts.revoke()
             # Now that the shortcuts are revoked: until then, one may lend without the lock.

@@ -87,13 +87,23 @@ class Model:
 
 which = st.integers(0, 2)
 counts = st.integers(0, 5)
+# The accesses that bring a Blob of the accelerator into the states of the benchmark ``states``.
+starts = st.sampled_from(
+    [
+        (),
+        ("mutable_gpu_data",),
+        ("mutable_gpu_data", "cpu_data"),
+        ("cpu_data", "mutable_gpu_data"),
+        ("gpu_data", "mutable_cpu_data"),
+    ]
+)
 
 
 class Programs(RuleBasedStateMachine):
     kind: type[Simulated | Cuda]
 
-    @initialize(sizes=st.tuples(counts, counts, counts))
-    def start(self, sizes: tuple[int, int, int]) -> None:
+    @initialize(sizes=st.tuples(counts, counts, counts), states=st.tuples(starts, starts, starts))
+    def start(self, sizes: tuple[int, int, int], states: tuple[tuple[str, ...], ...]) -> None:
         self.device = self.kind()
         self.expected = dict.fromkeys(("allocation", "host_allocation", "transfer"), 0)
         self.moved = 0
@@ -101,6 +111,9 @@ class Programs(RuleBasedStateMachine):
         self.models = [Model(Memory(size, [0] * size), size) for size in sizes]
         self.borrows: list[tuple[Memory, str, Any]] = []
         self.next_value = 1
+        for i, accesses in enumerate(states):
+            for access in accesses:
+                self.access(i, access, write=True)
 
     def fresh(self, count: int) -> list[int]:
         self.next_value += count

@@ -164,6 +164,17 @@ def may_write(array: Any) -> bool | None:
     return None if isinstance(array, Lent) else writeable
 
 
+# The accesses that bring a Blob of the accelerator into the states of the benchmark ``states``:
+# untouched, one buffer, SYNCED, its own side newest, the other side newest.
+STARTS = (
+    (),
+    ((GPU, "mutable"),),
+    ((GPU, "mutable"), (CPU, "const")),
+    ((CPU, "const"), (GPU, "mutable")),
+    ((GPU, "const"), (CPU, "mutable")),
+)
+
+
 # --- one program ----------------------------------------------------------------------------------
 
 
@@ -207,6 +218,10 @@ class Program:
         try:
             for _ in range(self.random.randint(0, 4) if "view" in self.moves else 0):
                 self.view()
+            for part in self.parts[:2]:
+                for side, intent in self.random.choice(STARTS):
+                    self.access_of(part, side, intent)
+                    self.check()
             for _ in range(steps):
                 getattr(self, self.random.choice(self.moves))()
                 self.check()
@@ -478,8 +493,10 @@ class Program:
 
     def access(self) -> None:
         """Get a borrow or a const array."""
-        part, side = self.part(), self.side()
         intent = self.random.choice(("const", "mutable", "overwrite"))
+        self.access_of(self.part(), self.side(), intent)
+
+    def access_of(self, part: Part, side: str, intent: str) -> None:
         name = f"{'' if intent == 'const' else intent + '_'}{side}_data"
         plan = part.plan(side, intent)
         action = getattr(part.blob, name)

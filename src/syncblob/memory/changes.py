@@ -47,6 +47,7 @@ __all__ = [
     "claim_shared",
     "commit",
     "expose",
+    "finish_write",
     "fit",
     "leave",
     "push",
@@ -258,7 +259,7 @@ def claim(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0917  # an access; inlin
         # From here on, not even a finaliser can change anything.
         ledger.moving = True
         before = ledger.spans
-        there = ledger.loans[1 - side]
+        there = ledger.others(side)
         # What is copied from beside an alias is not trusted, so the map stays.
         sticky = bool(there.leases or there.exposures)
         if (
@@ -648,21 +649,9 @@ def assign(  # noqa: C901, PLR0912, PLR0913, PLR0917  # a write
     index: Any,
     value: Any,
 ) -> bool:
-    """Write a number into a range, if nothing can make that fail.
+    """Write a number into a range, if nothing can make that fail; see `SyncedMemory.assign`.
 
-    The side need not hold the range: all of it is overwritten.
-
-    Parameters
-    ----------
-    ledger, buffer, side, start, stop, reason
-        The access, an overwrite, and the buffer of its side.
-    array, index, value
-        What is assigned: ``array[index] = value``.
-
-    Returns
-    -------
-    bool
-        Whether that has happened. If not, nothing has changed.
+    The side need not hold the range, because all of it is overwritten.
     """
     if ledger.moving:
         return False
@@ -673,7 +662,7 @@ def assign(  # noqa: C901, PLR0912, PLR0913, PLR0917  # a write
         # From here on, not even a finaliser can change anything.
         ledger.moving = True
         before, home = ledger.spans, ledger.buffers.home(side)
-        there = ledger.loans[1 - side]
+        there = ledger.others(side)
         after = before.put(start, stop, mine)
         if (
             there.leases
@@ -745,6 +734,11 @@ def _plan_taking(  # a range
     if after is not before:
         after = _shortened(ledger, (), after, None, start, stop)[1]
     return Change(side, before, after, start, stop)
+
+
+def finish_write(ledger: Ledger, side: Side, start: int, stop: int, reason: str) -> None:
+    """Record that a write has ended; see `SyncedMemory.finish_write`."""
+    take(ledger, side, start, stop, reason, everything=ledger.span_limit > 0)
 
 
 def expose(ledger: Ledger, side: Side, exposure: Exposure) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob.memory.changes import acquire, take
+from syncblob.memory.changes import acquire, finish_write
 from syncblob.memory.state import CONST, Access
 from syncblob.memory.verify import Watch
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     # Returns an array over a side's buffer, and records it.
     HandOut = Callable[[Ledger, Side, Any, Layout], Any]
 
-__all__ = ["alias", "borrow", "export_watched", "finish_write", "lend", "view", "write"]
+__all__ = ["alias", "borrow", "export_watched", "lend", "view", "write"]
 
 
 def lend(  # noqa: PLR0913, PLR0917  # an access, and what is handed out
@@ -124,8 +124,3 @@ def write(  # noqa: PLR0913, PLR0917  # an access, and what is done in it
 
     acquire(ledger, side, access, layout, reason, announced, fill)
     finish_write(ledger, side, *ledger.range_of(layout), reason)
-
-
-def finish_write(ledger: Ledger, side: Side, start: int, stop: int, reason: str) -> None:
-    """Record that a write has ended; see `SyncedMemory.finish_write`."""
-    take(ledger, side, start, stop, reason, everything=ledger.span_limit > 0)

@@ -22,6 +22,7 @@ from syncblob.memory.changes import (
     claim,
     claim_shared,
     expose,
+    finish_write,
     fit,
     leave,
     push,
@@ -29,7 +30,7 @@ from syncblob.memory.changes import (
 from syncblob.memory.gather import gather
 from syncblob.memory.leases import NO_LOANS, Exposure
 from syncblob.memory.ledger import Ledger
-from syncblob.memory.lending import alias, borrow, export_watched, finish_write, lend, view, write
+from syncblob.memory.lending import alias, borrow, export_watched, lend, view, write
 from syncblob.memory.sources import Source
 from syncblob.memory.spans import Spans
 from syncblob.memory.stale_aliases import announcing

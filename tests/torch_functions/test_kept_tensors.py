@@ -711,3 +711,35 @@ def test_a_tensor_of_zeros_without_memory_is_refused():
         with pytest.raises(BufferError, match=r"tensor\.clone\(\)"):
             use(tensor)
     assert syncblob.asarray(tensor.clone()).tolist() == [0, 0, 0]
+
+
+def test_a_call_that_has_returned_a_view_gets_an_alias_in_one_step_the_next_time(monkeypatch):
+    from syncblob.dispatch.torch import calls
+
+    monkeypatch.setattr(calls, "_known_views", set())
+    blob = Blob((2, 3), device="simulated")
+    for number in range(3):
+        blob.mutable_gpu_data()[...] = number
+        known = len(blob.memory.history)
+        with record_transfers() as log:
+            view = torch.reshape(blob, (3, 2))
+        assert [transfer.direction for transfer in log] == ["download"]
+        assert blob.head is CPU
+        if number < 2:
+            assert len(blob.memory.history) - known == (1 if number else 2)
+        view[0, 0] = 7
+        assert blob.tolist() == [[7, number, number], [number] * 3]
+        del view
+
+
+@pytest.mark.parametrize("shape", [(4, 2), (1, 6.0), (2.0, 3)])
+def test_a_call_like_one_that_returned_a_view_changes_nothing_if_it_fails(shape):
+    blob = Blob((2, 3), device="simulated")
+    for like in ((2, 3), (1, 6)):
+        blob.mutable_gpu_data()[...] = 2
+        torch.reshape(blob, like)
+    blob.mutable_gpu_data()[...] = 2
+    with pytest.raises((RuntimeError, TypeError)):
+        torch.reshape(blob, shape)
+    assert blob.head is not CPU
+    assert blob.gpu_data().tolist() == [[2] * 3] * 2

@@ -188,7 +188,7 @@ def _key_of_view(
     """
     x = operands[place]
     layout = x._layout
-    if x._readonly or layout.backwards or not x._home.native:
+    if x._readonly or layout.backwards or not x._home.native or type(function) is partial:
         return None
     others = (*operands[:place], *operands[place + 1 :])
     items = [item for other in others for item in (other if type(other) is tuple else (other,))]

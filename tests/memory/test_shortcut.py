@@ -366,6 +366,16 @@ def test_a_number_is_written_where_nothing_has_to_be_moved_or_warned_of(state, l
         assert [memory.gather(side, WHOLE, "look").tolist() for side in Side] == old
 
 
+@pytest.mark.parametrize("side", ["cpu", "gpu"])
+def test_a_number_that_is_written_with_gaps_keeps_what_is_in_these(side):
+    blob = Blob(6, device="cpu" if side == "cpu" else "simulated")
+    blob.memory.bind(syncblob.simulated())
+    getattr(blob, f"mutable_{side}_data")()[...] = 1
+    getattr(blob, f"mutable_{'gpu' if side == 'cpu' else 'cpu'}_data")()[...] = 2
+    blob[::2] = 3
+    assert blob.cpu_data().tolist() == blob.gpu_data().tolist() == [3, 2] * 3
+
+
 # --- Blobs ---------------------------------------------------------------------------------------
 
 

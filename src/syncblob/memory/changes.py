@@ -651,7 +651,7 @@ def assign(  # noqa: C901, PLR0912, PLR0913, PLR0917  # a write
 ) -> bool:
     """Write a number into a range, if nothing can make that fail; see `SyncedMemory.assign`.
 
-    The side need not hold the range, because all of it is overwritten.
+    The side need not hold the range if all of it is overwritten.
     """
     if ledger.moving:
         return False
@@ -677,7 +677,8 @@ def assign(  # noqa: C901, PLR0912, PLR0913, PLR0917  # a write
         held = before.uniform
         some = before.any(start, stop) if held is None else held
         holds = (before.common(start, stop) if held is None else held) & mine
-        if not holds and (some & mine or ledger.source is not None):
+        if not holds and (some & mine or ledger.source is not None or array.nbytes != stop - start):
+            # Of an array with gaps, the bytes in these would not be overwritten.
             return False
         if recording():
             note_use(ledger, side, start, stop)
@@ -716,6 +717,8 @@ def take(  # noqa: PLR0913  # a range
         return
     try:
         if side and ledger.uploads:
+            # Refuse accesses that interrupt this on the same thread.
+            ledger.moving = True
             # No upload may arrive once this side alone holds the newest contents.
             finish_uploads(ledger, side, MUTABLE, start, stop)
     finally:

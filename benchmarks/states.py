@@ -30,7 +30,7 @@ from syncblob import (
     Blob,
     DeviceGuardError,
     StaleAliasWarning,
-    computed_on,
+    compute_only_on,
     max_transfers,
     record_transfers,
 )
@@ -167,7 +167,7 @@ STATES = (
         worst=LOGGED_WORST,
     ),
     State("max_transfers", OWN, during=lambda _device: max_transfers(bytes=1 << 60)),
-    State("computed_on", OWN, during=computed_on),
+    State("compute_only_on", OWN, during=compute_only_on),
     State("after a push", "write cpu, push cpu"),
     State("of a source", OWN, source=True),
     State("of a source, in part", "read other first, write own first", source=True, rows=MANY),

@@ -100,7 +100,7 @@ def run(count: int, features: int, tolerance: float, steps: int) -> dict[str, Mi
     for place in (syncblob.Device("cpu"), device()):
         with (
             syncblob.use_device(place),
-            syncblob.computed_on(place),
+            syncblob.compute_only_on(place),
             syncblob.record_transfers() as log,
         ):
             samples, labels = Blob.asarray(points, "float32"), Blob.asarray(drawn)

@@ -100,7 +100,7 @@ def run(count: int, clusters: int, steps: int, output: str | None) -> dict[str, 
     for place in (syncblob.Device("cpu"), device()):
         with (
             syncblob.use_device(place),
-            syncblob.computed_on(place),
+            syncblob.compute_only_on(place),
             syncblob.record_transfers() as log,
         ):
             arguments = Blob.asarray(samples), Blob.asarray(centres)

@@ -117,7 +117,7 @@ def train(data: Data, test: Data, epochs: int, *, whole: bool = False) -> tuple[
         noise = random.normal(0, NOISE, clean.shape).astype(np.float32)
         fill(samples, rows, clean + noise, whole=whole)
 
-    with syncblob.computed_on(syncblob.default_device()), syncblob.record_transfers() as log:
+    with syncblob.compute_only_on(syncblob.default_device()), syncblob.record_transfers() as log:
         prepare(batches[0])
         for _ in range(epochs):
             for rows, following in zip(batches, [*batches[1:], batches[0]], strict=True):

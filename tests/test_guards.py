@@ -31,7 +31,7 @@ from syncblob import (
     NoDeviceError,
     TransferGuardError,
     TransferLog,
-    computed_on,
+    compute_only_on,
     guards,
     max_transfers,
     no_transfers,
@@ -357,7 +357,7 @@ def computes_only_there() -> bool:
     [
         (no_transfers, refuses_transfers),
         (lambda: max_transfers(bytes=1), refuses_transfers),
-        (lambda: computed_on("simulated"), computes_only_there),
+        (lambda: compute_only_on("simulated"), computes_only_there),
     ],
 )
 @pytest.mark.parametrize("mine", [True, False])
@@ -516,7 +516,7 @@ def test_only_functions_can_be_decorated(thing: Any) -> None:
         no_transfers()(thing)
 
 
-# --- computed_on ---------------------------------------------------------------------------------
+# --- compute_only_on ----------------------------------------------------------------------------
 
 VALUES = np.array([[4.0, -1.5, 2.0], [0.5, 3.0, -8.0], [1.0, 0.25, 6.0]])
 OTHER = np.array([[1.0, 2.0, 3.0], [-4.0, 5.0, 6.0], [7.0, 8.0, -9.0]])
@@ -730,7 +730,7 @@ def test_operations_are_computed_on_the_device_or_refused(
         states.append((blobs[-1].head, values))
         return blobs[-1]
 
-    with computed_on(there), pytest.raises(DeviceGuardError) as caught:
+    with compute_only_on(there), pytest.raises(DeviceGuardError) as caught:
         operation(blobs[0], made_outside)
     message = str(caught.value)
     assert message.startswith(f"only {there} may compute here, and ")
@@ -738,7 +738,7 @@ def test_operations_are_computed_on_the_device_or_refused(
     for blob, (head, values) in zip(blobs, states, strict=True):
         assert blob.head is head
         assert blob.tolist() == values.tolist()
-    with computed_on(here):
+    with compute_only_on(here):
         same(operation(blobs[0], made), expected)
 
 
@@ -749,13 +749,13 @@ def test_accesses_are_no_operations(name: str, here: str, there: str) -> None:
     blob = Blob.asarray(VALUES, copy=True).to_device(here)
     if there == "simulated:1" and name in {"gpu_data", "to_device", "a new one"}:
         pytest.skip("another accelerator")
-    with computed_on(there):
+    with compute_only_on(there):
         access(blob)
 
 
 def test_the_error_says_what_to_do_and_is_one_of_ours() -> None:
     blob = Blob.asarray(VALUES)
-    with computed_on("simulated"), pytest.raises(DeviceGuardError) as caught:
+    with compute_only_on("simulated"), pytest.raises(DeviceGuardError) as caught:
         blob * 2
     assert str(caught.value).startswith(
         f"only simulated:0 may compute here, and multiply would run on cpu, at {__file__}:"
@@ -784,7 +784,7 @@ def test_the_error_says_what_to_do_and_is_one_of_ours() -> None:
 )
 def test_the_error_names_the_operation(named: str, operation: Callable[[Blob], Any]) -> None:
     blob = on("cpu")
-    with computed_on("simulated"), pytest.raises(DeviceGuardError, match=named):
+    with compute_only_on("simulated"), pytest.raises(DeviceGuardError, match=named):
         operation(blob)
 
 
@@ -792,13 +792,13 @@ def test_with_operands_on_both_sides_it_is_the_accelerator() -> None:
     there, here = on("simulated:0"), on("cpu", OTHER)
     for operation in (operator.add, np.add, lambda x, y: xp.concat([x, y]), operator.imul):
         with (
-            computed_on("cpu"),
+            compute_only_on("cpu"),
             pytest.raises(DeviceGuardError, match="run on simulated:0") as error,
         ):
             operation(here, there)
         assert ("in-place multiply" in str(error.value)) is (operation is operator.imul)
         assert here.head is Head.HEAD_AT_CPU
-        with computed_on("simulated:0"):
+        with compute_only_on("simulated:0"):
             result = operation(here.copy(), there)
         assert result.head is Head.HEAD_AT_GPU
         # The result of an in-place operation stays on its Blob's device.
@@ -827,7 +827,7 @@ def test_nothing_is_read_for_an_operation_that_is_refused() -> None:
             lambda x: x.scale_data(2),
             lambda x: x.asum_data(),
         ):
-            with computed_on(other), pytest.raises(DeviceGuardError):
+            with compute_only_on(other), pytest.raises(DeviceGuardError):
                 operation(lazy)
         assert lazy.head is Head.UNINITIALIZED
 
@@ -842,7 +842,7 @@ def test_creation_functions_compute_on_a_device() -> None:
         lambda n, **where: xp.linspace(0, 1, n, **where),
         xp.fft.fftfreq,
     ):
-        with computed_on("simulated"):
+        with compute_only_on("simulated"):
             with pytest.raises(DeviceGuardError):
                 make(3)
             assert make(3, device="simulated").device == "simulated:0"
@@ -866,10 +866,10 @@ def test_every_function_of_the_namespace_asks_the_guard(device: str) -> None:
             for dtype in ("float64", "complex128", "int64"):
                 arrays = [generator.uniform(1, 9, shape).astype(dtype) for shape in call.shapes]
                 blobs = [xp.asarray(array, copy=True) for array in arrays]
-                with computed_on(device), contextlib.suppress(TypeError):
+                with compute_only_on(device), contextlib.suppress(TypeError):
                     call.with_blobs(blobs)
                     break
-            with computed_on(other):
+            with compute_only_on(other):
                 view = call.name == "einsum" and len(blobs) == 1
                 if view or (call.name in allowed and not call.keywords.get("copy")):
                     call.with_blobs(blobs)
@@ -905,39 +905,39 @@ def test_every_function_of_numpy_asks_the_guard(device: str) -> None:
                     made.append(Blob.asarray(array, copy=True).to_device(device))
                     return made[-1]
 
-                with computed_on(device):
+                with compute_only_on(device):
                     call(function, blob_of)
                 if made:
-                    with computed_on(other), pytest.raises(DeviceGuardError):
+                    with compute_only_on(other), pytest.raises(DeviceGuardError):
                         call(function, blob_of)
                     refused.add(name)
     assert len(refused) > 150
 
 
-# --- computed_on, as a guard ---------------------------------------------------------------------
+# --- compute_only_on, as a guard ----------------------------------------------------------------
 
 
 def test_a_device_that_cannot_be_used_is_refused_at_once() -> None:
     with pytest.raises(NoDeviceError):
-        computed_on("cuda:99")
+        compute_only_on("cuda:99")
     with pytest.raises(ValueError, match="a device is"):
-        computed_on("elsewhere")
+        compute_only_on("elsewhere")
     assert HOST.direct
 
 
 def test_device_guards_nest_and_can_be_used_again() -> None:
     here = on("cpu")
-    guard = computed_on("cpu")
+    guard = compute_only_on("cpu")
     for _ in range(2):
         with guard, guard:
             here + 1
             with (
-                computed_on("simulated"),
+                compute_only_on("simulated"),
                 pytest.raises(DeviceGuardError, match="only simulated:0 may"),
             ):
                 here + 1
             here + 1
-    with computed_on("simulated"):
+    with compute_only_on("simulated"):
         with guard, pytest.raises(DeviceGuardError, match="only simulated:0 may"):
             here + 1
         with pytest.raises(DeviceGuardError):
@@ -951,7 +951,7 @@ def test_threads_guard_different_devices_at_once() -> None:
 
     def work(device: str | None) -> list[str]:
         refused = []
-        with computed_on(device) if device else contextlib.nullcontext():
+        with compute_only_on(device) if device else contextlib.nullcontext():
             for place in ("cpu", "simulated:0"):
                 together.wait()
                 try:
@@ -977,10 +977,10 @@ def test_a_task_that_outlives_its_block_computes_anywhere() -> None:
             await ended.wait()
             xp.ones(3)
             # With another guard open, operations check the guards.
-            with computed_on("cpu"):
+            with compute_only_on("cpu"):
                 xp.ones(3)
 
-        with computed_on("simulated"):
+        with compute_only_on("simulated"):
             task = asyncio.create_task(inside())
             await asyncio.sleep(0)
         ended.set()
@@ -992,7 +992,7 @@ def test_a_task_that_outlives_its_block_computes_anywhere() -> None:
 def test_a_guard_is_seen_by_devices_that_are_made_in_its_block() -> None:
     register("another", Another)
     try:
-        with computed_on("cpu"):
+        with compute_only_on("cpu"):
             backend = accelerator("another:0")
             assert not backend.direct
             with pytest.raises(DeviceGuardError, match="run on another:0"):
@@ -1012,7 +1012,7 @@ def test_operations_ask_no_guard_where_none_is_open() -> None:
     with record_transfers(operations=True):
         assert not HOST.direct
         assert not backend.direct
-    with computed_on("cpu"), computed_on("cpu"):
+    with compute_only_on("cpu"), compute_only_on("cpu"):
         assert not HOST.direct
         assert not backend.direct
     assert HOST.direct
@@ -1038,11 +1038,11 @@ def test_what_a_guard_permits_is_computed_in_as_few_steps_as_without_one(
     for module in (compute, elementwise):
         monkeypatch.setattr(module, "gather", gather)
     blob = xp.ones(3, device=device)
-    with computed_on(device):
+    with compute_only_on(device):
         result = call(blob)
     assert result.tolist() == call(blob).tolist()
     assert result.device == device
-    with computed_on("simulated:1"), pytest.raises(DeviceGuardError, match=device):
+    with compute_only_on("simulated:1"), pytest.raises(DeviceGuardError, match=device):
         call(blob)
 
 
@@ -1050,7 +1050,7 @@ def test_what_a_guard_permits_is_computed_in_as_few_steps_as_without_one(
     "make",
     [
         no_transfers,
-        lambda: computed_on("simulated"),
+        lambda: compute_only_on("simulated"),
         lambda: record_transfers(operations=True),
     ],
 )
@@ -1081,7 +1081,7 @@ def test_a_forked_child_has_the_guards_of_its_thread() -> None:
     if child == 0:  # pragma: no cover  # in the child
         os._exit(0 if guarded_as_before() else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    with computed_on("simulated"), max_transfers(count=1) as guard:
+    with compute_only_on("simulated"), max_transfers(count=1) as guard:
         at_cpu().gpu_data()
         child = os.fork()
         if child == 0:  # pragma: no cover  # in the child
@@ -1098,7 +1098,7 @@ def test_a_forked_child_has_the_guards_of_its_thread() -> None:
 
 def guarded_as_before() -> bool:
     """Tell whether a guard of devices can be entered, has an effect, and can be left."""
-    with computed_on("simulated"):
+    with compute_only_on("simulated"):
         try:
             xp.ones(3)
         except DeviceGuardError:
@@ -1127,16 +1127,16 @@ def test_functions_of_torch_ask_the_guard() -> None:
         for operation in operations:
             # PyTorch has no simulated devices, and computes on the host.
             with (
-                computed_on("simulated"),
+                compute_only_on("simulated"),
                 pytest.raises(DeviceGuardError, match=r"cpu.*torch"),
             ):
                 operation(blob)
         assert blob.head is head
-        with computed_on("cpu"):
+        with compute_only_on("cpu"):
             for operation in operations:
                 operation(blob)
         blob = on(place)
-        with computed_on("simulated"):
+        with compute_only_on("simulated"):
             assert torch.numel(blob) == 9
             assert torch.is_floating_point(blob)
             assert blob.to_torch().shape == (3, 3)

@@ -39,7 +39,7 @@ from syncblob.errors import (
     SyncblobError,
     TransferGuardError,
 )
-from syncblob.guards import computed_on, max_transfers, no_transfers
+from syncblob.guards import compute_only_on, max_transfers, no_transfers
 from syncblob.memory import Head, SyncedMemory
 from syncblob.memory.verify import verified_const
 from syncblob.transfer_log import Operation, PingPong, TransferLog, record_transfers
@@ -131,7 +131,7 @@ __all__ = [
     "clip",
     "complex64",
     "complex128",
-    "computed_on",
+    "compute_only_on",
     "concat",
     "conj",
     "copysign",

@@ -40,7 +40,7 @@ __all__ = [
     "DeviceGuard",
     "Guard",
     "TransferGuard",
-    "computed_on",
+    "compute_only_on",
     "count_transfer",
     "max_transfers",
     "may_compute_directly",
@@ -364,7 +364,7 @@ def uncount_transfer(blocks: Sequence[_Block], nbytes: int) -> None:
 
 
 class DeviceGuard(Guard):
-    """The device that operations must run on, made by `computed_on`.
+    """The device that operations must run on, made by `compute_only_on`.
 
     A context manager and a decorator. It can be reused, nested, and used by several threads and
     asyncio tasks at once.
@@ -390,7 +390,7 @@ class DeviceGuard(Guard):
             allow_direct_calls(block)
 
 
-def computed_on(device: Device | str) -> DeviceGuard:
+def compute_only_on(device: Device | str) -> DeviceGuard:
     """Forbid operations on other devices inside a ``with`` block, or in a decorated function.
 
     Operations are operators, functions of the array API, of NumPy and of PyTorch, assignments,
@@ -423,7 +423,7 @@ def computed_on(device: Device | str) -> DeviceGuard:
     >>> import syncblob
     >>> weights = syncblob.ones(3, device="simulated")
     >>> bias = syncblob.ones(3)
-    >>> with syncblob.computed_on("simulated"):
+    >>> with syncblob.compute_only_on("simulated"):
     ...     weights = weights * 2
     ...     bias = bias * 2
     Traceback (most recent call last):

@@ -17,7 +17,7 @@ import pytest
 from made_blobs import blob_in
 
 import syncblob as xp
-from syncblob import Blob, Head, computed_on, no_transfers, use_device
+from syncblob import Blob, Head, compute_only_on, no_transfers, use_device
 from syncblob.errors import DeviceGuardError
 
 if TYPE_CHECKING:
@@ -503,7 +503,7 @@ def test_sequences_buffers_and_numbers_are_compared_as_by_an_array(device: str, 
 
 def test_numbers_that_python_compares_are_compared_on_the_host() -> None:
     x = integers("simulated:0")
-    with computed_on("simulated"), pytest.raises(DeviceGuardError, match=r"equal .* cpu"):
+    with compute_only_on("simulated"), pytest.raises(DeviceGuardError, match=r"equal .* cpu"):
         _ = x == Fraction(2)
 
 

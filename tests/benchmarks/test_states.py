@@ -33,7 +33,7 @@ EXPECTED = {
     "exposed": (OWN, OWN, 2),
     "log open": (OWN, OWN, 2),
     "max_transfers": (OWN, OWN, 2),
-    "computed_on": (OWN, OWN, 2),
+    "compute_only_on": (OWN, OWN, 2),
     "after a push": ("both", "both", 2),
     "of a source": (OWN, OWN, 2),
     "of a source, in part": (OWN, "split", 2),
@@ -108,7 +108,7 @@ def test_each_call_is_measured_in_each_state_that_permits_it():
         }
         expected = [*states.calls(side, torch), "median", "worst"]
         missing = {(call, name) for call in expected for name in EXPECTED} - found.keys()
-        assert {name for _, name in missing} <= {"computed_on", "alias"}
+        assert {name for _, name in missing} <= {"compute_only_on", "alias"}
         assert all(call.startswith("torch") for call, _ in missing)
         moves = {key for key, row in found.items() if row.rival == "the copies"}
         assert ("a + b", "other side newest") in moves

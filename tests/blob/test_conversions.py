@@ -174,7 +174,7 @@ def test_astype_to_a_dtype_that_no_blob_has_gives_numpys_array(simulated, head, 
         blob_in(head, "float64").astype(">f4", casting="safe")
     other = "simulated" if head is CPU else "cpu"
     if other == "simulated":
-        with syncblob.computed_on(other), pytest.raises(syncblob.DeviceGuardError):
+        with syncblob.compute_only_on(other), pytest.raises(syncblob.DeviceGuardError):
             blob.astype(dtype)
 
 

@@ -111,7 +111,7 @@ def test_the_next_batches_are_on_their_way_when_one_is_handed_out(ahead):
             assert taken == [*range(min(number + ahead, 3) + 1)]
             assert len(log) == len(taken)
             assert batch.head is Head.SYNCED
-            with syncblob.no_transfers(), syncblob.computed_on("simulated"):
+            with syncblob.no_transfers(), syncblob.compute_only_on("simulated"):
                 assert (batch + 0).device == "simulated:0"
     assert all(transfer.asynchronous and transfer.direction == "upload" for transfer in log)
 

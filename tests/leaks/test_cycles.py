@@ -177,7 +177,7 @@ def records():
     with xp.record_transfers() as log, xp.max_transfers(5):
         blob.gpu_data()
     assert log.uploads == 1
-    guard = xp.computed_on("simulated")
+    guard = xp.compute_only_on("simulated")
     with guard, guard, pytest.raises(xp.DeviceGuardError):
         xp.ones(3)
     assert guard(xp.ones)(3, device="simulated").tolist() == [1] * 3

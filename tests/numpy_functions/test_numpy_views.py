@@ -260,7 +260,10 @@ def test_a_shape_is_asked_of_a_result_without_a_memory():
     assert np.zeros_like(result).shape == np.shape(result) == (2, 3)
     assert np.zeros_like(result).sum() == 0
     assert result._held is None
-    with syncblob.computed_on("simulated"), pytest.raises(syncblob.DeviceGuardError, match="zeros"):
+    with (
+        syncblob.compute_only_on("simulated"),
+        pytest.raises(syncblob.DeviceGuardError, match="zeros"),
+    ):
         np.zeros_like(result)
 
 

@@ -464,13 +464,13 @@ def test_a_call_that_fails_changes_nothing_and_the_next_one_works(device, make):
 def test_a_guard_between_two_calls_is_asked(call, make):
     blob = make(A, "simulated:0")
     call(blob)
-    with syncblob.computed_on("cpu"), pytest.raises(DeviceGuardError):
+    with syncblob.compute_only_on("cpu"), pytest.raises(DeviceGuardError):
         call(blob)
     call(blob)
-    with syncblob.computed_on("simulated:0"):
+    with syncblob.compute_only_on("simulated:0"):
         call(blob)
     # Views compute nothing.
-    with syncblob.computed_on("cpu"):
+    with syncblob.compute_only_on("cpu"):
         assert np.transpose(blob).shape == (4, 3)
         assert len(np.split(blob, 3)) == 3
 

@@ -212,7 +212,7 @@ def test_a_call_with_a_dtype_that_blobs_lack_runs_on_the_host(simulated, call):
     arrays, mask = np.array(["ab", "cd", "ef"]), flags.copy()
     call(arrays, mask)
     texts, blob = np.array(["ab", "cd", "ef"]), on("simulated:0", flags)
-    with syncblob.computed_on("simulated"), pytest.raises(DeviceGuardError, match="run on cpu"):
+    with syncblob.compute_only_on("simulated"), pytest.raises(DeviceGuardError, match="run on cpu"):
         call(texts, blob)
     for limit in (syncblob.no_transfers(), simulated.failing(transfer=1)):
         with limit, pytest.raises((TransferGuardError, RuntimeError)):

@@ -237,7 +237,7 @@ VIEWS = {
 }
 
 
-@pytest.mark.parametrize("guard", [nullcontext, lambda: syncblob.computed_on("cpu")])
+@pytest.mark.parametrize("guard", [nullcontext, lambda: syncblob.compute_only_on("cpu")])
 @pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
 def test_a_view_is_an_alias_and_leaves_the_kept_tensor_to_other_functions(view, guard):
     blob = blob_in(CPU)
@@ -428,11 +428,11 @@ def test_what_is_kept_inside_of_a_transformation_is_good_outside(head, transform
 def test_guards_are_asked_where_a_tensor_is_kept():
     blob = blob_in(SYNCED)
     warm(blob)
-    with syncblob.computed_on("simulated"):
+    with syncblob.compute_only_on("simulated"):
         with pytest.raises(DeviceGuardError):
             torch.relu(blob)
         assert torch.numel(blob) == 6
-    with syncblob.computed_on("cpu"):
+    with syncblob.compute_only_on("cpu"):
         torch.relu(blob)
 
 

@@ -60,7 +60,7 @@ def require_device_of(name: str, *operands: Any) -> None:
         If the operation would run on a forbidden device.
     """
     if HOST.direct:
-        # No `computed_on` is active.
+        # No `compute_only_on` is active.
         return
     found = [x.device for x in operands if isinstance(x, BlobCore)]
     if found:

@@ -167,7 +167,7 @@ class Home(ABC):
     # Whether NumPy's functions can be called directly on arrays here.
     native: bool
     # Whether this needs no check of guards or of const exports either: the home is native, and no
-    # `computed_on` or `verified_const` is active in any thread. Set by `NumpyHome`.
+    # `compute_only_on` or `verified_const` is active in any thread. Set by `NumpyHome`.
     direct: bool = False
     # The array library of this home: NumPy, or CuPy through array-api-compat.
     namespace: ModuleType

@@ -36,13 +36,13 @@ assert_type(log.summary(), str)
 
 with syncblob.no_transfers(), syncblob.max_transfers(count=1), syncblob.verified_const():
     assert_type(blob.cpu_data().sum(), Any)
-with syncblob.max_transfers(bytes=100) as guard, syncblob.computed_on("simulated") as on_device:
+with syncblob.max_transfers(bytes=100) as guard, syncblob.compute_only_on("simulated") as on_device:
     assert_type((guard.count, guard.nbytes), tuple[int, int])
     assert_type(on_device.device, Device)
 
 
 @syncblob.no_transfers()
-@syncblob.computed_on(Device("simulated"))
+@syncblob.compute_only_on(Device("simulated"))
 def total(blob: Blob, *, times: float = 1) -> Blob:
     return blob.sum() * times
 

@@ -29,7 +29,7 @@ Blob((2, 3), "float32", "cpu")  # type: ignore[call-arg]  # pyright: ignore[repo
 blob.copy_from(blob, blob)  # type: ignore[call-arg, arg-type]  # pyright: ignore[reportCallIssue]
 blob.count("0")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 syncblob.open_model(b"lenet.caffemodel")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-syncblob.computed_on(0)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+syncblob.compute_only_on(0)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 syncblob.max_transfers(count="1")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 # The functions of the array API take Blobs by position, not arrays of other libraries.

@@ -16,290 +16,75 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from syncblob._blob import Blob
-from syncblob._source_lines import SourceLine
-from syncblob.array_api import *  # noqa: F403  # the names of the standard, its __all__
-from syncblob.array_api import __array_api_version__, __array_namespace_info__
+from syncblob import array_api
+from syncblob._blob import Blob as Blob
+from syncblob._source_lines import SourceLine as SourceLine
+from syncblob.array_api import *  # noqa: F403  # the names of the standard
+from syncblob.array_api import __array_api_version__ as __array_api_version__
+from syncblob.array_api import __array_namespace_info__ as __array_namespace_info__
 from syncblob.blob.proto_hook import register_messages as _register_messages
-from syncblob.devices import (
-    Device,
-    available_devices,
-    default_device,
-    set_default_device,
-    simulated,
-    use_device,
-)
-from syncblob.errors import (
-    ConstWriteWarning,
-    DeviceGuardError,
-    DeviceMismatchError,
-    ModelFileError,
-    NoDeviceError,
-    StaleAliasWarning,
-    SyncblobError,
-    TransferGuardError,
-)
-from syncblob.guards import compute_only_on, max_transfers, no_transfers
-from syncblob.memory import Head, SyncedMemory
-from syncblob.memory.verify import verified_const
-from syncblob.transfer_log import Operation, PingPong, TransferLog, record_transfers
-from syncblob.transfers import Transfer
+from syncblob.devices import Device as Device
+from syncblob.devices import available_devices as available_devices
+from syncblob.devices import default_device as default_device
+from syncblob.devices import set_default_device as set_default_device
+from syncblob.devices import simulated as simulated
+from syncblob.devices import use_device as use_device
+from syncblob.errors import *  # noqa: F403  # its __all__
+from syncblob.guards import compute_only_on as compute_only_on
+from syncblob.guards import max_transfers as max_transfers
+from syncblob.guards import no_transfers as no_transfers
+from syncblob.memory import Head as Head
+from syncblob.memory import SyncedMemory as SyncedMemory
+from syncblob.memory.verify import verified_const as verified_const
+from syncblob.transfer_log import Operation as Operation
+from syncblob.transfer_log import PingPong as PingPong
+from syncblob.transfer_log import TransferLog as TransferLog
+from syncblob.transfer_log import record_transfers as record_transfers
+from syncblob.transfers import Transfer as Transfer
 
 if TYPE_CHECKING:
     from syncblob.blob.proto_hook import Messages
-    from syncblob.caffe import (
-        CopyReport,
-        Layer,
-        LayerBlobs,
-        ModelFile,
-        NetShapes,
-        SolverState,
-        open_model,
-        open_solver_state,
-        read_blob,
-        read_blobs,
-        read_prototxt,
-        read_solver_prototxt,
-        save_model,
-        save_solver_state,
-        write_blob,
-        write_prototxt,
-    )
+    from syncblob.caffe import CopyReport as CopyReport
+    from syncblob.caffe import Layer as Layer
+    from syncblob.caffe import LayerBlobs as LayerBlobs
+    from syncblob.caffe import ModelFile as ModelFile
+    from syncblob.caffe import NetShapes as NetShapes
+    from syncblob.caffe import SolverState as SolverState
+    from syncblob.caffe import open_model as open_model
+    from syncblob.caffe import open_solver_state as open_solver_state
+    from syncblob.caffe import read_blob as read_blob
+    from syncblob.caffe import read_blobs as read_blobs
+    from syncblob.caffe import read_prototxt as read_prototxt
+    from syncblob.caffe import read_solver_prototxt as read_solver_prototxt
+    from syncblob.caffe import save_model as save_model
+    from syncblob.caffe import save_solver_state as save_solver_state
+    from syncblob.caffe import write_blob as write_blob
+    from syncblob.caffe import write_prototxt as write_prototxt
 
     __version__: str
 
 # Each warning is about one lost write, and a line may lose several. Users' filters take precedence.
 warnings.simplefilter("always", StaleAliasWarning, append=True)
 
-# Listed in full, because mypy reads only literal lists.
-__all__ = [
-    "Blob",
-    "ConstWriteWarning",
-    "CopyReport",
-    "Device",
-    "DeviceGuardError",
-    "DeviceMismatchError",
-    "Head",
-    "Layer",
-    "LayerBlobs",
-    "ModelFile",
-    "ModelFileError",
-    "NetShapes",
-    "NoDeviceError",
-    "Operation",
-    "PingPong",
-    "SolverState",
-    "SourceLine",
-    "StaleAliasWarning",
-    "SyncblobError",
-    "SyncedMemory",
-    "Transfer",
-    "TransferGuardError",
-    "TransferLog",
-    "__array_api_version__",
-    "__array_namespace_info__",
-    "abs",
-    "acos",
-    "acosh",
-    "add",
-    "all",
-    "any",
-    "arange",
-    "argmax",
-    "argmin",
-    "argsort",
-    "asarray",
-    "asin",
-    "asinh",
-    "astype",
-    "atan",
-    "atan2",
-    "atanh",
-    "available_devices",
-    "bitwise_and",
-    "bitwise_invert",
-    "bitwise_left_shift",
-    "bitwise_or",
-    "bitwise_right_shift",
-    "bitwise_xor",
-    "bool",
-    "broadcast_arrays",
-    "broadcast_shapes",
-    "broadcast_to",
-    "can_cast",
-    "ceil",
-    "clip",
-    "complex64",
-    "complex128",
-    "compute_only_on",
-    "concat",
-    "conj",
-    "copysign",
-    "cos",
-    "cosh",
-    "count_nonzero",
-    "cumulative_prod",
-    "cumulative_sum",
-    "default_device",
-    "diff",
-    "divide",
-    "e",
-    "einsum",
-    "empty",
-    "empty_like",
-    "equal",
-    "exp",
-    "expand_dims",
-    "expm1",
-    "eye",
-    "fft",
-    "finfo",
-    "flip",
-    "float16",
-    "float32",
-    "float64",
-    "floor",
-    "floor_divide",
-    "from_dlpack",
-    "full",
-    "full_like",
-    "greater",
-    "greater_equal",
-    "hypot",
-    "iinfo",
-    "imag",
-    "inf",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "isdtype",
-    "isfinite",
-    "isin",
-    "isinf",
-    "isnan",
-    "less",
-    "less_equal",
-    "linalg",
-    "linspace",
-    "log",
-    "log1p",
-    "log2",
-    "log10",
-    "logaddexp",
-    "logical_and",
-    "logical_not",
-    "logical_or",
-    "logical_xor",
-    "matmul",
-    "matrix_transpose",
-    "max",
-    "max_transfers",
-    "maximum",
-    "mean",
-    "meshgrid",
-    "min",
-    "minimum",
-    "moveaxis",
-    "multiply",
-    "nan",
-    "negative",
-    "newaxis",
-    "nextafter",
-    "no_transfers",
-    "nonzero",
-    "not_equal",
-    "ones",
-    "ones_like",
-    "open_model",
-    "open_solver_state",
-    "pad",
-    "permute_dims",
-    "pi",
-    "positive",
-    "pow",
-    "prod",
-    "read_blob",
-    "read_blobs",
-    "read_prototxt",
-    "read_solver_prototxt",
-    "real",
-    "reciprocal",
-    "record_transfers",
-    "remainder",
-    "repeat",
-    "reshape",
-    "result_type",
-    "roll",
-    "round",
-    "save_model",
-    "save_solver_state",
-    "searchsorted",
-    "set_default_device",
-    "sign",
-    "signbit",
-    "simulated",
-    "sin",
-    "sinh",
-    "sort",
-    "sqrt",
-    "square",
-    "squeeze",
-    "stack",
-    "std",
-    "subtract",
-    "sum",
-    "take",
-    "take_along_axis",
-    "tan",
-    "tanh",
-    "tensordot",
-    "tile",
-    "transpose",
-    "tril",
-    "triu",
-    "trunc",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-    "unique_all",
-    "unique_counts",
-    "unique_inverse",
-    "unique_values",
-    "unstack",
-    "use_device",
-    "var",
-    "vecdot",
-    "verified_const",
-    "where",
-    "write_blob",
-    "write_prototxt",
-    "zeros",
-    "zeros_like",
-]
-__all__.sort()
-
-
-_FILES = (
-    "CopyReport",
-    "Layer",
-    "LayerBlobs",
-    "ModelFile",
-    "NetShapes",
-    "SolverState",
-    "open_model",
-    "open_solver_state",
-    "read_blob",
-    "read_blobs",
-    "read_prototxt",
-    "read_solver_prototxt",
-    "save_model",
-    "save_solver_state",
-    "write_blob",
-    "write_prototxt",
+# Names of `syncblob.caffe`, which is imported when one of them is used.
+_OF_CAFFE = frozenset(
+    """
+    CopyReport Layer LayerBlobs ModelFile NetShapes SolverState open_model open_solver_state
+    read_blob read_blobs read_prototxt read_solver_prototxt save_model save_solver_state write_blob
+    write_prototxt
+    """.split()  # noqa: SIM905  # reads best as words
 )
 
+# A type checker exports what is imported as itself or by a star. A list for it would have to be
+# literal, and so repeat every name of the array API.
+if not TYPE_CHECKING:
+    _ours = {
+        name
+        for name, x in globals().items()
+        if getattr(x, "__module__", "").startswith("syncblob.") and not name.startswith("_")
+    }
+    __all__ = list(_ours | _OF_CAFFE | {*array_api.__all__})
+    __all__.sort()
 
 # xarray and SciPy (`diag`) look these up in the array's namespace. NumPy computes them with Blobs.
 _OF_NUMPY = frozenset(
@@ -319,7 +104,7 @@ if not TYPE_CHECKING:  # type checkers would accept every misspelt name
         """Return names that are not in `__all__`, or that are imported when needed."""
         if name in _OF_NUMPY:
             return getattr(np, name)
-        if name in _FILES:
+        if name in _OF_CAFFE:
             from syncblob import caffe  # not always needed
 
             return getattr(caffe, name)
@@ -370,4 +155,4 @@ _register_with_loaded()
 
 def __dir__() -> list[str]:
     """Return all names, including those that are imported when needed."""
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *_OF_CAFFE})

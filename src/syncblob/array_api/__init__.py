@@ -10,6 +10,7 @@ another library counts as a Blob too, as for operators.
 
 from __future__ import annotations
 
+from types import FunctionType
 from typing import TYPE_CHECKING
 
 from syncblob.array_api import (
@@ -30,7 +31,7 @@ from syncblob.array_api import (
 )
 from syncblob.array_api import fft as fft
 from syncblob.array_api import linalg as linalg
-from syncblob.array_api.constants import *  # noqa: F403  # the names in __all__ of each chapter
+from syncblob.array_api.constants import *  # noqa: F403  # the functions of each chapter
 from syncblob.array_api.creation_functions import *  # noqa: F403
 from syncblob.array_api.data_type_functions import *  # noqa: F403
 from syncblob.array_api.data_types import *  # noqa: F403
@@ -51,16 +52,25 @@ __array_api_version__ = "2025.12"
 if not TYPE_CHECKING:  # mypy reads only literal lists, and would treat all other names as private
     __all__ = ["__array_api_version__", "__array_namespace_info__", "fft", "linalg"]
     __all__ += constants.__all__
-    __all__ += creation_functions.__all__
-    __all__ += data_type_functions.__all__
     __all__ += data_types.__all__
-    __all__ += elementwise_functions.__all__
-    __all__ += further_functions.__all__
-    __all__ += indexing_functions.__all__
-    __all__ += linear_algebra_functions.__all__
-    __all__ += manipulation_functions.__all__
-    __all__ += searching_functions.__all__
-    __all__ += set_functions.__all__
-    __all__ += sorting_functions.__all__
-    __all__ += statistical_functions.__all__
-    __all__ += utility_functions.__all__
+    for _chapter in (
+        creation_functions,
+        data_type_functions,
+        elementwise_functions,
+        further_functions,
+        indexing_functions,
+        linear_algebra_functions,
+        manipulation_functions,
+        searching_functions,
+        set_functions,
+        sorting_functions,
+        statistical_functions,
+        utility_functions,
+    ):
+        __all__ += [
+            name
+            for name, x in vars(_chapter).items()
+            if isinstance(x, FunctionType)
+            and x.__module__ == _chapter.__name__
+            and not name.startswith("_")
+        ]

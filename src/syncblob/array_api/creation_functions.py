@@ -25,25 +25,6 @@ if TYPE_CHECKING:
 
     from syncblob.devices import Device
 
-__all__ = [
-    "arange",
-    "asarray",
-    "empty",
-    "empty_like",
-    "eye",
-    "from_dlpack",
-    "full",
-    "full_like",
-    "linspace",
-    "meshgrid",
-    "ones",
-    "ones_like",
-    "tril",
-    "triu",
-    "zeros",
-    "zeros_like",
-]
-
 Shape = int | tuple[int, ...]
 
 _FLOAT64 = as_dtype("float64")

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from syncblob.devices import Device
 
-__all__ = ["astype", "can_cast", "finfo", "iinfo", "isdtype", "result_type"]
-
 
 @dataclass(frozen=True, slots=True)
 class FInfo:

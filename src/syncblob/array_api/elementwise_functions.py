@@ -11,167 +11,139 @@ Without a Blob, arrays of other libraries raise a TypeError; `asarray` converts 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
-from syncblob import _corrected_elementwise
+from syncblob import _corrected_elementwise as corrected
+from syncblob._made_functions import name_made_functions
 from syncblob.blob.compute import apply
 from syncblob.blob.elementwise import binary, unary
 from syncblob.blob.operands import as_blob
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from syncblob._blob import Blob
 
-__all__ = [
-    "abs",
-    "acos",
-    "acosh",
-    "add",
-    "asin",
-    "asinh",
-    "atan",
-    "atan2",
-    "atanh",
-    "bitwise_and",
-    "bitwise_invert",
-    "bitwise_left_shift",
-    "bitwise_or",
-    "bitwise_right_shift",
-    "bitwise_xor",
-    "ceil",
-    "clip",
-    "conj",
-    "copysign",
-    "cos",
-    "cosh",
-    "divide",
-    "equal",
-    "exp",
-    "expm1",
-    "floor",
-    "floor_divide",
-    "greater",
-    "greater_equal",
-    "hypot",
-    "imag",
-    "isfinite",
-    "isinf",
-    "isnan",
-    "less",
-    "less_equal",
-    "log",
-    "log1p",
-    "log2",
-    "log10",
-    "logaddexp",
-    "logical_and",
-    "logical_not",
-    "logical_or",
-    "logical_xor",
-    "maximum",
-    "minimum",
-    "multiply",
-    "negative",
-    "nextafter",
-    "not_equal",
-    "positive",
-    "pow",
-    "real",
-    "reciprocal",
-    "remainder",
-    "round",
-    "sign",
-    "signbit",
-    "sin",
-    "sinh",
-    "sqrt",
-    "square",
-    "subtract",
-    "tan",
-    "tanh",
-    "trunc",
-]
+    # The Python scalars that a function takes in place of a Blob.
+    _Scalar_contra = TypeVar("_Scalar_contra", contravariant=True)
+
+    class _Unary(Protocol):
+        def __call__(self, x: Blob, /) -> Blob: ...
+
+    class _Binary(Protocol[_Scalar_contra]):
+        def __call__(self, x1: Blob | _Scalar_contra, x2: Blob | _Scalar_contra, /) -> Blob: ...
 
 
-def abs(x: Blob, /) -> Blob:
-    """Compute the absolute value; for complex numbers, the modulus."""
-    return unary(np.absolute, x)
+def _unary(kernel: Callable[..., Any], description: str) -> Any:
+    def function(x: Blob, /) -> Blob:
+        return unary(kernel, x)
+
+    function.__doc__ = description
+    return function
 
 
-def acos(x: Blob, /) -> Blob:
-    """Compute the inverse cosine, in radians."""
-    return unary(np.arccos, x)
+def _binary(kernel: Callable[..., Any], description: str) -> Any:
+    def function(x1: Blob | complex, x2: Blob | complex, /) -> Blob:
+        return binary(kernel, x1, x2)
+
+    function.__doc__ = description
+    return function
 
 
-def acosh(x: Blob, /) -> Blob:
-    """Compute the inverse hyperbolic cosine."""
-    return unary(_corrected_elementwise.arccosh, x)
+abs: _Unary = _unary(np.absolute, "Compute the absolute value; for complex numbers, the modulus.")
+acos: _Unary = _unary(np.arccos, "Compute the inverse cosine, in radians.")
+acosh: _Unary = _unary(corrected.arccosh, "Compute the inverse hyperbolic cosine.")
+add: _Binary[complex] = _binary(np.add, "Add: ``x1 + x2``.")
+asin: _Unary = _unary(np.arcsin, "Compute the inverse sine, in radians.")
+asinh: _Unary = _unary(np.arcsinh, "Compute the inverse hyperbolic sine.")
+atan: _Unary = _unary(np.arctan, "Compute the inverse tangent, in radians.")
+atan2: _Binary[float] = _binary(
+    np.arctan2, "Compute the angle, in radians, of the point ``(x2, x1)`` from the positive x axis."
+)
+atanh: _Unary = _unary(np.arctanh, "Compute the inverse hyperbolic tangent.")
+bitwise_and: _Binary[int] = _binary(np.bitwise_and, "Compute the bitwise AND: ``x1 & x2``.")
+bitwise_invert: _Unary = _unary(
+    np.invert, "Invert every bit of integers; for bool, the logical NOT."
+)
+bitwise_left_shift: _Binary[int] = _binary(
+    np.left_shift, "Shift the bits of `x1` to the left by `x2` places."
+)
+bitwise_or: _Binary[int] = _binary(np.bitwise_or, "Compute the bitwise OR: ``x1 | x2``.")
+bitwise_right_shift: _Binary[int] = _binary(
+    np.right_shift, "Shift the bits of `x1` to the right by `x2` places, keeping the sign."
+)
+bitwise_xor: _Binary[int] = _binary(np.bitwise_xor, "Compute the bitwise XOR: ``x1 ^ x2``.")
+ceil: _Unary = _unary(corrected.ceil, "Round up to integers, keeping the dtype of `x`.")
+conj: _Unary = _unary(np.conjugate, "Compute the complex conjugate.")
+copysign: _Binary[float] = _binary(np.copysign, "Return `x1` with the signs of `x2`.")
+cos: _Unary = _unary(np.cos, "Compute the cosine of angles in radians.")
+cosh: _Unary = _unary(np.cosh, "Compute the hyperbolic cosine.")
+divide: _Binary[complex] = _binary(np.true_divide, "Divide: ``x1 / x2``.")
+equal: _Binary[complex] = _binary(np.equal, "Compare: ``x1 == x2``.")
+exp: _Unary = _unary(np.exp, "Compute the exponential function.")
+expm1: _Unary = _unary(corrected.expm1, "Compute ``exp(x) - 1``, accurately for small `x`.")
+floor: _Unary = _unary(corrected.floor, "Round down to integers, keeping the dtype of `x`.")
+floor_divide: _Binary[float] = _binary(
+    corrected.floor_divide, "Divide and round down: ``x1 // x2``."
+)
+greater: _Binary[float] = _binary(np.greater, "Compare: ``x1 > x2``.")
+greater_equal: _Binary[float] = _binary(np.greater_equal, "Compare: ``x1 >= x2``.")
+hypot: _Binary[float] = _binary(
+    np.hypot, "Compute ``sqrt(x1**2 + x2**2)`` without needless overflow."
+)
+isfinite: _Unary = _unary(np.isfinite, "Test elements for being finite, neither infinite nor NaN.")
+isinf: _Unary = _unary(np.isinf, "Test elements for positive or negative infinity.")
+isnan: _Unary = _unary(np.isnan, "Test elements for NaN.")
+less: _Binary[float] = _binary(np.less, "Compare: ``x1 < x2``.")
+less_equal: _Binary[float] = _binary(np.less_equal, "Compare: ``x1 <= x2``.")
+log: _Unary = _unary(corrected.log, "Compute the natural logarithm.")
+log10: _Unary = _unary(np.log10, "Compute the logarithm to base 10.")
+log1p: _Unary = _unary(corrected.log1p, "Compute ``log(1 + x)``, accurately for small `x`.")
+log2: _Unary = _unary(np.log2, "Compute the logarithm to base 2.")
+logaddexp: _Binary[float] = _binary(
+    np.logaddexp, "Compute ``log(exp(x1) + exp(x2))`` without needless overflow."
+)
+logical_and: _Binary[bool] = _binary(np.logical_and, "Compute the logical AND.")
+logical_not: _Unary = _unary(np.logical_not, "Compute the logical NOT.")
+logical_or: _Binary[bool] = _binary(np.logical_or, "Compute the logical OR.")
+logical_xor: _Binary[bool] = _binary(np.logical_xor, "Compute the logical XOR.")
+maximum: _Binary[float] = _binary(
+    np.maximum, "Return the elementwise maximum; NaN if either operand is NaN."
+)
+minimum: _Binary[float] = _binary(
+    np.minimum, "Return the elementwise minimum; NaN if either operand is NaN."
+)
+multiply: _Binary[complex] = _binary(np.multiply, "Multiply: ``x1 * x2``.")
+negative: _Unary = _unary(np.negative, "Compute ``-x``.")
+nextafter: _Binary[float] = _binary(
+    np.nextafter, "Return the next representable number after `x1`, towards `x2`."
+)
+not_equal: _Binary[complex] = _binary(np.not_equal, "Compare: ``x1 != x2``.")
+positive: _Unary = _unary(np.positive, "Return a copy of `x`.")
+pow: _Binary[complex] = _binary(corrected.power, "Raise to a power: ``x1 ** x2``.")
+reciprocal: _Unary = _unary(np.reciprocal, "Compute ``1 / x``.")
+remainder: _Binary[float] = _binary(
+    corrected.remainder, "Return the remainder of the division, with the sign of `x2`: ``x1 % x2``."
+)
+round: _Unary = _unary(
+    corrected.rint, "Round to the nearest integer, and halves to even, keeping the dtype of `x`."
+)
+sign: _Unary = _unary(
+    corrected.sign, "Compute the sign: -1, 0 or 1; for complex numbers, ``x / abs(x)``."
+)
+signbit: _Unary = _unary(np.signbit, "Test whether the sign bit is set, as it is in -0.0.")
+sin: _Unary = _unary(np.sin, "Compute the sine of angles in radians.")
+sinh: _Unary = _unary(np.sinh, "Compute the hyperbolic sine.")
+sqrt: _Unary = _unary(np.sqrt, "Compute the square root.")
+square: _Unary = _unary(np.square, "Compute the square.")
+subtract: _Binary[complex] = _binary(np.subtract, "Subtract: ``x1 - x2``.")
+tan: _Unary = _unary(np.tan, "Compute the tangent of angles in radians.")
+tanh: _Unary = _unary(corrected.tanh, "Compute the hyperbolic tangent.")
+trunc: _Unary = _unary(corrected.trunc, "Round towards zero to integers, keeping the dtype of `x`.")
 
-
-def add(x1: Blob | complex, x2: Blob | complex, /) -> Blob:
-    """Add: ``x1 + x2``."""
-    return binary(np.add, x1, x2)
-
-
-def asin(x: Blob, /) -> Blob:
-    """Compute the inverse sine, in radians."""
-    return unary(np.arcsin, x)
-
-
-def asinh(x: Blob, /) -> Blob:
-    """Compute the inverse hyperbolic sine."""
-    return unary(np.arcsinh, x)
-
-
-def atan(x: Blob, /) -> Blob:
-    """Compute the inverse tangent, in radians."""
-    return unary(np.arctan, x)
-
-
-def atan2(x1: Blob | float, x2: Blob | float, /) -> Blob:
-    """Compute the angle, in radians, of the point ``(x2, x1)`` from the positive x axis."""
-    return binary(np.arctan2, x1, x2)
-
-
-def atanh(x: Blob, /) -> Blob:
-    """Compute the inverse hyperbolic tangent."""
-    return unary(np.arctanh, x)
-
-
-def bitwise_and(x1: Blob | int, x2: Blob | int, /) -> Blob:
-    """Compute the bitwise AND: ``x1 & x2``."""
-    return binary(np.bitwise_and, x1, x2)
-
-
-def bitwise_invert(x: Blob, /) -> Blob:
-    """Invert every bit of integers; for bool, the logical NOT."""
-    return unary(np.invert, x)
-
-
-def bitwise_left_shift(x1: Blob | int, x2: Blob | int, /) -> Blob:
-    """Shift the bits of `x1` to the left by `x2` places."""
-    return binary(np.left_shift, x1, x2)
-
-
-def bitwise_or(x1: Blob | int, x2: Blob | int, /) -> Blob:
-    """Compute the bitwise OR: ``x1 | x2``."""
-    return binary(np.bitwise_or, x1, x2)
-
-
-def bitwise_right_shift(x1: Blob | int, x2: Blob | int, /) -> Blob:
-    """Shift the bits of `x1` to the right by `x2` places, keeping the sign."""
-    return binary(np.right_shift, x1, x2)
-
-
-def bitwise_xor(x1: Blob | int, x2: Blob | int, /) -> Blob:
-    """Compute the bitwise XOR: ``x1 ^ x2``."""
-    return binary(np.bitwise_xor, x1, x2)
-
-
-def ceil(x: Blob, /) -> Blob:
-    """Round up to integers, keeping the dtype of `x`."""
-    return unary(_corrected_elementwise.ceil, x)
+name_made_functions(globals())
 
 
 def clip(x: Blob, /, min: float | Blob | None = None, max: float | Blob | None = None) -> Blob:
@@ -192,71 +164,6 @@ def clip(x: Blob, /, min: float | Blob | None = None, max: float | Blob | None =
     return apply(_clip, as_blob("clip", x, min, max), min, max)
 
 
-def conj(x: Blob, /) -> Blob:
-    """Compute the complex conjugate."""
-    return unary(np.conjugate, x)
-
-
-def copysign(x1: Blob | float, x2: Blob | float, /) -> Blob:
-    """Return `x1` with the signs of `x2`."""
-    return binary(np.copysign, x1, x2)
-
-
-def cos(x: Blob, /) -> Blob:
-    """Compute the cosine of angles in radians."""
-    return unary(np.cos, x)
-
-
-def cosh(x: Blob, /) -> Blob:
-    """Compute the hyperbolic cosine."""
-    return unary(np.cosh, x)
-
-
-def divide(x1: Blob | complex, x2: Blob | complex, /) -> Blob:
-    """Divide: ``x1 / x2``."""
-    return binary(np.true_divide, x1, x2)
-
-
-def equal(x1: Blob | complex, x2: Blob | complex, /) -> Blob:
-    """Compare: ``x1 == x2``."""
-    return binary(np.equal, x1, x2)
-
-
-def exp(x: Blob, /) -> Blob:
-    """Compute the exponential function."""
-    return unary(np.exp, x)
-
-
-def expm1(x: Blob, /) -> Blob:
-    """Compute ``exp(x) - 1``, accurately for small `x`."""
-    return unary(_corrected_elementwise.expm1, x)
-
-
-def floor(x: Blob, /) -> Blob:
-    """Round down to integers, keeping the dtype of `x`."""
-    return unary(_corrected_elementwise.floor, x)
-
-
-def floor_divide(x1: Blob | float, x2: Blob | float, /) -> Blob:
-    """Divide and round down: ``x1 // x2``."""
-    return binary(_corrected_elementwise.floor_divide, x1, x2)
-
-
-def greater(x1: Blob | float, x2: Blob | float, /) -> Blob:
-    """Compare: ``x1 > x2``."""
-    return binary(np.greater, x1, x2)
-
-
-def greater_equal(x1: Blob | float, x2: Blob | float, /) -> Blob:
-    """Compare: ``x1 >= x2``."""
-    return binary(np.greater_equal, x1, x2)
-
-
-def hypot(x1: Blob | float, x2: Blob | float, /) -> Blob:
-    """Compute ``sqrt(x1**2 + x2**2)`` without needless overflow."""
-    return binary(np.hypot, x1, x2)
-
-
 def imag(x: Blob, /) -> Blob:
     """Return a view of the imaginary parts.
 
@@ -271,185 +178,10 @@ def imag(x: Blob, /) -> Blob:
     return x.imag
 
 
-def isfinite(x: Blob, /) -> Blob:
-    """Test elements for being finite, neither infinite nor NaN."""
-    return unary(np.isfinite, x)
-
-
-def isinf(x: Blob, /) -> Blob:
-    """Test elements for positive or negative infinity."""
-    return unary(np.isinf, x)
-
-
-def isnan(x: Blob, /) -> Blob:
-    """Test elements for NaN."""
-    return unary(np.isnan, x)
-
-
-def less(x1: Blob | float, x2: Blob | float, /) -> Blob:
-    """Compare: ``x1 < x2``."""
-    return binary(np.less, x1, x2)
-
-
-def less_equal(x1: Blob | float, x2: Blob | float, /) -> Blob:
-    """Compare: ``x1 <= x2``."""
-    return binary(np.less_equal, x1, x2)
-
-
-def log(x: Blob, /) -> Blob:
-    """Compute the natural logarithm."""
-    return unary(_corrected_elementwise.log, x)
-
-
-def log10(x: Blob, /) -> Blob:
-    """Compute the logarithm to base 10."""
-    return unary(np.log10, x)
-
-
-def log1p(x: Blob, /) -> Blob:
-    """Compute ``log(1 + x)``, accurately for small `x`."""
-    return unary(_corrected_elementwise.log1p, x)
-
-
-def log2(x: Blob, /) -> Blob:
-    """Compute the logarithm to base 2."""
-    return unary(np.log2, x)
-
-
-def logaddexp(x1: Blob | float, x2: Blob | float, /) -> Blob:
-    """Compute ``log(exp(x1) + exp(x2))`` without needless overflow."""
-    return binary(np.logaddexp, x1, x2)
-
-
-def logical_and(x1: Blob | bool, x2: Blob | bool, /) -> Blob:
-    """Compute the logical AND."""
-    return binary(np.logical_and, x1, x2)
-
-
-def logical_not(x: Blob, /) -> Blob:
-    """Compute the logical NOT."""
-    return unary(np.logical_not, x)
-
-
-def logical_or(x1: Blob | bool, x2: Blob | bool, /) -> Blob:
-    """Compute the logical OR."""
-    return binary(np.logical_or, x1, x2)
-
-
-def logical_xor(x1: Blob | bool, x2: Blob | bool, /) -> Blob:
-    """Compute the logical XOR."""
-    return binary(np.logical_xor, x1, x2)
-
-
-def maximum(x1: Blob | float, x2: Blob | float, /) -> Blob:
-    """Return the elementwise maximum; NaN if either operand is NaN."""
-    return binary(np.maximum, x1, x2)
-
-
-def minimum(x1: Blob | float, x2: Blob | float, /) -> Blob:
-    """Return the elementwise minimum; NaN if either operand is NaN."""
-    return binary(np.minimum, x1, x2)
-
-
-def multiply(x1: Blob | complex, x2: Blob | complex, /) -> Blob:
-    """Multiply: ``x1 * x2``."""
-    return binary(np.multiply, x1, x2)
-
-
-def negative(x: Blob, /) -> Blob:
-    """Compute ``-x``."""
-    return unary(np.negative, x)
-
-
-def nextafter(x1: Blob | float, x2: Blob | float, /) -> Blob:
-    """Return the next representable number after `x1`, towards `x2`."""
-    return binary(np.nextafter, x1, x2)
-
-
-def not_equal(x1: Blob | complex, x2: Blob | complex, /) -> Blob:
-    """Compare: ``x1 != x2``."""
-    return binary(np.not_equal, x1, x2)
-
-
-def positive(x: Blob, /) -> Blob:
-    """Return a copy of `x`."""
-    return unary(np.positive, x)
-
-
-def pow(x1: Blob | complex, x2: Blob | complex, /) -> Blob:
-    """Raise to a power: ``x1 ** x2``."""
-    return binary(_corrected_elementwise.power, x1, x2)
-
-
 def real(x: Blob, /) -> Blob:
     """Return the real parts: a view of `x` if it is complex, else `x` itself."""
     x = as_blob("real", x)
     return x.real
-
-
-def reciprocal(x: Blob, /) -> Blob:
-    """Compute ``1 / x``."""
-    return unary(np.reciprocal, x)
-
-
-def remainder(x1: Blob | float, x2: Blob | float, /) -> Blob:
-    """Return the remainder of the division, with the sign of `x2`: ``x1 % x2``."""
-    return binary(_corrected_elementwise.remainder, x1, x2)
-
-
-def round(x: Blob, /) -> Blob:
-    """Round to the nearest integer, and halves to even, keeping the dtype of `x`."""
-    return unary(_corrected_elementwise.rint, x)
-
-
-def sign(x: Blob, /) -> Blob:
-    """Compute the sign: -1, 0 or 1; for complex numbers, ``x / abs(x)``."""
-    return unary(_corrected_elementwise.sign, x)
-
-
-def signbit(x: Blob, /) -> Blob:
-    """Test whether the sign bit is set, as it is in -0.0."""
-    return unary(np.signbit, x)
-
-
-def sin(x: Blob, /) -> Blob:
-    """Compute the sine of angles in radians."""
-    return unary(np.sin, x)
-
-
-def sinh(x: Blob, /) -> Blob:
-    """Compute the hyperbolic sine."""
-    return unary(np.sinh, x)
-
-
-def sqrt(x: Blob, /) -> Blob:
-    """Compute the square root."""
-    return unary(np.sqrt, x)
-
-
-def square(x: Blob, /) -> Blob:
-    """Compute the square."""
-    return unary(np.square, x)
-
-
-def subtract(x1: Blob | complex, x2: Blob | complex, /) -> Blob:
-    """Subtract: ``x1 - x2``."""
-    return binary(np.subtract, x1, x2)
-
-
-def tan(x: Blob, /) -> Blob:
-    """Compute the tangent of angles in radians."""
-    return unary(np.tan, x)
-
-
-def tanh(x: Blob, /) -> Blob:
-    """Compute the hyperbolic tangent."""
-    return unary(_corrected_elementwise.tanh, x)
-
-
-def trunc(x: Blob, /) -> Blob:
-    """Round towards zero to integers, keeping the dtype of `x`."""
-    return unary(_corrected_elementwise.trunc, x)
 
 
 def _clip(xp: Any, x: Any, lower: Any, upper: Any) -> Any:

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from syncblob._blob import Blob
 
-__all__ = ["einsum", "pad", "transpose"]
-
 
 def einsum(subscripts: str, /, *operands: Blob, optimize: Any = False) -> Blob:
     """Evaluate the Einstein summation convention on the operands.

@@ -21,8 +21,6 @@ from syncblob.blob.compute import apply
 if TYPE_CHECKING:
     from syncblob._blob import Blob
 
-__all__ = ["take", "take_along_axis"]
-
 
 def take(x: Blob, indices: Blob, /, *, axis: int | None = None) -> Blob:
     """Select elements along an axis by their indices.

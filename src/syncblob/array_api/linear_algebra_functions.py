@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from syncblob._blob import Blob
 
-__all__ = ["matmul", "matrix_transpose", "tensordot", "vecdot"]
-
 
 def matmul(x1: Blob, x2: Blob, /) -> Blob:
     """Multiply matrices, or stacks of them: ``x1 @ x2``.

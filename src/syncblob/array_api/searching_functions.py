@@ -22,8 +22,6 @@ from syncblob.blob.operands import as_blob
 if TYPE_CHECKING:
     from syncblob._blob import Blob
 
-__all__ = ["argmax", "argmin", "count_nonzero", "nonzero", "searchsorted", "where"]
-
 
 def argmax(x: Blob, /, *, axis: int | None = None, keepdims: bool = False) -> Blob:
     """Return the indices of the first maxima along an axis, or in C order if it is None.

@@ -20,8 +20,6 @@ from syncblob.blob.compute import apply
 if TYPE_CHECKING:
     from syncblob._blob import Blob
 
-__all__ = ["isin", "unique_all", "unique_counts", "unique_inverse", "unique_values"]
-
 
 class UniqueAllResult(NamedTuple):
     """The result of `unique_all`."""

@@ -20,8 +20,6 @@ from syncblob.blob.operands import as_blob
 if TYPE_CHECKING:
     from syncblob._blob import Blob
 
-__all__ = ["argsort", "sort"]
-
 
 def argsort(x: Blob, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Blob:
     """Return the indices that sort a Blob along an axis.

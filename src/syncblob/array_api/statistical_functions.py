@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from syncblob._blob import Blob
 
-__all__ = ["cumulative_prod", "cumulative_sum", "max", "mean", "min", "prod", "std", "sum", "var"]
-
 Axes = int | tuple[int, ...] | None
 
 

@@ -20,8 +20,6 @@ from syncblob.blob.compute import apply
 if TYPE_CHECKING:
     from syncblob._blob import Blob
 
-__all__ = ["all", "any", "diff"]
-
 
 def all(x: Blob, /, *, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Blob:
     """Test whether all elements along axes are true, that is nonzero.

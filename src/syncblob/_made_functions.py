@@ -1,0 +1,31 @@
+"""Names of functions that another function has made: those of the variables that hold them."""
+
+from __future__ import annotations
+
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def name_made_functions(namespace: Mapping[str, Any], owner: str = "") -> None:
+    """Name the made functions of a module, or of a class.
+
+    Pickles, tracebacks and profilers use these names. A profiler would otherwise add up all
+    functions that were made by the same lines.
+
+    Parameters
+    ----------
+    namespace
+        The variables.
+    owner
+        The name of the class, if it is one.
+    """
+    for name, function in namespace.items():
+        if isinstance(function, FunctionType) and "<locals>" in function.__qualname__:
+            qualified = f"{owner}.{name}" if owner else name
+            function.__name__ = name
+            function.__qualname__ = qualified
+            code = function.__code__
+            function.__code__ = code.replace(co_name=name, co_qualname=qualified)

@@ -59,8 +59,6 @@ if TYPE_CHECKING:
     from syncblob.interop.side_view import SideView
     from syncblob.memory.sources import Function
 
-__all__ = ["Blob"]
-
 
 class _TorchDispatch:
     """Stands for `syncblob.dispatch.torch` until its first use, because that imports torch.

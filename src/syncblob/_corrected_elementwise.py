@@ -13,23 +13,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = [
-    "arccosh",
-    "ceil",
-    "expm1",
-    "floor",
-    "floor_divide",
-    "log",
-    "log1p",
-    "matmul",
-    "power",
-    "remainder",
-    "rint",
-    "sign",
-    "tanh",
-    "trunc",
-]
-
 _FLOATING = "fc"
 _WHOLE = "iu"
 

@@ -9,18 +9,6 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
-__all__ = [
-    "NAMES",
-    "SCALAR_CLASSES",
-    "SUPPORTED",
-    "UINT8",
-    "as_dtype",
-    "can_hold",
-    "is_bfloat16",
-    "is_supported",
-    "numpy_dtype",
-]
-
 UINT8 = np.dtype(np.uint8)
 
 # And bfloat16, with ml_dtypes.

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
             """Perform the action. No other thread exists yet."""
 
 
-__all__ = ["Lock", "LostLock", "is_lost", "notify"]
-
 # Entries may vanish at any time, on any thread, so nothing iterates over the set itself.
 _notified: set[weakref.ref[Forked]] = set()
 

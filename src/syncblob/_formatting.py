@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["counted", "extend", "human_bytes"]
-
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _KIBI = 1024
 

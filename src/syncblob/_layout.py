@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from syncblob._shape import Shape
 
-__all__ = ["Layout"]
-
 _DUMMY_ADDRESS = 1 << 40
 
 

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from syncblob.transfer_log import LineTotal, PingPong
 
-__all__ = ["document"]
-
 # This many lines of code are shown unfolded.
 _LISTED = 8
 

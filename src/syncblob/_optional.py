@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from types import ModuleType
 
-__all__ = ["import_optional"]
-
 
 def import_optional(name: str, extra: str = "") -> ModuleType:
     """Return a module of an optional package.

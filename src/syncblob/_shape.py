@@ -11,19 +11,6 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = [
-    "MAX_AXES",
-    "as_shape",
-    "canonical_axis",
-    "contiguous_strides",
-    "count",
-    "is_basic_index",
-    "is_integer",
-    "legacy_dimension",
-    "offset",
-    "shape_string",
-]
-
 Shape = tuple[int, ...]
 
 # NumPy's own limit.

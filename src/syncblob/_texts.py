@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["all_decoded", "decoded", "encoded", "readable"]
-
 
 def decoded(text: str | bytes) -> str:
     """Return a string that protobuf may have returned as bytes."""

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from syncblob.transfer_log import Operation
     from syncblob.transfers import Transfer
 
-__all__ = ["COLOURS", "draw"]
-
 # From Okabe and Ito's palette: safe for colour-blind readers, and visible on white and black.
 COLOURS = {"operation": "#009E73", "upload": "#0072B2", "download": "#D55E00"}
 

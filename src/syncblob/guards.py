@@ -36,19 +36,6 @@ if TYPE_CHECKING:
 
     from syncblob.devices.base import Home
 
-__all__ = [
-    "DeviceGuard",
-    "Guard",
-    "TransferGuard",
-    "compute_only_on",
-    "count_transfer",
-    "max_transfers",
-    "may_compute_directly",
-    "no_transfers",
-    "require_device",
-    "uncount_transfer",
-]
-
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
 

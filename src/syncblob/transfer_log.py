@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from syncblob.devices import Device
     from syncblob.devices.base import Moment
 
-__all__ = ["Operation", "PingPong", "TransferLog", "record_transfers"]
-
 # Fewer alternations are ordinary: one transfer there, and one back.
 _ALTERNATIONS = 4
 

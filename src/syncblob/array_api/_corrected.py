@@ -17,26 +17,6 @@ from syncblob.blob.operands import SCALARS
 if TYPE_CHECKING:
     from types import ModuleType
 
-__all__ = [
-    "argsort",
-    "concat",
-    "diff",
-    "isin",
-    "repeat",
-    "repeat_each",
-    "searchsorted",
-    "sort",
-    "stack",
-    "sum",
-    "take",
-    "undefined",
-    "unique_all",
-    "unique_counts",
-    "unique_inverse",
-    "unique_values",
-    "where",
-]
-
 
 # --- with scalars --------------------------------------------------------------------------------
 

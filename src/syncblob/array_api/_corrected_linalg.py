@@ -18,19 +18,6 @@ from syncblob._shape import canonical_axis, is_integer
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = [
-    "cross",
-    "diagonal",
-    "eig",
-    "eigvals",
-    "matrix_rank",
-    "matrix_transpose",
-    "outer",
-    "pinv",
-    "solve",
-    "tensordot",
-]
-
 _MATRIX_AXES = 2
 _SPACE = 3
 

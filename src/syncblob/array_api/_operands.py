@@ -12,14 +12,6 @@ from syncblob.blob.operands import SCALARS, as_blob
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = [
-    "require_blob_and_scalar",
-    "require_blobs",
-    "require_integers",
-    "require_some",
-    "require_two",
-]
-
 
 def require_blobs(name: str, operands: Sequence[Any]) -> Sequence[Any]:
     """Return the operands, with Blobs in place of scalars and arrays; see `as_blob`.

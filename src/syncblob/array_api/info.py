@@ -14,8 +14,6 @@ from syncblob._shape import MAX_AXES
 from syncblob.array_api import data_types
 from syncblob.devices import Device
 
-__all__ = ["Info", "__array_namespace_info__"]
-
 _DEFAULTS = {
     "real floating": np.dtype(np.float64),
     "complex floating": np.dtype(np.complex128),

@@ -14,8 +14,6 @@ from syncblob.blob.resize import let_go
 from syncblob.devices import Accelerator, Side
 from syncblob.memory import SyncedMemory
 
-__all__ = ["element", "gpu_shape", "replace_side", "share_data", "share_diff"]
-
 
 def replace_side(blob: BlobCore, side: Side, array: Any, action: str, *, diff: bool) -> None:
     """Adopt an array as one side of data or diff; see `Blob.set_cpu_data`."""

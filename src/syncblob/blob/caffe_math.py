@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from syncblob.blob.core import BlobCore
     from syncblob.memory import SyncedMemory
 
-__all__ = ["asum", "scale", "sumsq", "update"]
-
 # The number of elements converted at a time, so that temporary arrays fit in the cache.
 _BLOCK = 1 << 16
 

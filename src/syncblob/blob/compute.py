@@ -28,15 +28,6 @@ if TYPE_CHECKING:
     from syncblob.devices.base import Home
     from syncblob.memory import SyncedMemory
 
-__all__ = [
-    "apply",
-    "forgets_newest",
-    "result_on",
-    "view",
-    "wrap",
-    "write_by",
-]
-
 
 def apply(function: str | Callable[..., Any], *operands: Any, **keywords: Any) -> Any:
     """Compute with Blobs on their device, and return the result as one Blob or several.

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from syncblob.blob.core import AnyBlob
 
-__all__ = ["astype", "copy", "copy_from", "to_device"]
-
 
 def copy(blob: AnyBlob, order: str) -> AnyBlob:
     """Return an independent copy of data and diff; see `Blob.copy`."""

@@ -13,8 +13,6 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["answer_of", "by_array"]
-
 # Python's names of the operators, by the names of the kernels.
 _NAMES = {
     "add": "add",

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from syncblob.memory.history import Transition
     from syncblob.memory.leases import Lease
 
-__all__ = ["Explanation"]
-
 # The width of a picture of a memory, in characters.
 _CELLS = 40
 

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from syncblob.blob.core import BlobCore
 
-__all__ = ["Flags"]
-
 _NAMES = ("c_contiguous", "f_contiguous", "owndata", "writeable", "aligned", "fnc")
 
 

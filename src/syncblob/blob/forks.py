@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     Function = TypeVar("Function", bound=Callable[..., Any])
 
-__all__ = ["writes"]
-
 # The functions that write or reshape Blobs, and the local variable with the changed object.
 _writers: dict[CodeType, str] = {}
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from syncblob.blob.core import BlobCore
 
-__all__ = ["NO_ITEM", "iterate", "measured", "walked_item", "walks"]
-
 # Not an element.
 NO_ITEM = object()
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from syncblob.blob.core import AnyBlob
     from syncblob.memory.sources import Function
 
-__all__ = ["asarray", "dense_layout", "from_dlpack", "from_source", "in_shared_memory"]
-
 
 def dense_layout(shape: Any, dtype: DTypeLike) -> Layout:
     """Check a shape and a dtype, and return the C-contiguous layout of a whole memory.

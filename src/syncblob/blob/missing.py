@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-__all__ = ["Missing"]
-
 
 class Missing:
     """Descriptor for an attribute that Blobs lack; its error says what to use instead."""

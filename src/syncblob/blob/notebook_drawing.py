@@ -14,8 +14,6 @@ from syncblob.devices import Side
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-__all__ = ["HomeSeen", "Lent", "MemorySeen", "covered", "document", "joined"]
-
 # From Okabe and Ito's palette, as in the timeline, where a transfer has its target's colour.
 _COLOURS = {Side.HOST: "#D55E00", Side.ACCELERATOR: "#0072B2"}
 

@@ -20,19 +20,6 @@ if TYPE_CHECKING:
     from syncblob.blob.core import AnyBlob
     from syncblob.devices.base import Home
 
-__all__ = [
-    "PYTHON_SCALARS",
-    "SCALARS",
-    "as_blob",
-    "bind",
-    "blob_to_read",
-    "converted",
-    "gather",
-    "is_number",
-    "refusal",
-    "require_device_of",
-]
-
 # Python's scalars, which adapt to the dtype beside them.
 PYTHON_SCALARS = frozenset({bool, int, float, complex})
 # And NumPy's, which have one.

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from syncblob.blob.core import BlobCore
 
-__all__ = ["reduce"]
-
 _OUT_OF_BAND = 5
 # That of complex128, the largest dtype.
 _ALIGNMENT = 16

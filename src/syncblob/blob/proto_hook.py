@@ -39,8 +39,6 @@ if TYPE_CHECKING:
             """Compare a shape with that of a message."""
 
 
-__all__ = ["messages", "register_messages"]
-
 # The functions that `syncblob` has registered.
 _imports: list[Callable[[], Messages]] = []
 

@@ -18,17 +18,6 @@ if TYPE_CHECKING:
 
     from syncblob.blob.core import BlobCore
 
-__all__ = [
-    "arrow_array",
-    "arrow_capsules",
-    "cuda_array_interface",
-    "dlpack_capsule",
-    "jax_array",
-    "namespace",
-    "require_arrow",
-    "sympy_value",
-]
-
 _API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from syncblob.devices import Side
     from syncblob.memory import SyncedMemory
 
-__all__ = ["assign", "let_go", "resize", "resize_like"]
-
 
 @writes("blob")
 def resize(blob: BlobCore, shape: tuple[Any, ...]) -> None:

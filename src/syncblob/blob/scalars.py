@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from syncblob.blob.core import BlobCore
 
-__all__ = ["element", "index", "item", "scalar", "truth"]
-
 # Alternatives to a conversion to one number.
 _FOR_MANY = {"bool": "any() or all()", "a rounded number": "round()"}
 

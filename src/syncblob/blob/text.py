@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     # Returns the elements of one block: a slice for each axis, with a start and a stop.
     Read = Callable[[tuple[slice, ...]], NDArray[Any]]
 
-__all__ = ["described", "text_of", "values_of", "values_on_host"]
-
 
 def described(blob: BlobCore) -> str:
     """Return shape, dtype, device and head for `repr`. Causes no transfer."""

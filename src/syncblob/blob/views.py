@@ -22,21 +22,6 @@ if TYPE_CHECKING:
     from syncblob.devices import Device, Side
     from syncblob.memory import SyncedMemory
 
-__all__ = [
-    "assume_unaliased",
-    "flat",
-    "matrix_transpose",
-    "on_device",
-    "refresh",
-    "require_in_place",
-    "reshape",
-    "shape_from",
-    "side_view",
-    "transpose",
-    "view_as",
-    "view_of_diff",
-]
-
 
 def shape_from(shape: tuple[Any, ...]) -> Any:
     """Accept a shape as one argument, or as one argument for each dimension."""

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["NESTED", "instances", "mapped", "replaced"]
-
 NESTED = (list, tuple, dict)
 
 

@@ -27,17 +27,6 @@ if TYPE_CHECKING:
     from syncblob.devices import Device
     from syncblob.devices.base import Home
 
-__all__ = [
-    "LEAVES",
-    "Operands",
-    "by_place",
-    "call",
-    "common_home",
-    "number",
-    "of_cuda",
-    "shape_only",
-]
-
 # Types that are passed on unchanged.
 LEAVES = (bool, int, float, complex, str, bytes, type, np.generic, np.dtype, np.ufunc)
 

@@ -20,8 +20,6 @@ from syncblob.dispatch.numpy.tables import ELEMENTWISE
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["array_ufunc", "by_method"]
-
 _Blob = TypeVar("_Blob", bound=BlobCore)
 
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import DTypeLike
 
-__all__ = ["NdarrayMethods"]
-
 
 class NdarrayMethods(BlobCore):
     """NumPy's methods, computed on the Blob's device.

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
     from syncblob.devices.base import Home
 
-__all__ = ["array_function"]
-
 # An array that is passed to a function, and the Blob that it replaces.
 _Operand = tuple[Any, Any]
 Args = tuple[Any, ...]

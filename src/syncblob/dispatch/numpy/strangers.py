@@ -19,8 +19,6 @@ from syncblob.dispatch.walk import instances, replaced
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
-__all__ = ["function_with_strangers", "ufunc_with_strangers"]
-
 
 def ufunc_with_strangers(ufunc: np.ufunc, method: str, inputs: Any, kwargs: Any) -> Any:
     """Implement ``__array_ufunc__`` for calls with strangers.

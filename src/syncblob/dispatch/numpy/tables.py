@@ -14,26 +14,6 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-__all__ = [
-    "ELEMENTWISE",
-    "EMPTY_LIKE",
-    "METHODS",
-    "OVERLAPPING",
-    "QUESTIONS",
-    "SHARING",
-    "SOMETIMES_VIEWS",
-    "TEXTS_AND_FILES",
-    "VIEWS",
-    "VIEWS_OF_ONE",
-    "VIEWS_OF_SEVERAL",
-    "WRITES",
-    "Written",
-    "first_argument",
-    "plain_arguments",
-    "value_of",
-    "written_arguments",
-]
-
 
 class Written(NamedTuple):
     """When a function writes its first argument, and how much of it."""

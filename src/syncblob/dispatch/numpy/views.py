@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from syncblob.devices.base import Home
 
-__all__ = ["call_for_views", "viewed_arguments"]
-
 
 def viewed_arguments(
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]

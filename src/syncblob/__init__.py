@@ -22,7 +22,6 @@ from syncblob._source_lines import SourceLine as SourceLine
 from syncblob.array_api import *  # noqa: F403  # the names of the standard
 from syncblob.array_api import __array_api_version__ as __array_api_version__
 from syncblob.array_api import __array_namespace_info__ as __array_namespace_info__
-from syncblob.blob.proto_hook import register_messages as _register_messages
 from syncblob.devices import Device as Device
 from syncblob.devices import available_devices as available_devices
 from syncblob.devices import default_device as default_device
@@ -43,7 +42,6 @@ from syncblob.transfer_log import record_transfers as record_transfers
 from syncblob.transfers import Transfer as Transfer
 
 if TYPE_CHECKING:
-    from syncblob.blob.proto_hook import Messages
     from syncblob.caffe import CopyReport as CopyReport
     from syncblob.caffe import Layer as Layer
     from syncblob.caffe import LayerBlobs as LayerBlobs
@@ -116,15 +114,6 @@ if not TYPE_CHECKING:  # type checkers would accept every misspelt name
         if isinstance(vars(np).get(name), (np.ufunc, type(np.isclose))):
             advice = f", nor has the array API standard; numpy.{name} takes Blobs"
         raise AttributeError(f"module 'syncblob' has no attribute {name!r}{advice}")
-
-
-def _import_messages() -> Messages:
-    from syncblob.caffe.messages import blobproto  # not always needed
-
-    return blobproto
-
-
-_register_messages(_import_messages)
 
 
 def _register_with_loaded() -> None:

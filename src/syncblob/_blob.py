@@ -1284,7 +1284,10 @@ class Blob(Operators, NdarrayMethods):
 
     def _repr_html_(self) -> str:
         """Show `explain` in a notebook, and the values that the host holds. Transfers nothing."""
-        return self.explain().drawn(text.values_on_host(self))
+        values = text.values_on_host(self)
+        if values is None:
+            values = "values not on the host; print() brings those that it shows"
+        return self.explain().drawn(values)
 
     # --- array libraries; reading protocols take the const path, writing ones the mutable path ---
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from syncblob._forks import Lock
 from syncblob._formatting import counted
-from syncblob._log_drawing import document
 from syncblob._source_lines import user_line
 from syncblob._timeline import draw
 from syncblob.devices import allow_direct_calls, forbid_direct_calls
@@ -52,18 +52,6 @@ class PingPong(NamedTuple):
             f"{self.upload_line.described()} (upload) and "
             f"{self.download_line.described()} (download)"
         )
-
-
-class LineTotal(NamedTuple):
-    """The transfers of one line of code, for one reason, of one Blob, in one direction."""
-
-    direction: str
-    reason: str
-    line: SourceLine
-    name: str
-    transfers: int
-    nbytes: int
-    because: str
 
 
 class Operation(NamedTuple):
@@ -243,40 +231,30 @@ class TransferLog:
 
     def summary(self) -> str:
         """Return a text with the totals, the lines that moved most, and the ping-pongs."""
-        parts = [self._totals()]
-        for total in self._by_line():
-            named = f" of {total.name}" if total.name else ""
-            parts.append(
-                f"  {total.transfers} x {total.direction}, {total.nbytes} bytes{named}, for "
-                f"{total.reason} at {total.line.described()}"
-            )
-            if total.because:
-                parts.append(f"    again at each access, because of {total.because}")
-        parts += [f"  ping-pong: {found}" for found in self.ping_pongs()]
-        return "\n".join(parts)
-
-    def _totals(self) -> str:
-        return (
+        totals = (
             f"{counted(self.uploads, 'upload')} of {self.uploaded_bytes} bytes, "
             f"{counted(self.downloads, 'download')} of {self.downloaded_bytes} bytes, "
             f"{self.seconds * 1e3:.3f} ms; "
             f"{counted(self.avoided, 'transfer')} of {self.avoided_bytes} bytes avoided"
         )
-
-    def _by_line(self) -> list[LineTotal]:
-        """Return the totals of each line of code, those that moved most first."""
-        counts: Counter[tuple[str, str, SourceLine, str]] = Counter()
-        moved: Counter[tuple[str, str, SourceLine, str]] = Counter()
-        because: dict[tuple[str, str, SourceLine, str], str] = {}
+        parts = [totals]
+        groups: dict[tuple[str, str, SourceLine, str], list[Transfer]] = {}
         for transfer in self:
             key = (transfer.direction, transfer.reason, transfer.line, transfer.name)
-            counts[key] += 1
-            moved[key] += transfer.nbytes
-            because[key] = because.get(key) or transfer.because
-        return [
-            LineTotal(*key, counts[key], nbytes, because[key])
-            for key, nbytes in moved.most_common()
-        ]
+            groups.setdefault(key, []).append(transfer)
+        sizes = [(sum(one.nbytes for one in group), key) for key, group in groups.items()]
+        for nbytes, key in sorted(sizes, key=itemgetter(0), reverse=True):
+            direction, reason, line, name = key
+            named = f" of {name}" if name else ""
+            parts.append(
+                f"  {len(groups[key])} x {direction}, {nbytes} bytes{named}, for {reason} at "
+                f"{line.described()}"
+            )
+            because = next((one.because for one in groups[key] if one.because), "")
+            if because:
+                parts.append(f"    again at each access, because of {because}")
+        parts += [f"  ping-pong: {pair}" for pair in self.ping_pongs()]
+        return "\n".join(parts)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the log as dictionaries, lists, strings and numbers, for JSON."""
@@ -288,47 +266,16 @@ class TransferLog:
             "seconds": self.seconds,
             "avoided": self.avoided,
             "avoided_bytes": self.avoided_bytes,
-            "transfers": [
-                {
-                    "direction": transfer.direction,
-                    "nbytes": transfer.nbytes,
-                    "seconds": transfer.seconds,
-                    "start": transfer.start,
-                    "reason": transfer.reason,
-                    "device": str(transfer.device),
-                    "memory": transfer.memory,
-                    "filename": transfer.line.filename,
-                    "lineno": transfer.line.lineno,
-                    "text": transfer.line.text,
-                    "asynchronous": transfer.asynchronous,
-                    "arrived": transfer.arrived,
-                    "because": transfer.because,
-                    "offset": transfer.offset,
-                    "name": transfer.name,
-                }
-                for transfer in self
-            ],
+            "transfers": [_plain(transfer) for transfer in self],
             "ping_pongs": [
                 {
-                    "upload_line": str(found.upload_line),
-                    "download_line": str(found.download_line),
-                    "transfers": found.transfers,
-                    "nbytes": found.nbytes,
+                    **pair._asdict(),
+                    "upload_line": str(pair.upload_line),
+                    "download_line": str(pair.download_line),
                 }
-                for found in self.ping_pongs()
+                for pair in self.ping_pongs()
             ],
-            "operations": [
-                {
-                    "name": operation.name,
-                    "device": str(operation.device),
-                    "filename": operation.line.filename,
-                    "lineno": operation.line.lineno,
-                    "text": operation.line.text,
-                    "start": operation.start,
-                    "seconds": operation.seconds,
-                }
-                for operation in self.operations
-            ],
+            "operations": [_plain(operation) for operation in self.operations],
         }
 
     def plot(self, axes: Any = None) -> Any:
@@ -356,8 +303,10 @@ class TransferLog:
         return draw(list(self), axes, self.operations)
 
     def _repr_html_(self) -> str:
-        """Return the contents of `summary` for a notebook, with a bar for each line of code."""
-        return document(self._totals(), self._by_line(), self.ping_pongs())
+        """Return `summary` for a notebook."""
+        import html  # slow to import, and only notebooks need it
+
+        return f"<pre>{html.escape(self.summary())}</pre>"
 
     def __repr__(self) -> str:
         """Return the totals."""
@@ -365,6 +314,14 @@ class TransferLog:
             f"<TransferLog: {counted(self.uploads, 'upload')} of {self.uploaded_bytes} bytes, "
             f"{counted(self.downloads, 'download')} of {self.downloaded_bytes} bytes>"
         )
+
+
+def _plain(record: Transfer | Operation) -> dict[str, Any]:
+    """Return a record with its line of code as three entries, for JSON."""
+    plain = record._asdict()
+    line = plain.pop("line")
+    place = {"filename": line.filename, "lineno": line.lineno, "text": line.text}
+    return {**plain, **place, "device": str(record.device)}
 
 
 def record_transfers(*, operations: bool = False) -> TransferLog:

@@ -145,7 +145,7 @@ def test_a_borrow_that_ended_is_shown_with_both_accesses(access, reason) -> None
     ended = [text for label, text in blob.explain().rows if label == "ended borrow"]
     since = f"an array of the host side; read-only since {line_of(blob, reason)}"
     assert ended == [f"{since}; created no earlier than {first}"] * 2
-    assert ">2 ended borrows<" in blob._repr_html_()
+    assert blob._repr_html_().count("ended borrow") == 2
     del kept[1]
     assert str(blob.explain()).count("ended borrow") == 1
     kept.clear()
@@ -489,27 +489,13 @@ def test_a_log_is_drawn_for_a_notebook() -> None:
                     blob.mutable_gpu_data()
                     blob.mutable_cpu_data()
     root = ET.fromstring(log._repr_html_())  # noqa: S314  # our own
-    text = "".join(root.itertext())
-    assert text.startswith("TransferLog 30 uploads of ")
-    # The bar of the line that moved most has the full width.
-    styles = [each.attrib["style"] for each in root.iter("div") if "height:8px" in str(each.attrib)]
-    assert "width:100%;background:#0072B2" in styles[0]
-    assert len(styles) == len(log._by_line())
-    assert "width:90%;background:#D55E00" in "".join(styles)
-    assert "3 uploads, 11.7 KiB of <0>, for gpu_data" in text
-    assert f"at {__file__}:" in text
-    assert "again at each access, because of a DLPack alias of the host side, created at " in text
-    folded = root.find("details")
-    assert folded is not None
-    assert len(folded.findall("div")) == len(styles) - 8
-    assert folded.findtext("summary") == f"{len(styles) - 8} other lines"
-    assert text.count("ping-pong") == len(log.ping_pongs()) == 1
-    for element in root.iter():
-        assert not {"id", "class"} & set(element.attrib)
-        assert not element.attrib.get("style", "").startswith("color:")
+    assert (root.tag, root.text) == ("pre", log.summary())
+    assert "of <0>, for gpu_data at " in log.summary()
+    assert "again at each access, because of a DLPack alias of the host side, created at " in (
+        log.summary()
+    )
+    assert log.summary().count("ping-pong") == len(log.ping_pongs()) == 1
     assert alias is not None
-    empty = ET.fromstring(record_transfers()._repr_html_())  # noqa: S314  # our own
-    assert "0 uploads" in "".join(empty.itertext())
 
 
 def test_a_log_becomes_json() -> None:

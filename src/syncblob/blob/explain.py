@@ -43,7 +43,7 @@ class Explanation:
         Labels and texts.
     """
 
-    __slots__ = ("_facts", "_memories", "rows", "title")
+    __slots__ = ("_memories", "rows", "title")
 
     def __init__(self, blob: BlobCore) -> None:
         const = ", const" if blob._readonly else ""
@@ -52,11 +52,10 @@ class Explanation:
         self.title: str = (
             f"Blob{named} of shape {blob.shape}, {blob.dtype.name}, {blob.nbytes} bytes{const}"
         )
-        layout = blob._layout
-        data = _seen(blob._memory, layout)
-        self._facts = [("head", data.head), ("device", f"{blob.device}, where operations run")]
-        self._memories = [("", data)]
-        self.rows: list[tuple[str, str]] = list(self._facts)
+        data = _seen(blob._memory, blob._layout)
+        self._memories = [("head", data)]
+        device = f"{blob.device}, where operations run"
+        self.rows: list[tuple[str, str]] = [("head", data.head), ("device", device)]
         if blob._base is not None:
             self.rows.append(("view", data.part))
         self.rows += _rows(data)
@@ -64,17 +63,15 @@ class Explanation:
         if diff is None:
             self.rows.append(("diff", "not created"))
         else:
-            seen = _seen(diff, layout)
+            seen = _seen(diff, blob._layout)
             self._memories.append(("diff head", seen))
-            rows = [("head", seen.head), *_rows(seen)]
-            self.rows += [(f"diff {label}", text) for label, text in rows]
+            self.rows += [
+                (f"diff {label}", text) for label, text in (("head", seen.head), *_rows(seen))
+            ]
 
     def __str__(self) -> str:
         """Return the table as text, in ASCII if standard output cannot encode block characters."""
-        width = max(len(label) for label, _ in self.rows)
-        text = "\n".join(
-            [self.title, *(f"  {label:<{width}}  {text}" for label, text in self.rows)]
-        )
+        text = f"{self.title}\n{self._table()}"
         try:
             _BLOCKS.encode(getattr(sys.stdout, "encoding", None) or "utf-8")
         except UnicodeError:
@@ -83,16 +80,17 @@ class Explanation:
 
     __repr__ = __str__
 
+    def _table(self) -> str:
+        width = max(len(label) for label, _ in self.rows)
+        return "\n".join(f"  {label:<{width}}  {text}" for label, text in self.rows)
+
     def _repr_html_(self) -> str:
         """Return a drawing of the two sides for a notebook."""
-        return document(self.title, self._facts, self._memories)
+        return self.drawn(None)
 
     def drawn(self, values: str | None) -> str:
-        """Return the drawing, with the values of the Blob as text; None if the host lacks them."""
-        facts = self._facts
-        if values is None:
-            facts = [("values", "not on the host; print() brings those that it shows"), *facts]
-        return document(self.title, facts, self._memories, values or "")
+        """Return the drawing, with the values of the Blob as text."""
+        return document(self.title, values, self._memories, self._table())
 
 
 def _seen(memory: SyncedMemory, layout: Layout) -> MemorySeen:
@@ -112,7 +110,9 @@ def _seen(memory: SyncedMemory, layout: Layout) -> MemorySeen:
         newest = joined((run.start, run.stop) for run in runs if run.holders & (1 << side))
         ended = [*_ended(memory, side)]
         homes.append(
-            HomeSeen(side, _contents(memory, side), memory.buffer_nbytes(side), newest, lent, ended)
+            HomeSeen(
+                side, _contents(memory, side), memory.buffer(side) is not None, newest, lent, ended
+            )
         )
     history = [str(transition) for transition in memory.history]
     view = layout.start, layout.stop

@@ -1,7 +1,8 @@
-"""The timeline of a journal, drawn with Matplotlib."""
+"""The timeline of a log, drawn with Matplotlib."""
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from syncblob.transfers import Transfer
 
 # From Okabe and Ito's palette: safe for colour-blind readers, and visible on white and black.
-COLOURS = {"operation": "#009E73", "upload": "#0072B2", "download": "#D55E00"}
+_COLOURS = {"operation": "#009E73", "upload": "#0072B2", "download": "#D55E00"}
 
 # The number of lines of code with their own row in a lane; the others share one.
 _ROWS = 6
@@ -36,123 +37,78 @@ _UNITS = (("µs", 1e-3, 1e6), ("ms", 1.0, 1e3), ("s", float("inf"), 1.0))
 
 
 class _Bar(NamedTuple):
-    """A transfer or an operation.
+    """A transfer or an operation. Bars of one kind, line of code and name share a row."""
 
-    Attributes
-    ----------
-    line, name
-        Bars of one line of code and one name share a row.
-    start, stop
-        The times.
-    nbytes
-        The bytes transferred; 0 for an operation.
-    pale
-        Whether it is an asynchronous upload.
-    """
-
+    kind: str
     line: SourceLine
     name: str
     start: float
     stop: float
     nbytes: int = 0
-    pale: bool = False
+    pale: bool = False  # an asynchronous upload
 
 
 class _Row(NamedTuple):
-    """Bars of one lane that are drawn in one row."""
+    """Bars that are drawn side by side; rows of one kind are a lane."""
 
+    kind: str
     label: str
     bars: list[_Bar]
 
 
 def draw(transfers: Sequence[Transfer], axes: Any, operations: Sequence[Operation] = ()) -> Any:
     """Draw a log into axes; None for a new figure. See `TransferLog.plot`."""
-    bars = {
-        kind: [_of_transfer(one) for one in transfers if one.direction == kind] for kind in COLOURS
-    }
-    bars["operation"] = [
-        _Bar(one.line, f"{one.name} on {one.device}", one.start, one.start + one.seconds)
-        for one in operations
-    ]
-    everything = [bar for lane in bars.values() for bar in lane]
-    lanes = {kind: _rows(lane, kind) for kind, lane in bars.items() if lane or kind != "operation"}
-    count = sum(len(rows) for rows in lanes.values())
-    collections = import_optional("matplotlib.collections", "plot")
+    bars = [*map(_of_operation, operations), *map(_of_transfer, transfers)]
+    rows = [row for kind in _COLOURS for row in _rows(bars, kind)]
+    count = len(rows)
     if axes is None:
         plt = import_optional("matplotlib.pyplot", "plot")
         # This layout makes room for the labels of both axes.
         _, axes = plt.subplots(figsize=(9, 1.5 + 0.45 * count), layout="constrained")
-    origin = min((bar.start for bar in everything), default=0.0)
-    extent = max((bar.stop - origin for bar in everything), default=0.0)
-    unit, factor = next((name, factor) for name, below, factor in _UNITS if extent < below)
-    highest = max((bar.nbytes for bar in everything), default=0)
+    origin = min((bar.start for bar in bars), default=0.0)
+    extent = max((bar.stop - origin for bar in bars), default=0.0)
+    unit, factor = _unit_of(extent)
+    draw_boxes = partial(_draw_boxes, axes, origin, factor)
+    highest = max((bar.nbytes for bar in bars), default=0)
 
-    def add(corners: Iterable[Any], colour: str, **how: Any) -> None:
-        # One collection: Matplotlib takes a millisecond for each patch of its own.
-        axes.add_collection(
-            collections.PolyCollection(list(corners), facecolor=colour, **how), autolim=False
-        )
-
-    labels: list[str] = []
-    for kind, rows in lanes.items():
+    for kind, colour in _COLOURS.items():
         for pale in (False, True):
             drawn = [
-                (count - len(labels) - 1 - index, bar)
+                (count - 1 - index, bar)
                 for index, row in enumerate(rows)
                 for bar in row.bars
-                if bar.pale is pale
+                if bar.kind == kind and bar.pale is pale
             ]
             if not drawn:
                 continue
-            amount = (
-                human_bytes(sum(bar.nbytes for _, bar in drawn))
-                if kind != "operation"
-                else _duration(_joined([bar[2:4] for _, bar in drawn]))
-            )
+            amount = human_bytes(sum(bar.nbytes for _, bar in drawn))
+            if kind == "operation":
+                amount = _duration(_joined((bar.start, bar.stop) for _, bar in drawn))
             # The edge has the colour of the bar, and keeps even the shortest visible at any scale.
-            add(
-                [
-                    _corners(
-                        (bar.start - origin) * factor,
-                        row,
-                        (bar.stop - bar.start) * factor,
-                        max(_HEIGHT * bar.nbytes / highest, _LOWEST) if bar.nbytes else _MIDDLE,
-                    )
-                    for row, bar in drawn
-                ],
-                COLOURS[kind],
+            draw_boxes(
+                [(bar.start, bar.stop, row, _height(bar, highest)) for row, bar in drawn],
+                colour,
                 alpha=_PALE if pale else None,
-                edgecolor=COLOURS[kind],
+                edgecolor=colour,
                 linewidth=1.5,
                 label=f"{'asynchronous ' if pale else ''}{kind}s, {amount}",
             )
-        labels += [row.label for row in rows]
-        if len(labels) < count:
-            axes.axhline(count - len(labels) - 0.1, color="grey", linewidth=0.8)
-    overlaps = _overlaps(everything)
+    for index in range(1, count):
+        if rows[index].kind != rows[index - 1].kind:
+            axes.axhline(count - index - 0.1, color="grey", linewidth=0.8)
+    overlaps = _overlaps(bars)
     if overlaps:
-        add(
-            [
-                _corners((start - origin) * factor, -0.1, (stop - start) * factor, count)
-                for start, stop in overlaps
-            ],
-            "grey",
-            alpha=0.2,
-            zorder=0,
-            label=f"overlap, {_duration(overlaps)}",
-        )
+        bands = [(*times, -0.1, count) for times in overlaps]
+        label = f"overlap, {_duration(overlaps)}"
+        draw_boxes(bands, "grey", alpha=0.2, zorder=0, label=label)
     # Lines of code may contain dollar signs, which Matplotlib would parse as formulas.
-    axes.set_yticks(
-        [count - 1 - index + _HEIGHT / 2 for index in range(count)],
-        labels,
-        fontsize="small",
-        parse_math=False,
-    )
+    ticks = [count - 1 - index + _HEIGHT / 2 for index in range(count)]
+    axes.set_yticks(ticks, [row.label for row in rows], fontsize="small", parse_math=False)
     axes.set_ylim(-0.1, count - 0.1)
     # A margin, because the frame would hide a bar at the start.
     axes.set_xlim(-0.01 * extent * factor, 1.01 * extent * factor or 1)
     axes.set_xlabel(f"time ({unit})")
-    if everything:
+    if bars:
         # Above the axes, where there are no bars.
         axes.legend(
             loc="lower left",
@@ -165,14 +121,34 @@ def draw(transfers: Sequence[Transfer], axes: Any, operations: Sequence[Operatio
     return axes
 
 
+def _draw_boxes(  # noqa: PLR0913, PLR0917  # boxes, and how and where to draw them
+    axes: Any,
+    origin: float,
+    factor: float,
+    boxes: Iterable[tuple[float, float, float, float]],
+    colour: str,
+    **how: Any,
+) -> None:
+    """Draw boxes: the start and the stop in seconds, the bottom and the height in rows."""
+    corners = []
+    for start, stop, bottom, height in boxes:
+        left, right, top = (start - origin) * factor, (stop - origin) * factor, bottom + height
+        corners.append([(left, bottom), (right, bottom), (right, top), (left, top)])
+    collections = import_optional("matplotlib.collections", "plot")
+    # One collection: Matplotlib takes a millisecond for each patch of its own.
+    boxes_drawn = collections.PolyCollection(corners, facecolor=colour, **how)
+    axes.add_collection(boxes_drawn, autolim=False)
+
+
 def _of_transfer(one: Transfer) -> _Bar:
     stop = one.start + one.seconds if one.arrived is None else one.arrived
-    return _Bar(one.line, one.name, one.start, stop, one.nbytes, one.asynchronous)
+    kind, pale = one.direction, one.asynchronous
+    return _Bar(kind, one.line, one.name, one.start, stop, one.nbytes, pale)
 
 
-def _corners(left: float, bottom: float, width: float, height: float) -> list[tuple[float, float]]:
-    right, top = left + width, bottom + height
-    return [(left, bottom), (right, bottom), (right, top), (left, top)]
+def _of_operation(one: Operation) -> _Bar:
+    name, stop = f"{one.name} on {one.device}", one.start + one.seconds
+    return _Bar("operation", one.line, name, one.start, stop)
 
 
 def _overlaps(bars: Sequence[_Bar]) -> list[tuple[float, float]]:
@@ -180,36 +156,44 @@ def _overlaps(bars: Sequence[_Bar]) -> list[tuple[float, float]]:
     changes = [(bar.start, 1, int(bar.pale)) for bar in bars]
     changes += [(bar.stop, -1, -int(bar.pale)) for bar in bars]
     running = pale = 0
-    found = []
+    times = []
     for (start, all_of_them, pale_ones), (stop, *_) in pairwise(sorted(changes)):
         running += all_of_them
         pale += pale_ones
         if pale and running > 1 and start < stop:
-            found.append((start, stop))
-    return _joined(found)
+            times.append((start, stop))
+    return _joined(times)
 
 
 def _joined(times: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
     """Join times that overlap, and sort them."""
-    found: list[tuple[float, float]] = []
+    result: list[tuple[float, float]] = []
     for start, stop in sorted(times):
-        if found and start <= found[-1][1]:
-            found[-1] = found[-1][0], max(stop, found[-1][1])
+        if result and start <= result[-1][1]:
+            result[-1] = result[-1][0], max(stop, result[-1][1])
         else:
-            found.append((start, stop))
-    return found
+            result.append((start, stop))
+    return result
+
+
+def _unit_of(seconds: float) -> tuple[str, float]:
+    return next((name, factor) for name, below, factor in _UNITS if seconds < below)
 
 
 def _duration(times: Iterable[tuple[float, float]]) -> str:
     seconds = sum(stop - start for start, stop in times)
-    unit, factor = next((name, factor) for name, below, factor in _UNITS if seconds < below)
+    unit, factor = _unit_of(seconds)
     return f"{seconds * factor:.3g} {unit}"
+
+
+def _height(bar: _Bar, highest: int) -> float:
+    return max(_HEIGHT * bar.nbytes / highest, _LOWEST) if bar.nbytes else _MIDDLE
 
 
 def _rows(bars: list[_Bar], kind: str) -> list[_Row]:
     """Return the rows of one lane, in the order of their first bars."""
-    groups: dict[tuple[Any, str], list[_Bar]] = {}
-    for bar in bars:
+    groups: dict[tuple[SourceLine, str], list[_Bar]] = {}
+    for bar in (bar for bar in bars if bar.kind == kind):
         groups.setdefault((bar.line, bar.name), []).append(bar)
     by_size = sorted(
         groups, key=lambda key: sum(bar.nbytes or bar.stop - bar.start for bar in groups[key])
@@ -220,19 +204,19 @@ def _rows(bars: list[_Bar], kind: str) -> list[_Row]:
         if key not in others:
             line, name = key
             text = line.text if len(line.text) <= _TEXT else f"{line.text[: _TEXT - 1]}…"
-            place = f"{Path(line.filename).name}:{line.lineno}"
-            rows.append(_Row(_label(f"{place}: {text}" if text else place, name, group), group))
+            where = f"{Path(line.filename).name}:{line.lineno}"
+            rows.append(_row(f"{where}: {text}" if text else where, name, group))
     if others:
         rest = [bar for key in others for bar in groups[key]]
-        rows.append(_Row(_label(counted(len(others), "other line"), "", rest), rest))
-    return rows or [_Row(f"no {kind}s", [])]
+        rows.append(_row(counted(len(others), "other line"), "", rest))
+    return rows or [_Row(kind, f"no {kind}s", [])] * (kind != "operation")
 
 
-def _label(what: str, name: str, bars: list[_Bar]) -> str:
+def _row(what: str, name: str, bars: list[_Bar]) -> _Row:
     nbytes = sum(bar.nbytes for bar in bars)
     amount = (
         f"{counted(len(bars), 'transfer')}, {human_bytes(nbytes)}"
         if nbytes
-        else f"{counted(len(bars), 'call')}, {_duration(bar[2:4] for bar in bars)}"
+        else f"{counted(len(bars), 'call')}, {_duration((bar.start, bar.stop) for bar in bars)}"
     )
-    return f"{what}\n{f'{name}: ' if name else ''}{amount}"
+    return _Row(bars[0].kind, f"{what}\n{f'{name}: ' if name else ''}{amount}", bars)

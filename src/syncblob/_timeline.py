@@ -121,7 +121,7 @@ def draw(transfers: Sequence[Transfer], axes: Any, operations: Sequence[Operatio
     return axes
 
 
-def _draw_boxes(  # noqa: PLR0913, PLR0917  # boxes, and how and where to draw them
+def _draw_boxes(  # boxes, and how and where to draw them
     axes: Any,
     origin: float,
     factor: float,

@@ -58,13 +58,7 @@ def power(x1: Any, x2: Any, out: Any = None) -> Any:
 
 
 def matmul(x1: Any, x2: Any, out: Any = None) -> Any:
-    """Multiply matrices into `out`, which has the shape of `x1`. NumPy would broadcast the product.
-
-    Raises
-    ------
-    ValueError
-        If the shape of the product differs.
-    """
+    """Multiply matrices into `out`, of the shape of `x1`. NumPy would broadcast the product."""
     axes = np.ndim(x2)
     if not x1.ndim or not 2 <= axes <= max(2, x1.ndim):  # noqa: PLR2004  # a matrix has two axes
         raise ValueError(

@@ -54,12 +54,7 @@ def can_hold(dtype: np.dtype[np.generic]) -> bool:
 
 
 def as_dtype(dtype: DTypeLike) -> np.dtype[np.generic]:
-    """Convert to a supported NumPy dtype.
-
-    Parameters
-    ----------
-    dtype
-        Anything NumPy accepts as a dtype, or ``"bfloat16"``.
+    """Convert to a supported NumPy dtype anything that NumPy accepts as one, or ``"bfloat16"``.
 
     Raises
     ------
@@ -89,13 +84,7 @@ def as_dtype(dtype: DTypeLike) -> np.dtype[np.generic]:
 
 
 def numpy_dtype(dtype: DTypeLike) -> np.dtype[np.generic]:
-    """Convert to a NumPy dtype, which Blobs need not support.
-
-    Raises
-    ------
-    TypeError
-        If it is no dtype, or needs ml_dtypes, which is not installed.
-    """
+    """Convert to a NumPy dtype as `as_dtype` does; Blobs need not support it."""
     if isinstance(dtype, str) and dtype == "bfloat16":
         return _bfloat16()
     if dtype is None:

@@ -65,13 +65,7 @@ class LostLock:
     """Replaces, in a forked child, the lock of a memory that another thread held at the fork."""
 
     def acquire(self, *, blocking: bool = True) -> Never:
-        """Refuse.
-
-        Raises
-        ------
-        RuntimeError
-            Always.
-        """
+        """Raise a RuntimeError."""
         del blocking
         raise RuntimeError(
             "another thread was using this memory when the process forked, and may have left it "

@@ -198,16 +198,8 @@ class Layout:
     def reach(self, index: Any) -> tuple[int, int] | None:
         """Return the range of bytes from the first element that an index selects to the last.
 
-        Parameters
-        ----------
-        index
-            A slice, or a tuple of integers and slices that are in bounds, perhaps with an Ellipsis
-            at the end.
-
-        Returns
-        -------
-        tuple or None
-            None if no element is selected, or if the index has other entries.
+        None if it selects no element, or has other entries than integers and slices, which must be
+        in bounds, perhaps with an Ellipsis at the end.
         """
         start = stop = self.offset
         axes = zip(self.shape, self.strides, strict=True)
@@ -248,12 +240,9 @@ class Layout:
     ) -> Layout:
         """Return the layout of a view that NumPy would make.
 
-        Parameters
-        ----------
-        view
-            A function that makes a view: indexing, ``reshape(copy=False)``, ``transpose`` … It gets
-            a dummy, an array with this layout at an invalid address, so it must not read an
-            element or return a scalar.
+        The function gets a dummy, an array with this layout at an invalid address. So it must not
+        read an element, or return a scalar: only indexing, ``reshape(copy=False)``, ``transpose``
+        and so on.
         """
         return self.of_dummy(view(self.dummy()))
 

@@ -10,19 +10,10 @@ if TYPE_CHECKING:
 
 
 def import_optional(name: str, extra: str = "") -> ModuleType:
-    """Return a module of an optional package.
+    """Import a module of an optional package.
 
-    Parameters
-    ----------
-    name
-        The module.
-    extra
-        The extra that installs the package; empty if it has the package's name.
-
-    Raises
-    ------
-    ModuleNotFoundError
-        If the package is not installed.
+    The error for a missing package names the extra that installs it, which has the package's name
+    if `extra` is empty.
     """
     package = name.partition(".")[0]
     try:

@@ -20,14 +20,7 @@ _MAX_BYTES = 2**63 - 1
 
 
 def as_shape(shape: SupportsIndex | Iterable[SupportsIndex], itemsize: int = 1) -> Shape:
-    """Validate a shape.
-
-    Parameters
-    ----------
-    shape
-        One non-negative integer or an iterable of them.
-    itemsize
-        Bytes of one element.
+    """Return a shape, one integer or several, as a tuple; an element has `itemsize` bytes.
 
     Raises
     ------
@@ -60,13 +53,7 @@ def is_integer(value: object) -> bool:
 
 
 def count(shape: Shape, start: int = 0, end: int | None = None) -> int:
-    """Return the product of the dimensions from axis `start` up to, but not including, `end`.
-
-    Raises
-    ------
-    IndexError
-        Unless ``0 <= start <= end <= len(shape)``. Negative axes raise, as in Caffe.
-    """
+    """Return the product of the dimensions of some axes; see `Blob.count`."""
     end = len(shape) if end is None else operator.index(end)
     start = operator.index(start)
     if not 0 <= start <= end <= len(shape):
@@ -78,13 +65,7 @@ def count(shape: Shape, start: int = 0, end: int | None = None) -> int:
 
 
 def canonical_axis(axis: SupportsIndex, shape: Shape) -> int:
-    """Normalize an axis in ``[-n, n)`` to ``[0, n)``.
-
-    Raises
-    ------
-    IndexError
-        If the axis is out of range.
-    """
+    """Return the non-negative index of an axis; see `Blob.canonical_axis_index`."""
     axis = operator.index(axis)
     if not -len(shape) <= axis < len(shape):
         raise IndexError(
@@ -99,15 +80,7 @@ def shape_string(shape: Shape) -> str:
 
 
 def legacy_dimension(shape: Shape, index: SupportsIndex) -> int:
-    """Return a dimension of a shape as four-dimensional; 1 for missing axes.
-
-    Raises
-    ------
-    ValueError
-        If there are more than four axes.
-    IndexError
-        Unless ``-4 <= index < 4``.
-    """
+    """Return a dimension of a shape as four-dimensional; see `Blob.legacy_shape`."""
     index = operator.index(index)
     if len(shape) > _LEGACY_AXES:
         raise ValueError(
@@ -122,20 +95,7 @@ def legacy_dimension(shape: Shape, index: SupportsIndex) -> int:
 
 
 def offset(shape: Shape, indices: tuple[Any, ...]) -> int:
-    """Return the index of an element in C order.
-
-    Parameters
-    ----------
-    shape
-        The dimensions.
-    indices
-        One non-negative integer for each axis, or a sequence of them; missing ones are 0.
-
-    Raises
-    ------
-    IndexError
-        If there are too many indices, or one is out of bounds.
-    """
+    """Return the index of an element in C order; see `Blob.offset`."""
     if len(indices) == 1 and not is_integer(indices[0]):
         indices = tuple(indices[0])
     places = tuple(operator.index(index) for index in indices)

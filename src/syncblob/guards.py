@@ -299,17 +299,8 @@ def guarded() -> bool:
 def count_transfer(direction: str, nbytes: int, reason: str, name: str = "") -> Sequence[_Block]:
     """Check a transfer that is about to begin, and count it in the blocks of this context.
 
-    `name` is that of the Blob, for the message.
-
-    Returns
-    -------
-    sequence
-        The blocks, for `uncount_transfer` if the transfer fails.
-
-    Raises
-    ------
-    TransferGuardError
-        If a guard forbids the transfer. It is not counted then.
+    Return the blocks, for `uncount_transfer` if the transfer fails. `name` is that of the Blob. If
+    a guard forbids the transfer, it raises a TransferGuardError, and is not counted.
     """
     running = _running.get()
     if not running:
@@ -423,21 +414,9 @@ def compute_only_on(device: Device | str) -> DeviceGuard:
 
 
 def require_device(device: Device, name: str, advice: str = "") -> None:
-    """Raise if a guard of this context forbids operations on a device.
+    """Raise a DeviceGuardError if a guard of this context forbids operations on a device.
 
-    Parameters
-    ----------
-    device
-        The device on which the operation would run.
-    name
-        The operation, for the message.
-    advice
-        The advice in the message; by default, to move the operands to the other device.
-
-    Raises
-    ------
-    DeviceGuardError
-        If a guard requires another device.
+    `name` is the operation. `advice` replaces that of moving the operands to the other device.
     """
     for guard, block in _running.get():
         if isinstance(guard, DeviceGuard) and guard.device != device and not block.over:
@@ -453,11 +432,6 @@ def may_compute_directly(home: Home, name: str) -> bool:
     """Return whether NumPy may compute with arrays of a home, once the guards have permitted it.
 
     Hot callers check ``home.direct`` themselves to save the call.
-
-    Raises
-    ------
-    DeviceGuardError
-        As `require_device` does.
     """
     if not home.native or watching.watchers:
         # Logs of operations time what `Home.compute` calls.

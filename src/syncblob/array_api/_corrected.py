@@ -69,13 +69,7 @@ def repeat(xp: ModuleType, a: Any, repeats: Any, *, axis: int | None) -> Any:
 
 
 def repeat_each(xp: ModuleType, a: Any, counts: Any, axis: int | None) -> Any:
-    """Repeat with an array of counts, which CuPy 13 does not support.
-
-    Raises
-    ------
-    ValueError
-        If a count is negative, or `counts` does not broadcast to the length of the axis.
-    """
+    """Repeat with an array of counts, which CuPy 13 does not support."""
     if axis is None:
         a = a.reshape(-1)
         axis = 0

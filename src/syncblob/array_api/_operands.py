@@ -14,13 +14,7 @@ if TYPE_CHECKING:
 
 
 def require_blobs(name: str, operands: Sequence[Any]) -> Sequence[Any]:
-    """Return the operands, with Blobs in place of scalars and arrays; see `as_blob`.
-
-    Raises
-    ------
-    TypeError
-        If one of the operands is something else.
-    """
+    """Return the operands, with Blobs in place of scalars and arrays; see `as_blob`."""
     for x in operands:
         if not isinstance(x, Blob):
             return [as_blob(name, x, *operands) for x in operands]
@@ -28,13 +22,7 @@ def require_blobs(name: str, operands: Sequence[Any]) -> Sequence[Any]:
 
 
 def require_two(name: str, x1: Any, x2: Any) -> tuple[Any, Any]:
-    """Do what `require_blobs` does for two operands, in less time.
-
-    Raises
-    ------
-    TypeError
-        As `require_blobs`.
-    """
+    """Do what `require_blobs` does for two operands, in less time."""
     if isinstance(x1, Blob) and isinstance(x2, Blob):
         return x1, x2
     return as_blob(name, x1, x2), as_blob(name, x2, x1)
@@ -43,12 +31,7 @@ def require_two(name: str, x1: Any, x2: Any) -> tuple[Any, Any]:
 def require_blob_and_scalar(name: str, x1: Any, x2: Any, *beside: Any) -> tuple[Any, Any]:
     """Return two Blobs, or a Blob and a scalar. Without a Blob, a NumPy scalar becomes one.
 
-    Beside a Blob, arrays become Blobs; see `as_blob`.
-
-    Raises
-    ------
-    TypeError
-        If they are anything else.
+    Beside a Blob, arrays become Blobs; see `as_blob`. Anything else raises a TypeError.
     """
     if isinstance(x1, Blob) and (isinstance(x2, Blob) or type(x2) in SCALARS):
         return x1, x2
@@ -64,27 +47,13 @@ def require_blob_and_scalar(name: str, x1: Any, x2: Any, *beside: Any) -> tuple[
 
 
 def require_integers(name: str, x: Blob) -> None:
-    """Require an integer dtype.
-
-    Raises
-    ------
-    TypeError
-        If the dtype is not an integer dtype.
-    """
+    """Raise a TypeError if the dtype is not an integer dtype."""
     if x.dtype.kind not in "iu":
         raise TypeError(f"{name} expects integers, got dtype {x.dtype}")
 
 
 def require_some(name: str, arrays: Sequence[Any]) -> Sequence[Any]:
-    """Return one Blob or more, in place of scalars and arrays; see `as_blob`.
-
-    Raises
-    ------
-    ValueError
-        If the sequence is empty.
-    TypeError
-        If one of them is something else.
-    """
+    """Return one Blob or more, as `require_blobs` does; raise a ValueError if there is none."""
     if len(arrays) == 0:
         raise ValueError(f"{name} expects at least one Blob, got none")
     return require_blobs(name, arrays)

@@ -37,24 +37,14 @@ def apply(function: str | Callable[..., Any], *operands: Any, **keywords: Any) -
     function
         The name of a function of the device's array library, such as ``"linalg.inv"``, or a
         function that takes that library and the arrays.
-    *operands
-        Blobs, and scalars or None.
-    **keywords
-        Passed on unchanged.
+    *operands, **keywords
+        Blobs, scalars and None; and keywords, which are passed on unchanged. Arrays of other
+        libraries raise a TypeError.
 
     Returns
     -------
     Blob or tuple of Blob
         A result that overlaps an operand is a view of it.
-
-    Raises
-    ------
-    TypeError
-        If an operand is an array of another library.
-    DeviceMismatchError
-        If two operands are on different accelerators.
-    DeviceGuardError
-        If a guard forbids that device.
     """
     arrays, like = _kept_arrays(operands)
     if like is not None and (
@@ -89,15 +79,10 @@ def _name_of(function: str | Callable[..., Any]) -> str:
 
 
 def _kept_arrays(operands: Sequence[Any]) -> tuple[list[Any], BlobCore | None]:
-    """Replace Blobs by the arrays that they keep for computations. Keep scalars and None.
+    """Replace Blobs by the arrays that they keep for computations, and return the first Blob.
 
-    Returns
-    -------
-    arrays
-        The operands with Blobs replaced.
-    like
-        The first Blob. None if the arrays must not be used: one is not current, the Blobs are in
-        several homes, or an operand is something else.
+    None for the Blob if the arrays must not be used: one is not current, the Blobs are in several
+    homes, or an operand is neither a Blob, a scalar nor None.
     """
     arrays: list[Any] = []
     like: BlobCore | None = None
@@ -125,20 +110,8 @@ def _of_numpy(name: str) -> Callable[..., Any]:
 def view(x: Any, name: str, function: Callable[[Any], Any]) -> Any:
     """Return the view that a function makes of a Blob's array. Neither reads nor transfers.
 
-    Parameters
-    ----------
-    x
-        The Blob, or a NumPy scalar.
-    name
-        The operation, for messages.
-    function
-        Takes an array of NumPy or CuPy and returns a view. The array may lie at an invalid address,
-        so the function must not read it.
-
-    Raises
-    ------
-    TypeError
-        If `x` is something else.
+    The array may lie at an invalid address, so the function must not read it. `name` is the
+    operation, for messages.
     """
     if not isinstance(x, BlobCore):
         x = as_blob(name, x)
@@ -205,14 +178,7 @@ def write_by(
 ) -> None:
     """Call a function that writes an array on one side, in its home, and finish the write.
 
-    Parameters
-    ----------
-    memory, layout, side
-        The memory, layout and side of the array.
-    reason
-        The operation, for the history.
-    function, arguments
-        The function to call, and its arguments. The writable array is among them.
+    The array, which has this memory and layout, is among the arguments.
     """
     try:
         memory.home(side).compute(function, *arguments)

@@ -57,10 +57,7 @@ def answer_of(kernel: Callable[..., Any], blob: Any, other: Any) -> Any:
 def by_array(kernel: Callable[..., Any], x1: Any, x2: Any, blob: Any) -> Any:
     """Compute an operator with an operand that declines Blobs.
 
-    Returns
-    -------
-    Any
-        The result of the reflected operator, or of the operator with an ndarray.
+    By the reflected operator of that operand, else by the operator with an ndarray.
     """
     compute = getattr(operator, f"__{_NAMES[kernel.__name__.lstrip('_')]}__")
     if blob is not x1:

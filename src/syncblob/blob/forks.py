@@ -33,11 +33,8 @@ _half_done: list[BlobCore | SyncedMemory] = []
 def writes(local: str) -> Callable[[Function], Function]:
     """Mark a function that writes or reshapes Blobs.
 
-    Parameters
-    ----------
-    local
-        The local variable with the changed object: a Blob, a memory, or an object with a list
-        `written` of Blobs. If it is unset or None, nothing has been changed yet.
+    `local` is the local variable with the changed object: a Blob, a memory, or an object with a
+    list `written` of Blobs. If it is unset or None, nothing has been changed yet.
     """
 
     def mark(function: Function) -> Function:

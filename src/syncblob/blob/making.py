@@ -30,10 +30,7 @@ if TYPE_CHECKING:
 def dense_layout(shape: Any, dtype: DTypeLike) -> Layout:
     """Check a shape and a dtype, and return the C-contiguous layout of a whole memory.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If one of them is invalid. An array is no shape: it was meant for values.
+    An array is no shape: it was meant for values.
     """
     if type(shape) not in {tuple, int} and is_array(shape):
         raise TypeError(

@@ -31,20 +31,8 @@ _NUMBERS = (int, float, complex)
 def require_device_of(name: str, *operands: Any) -> None:
     """Raise if a guard forbids the device that an operation would run on. Causes no transfer.
 
-    Hot callers check ``HOST.direct`` themselves to save the call.
-
-    Parameters
-    ----------
-    name
-        The operation, for the message.
-    *operands
-        The operation would run on the device of these Blobs: on the accelerator, if one of them is
-        there. Other objects are ignored.
-
-    Raises
-    ------
-    DeviceGuardError
-        If the operation would run on a forbidden device.
+    That is the accelerator if a Blob among the operands is there, else their host. Other objects
+    are ignored. Hot callers check ``HOST.direct`` themselves to save the call.
     """
     if HOST.direct:
         # No `compute_only_on` is active.
@@ -55,22 +43,11 @@ def require_device_of(name: str, *operands: Any) -> None:
 
 
 def as_blob(name: str, x: Any, *beside: Any) -> Any:
-    """Return a Blob as it is, and a NumPy scalar as a 0-d Blob.
+    """Return a Blob as it is, and a NumPy scalar as a 0-d Blob; raise a TypeError for others.
 
-    Parameters
-    ----------
-    name
-        The operation, for the message.
-    x
-        The Blob or scalar. Beside a Blob, also an array of another library, only to be read, or an
-        instance of a subclass of a Python scalar's type.
-    *beside
-        The scalar goes to the device of the first Blob among these, or else to the default device.
-
-    Raises
-    ------
-    TypeError
-        If `x` is something else.
+    Beside a Blob, also an array of another library, only to be read, or an instance of a subclass
+    of a Python scalar's type, becomes a Blob. It goes to the device of the first Blob beside it, or
+    else to the default device. `name` is the operation.
     """
     if isinstance(x, BlobCore):
         return x
@@ -106,15 +83,6 @@ def gather(name: str, *operands: Any) -> tuple[list[Any], Home, tuple[Any, ...]]
         The home of the arrays.
     operands
         The operands, with NumPy scalars replaced by Blobs if that was necessary.
-
-    Raises
-    ------
-    TypeError
-        If no operand is a Blob, or one is neither a Blob, a scalar nor None.
-    DeviceMismatchError
-        If two operands are on different accelerators.
-    DeviceGuardError
-        If a guard forbids that device.
     """
     if not HOST.direct:
         require_device_of(name, *operands)

@@ -57,18 +57,9 @@ def assign(  # noqa: PLR0913  # contents, their place, and the reason
 ) -> None:
     """Resize to a shape, and write contents of that shape on one side.
 
-    A failure or an interrupt leaves either all of the change or none of it.
-
-    Parameters
-    ----------
-    contents
-        An array on that side, with this Blob's dtype.
-    layout, side, reason
-        The new layout, the side, and the operation for the journal.
-    diff
-        Whether the contents are for diff instead of data. Both get the shape.
-    gradient
-        Contents for diff in addition; None leaves diff unchanged.
+    A failure or an interrupt leaves either all of the change or none of it. Both data and diff get
+    the shape; the contents are for diff instead of data with `diff`. `gradient` has contents for
+    diff in addition.
     """
     old = blob._layout
     new = old if layout.shape == old.shape else layout
@@ -194,15 +185,8 @@ def let_go(
 ) -> None:
     """Replace memories by others, after warnings for all their aliases.
 
-    Parameters
-    ----------
-    action
-        The name of the operation in the warnings.
-    given_up
-        The memories, and for each whether this Blob owns it alone. If so, later writes to it would
-        be lost, so its borrows become read-only.
-    replace
-        The function that replaces them. If it fails, nothing has changed.
+    `given_up` has the memories, and for each whether this Blob owns it alone. If so, later writes
+    to it would be lost, so its borrows become read-only. If `replace` fails, nothing has changed.
     """
 
     def give_up() -> None:

@@ -45,12 +45,7 @@ def item(blob: BlobCore, indices: tuple[Any, ...]) -> Any:
 def scalar(blob: BlobCore, kind: str, reason: str = "") -> Any:
     """Return the element of a 0-d Blob. Transfers only that element, and changes no state.
 
-    `kind` is the target of the conversion, for the error; `reason` the operation, for the journal.
-
-    Raises
-    ------
-    TypeError
-        If the Blob has axes.
+    `kind` is the target of the conversion, for the error; `reason` the operation, for the log.
     """
     if blob.shape:
         one = "item()" if blob.size == 1 else "item(index) for one element"
@@ -66,14 +61,7 @@ def scalar(blob: BlobCore, kind: str, reason: str = "") -> Any:
 def element(blob: BlobCore, reason: str, index: tuple[int, ...] = ()) -> NDArray[Any]:
     """Return one element on the host, as a 0-d array. Transfers only that, and changes no state.
 
-    Parameters
-    ----------
-    blob
-        The Blob.
-    reason
-        The operation, for the journal.
-    index
-        A valid index for each axis.
+    `index` has a valid index for each axis.
     """
     key: Any = (*index, ...)
     whole = blob._array if blob._make_readable() else None
@@ -109,11 +97,6 @@ def _assert_arrays(caller: FrameType) -> bool:
 
     `numpy.testing.assert_equal` and `assert_almost_equal` take what is no ndarray for a scalar, and
     ask for the truth of comparisons. No protocol reaches them.
-
-    Raises
-    ------
-    AssertionError
-        If the arrays differ.
     """
     testing = sys.modules.get("numpy.testing")
     if testing is None:
@@ -131,13 +114,7 @@ def _assert_arrays(caller: FrameType) -> bool:
 
 
 def index(blob: BlobCore) -> int:
-    """Return the element of a 0-d integer Blob.
-
-    Raises
-    ------
-    TypeError
-        If the Blob has axes or another dtype.
-    """
+    """Return the element of a 0-d integer Blob; raise a TypeError for any other."""
     if blob.dtype.kind not in "iu":
         raise TypeError(f"only an integer Blob can be an index, this one has {blob.dtype}")
     return int(scalar(blob, "int"))

@@ -85,13 +85,7 @@ def _without_values(blob: BlobCore, reason: str) -> str:
 def text_of(shape: tuple[int, ...], dtype: np.dtype[np.generic], read: Read) -> str:
     """Return the ``str`` of an ndarray with these elements, under NumPy's print options.
 
-    Parameters
-    ----------
-    shape, dtype
-        Those of the array.
-    read
-        Takes a slice for each axis, and returns an ndarray of these elements. It is called once for
-        each block that the text shows; never if there are no elements.
+    `read` is called once for each block that the text shows; never if there are no elements.
     """
     if 0 in shape:
         return str(np.empty(shape, dtype))

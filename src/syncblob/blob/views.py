@@ -65,12 +65,7 @@ def view_of_diff(blob: AnyBlob) -> AnyBlob:
 def require_in_place(blob: BlobCore, value: Any, memory: SyncedMemory | None, name: str) -> None:
     """Accept the assignment of an in-place operator: its own operand, already written.
 
-    Raises
-    ------
-    AttributeError
-        If the value is anything else.
-    ValueError
-        If `blob` is const.
+    Any other value raises an AttributeError.
     """
     blob._require_writable(f"assignment to {name}")
     if (
@@ -157,13 +152,7 @@ def transpose(blob: AnyBlob, axes: tuple[Any, ...]) -> AnyBlob:
 
 
 def matrix_transpose(blob: AnyBlob) -> AnyBlob:
-    """Return a view with the last two axes swapped.
-
-    Raises
-    ------
-    ValueError
-        If there are fewer than two axes.
-    """
+    """Return a view with the last two axes swapped."""
     if blob.ndim < 2:  # noqa: PLR2004  # a matrix has two axes
         raise ValueError(f"expected at least two axes, got shape {blob.shape}")
     return blob._derived(lambda a: a.swapaxes(-1, -2))

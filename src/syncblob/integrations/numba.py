@@ -32,13 +32,7 @@ def register() -> None:
 
 
 class _LentArray(types.Array):
-    """The type of an argument that becomes an array in the call of a function.
-
-    Parameters
-    ----------
-    array
-        The type of the array.
-    """
+    """The type of an argument that becomes an array, of a given type, in the call of a function."""
 
     def __init__(self, array: types.Array) -> None:
         super().__init__(

@@ -50,21 +50,20 @@ def call(  # noqa: PLR0913  # a call, and properties of its function
     Parameters
     ----------
     function
-        The function, which NumPy or, through its protocols, CuPy computes. It gets arrays of one
-        home.
+        The function, which NumPy or, through its protocols, CuPy computes.
     args, kwargs
         Blobs, arrays of any library, nested sequences of them, and anything else.
     like
         The Blob whose device computes if no argument is a Blob.
     name
-        The name of the function, for messages and the journal.
+        The name of the function, for messages and the log.
     written
         The arguments that the function writes; True for those that it overwrites fully.
     plain
         The arguments for which an array stands for a tuple of numbers.
     home
-        The home that computes; None for the accelerator if an operand is there and no array has a
-        dtype that Blobs do not support, else the host.
+        The home that computes, without a question to the guards; None for the accelerator if an
+        operand is there and no array has a dtype that Blobs do not support, else the host.
     const
         Whether results that are views are const.
     by_name
@@ -76,15 +75,6 @@ def call(  # noqa: PLR0913  # a call, and properties of its function
     Any
         The result, with arrays of supported dtypes replaced by Blobs. Arrays that share a Blob's
         memory become views of it.
-
-    Raises
-    ------
-    DeviceMismatchError
-        If two operands are on different accelerators.
-    DeviceGuardError
-        If a guard forbids that device. Not checked if `home` is given.
-    ValueError
-        If a const Blob would be written.
     """
     targets = {} if written is None else written
     places = by_place(args, kwargs)
@@ -126,17 +116,7 @@ def by_place(args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[int | str, 
 
 
 class Operands:
-    """The operands of one call in one home.
-
-    Attributes
-    ----------
-    name
-        The name of the function, for messages and the journal.
-    like
-        A Blob of the class that results have.
-    home
-        The home that computes.
-    """
+    """The operands of one call in one home. Results have the class of `like`."""
 
     __slots__ = ("_blobs", "_foreign", "_given", "_late", "home", "like", "name", "written")
 
@@ -175,12 +155,8 @@ class Operands:
 
         Fully overwritten operands are not transferred. They are written after the call has
         succeeded, because an overwrite discards the newest contents on the other side. If one of
-        several results is written after the call, all are, so that a failure changes none.
-
-        Raises
-        ------
-        ValueError
-            If a Blob is const or an array is read-only. Nothing has changed then.
+        several results is written after the call, all are, so that a failure changes none. A const
+        Blob or a read-only array raises a ValueError before anything changes.
         """
         items = x if isinstance(x, tuple) else (x,)
         targets = [self._target(item) for item in items]

@@ -31,19 +31,10 @@ def by_method(  # noqa: PLR0913, PLR0917  # positional, because keyword argument
     after: tuple[Any, ...],
     options: dict[str, Any],
 ) -> _Blob:
-    """Implement a method of Blob by the NumPy function.
+    """Implement a method of Blob by the NumPy function, whose first argument is the Blob.
 
-    Parameters
-    ----------
-    blob
-        The function's first argument.
-    function
-        The function.
-    before, out, after
-        The function's other arguments, in order: one or two before `out`, None by default, and
-        those after it, False or 0 by default.
-    options
-        Keywords.
+    The function's other arguments, in order, are one or two before `out`, None by default, and
+    those after it, False or 0 by default. `options` are keywords.
     """
     result: _Blob
     if out is not None or options:

@@ -67,19 +67,10 @@ def array_function(
 ) -> Any:
     """Compute one of NumPy's functions other than ufuncs; NumPy calls this.
 
-    Parameters
-    ----------
-    like
-        The Blob whose protocol NumPy calls. Results have its class.
-    func, types, args, kwargs
-        The protocol's arguments.
-
-    Returns
-    -------
-    Any
-        The result of the function, with arrays and NumPy scalars replaced by Blobs. Blobs that
-        share memory with an argument are views of it. `out` itself is returned if given, even if
-        it is an array.
+    `like` is the Blob whose protocol NumPy calls; results have its class. The other parameters are
+    the protocol's. In the result, arrays and NumPy scalars are replaced by Blobs; those that share
+    memory with an argument are views of it. `out` itself is returned if given, even if it is an
+    array.
     """
     if len(types) > 1:
         others = [kind for kind in types if not issubclass(kind, BlobCore)]
@@ -181,15 +172,7 @@ class Plan:
         )
 
     def run(self, like: Any, args: Args, kwargs: Named) -> Any:
-        """Make the call.
-
-        Parameters
-        ----------
-        like
-            The Blob whose protocol NumPy calls.
-        args, kwargs
-            The arguments.
-        """
+        """Make the call; `like` is the Blob whose protocol NumPy calls."""
         function = self.function
         const = self.const and not kwargs.get("writeable")
         viewed = viewed_arguments(function, args, kwargs)
@@ -221,16 +204,7 @@ class Plan:
     def give(self, result: Any, like: Any, home: Home, operands: Sequence[_Operand]) -> Any:
         """Replace arrays and NumPy scalars in a result by Blobs; inputs by their Blobs.
 
-        Parameters
-        ----------
-        result
-            The result of the function.
-        like
-            A Blob of the class that results have.
-        home
-            The home that computed it.
-        operands
-            The arrays passed to the function, each with its Blob.
+        `operands` are the arrays that the function got, each with its Blob; `home` computed.
         """
         kind = type(result)
         if kind is _ndarray:

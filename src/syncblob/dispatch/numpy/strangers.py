@@ -23,15 +23,8 @@ if TYPE_CHECKING:
 def ufunc_with_strangers(ufunc: np.ufunc, method: str, inputs: Any, kwargs: Any) -> Any:
     """Implement ``__array_ufunc__`` for calls with strangers.
 
-    Returns
-    -------
-    Any
-        The first stranger's result that is not NotImplemented, else that with ndarrays.
-
-    Raises
-    ------
-    TypeError
-        If all decline and a Blob would be written.
+    Return the first stranger's result that is not NotImplemented, else that with ndarrays. If all
+    decline and a Blob would be written, raise a TypeError.
     """
     protocol, out = "__array_ufunc__", kwargs.get("out", ())
     strangers = [x for x in (*inputs, *out) if _is_stranger(type(x), protocol)]
@@ -46,18 +39,10 @@ def ufunc_with_strangers(ufunc: np.ufunc, method: str, inputs: Any, kwargs: Any)
 def function_with_strangers(
     function: Callable[..., Any], types: Collection[type], args: Any, kwargs: Any
 ) -> Any:
-    """Implement ``__array_function__`` for calls with strangers.
+    """Implement ``__array_function__`` for calls with strangers; see `ufunc_with_strangers`.
 
-    Returns
-    -------
-    Any
-        As for `ufunc_with_strangers`; NotImplemented if a stranger is not found among the
-        arguments.
-
-    Raises
-    ------
-    TypeError
-        If all decline and a Blob would be written, or a masked array might lose its mask.
+    NotImplemented if a stranger is not found among the arguments. A masked array, which might lose
+    its mask, raises a TypeError.
     """
     name, protocol = function.__name__, "__array_function__"
     everything = (*args, *kwargs.values())

@@ -247,13 +247,7 @@ def value_of(
 def written_arguments(
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> dict[int | str, bool]:
-    """Return the arguments that a call of a NumPy function writes.
-
-    Returns
-    -------
-    dict
-        For the position or keyword of each written argument, whether every element is written.
-    """
+    """Return the arguments that a call writes, and whether it writes every element of each."""
     if len(args) <= 1 and "out" not in kwargs and function not in WRITES:
         return {}
     whole = kwargs.get("where", True) is True

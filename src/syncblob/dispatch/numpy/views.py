@@ -23,10 +23,7 @@ def viewed_arguments(
 ) -> set[int | str]:
     """Return the positions and keywords of the arrays of which a call makes views.
 
-    Returns
-    -------
-    set
-        Empty if the call reads elements, or no argument is a Blob.
+    Empty if the call reads elements, or no argument is a Blob.
     """
     places: set[int | str]
     if kwargs.get("out") is not None:
@@ -100,19 +97,9 @@ def call_for_views(  # noqa: PLR0913  # a call, and properties of its function
     *,
     const: bool,
 ) -> Any:
-    """Call a function that makes only views.
+    """Call a function that makes only views, of Blobs and of other arrays, which are adopted.
 
-    Parameters
-    ----------
-    function, args, kwargs, like, const
-        As for `call`.
-    viewed
-        The result of `viewed_arguments`.
-
-    Returns
-    -------
-    Any
-        The result, with views of Blobs, and of other arrays, which are adopted.
+    The parameters are those of `call`; `viewed` is the result of `viewed_arguments`.
     """
     given = by_place(args, kwargs)
     operands = {place: of_cuda(given[place], like) for place in viewed}

@@ -9,10 +9,11 @@ of memory on another device, which is copied on first use, and a Blob as `fill_v
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from syncblob._blob import Blob
 from syncblob._dtypes import as_dtype
+from syncblob._made_functions import name_made_functions
 from syncblob._shape import as_shape
 from syncblob.array_api._operands import require_blobs
 from syncblob.blob.compute import apply
@@ -25,9 +26,93 @@ if TYPE_CHECKING:
 
     from syncblob.devices import Device
 
+    class _Maker(Protocol):
+        def __call__(
+            self,
+            shape: Shape,
+            *,
+            dtype: DTypeLike | None = None,
+            device: Device | str | None = None,
+        ) -> Blob: ...
+
+    class _MakerLike(Protocol):
+        def __call__(
+            self, x: Blob, /, *, dtype: DTypeLike | None = None, device: Device | str | None = None
+        ) -> Blob: ...
+
+
 Shape = int | tuple[int, ...]
 
 _FLOAT64 = as_dtype("float64")
+
+# --- of one value, or of arbitrary contents ------------------------------------------------------
+
+
+def _maker(function: str, contents: str) -> Any:
+    def make(
+        shape: Shape, *, dtype: DTypeLike | None = None, device: Device | str | None = None
+    ) -> Blob:
+        return _filled(function, shape, dtype, device)
+
+    make.__doc__ = f"""Return a Blob {contents}.
+
+    Parameters
+    ----------
+    shape
+        An integer or a tuple of them.
+    dtype
+        None for float64.
+    device
+        None for the default device.
+    """
+    return make
+
+
+def _maker_like(function: str, contents: str) -> Any:
+    def make(
+        x: Blob, /, *, dtype: DTypeLike | None = None, device: Device | str | None = None
+    ) -> Blob:
+        x = as_blob(f"{function}_like", x)
+        dtype = x.dtype if dtype is None else dtype
+        return _filled(function, x.shape, dtype, x.device if device is None else device)
+
+    make.__doc__ = f"""Return a Blob of the shape of another, {contents}.
+
+    Parameters
+    ----------
+    x
+        Gives the shape, and the dtype and device if they are None.
+    dtype, device
+        As for `{function}`.
+    """
+    return make
+
+
+def _filled(name: str, shape: Shape, dtype: DTypeLike | None, device: Device | str | None) -> Blob:
+    home = home_of(device)
+    make = home.empty if name == "empty" else getattr(home.namespace, name)
+    wanted = _FLOAT64 if dtype is None else as_dtype(dtype)
+    if type(shape) is not int or shape < 0:
+        shape = as_shape(shape, wanted.itemsize)
+    if home.direct:
+        array = make(shape, wanted)
+    else:
+        require_device(home.device, name)
+        array = home.compute(make, shape, dtype=wanted)
+    return Blob._fresh(array, home)
+
+
+empty: _Maker = _maker("empty", "with arbitrary contents, to be overwritten")
+empty_like: _MakerLike = _maker_like("empty", "with arbitrary contents")
+ones: _Maker = _maker("ones", "of ones")
+ones_like: _MakerLike = _maker_like("ones", "of ones")
+zeros: _Maker = _maker("zeros", "of zeros")
+zeros_like: _MakerLike = _maker_like("zeros", "of zeros")
+
+name_made_functions(globals())
+
+
+# --- of other contents ---------------------------------------------------------------------------
 
 
 def arange(  # the standard's
@@ -93,38 +178,6 @@ def asarray(
     if type(obj) is Blob and dtype is None and device is None and not copy:
         return obj
     return Blob.asarray(obj, dtype, device=device, copy=copy)
-
-
-def empty(
-    shape: Shape, *, dtype: DTypeLike | None = None, device: Device | str | None = None
-) -> Blob:
-    """Return a Blob with arbitrary contents, to be overwritten.
-
-    Parameters
-    ----------
-    shape
-        An integer or a tuple of them.
-    dtype
-        None for float64.
-    device
-        None for the default device.
-    """
-    return _filled("empty", shape, dtype, device)
-
-
-def empty_like(
-    x: Blob, /, *, dtype: DTypeLike | None = None, device: Device | str | None = None
-) -> Blob:
-    """Return a Blob of the shape of another, with arbitrary contents.
-
-    Parameters
-    ----------
-    x
-        Gives the shape, and the dtype and device if they are None.
-    dtype, device
-        As for `empty`.
-    """
-    return _like("empty", x, dtype, device)
 
 
 def eye(
@@ -280,38 +333,6 @@ def meshgrid(*arrays: Blob, indexing: Literal["xy", "ij"] = "xy") -> tuple[Blob,
     return result
 
 
-def ones(
-    shape: Shape, *, dtype: DTypeLike | None = None, device: Device | str | None = None
-) -> Blob:
-    """Return a Blob of ones.
-
-    Parameters
-    ----------
-    shape
-        An integer or a tuple of them.
-    dtype
-        None for float64.
-    device
-        None for the default device.
-    """
-    return _filled("ones", shape, dtype, device)
-
-
-def ones_like(
-    x: Blob, /, *, dtype: DTypeLike | None = None, device: Device | str | None = None
-) -> Blob:
-    """Return a Blob of ones with the shape of another.
-
-    Parameters
-    ----------
-    x
-        Gives the shape, and the dtype and device if they are None.
-    dtype, device
-        As for `ones`.
-    """
-    return _like("ones", x, dtype, device)
-
-
 def tril(x: Blob, /, *, k: int = 0) -> Blob:
     """Return a new Blob with the lower triangles of a stack of matrices, and zeros above them.
 
@@ -338,63 +359,7 @@ def triu(x: Blob, /, *, k: int = 0) -> Blob:
     return _triangle("triu", x, k)
 
 
-def zeros(
-    shape: Shape, *, dtype: DTypeLike | None = None, device: Device | str | None = None
-) -> Blob:
-    """Return a Blob of zeros.
-
-    Parameters
-    ----------
-    shape
-        An integer or a tuple of them.
-    dtype
-        None for float64.
-    device
-        None for the default device.
-    """
-    return _filled("zeros", shape, dtype, device)
-
-
-def zeros_like(
-    x: Blob, /, *, dtype: DTypeLike | None = None, device: Device | str | None = None
-) -> Blob:
-    """Return a Blob of zeros with the shape of another.
-
-    Parameters
-    ----------
-    x
-        Gives the shape, and the dtype and device if they are None.
-    dtype, device
-        As for `zeros`.
-    """
-    return _like("zeros", x, dtype, device)
-
-
 # --- how -----------------------------------------------------------------------------------------
-
-
-def _filled(name: str, shape: Shape, dtype: DTypeLike | None, device: Device | str | None) -> Blob:
-    home = home_of(device)
-    make = home.empty if name == "empty" else getattr(home.namespace, name)
-    wanted = _FLOAT64 if dtype is None else as_dtype(dtype)
-    if type(shape) is not int or shape < 0:
-        shape = as_shape(shape, wanted.itemsize)
-    if home.direct:
-        array = make(shape, wanted)
-    else:
-        require_device(home.device, name)
-        array = home.compute(make, shape, dtype=wanted)
-    return Blob._fresh(array, home)
-
-
-def _like(name: str, x: Blob, dtype: DTypeLike | None, device: Device | str | None) -> Blob:
-    x = as_blob(f"{name}_like", x)
-    return _filled(
-        name,
-        x.shape,
-        x.dtype if dtype is None else dtype,
-        x.device if device is None else device,
-    )
 
 
 def _made(

@@ -23,6 +23,7 @@ norm
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -36,8 +37,6 @@ from syncblob.devices import home_of
 from syncblob.guards import require_device
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import DTypeLike
 
     from syncblob.devices import Device
@@ -60,6 +59,7 @@ __all__ = [
 ]
 
 Norm = Literal["backward", "ortho", "forward"]
+Axes = Sequence[int] | None
 
 
 # --- transforms of one axis ----------------------------------------------------------------------
@@ -116,14 +116,7 @@ def ihfft(x: Blob, /, *, n: int | None = None, axis: int = -1, norm: Norm = "bac
 # --- transforms of several axes ------------------------------------------------------------------
 
 
-def fftn(
-    x: Blob,
-    /,
-    *,
-    s: Sequence[int] | None = None,
-    axes: Sequence[int] | None = None,
-    norm: Norm = "backward",
-) -> Blob:
+def fftn(x: Blob, /, *, s: Axes = None, axes: Axes = None, norm: Norm = "backward") -> Blob:
     """Transform several axes: complex to complex.
 
     Raises
@@ -134,14 +127,7 @@ def fftn(
     return _apply("fft.fftn", x, s=_sizes(x, s, axes), axes=axes, norm=norm)
 
 
-def ifftn(
-    x: Blob,
-    /,
-    *,
-    s: Sequence[int] | None = None,
-    axes: Sequence[int] | None = None,
-    norm: Norm = "backward",
-) -> Blob:
+def ifftn(x: Blob, /, *, s: Axes = None, axes: Axes = None, norm: Norm = "backward") -> Blob:
     """Compute the inverse of `fftn`.
 
     Raises
@@ -152,14 +138,7 @@ def ifftn(
     return _apply("fft.ifftn", x, s=_sizes(x, s, axes), axes=axes, norm=norm)
 
 
-def rfftn(
-    x: Blob,
-    /,
-    *,
-    s: Sequence[int] | None = None,
-    axes: Sequence[int] | None = None,
-    norm: Norm = "backward",
-) -> Blob:
+def rfftn(x: Blob, /, *, s: Axes = None, axes: Axes = None, norm: Norm = "backward") -> Blob:
     """Transform several axes of real numbers: the last one by `rfft`, the others by `fft`.
 
     Raises
@@ -172,14 +151,7 @@ def rfftn(
     return _apply("fft.rfftn", _real("rfftn", x), s=_sizes(x, s, axes), axes=axes, norm=norm)
 
 
-def irfftn(
-    x: Blob,
-    /,
-    *,
-    s: Sequence[int] | None = None,
-    axes: Sequence[int] | None = None,
-    norm: Norm = "backward",
-) -> Blob:
+def irfftn(x: Blob, /, *, s: Axes = None, axes: Axes = None, norm: Norm = "backward") -> Blob:
     """Compute the inverse of `rfftn`: complex to real.
 
     Raises
@@ -305,9 +277,7 @@ def _size(n: int | None) -> int | None:
     return n
 
 
-def _sizes(
-    x: Any, s: Sequence[int] | None, axes: Sequence[int] | None, *, to_real: bool = False
-) -> tuple[int, ...] | None:
+def _sizes(x: Any, s: Axes, axes: Axes, *, to_real: bool = False) -> tuple[int, ...] | None:
     """Check sizes, and replace -1, which stands for the whole axis.
 
     CuPy does not support -1. NumPy does, but its inverse of a real transform drops elements.

@@ -489,7 +489,9 @@ class Blob(Operators, NdarrayMethods):
 
     def resize_like(self, other: Blob) -> None:
         """Take the shape of another Blob; see `resize`."""
-        resize.resize_like(self, other)
+        if not isinstance(other, Blob):
+            raise TypeError(f"resize_like expects a Blob, got {type(other).__name__}; use resize")
+        resize.resize(self, (other.shape,))
 
     # --- Caffe's accessors of data ---------------------------------------------------------------
 
@@ -749,7 +751,8 @@ class Blob(Operators, NdarrayMethods):
         Transfers nothing. The host stays exposed for a view with gaps. Pickling a Blob in shared
         memory exposes the host again. diff is unchanged.
         """
-        views.refresh(self)
+        memory, layout = self._memory, self._layout
+        memory.refresh(*memory.range_of(layout), still_exposed=not layout.gapless)
 
     def reshape(
         self,
@@ -785,7 +788,8 @@ class Blob(Operators, NdarrayMethods):
 
     def transpose(self, *axes: SupportsIndex | Iterable[SupportsIndex]) -> Self:
         """Return a view with the axes permuted; reversed by default."""
-        return views.transpose(self, axes)
+        order = views.shape_from(axes) if axes else None
+        return self._derived(lambda a: a.transpose(order))
 
     @property
     def T(self) -> Self:  # noqa: N802  # the name in NumPy and the array API
@@ -801,7 +805,9 @@ class Blob(Operators, NdarrayMethods):
         ValueError
             If there are fewer than two axes.
         """
-        return views.matrix_transpose(self)
+        if self.ndim < 2:  # noqa: PLR2004  # a matrix has two axes
+            raise ValueError(f"expected at least two axes, got shape {self.shape}")
+        return self.swapaxes(-1, -2)
 
     def squeeze(self, axis: Any = None) -> Self:
         """Return a view without the axes of length 1."""
@@ -832,7 +838,8 @@ class Blob(Operators, NdarrayMethods):
         If no view is possible it is a const copy. ``blob.flat = values`` assigns values in C order,
         as NumPy does: too few are repeated, too many are truncated.
         """
-        return views.flat(self)
+        elements = self.reshape(-1)
+        return elements if elements._memory is self._memory else elements.const
 
     @flat.setter
     def flat(self, values: Any) -> None:
@@ -1251,7 +1258,9 @@ class Blob(Operators, NdarrayMethods):
 
     def __index__(self) -> int:
         """Convert a 0-d integer Blob. Transfers only its element, and changes no state."""
-        return scalars.index(self)
+        if self.dtype.kind not in "iu":
+            raise TypeError(f"only an integer Blob can be an index, this one has {self.dtype}")
+        return int(scalars.scalar(self, "int"))
 
     def __format__(self, spec: str, /) -> str:
         """Format the element of a 0-d Blob; other Blobs accept no `spec`. Reads on the host.
@@ -1529,10 +1538,6 @@ class Blob(Operators, NdarrayMethods):
     def rmatvec(self, x: Any) -> NDArray[Any]:
         """Return the product of the conjugate transpose and a vector or a column; see `matvec`."""
         return np.array(self.mT.conj() @ x)
-
-    def _sympy_(self) -> Any:
-        """Convert to a SymPy Array, or a 0-d Blob to a SymPy number. Reads on the host."""
-        return protocols.sympy_value(self)
 
     # --- NumPy's functions; see `dispatch.numpy` -------------------------------------------------
 

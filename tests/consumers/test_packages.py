@@ -242,22 +242,6 @@ def test_tensors_of_safetensors_become_blobs_without_a_copy():
     assert (address(np.asarray(blob)) == address(tensor)) is tensor.flags.writeable
 
 
-def test_sympy_gets_numbers():
-    sympy = pytest.importorskip("sympy")
-    x = sympy.Symbol("x")
-    for array in (np.array(3), np.array(0.1, "f4"), np.array(2 - 1j)):
-        blob = Blob((), array.dtype, device="simulated")
-        blob.overwrite_gpu_data()[...] = array
-        assert sympy.sympify(blob) == sympy.sympify(array[()])
-        assert x * blob == x * array[()]
-        assert blob.head is Head.HEAD_AT_GPU  # only its element was read
-    blob = blob_in(Head.HEAD_AT_GPU, "int64")
-    for convert in (sympy.sympify, sympy.Matrix):
-        assert convert(blob) == convert(values("int64"))
-    with pytest.raises(TypeError, match="'Symbol' and 'Blob'"):
-        x * blob
-
-
 def vtk_writes(array):
     """Set the first row to 9."""
     pytest.importorskip("vtkmodules.util.numpy_support").numpy_to_vtk(array).SetTuple3(0, 9, 9, 9)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob._dtypes import is_bfloat16
 from syncblob.blob.compute import write_by
 from syncblob.devices import Side
 from syncblob.guards import require_device
@@ -26,6 +25,16 @@ if TYPE_CHECKING:
 
 # The number of elements converted at a time, so that temporary arrays fit in the cache.
 _BLOCK = 1 << 16
+
+# The dtypes of sums, by the kind of the elements; bfloat16 is of kind V.
+_ACCUMULATORS = {
+    "b": np.uint64,
+    "u": np.uint64,
+    "i": np.int64,
+    "f": np.float64,
+    "V": np.float64,
+    "c": np.complex128,
+}
 
 
 def update(blob: BlobCore) -> None:
@@ -137,25 +146,13 @@ def _total(array: Any, reduce: Any) -> float | int:
 
 def _blocks(array: Any) -> Iterator[Any]:
     """Yield an array piece by piece, in the accumulator's dtype."""
-    accumulator = _accumulator(array.dtype)
+    accumulator = _ACCUMULATORS[array.dtype.kind]
     if not isinstance(array, np.ndarray):
         yield array.astype(accumulator)
         return
     flat = array.reshape(-1) if array.flags.c_contiguous else array.ravel()
     for start in range(0, flat.size, _BLOCK):
         yield flat[start : start + _BLOCK].astype(accumulator)
-
-
-def _accumulator(dtype: np.dtype[np.generic]) -> np.dtype[np.generic]:
-    if dtype.kind == "i":
-        return np.dtype(np.int64)
-    if dtype.kind in "ub":
-        return np.dtype(np.uint64)
-    if dtype.kind == "c":
-        return np.dtype(np.complex128)
-    if dtype.kind == "f" or is_bfloat16(dtype):
-        return np.dtype(np.float64)
-    raise TypeError(f"sums do not support dtype {dtype}")
 
 
 def _magnitudes(part: Any, xp: ModuleType) -> Any:

@@ -115,12 +115,3 @@ def jax_array(blob: BlobCore) -> Any:
     import jax.numpy
 
     return jax.numpy.array(np.asarray(blob))
-
-
-def sympy_value(blob: BlobCore) -> Any:
-    """Convert a Blob to a SymPy object; see `Blob._sympy_`."""
-    import sympy
-
-    if not blob.shape:
-        return sympy.sympify(blob._values(blob._layout, "_sympy_")[()])
-    return sympy.Array(np.asarray(blob).flat, blob.shape)

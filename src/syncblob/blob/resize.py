@@ -37,13 +37,6 @@ def resize(blob: BlobCore, shape: tuple[Any, ...]) -> None:
         _refit(blob, layout, lambda: blob._use(blob._memory, layout))
 
 
-def resize_like(blob: BlobCore, other: BlobCore) -> None:
-    """Take the shape of another Blob."""
-    if not isinstance(other, BlobCore):
-        raise TypeError(f"resize_like expects a Blob, got {type(other).__name__}; use resize")
-    resize(blob, (other.shape,))
-
-
 @writes("blob")
 def assign(  # noqa: PLR0913  # contents, their place, and the reason
     blob: BlobCore,

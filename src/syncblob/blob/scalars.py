@@ -111,10 +111,3 @@ def _assert_arrays(caller: FrameType) -> bool:
     else:
         return False
     return True
-
-
-def index(blob: BlobCore) -> int:
-    """Return the element of a 0-d integer Blob; raise a TypeError for any other."""
-    if blob.dtype.kind not in "iu":
-        raise TypeError(f"only an integer Blob can be an index, this one has {blob.dtype}")
-    return int(scalar(blob, "int"))

@@ -107,12 +107,6 @@ def assume_unaliased(blob: BlobCore) -> None:
         diff.assume_unaliased(layout.start, layout.stop)
 
 
-def refresh(blob: BlobCore) -> None:
-    """Mark the host as newest once, after a write by other code; see `Blob.refresh`."""
-    memory, layout = blob._memory, blob._layout
-    memory.refresh(*memory.range_of(layout), still_exposed=not layout.gapless)
-
-
 # --- other shapes of the same elements -----------------------------------------------------------
 
 
@@ -143,27 +137,6 @@ def reshape(blob: AnyBlob, shape: tuple[Any, ...], copy: bool | None) -> AnyBlob
                 f"{wanted}"
             ) from None
     return _reshaped_copy(blob, wanted)
-
-
-def transpose(blob: AnyBlob, axes: tuple[Any, ...]) -> AnyBlob:
-    """Return a view with the axes permuted; reversed by default."""
-    order = None if not axes else shape_from(axes)
-    return blob._derived(lambda a: a.transpose(order))
-
-
-def matrix_transpose(blob: AnyBlob) -> AnyBlob:
-    """Return a view with the last two axes swapped."""
-    if blob.ndim < 2:  # noqa: PLR2004  # a matrix has two axes
-        raise ValueError(f"expected at least two axes, got shape {blob.shape}")
-    return blob._derived(lambda a: a.swapaxes(-1, -2))
-
-
-def flat(blob: AnyBlob) -> AnyBlob:
-    """Return the elements in C order along one axis; a const copy if no view is possible."""
-    elements = reshape(blob, (-1,), None)
-    if elements._memory is blob._memory:
-        return elements
-    return elements._view(elements._layout, readonly=True)
 
 
 def _completed_shape(blob: BlobCore, shape: Any) -> tuple[int, ...]:

@@ -174,22 +174,11 @@ _WITHOUT_SIGNATURE: dict[Callable[..., Any], tuple[str, ...]] = {
 # Faster methods of ndarray with the same parameters in the same order. `np.all` and `np.any` have
 # another order than their methods; those of `np.std` and `np.var` have no `correction`.
 METHODS: dict[Callable[..., Any], Callable[..., Any]] = {
-    np.argmax: np.ndarray.argmax,
-    np.argmin: np.ndarray.argmin,
-    np.argsort: np.ndarray.argsort,
-    np.cumprod: np.ndarray.cumprod,
-    np.cumsum: np.ndarray.cumsum,
-    np.diagonal: np.ndarray.diagonal,
-    np.max: np.ndarray.max,
-    np.mean: np.ndarray.mean,
-    np.min: np.ndarray.min,
-    np.prod: np.ndarray.prod,
-    np.ravel: np.ndarray.ravel,
-    np.repeat: np.ndarray.repeat,
-    np.round: np.ndarray.round,
-    np.squeeze: np.ndarray.squeeze,
-    np.sum: np.ndarray.sum,
-    np.take: np.ndarray.take,
+    getattr(np, name): getattr(np.ndarray, name)
+    for name in """
+    argmax argmin argsort cumprod cumsum diagonal max mean min prod ravel repeat round squeeze sum
+    take
+    """.split()  # noqa: SIM905  # reads best as words
 }
 
 # NumPy's ufuncs with one result. For supported dtypes, their results have supported dtypes.

@@ -16,7 +16,6 @@ from syncblob import _shape
 from syncblob._optional import import_optional
 from syncblob._source_lines import user_instruction
 from syncblob.blob import (
-    accessors,
     caffe_math,
     copying,
     making,
@@ -24,6 +23,7 @@ from syncblob.blob import (
     protocols,
     resize,
     scalars,
+    sharing,
     text,
     views,
 )
@@ -37,9 +37,9 @@ from syncblob.blob.operators import Operators
 from syncblob.blob.proto_hook import messages
 from syncblob.blob.views import reshape
 from syncblob.devices import HOST, Side, home_of
-from syncblob.dispatch.numpy.functions import array_ufunc
-from syncblob.dispatch.numpy.methods import NdarrayMethods
-from syncblob.dispatch.numpy.plans import array_function
+from syncblob.dispatch.numpy.array_function import array_function
+from syncblob.dispatch.numpy.ndarray_methods import NdarrayMethods
+from syncblob.dispatch.numpy.ufuncs import array_ufunc
 from syncblob.interop import cuda, dlpack
 from syncblob.interop import numpy as numpy_protocol
 from syncblob.memory import MUTABLE, OVERWRITE, Head, SyncedMemory
@@ -532,7 +532,7 @@ class Blob(Operators, NdarrayMethods):
         TypeError, ValueError
             If it is not.
         """
-        accessors.replace_side(self, Side.HOST, array, "set_cpu_data", diff=False)
+        sharing.replace_side(self, Side.HOST, array, "set_cpu_data", diff=False)
 
     def gpu_data(self) -> Any:
         """Return data on the accelerator, to read. Uploads what is newer on the host.
@@ -561,7 +561,7 @@ class Blob(Operators, NdarrayMethods):
             On a CUDA device, a CuPy array or any with ``__cuda_array_interface__`` or DLPack. On a
             simulated device, a NumPy array or any host array with DLPack.
         """
-        accessors.replace_side(self, Side.ACCELERATOR, array, "set_gpu_data", diff=False)
+        sharing.replace_side(self, Side.ACCELERATOR, array, "set_gpu_data", diff=False)
 
     def async_gpu_push(self, stream: Any = None) -> None:
         """Start an asynchronous upload of data and return.
@@ -597,11 +597,11 @@ class Blob(Operators, NdarrayMethods):
         *indices
             As for `offset`: missing ones are 0.
         """
-        return accessors.element(self, indices, "data_at", diff=False)
+        return scalars.element_at(self, indices, "data_at", diff=False)
 
     def gpu_shape(self) -> Any:
         """Return the shape as an int32 array on the accelerator. Uploaded once per shape."""
-        return accessors.gpu_shape(self)
+        return making.gpu_shape(self)
 
     # --- Caffe's accessors of diff ---------------------------------------------------------------
 
@@ -619,7 +619,7 @@ class Blob(Operators, NdarrayMethods):
 
     def set_cpu_diff(self, array: Any) -> None:
         """Use an array as the host side of diff; see `set_cpu_data`."""
-        accessors.replace_side(self, Side.HOST, array, "set_cpu_diff", diff=True)
+        sharing.replace_side(self, Side.HOST, array, "set_cpu_diff", diff=True)
 
     def gpu_diff(self) -> Any:
         """Return diff on the accelerator, to read; see `gpu_data`."""
@@ -635,11 +635,11 @@ class Blob(Operators, NdarrayMethods):
 
     def set_gpu_diff(self, array: Any) -> None:
         """Use an array as the accelerator side of diff; see `set_gpu_data`."""
-        accessors.replace_side(self, Side.ACCELERATOR, array, "set_gpu_diff", diff=True)
+        sharing.replace_side(self, Side.ACCELERATOR, array, "set_gpu_diff", diff=True)
 
     def diff_at(self, *indices: Any) -> Any:
         """Return one element of diff as a Python scalar; see `data_at`."""
-        return accessors.element(self, indices, "diff_at", diff=True)
+        return scalars.element_at(self, indices, "diff_at", diff=True)
 
     # --- views -----------------------------------------------------------------------------------
 
@@ -1046,11 +1046,11 @@ class Blob(Operators, NdarrayMethods):
         TypeError, ValueError
             If it is not.
         """
-        accessors.share_data(self, other)
+        sharing.share_data(self, other)
 
     def share_diff(self, other: Blob) -> None:
         """Share the memory of another Blob's diff; see `share_data`."""
-        accessors.share_diff(self, other)
+        sharing.share_diff(self, other)
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         """Pickle shape, dtype, device and the bytes of data and diff, out-of-band with protocol 5.

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 
-from syncblob._forks import Lock
 from syncblob._formatting import counted
+from syncblob._locks import Lock
 from syncblob._source_lines import user_line
 from syncblob.devices import (
     Device,

@@ -6,8 +6,8 @@ from collections import Counter
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from syncblob._forks import Lock
 from syncblob._formatting import counted
+from syncblob._locks import Lock
 from syncblob._source_lines import user_line
 from syncblob._timeline import draw
 from syncblob.devices import allow_direct_calls, forbid_direct_calls

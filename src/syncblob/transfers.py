@@ -6,7 +6,7 @@ import time
 import weakref
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from syncblob._forks import Lock
+from syncblob._locks import Lock
 from syncblob._source_lines import SourceLine, user_line
 from syncblob.guards import count_transfer, guarded, uncount_transfer
 

@@ -14,14 +14,13 @@ from types import FunctionType
 from typing import TYPE_CHECKING
 
 from syncblob.array_api import (
+    beyond_the_standard,
     constants,
     creation_functions,
     data_type_functions,
     data_types,
     elementwise_functions,
-    further_functions,
     indexing_functions,
-    linear_algebra_functions,
     manipulation_functions,
     searching_functions,
     set_functions,
@@ -31,15 +30,18 @@ from syncblob.array_api import (
 )
 from syncblob.array_api import fft as fft
 from syncblob.array_api import linalg as linalg
+from syncblob.array_api.beyond_the_standard import *  # noqa: F403
 from syncblob.array_api.constants import *  # noqa: F403  # the functions of each chapter
 from syncblob.array_api.creation_functions import *  # noqa: F403
 from syncblob.array_api.data_type_functions import *  # noqa: F403
 from syncblob.array_api.data_types import *  # noqa: F403
 from syncblob.array_api.elementwise_functions import *  # noqa: F403
-from syncblob.array_api.further_functions import *  # noqa: F403
 from syncblob.array_api.indexing_functions import *  # noqa: F403
 from syncblob.array_api.info import __array_namespace_info__ as __array_namespace_info__
-from syncblob.array_api.linear_algebra_functions import *  # noqa: F403
+from syncblob.array_api.linalg import matmul as matmul
+from syncblob.array_api.linalg import matrix_transpose as matrix_transpose
+from syncblob.array_api.linalg import tensordot as tensordot
+from syncblob.array_api.linalg import vecdot as vecdot
 from syncblob.array_api.manipulation_functions import *  # noqa: F403
 from syncblob.array_api.searching_functions import *  # noqa: F403
 from syncblob.array_api.set_functions import *  # noqa: F403
@@ -51,15 +53,15 @@ __array_api_version__ = "2025.12"
 
 if not TYPE_CHECKING:  # mypy reads only literal lists, and would treat all other names as private
     __all__ = ["__array_api_version__", "__array_namespace_info__", "fft", "linalg"]
+    __all__ += ["matmul", "matrix_transpose", "tensordot", "vecdot"]  # also in `linalg`
     __all__ += constants.__all__
     __all__ += data_types.__all__
     for _chapter in (
+        beyond_the_standard,
         creation_functions,
         data_type_functions,
         elementwise_functions,
-        further_functions,
         indexing_functions,
-        linear_algebra_functions,
         manipulation_functions,
         searching_functions,
         set_functions,

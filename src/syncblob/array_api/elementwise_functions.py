@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
-from syncblob import _corrected_elementwise as corrected
 from syncblob._made_functions import name_made_functions
+from syncblob.blob import corrected_elementwise as corrected
 from syncblob.blob.compute import apply
 from syncblob.blob.elementwise import binary, unary
 from syncblob.blob.operands import as_blob

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from weakref import WeakKeyDictionary, ref
 
 from syncblob._dtypes import is_bfloat16
-from syncblob._forks import Lock
 from syncblob._layout import Layout
+from syncblob._locks import Lock
 from syncblob._source_lines import Place, user_place
 from syncblob.devices import HOST, Side
 from syncblob.devices.base import Accelerator

@@ -15,7 +15,7 @@ import numpy as np
 from syncblob._dtypes import is_supported
 from syncblob.arrays.foreign import is_ndarray_like
 from syncblob.blob.core import BlobCore
-from syncblob.blob.declined import answer_of, by_array
+from syncblob.blob.foreign_operators import answer_of, by_array
 from syncblob.blob.operands import (
     SCALARS,
     as_blob,

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob import _corrected_elementwise
 from syncblob._dtypes import can_hold, is_bfloat16
 from syncblob.arrays.foreign import is_array, is_ndarray_like
+from syncblob.blob import corrected_elementwise
 from syncblob.blob.core import BlobCore
-from syncblob.blob.declined import answer_of
+from syncblob.blob.foreign_operators import answer_of
 from syncblob.blob.forks import writes
 from syncblob.blob.operands import SCALARS, converted, gather, is_number, require_device_of
 from syncblob.devices import HOST, Side
@@ -140,7 +140,7 @@ def _keeps_dtype(kernel: Any, dtype: Any, other: Any) -> bool:
     The second may be the type of a scalar. Integers of Python may be too large for the dtype.
     """
     one: Any = np.ones((), dtype)
-    if kernel is _corrected_elementwise.matmul or (other is int and one.dtype.kind not in "fc"):
+    if kernel is corrected_elementwise.matmul or (other is int and one.dtype.kind not in "fc"):
         return False
     try:
         with np.errstate(all="ignore"):
@@ -234,7 +234,7 @@ def _without_elements(array1: Any, array2: Any) -> tuple[Any, Any]:
 def _require_same_shape(
     kernel: Callable[..., Any], shape: tuple[int, ...], other: tuple[int, ...]
 ) -> None:
-    if kernel is _corrected_elementwise.matmul:
+    if kernel is corrected_elementwise.matmul:
         return
     result = np.broadcast_shapes(shape, other)
     if result != shape:

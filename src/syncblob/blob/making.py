@@ -14,8 +14,8 @@ from syncblob.arrays.cuda_arrays import backend_of
 from syncblob.arrays.foreign import is_array
 from syncblob.arrays.native import import_array, memory_of_tensor, native_array
 from syncblob.blob.copying import astype, to_device
-from syncblob.blob.core import BlobCore
-from syncblob.devices import CPU, Device, default_device, home_of
+from syncblob.blob.core import GPU_DATA, BlobCore
+from syncblob.devices import CPU, Device, Side, default_device, home_of
 from syncblob.interop import shared_memory
 from syncblob.interop.adopt import adopt
 from syncblob.memory import SyncedMemory
@@ -134,6 +134,21 @@ def in_shared_memory(
     else:
         memory = shared_memory.attach(name, layout.nbytes, device)
     return cls._of(memory, layout)
+
+
+def gpu_shape(blob: BlobCore) -> Any:
+    """Return the shape as an int32 array on the accelerator; see `Blob.gpu_shape`."""
+    accelerator = blob._memory.accelerator
+    shape = blob.shape
+    of, known = blob._shape_blob
+    if of != shape or known._memory.accelerator not in {None, accelerator}:
+        dims = np.array(shape, dtype=np.int32)
+        memory = SyncedMemory.adopting(Side.HOST, dims.view(np.uint8), device="cpu")
+        known = blob._of(memory, Layout.c_order((len(shape),), dims.dtype))
+        blob._shape_blob = (shape, known)
+    if accelerator is not None:
+        known._memory.bind(accelerator)
+    return known._read(GPU_DATA, "gpu_shape")
 
 
 def _filled(

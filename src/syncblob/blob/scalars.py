@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from syncblob._shape import offset
 from syncblob.devices import HOST, Side
 from syncblob.memory import Head
 from syncblob.transfers import Copying, download, recording
@@ -111,3 +112,13 @@ def _assert_arrays(caller: FrameType) -> bool:
     else:
         return False
     return True
+
+
+def element_at(blob: BlobCore, indices: tuple[Any, ...], action: str, *, diff: bool) -> Any:
+    """Return one element of data or diff as a Python scalar; see `Blob.data_at`."""
+    if not blob.size:
+        raise IndexError(f"a Blob of shape {blob.shape} has no elements")
+    place = np.unravel_index(offset(blob.shape, indices), blob.shape)
+    index: Any = (*map(int, place), ...)
+    layout = blob._layout.derive(lambda a: a[index])
+    return blob._memory_of(diff=diff).gather(Side.HOST, layout, action).item()

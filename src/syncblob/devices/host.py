@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob._forks import Lock
+from syncblob._locks import Lock
 from syncblob.devices import watching
 from syncblob.devices.base import CPU, DLPACK_CPU, Home
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
-from syncblob._forks import Lock
+from syncblob._locks import Lock
 from syncblob.devices import cuda
 from syncblob.devices.base import CPU, Accelerator, Device, Home, kinds
 from syncblob.devices.host import HOST

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob._forks import Lock
+from syncblob._locks import Lock
 from syncblob.devices.base import DLPACK_CPU, Accelerator, Device, Push
 from syncblob.devices.host import NumpyHome
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from syncblob._forks import Lock
+from syncblob._locks import Lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob._forks import Lock
+from syncblob._locks import Lock
 from syncblob.devices import Side
 from syncblob.memory import SyncedMemory
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any, Never
 
-from syncblob._forks import LostLock, is_lost, notify
+from syncblob._locks import LostLock, is_lost, notify
 from syncblob.devices import Side, current_accelerator
 from syncblob.memory.buffers import Buffers
 from syncblob.memory.history import is_use_noted

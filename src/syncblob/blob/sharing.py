@@ -1,18 +1,13 @@
-"""Caffe's accessors except those that return arrays: replace a side, read an element, share."""
+"""Memory that a Blob takes over: an array as one of its sides, or the memory of another Blob."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from syncblob._layout import Layout
-from syncblob._shape import offset
 from syncblob.arrays.native import buffer_of
-from syncblob.blob.core import GPU_DATA, NOTHING_KEPT, BlobCore, keep_diff
+from syncblob.blob.core import NOTHING_KEPT, BlobCore, keep_diff
 from syncblob.blob.resize import let_go
 from syncblob.devices import Accelerator, Side
-from syncblob.memory import SyncedMemory
 
 
 def replace_side(blob: BlobCore, side: Side, array: Any, action: str, *, diff: bool) -> None:
@@ -29,31 +24,6 @@ def replace_side(blob: BlobCore, side: Side, array: Any, action: str, *, diff: b
     if not diff and blob._array is not None:
         # Exchanges the array. Another thread may be about to use it, so it is never missing.
         blob._make_readable()
-
-
-def element(blob: BlobCore, indices: tuple[Any, ...], action: str, *, diff: bool) -> Any:
-    """Return one element of data or diff as a Python scalar; see `Blob.data_at`."""
-    if not blob.size:
-        raise IndexError(f"a Blob of shape {blob.shape} has no elements")
-    place = np.unravel_index(offset(blob.shape, indices), blob.shape)
-    index: Any = (*map(int, place), ...)
-    layout = blob._layout.derive(lambda a: a[index])
-    return blob._memory_of(diff=diff).gather(Side.HOST, layout, action).item()
-
-
-def gpu_shape(blob: BlobCore) -> Any:
-    """Return the shape as an int32 array on the accelerator; see `Blob.gpu_shape`."""
-    accelerator = blob._memory.accelerator
-    shape = blob.shape
-    of, known = blob._shape_blob
-    if of != shape or known._memory.accelerator not in {None, accelerator}:
-        dims = np.array(shape, dtype=np.int32)
-        memory = SyncedMemory.adopting(Side.HOST, dims.view(np.uint8), device="cpu")
-        known = blob._of(memory, Layout.c_order((len(shape),), dims.dtype))
-        blob._shape_blob = (shape, known)
-    if accelerator is not None:
-        known._memory.bind(accelerator)
-    return known._read(GPU_DATA, "gpu_shape")
 
 
 def share_data(blob: BlobCore, other: BlobCore) -> None:

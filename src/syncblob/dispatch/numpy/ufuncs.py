@@ -1,8 +1,8 @@
-"""Ufuncs, and the methods of Blob that NumPy's functions implement."""
+"""Ufuncs called with Blobs: ``__array_ufunc__``."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -12,40 +12,9 @@ from syncblob.blob.core import BlobCore
 from syncblob.blob.elementwise import binary, unary
 from syncblob.blob.operands import SCALARS
 from syncblob.devices import HOST
-from syncblob.dispatch.numpy.calls import call
-from syncblob.dispatch.numpy.plans import array_function
-from syncblob.dispatch.numpy.strangers import ufunc_with_strangers
+from syncblob.dispatch.numpy.foreign_protocols import ufunc_with_strangers
+from syncblob.dispatch.numpy.general_call import call
 from syncblob.dispatch.numpy.tables import ELEMENTWISE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-_Blob = TypeVar("_Blob", bound=BlobCore)
-
-
-def by_method(  # noqa: PLR0913, PLR0917  # positional, because keyword arguments are slower
-    blob: _Blob,
-    function: Callable[..., Any],
-    before: tuple[Any, ...],
-    out: Any,
-    after: tuple[Any, ...],
-    options: dict[str, Any],
-) -> _Blob:
-    """Implement a method of Blob by the NumPy function, whose first argument is the Blob.
-
-    The function's other arguments, in order, are one or two before `out`, None by default, and
-    those after it, False or 0 by default. `options` are keywords.
-    """
-    result: _Blob
-    if out is not None or options:
-        result = function(blob, *before, out, *after, **options)
-    else:
-        args: tuple[Any, ...] = (blob, *before, None, *after)
-        if before[0] is None and before[-1] is None and not any(after):
-            # Omit defaults, which is faster.
-            args = (blob,)
-        result = array_function(blob, function, (), args, options)
-    return result
 
 
 def array_ufunc(like: Any, ufunc: np.ufunc, method: str, inputs: Any, kwargs: Any) -> Any:

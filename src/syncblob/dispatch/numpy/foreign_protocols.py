@@ -13,7 +13,7 @@ import numpy as np
 from syncblob.arrays.foreign import is_stranger
 from syncblob.blob.core import BlobCore
 from syncblob.dispatch.numpy import tables
-from syncblob.dispatch.numpy.calls import shape_only
+from syncblob.dispatch.numpy.general_call import shape_only
 from syncblob.dispatch.walk import instances, replaced
 
 if TYPE_CHECKING:

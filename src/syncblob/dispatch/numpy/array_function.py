@@ -20,7 +20,8 @@ from syncblob.blob.core import BlobCore
 from syncblob.blob.operands import SCALARS, require_device_of
 from syncblob.devices import HOST, Side
 from syncblob.dispatch.numpy import tables
-from syncblob.dispatch.numpy.calls import (
+from syncblob.dispatch.numpy.foreign_protocols import function_with_strangers
+from syncblob.dispatch.numpy.general_call import (
     LEAVES,
     Operands,
     by_place,
@@ -28,8 +29,7 @@ from syncblob.dispatch.numpy.calls import (
     number,
     shape_only,
 )
-from syncblob.dispatch.numpy.strangers import function_with_strangers
-from syncblob.dispatch.numpy.views import call_for_views, viewed_arguments
+from syncblob.dispatch.numpy.view_calls import call_for_views, viewed_arguments
 from syncblob.dispatch.walk import instances, replaced
 from syncblob.guards import require_device
 

@@ -9,7 +9,7 @@ import numpy as np
 from syncblob.arrays.foreign import is_array
 from syncblob.blob.core import BlobCore
 from syncblob.dispatch.numpy import tables
-from syncblob.dispatch.numpy.calls import Operands, by_place, common_home, of_cuda
+from syncblob.dispatch.numpy.general_call import Operands, by_place, common_home, of_cuda
 from syncblob.dispatch.walk import instances, replaced
 
 if TYPE_CHECKING:

@@ -11,14 +11,16 @@ import numpy as np
 
 from syncblob.blob.core import BlobCore
 from syncblob.blob.indexing import set_item
-from syncblob.dispatch.numpy.calls import call
-from syncblob.dispatch.numpy.functions import by_method
+from syncblob.dispatch.numpy.array_function import array_function
+from syncblob.dispatch.numpy.general_call import call
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Self, SupportsIndex
 
     from numpy.typing import DTypeLike
+
+    from syncblob.blob.core import AnyBlob
 
 
 class NdarrayMethods(BlobCore):
@@ -41,7 +43,7 @@ class NdarrayMethods(BlobCore):
         **options: Any,
     ) -> Self:
         """Return the sum of the elements along axes; see `numpy.sum`."""
-        return by_method(self, np.sum, (axis, dtype), out, (keepdims,), options)
+        return _by_method(self, np.sum, (axis, dtype), out, (keepdims,), options)
 
     def prod(
         self,
@@ -52,7 +54,7 @@ class NdarrayMethods(BlobCore):
         **options: Any,
     ) -> Self:
         """Return the product of the elements along axes; see `numpy.prod`."""
-        return by_method(self, np.prod, (axis, dtype), out, (keepdims,), options)
+        return _by_method(self, np.prod, (axis, dtype), out, (keepdims,), options)
 
     def mean(
         self,
@@ -63,7 +65,7 @@ class NdarrayMethods(BlobCore):
         **options: Any,
     ) -> Self:
         """Return the mean of the elements along axes; see `numpy.mean`."""
-        return by_method(self, np.mean, (axis, dtype), out, (keepdims,), options)
+        return _by_method(self, np.mean, (axis, dtype), out, (keepdims,), options)
 
     def std(
         self,
@@ -75,7 +77,7 @@ class NdarrayMethods(BlobCore):
         **options: Any,
     ) -> Self:
         """Return the standard deviation along axes; see `numpy.std`."""
-        return by_method(self, np.std, (axis, dtype), out, (ddof, keepdims), options)
+        return _by_method(self, np.std, (axis, dtype), out, (ddof, keepdims), options)
 
     def var(
         self,
@@ -87,7 +89,7 @@ class NdarrayMethods(BlobCore):
         **options: Any,
     ) -> Self:
         """Return the variance along axes; see `numpy.var`."""
-        return by_method(self, np.var, (axis, dtype), out, (ddof, keepdims), options)
+        return _by_method(self, np.var, (axis, dtype), out, (ddof, keepdims), options)
 
     def min(
         self,
@@ -97,7 +99,7 @@ class NdarrayMethods(BlobCore):
         **options: Any,
     ) -> Self:
         """Return the minima along axes; see `numpy.min`."""
-        return by_method(self, np.min, (axis,), out, (keepdims,), options)
+        return _by_method(self, np.min, (axis,), out, (keepdims,), options)
 
     def max(
         self,
@@ -107,7 +109,7 @@ class NdarrayMethods(BlobCore):
         **options: Any,
     ) -> Self:
         """Return the maxima along axes; see `numpy.max`."""
-        return by_method(self, np.max, (axis,), out, (keepdims,), options)
+        return _by_method(self, np.max, (axis,), out, (keepdims,), options)
 
     def any(
         self,
@@ -117,7 +119,7 @@ class NdarrayMethods(BlobCore):
         **options: Any,
     ) -> Self:
         """Return whether any element along axes is true; see `numpy.any`."""
-        return by_method(self, np.any, (axis,), out, (keepdims,), options)
+        return _by_method(self, np.any, (axis,), out, (keepdims,), options)
 
     def all(
         self,
@@ -127,7 +129,7 @@ class NdarrayMethods(BlobCore):
         **options: Any,
     ) -> Self:
         """Return whether all elements along axes are true; see `numpy.all`."""
-        return by_method(self, np.all, (axis,), out, (keepdims,), options)
+        return _by_method(self, np.all, (axis,), out, (keepdims,), options)
 
     def argmin(
         self,
@@ -154,7 +156,7 @@ class NdarrayMethods(BlobCore):
         out: Any = None,
     ) -> Self:
         """Return the cumulative sums; see `numpy.cumsum`."""
-        return by_method(self, np.cumsum, (axis, dtype), out, (), {})
+        return _by_method(self, np.cumsum, (axis, dtype), out, (), {})
 
     def cumprod(
         self,
@@ -163,7 +165,7 @@ class NdarrayMethods(BlobCore):
         out: Any = None,
     ) -> Self:
         """Return the cumulative products; see `numpy.cumprod`."""
-        return by_method(self, np.cumprod, (axis, dtype), out, (), {})
+        return _by_method(self, np.cumprod, (axis, dtype), out, (), {})
 
     def trace(
         self,
@@ -284,6 +286,31 @@ class NdarrayMethods(BlobCore):
     def _write_by(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
         name = function.__name__.lstrip("_")
         call(function, (self, *args), kwargs, self, name=name, written={0: False})
+
+
+def _by_method(  # noqa: PLR0913, PLR0917  # positional, because keyword arguments are slower
+    blob: AnyBlob,
+    function: Callable[..., Any],
+    before: tuple[Any, ...],
+    out: Any,
+    after: tuple[Any, ...],
+    options: dict[str, Any],
+) -> AnyBlob:
+    """Implement a method of Blob by the NumPy function, whose first argument is the Blob.
+
+    The function's other arguments, in order, are one or two before `out`, None by default, and
+    those after it, False or 0 by default. `options` are keywords.
+    """
+    result: AnyBlob
+    if out is not None or options:
+        result = function(blob, *before, out, *after, **options)
+    else:
+        args: tuple[Any, ...] = (blob, *before, None, *after)
+        if before[0] is None and before[-1] is None and not any(after):
+            # Omit defaults, which is faster.
+            args = (blob,)
+        result = array_function(blob, function, (), args, options)
+    return result
 
 
 def _sort(a: Any, **options: Any) -> None:

@@ -1,4 +1,4 @@
-"""The journal: what it records, and which line it names."""
+"""The log: what it records, and which line it names."""
 
 from __future__ import annotations
 

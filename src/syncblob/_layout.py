@@ -209,9 +209,9 @@ class Layout:
         for entry in entries:
             if type(entry) is int:
                 dim, step = next(axes)
-                place = (entry + dim if entry < 0 else entry) * step
-                start += place
-                stop += place
+                bytes_before = (entry + dim if entry < 0 else entry) * step
+                start += bytes_before
+                stop += bytes_before
             elif type(entry) is slice:
                 dim, step = next(axes)
                 selected = range(dim)[entry]

@@ -98,17 +98,17 @@ def offset(shape: Shape, indices: tuple[Any, ...]) -> int:
     """Return the index of an element in C order; see `Blob.offset`."""
     if len(indices) == 1 and not is_integer(indices[0]):
         indices = tuple(indices[0])
-    places = tuple(operator.index(index) for index in indices)
-    if len(places) > len(shape) or any(
-        not 0 <= place < dim for place, dim in zip(places, shape, strict=False)
+    index = tuple(map(operator.index, indices))
+    if len(index) > len(shape) or any(
+        not 0 <= entry < dim for entry, dim in zip(index, shape, strict=False)
     ):
         raise IndexError(
             f"expected at most {len(shape)} indices from 0 up to the dimensions of "
-            f"{shape}, got {places}"
+            f"{shape}, got {index}"
         )
     result = 0
     for axis, dim in enumerate(shape):
-        result = result * dim + (places[axis] if axis < len(places) else 0)
+        result = result * dim + (index[axis] if axis < len(index) else 0)
     return result
 
 

@@ -76,13 +76,13 @@ class ModelFileError(SyncblobError, ValueError):
         super().__init__(message, path, offset, layer)
 
     def __str__(self) -> str:
-        """Return the message, preceded by the place."""
-        place = [] if self.path is None else [self.path]
+        """Return the message, preceded by the file, the layer and the byte."""
+        where = [] if self.path is None else [self.path]
         if self.layer is not None:
-            place.append(f"layer {self.layer!r}")
+            where.append(f"layer {self.layer!r}")
         if self.offset is not None:
-            place.append(f"byte {self.offset}")
-        return f"{', '.join(place)}: {self.message}" if place else self.message
+            where.append(f"byte {self.offset}")
+        return f"{', '.join(where)}: {self.message}" if where else self.message
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle with the keyword-only fields."""

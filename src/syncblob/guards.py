@@ -4,7 +4,7 @@ Every copy between the two sides calls `count_transfer`. Every operation on Blob
 `require_device`.
 
 Guards are context-local, like NumPy's ``errstate``: a library that guards its own code must not
-affect other threads. The journal observes a whole program, and therefore all threads.
+affect other threads. A log observes a whole program, and therefore all threads.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The journal: a log of transfers, with its totals and the problems it finds."""
+"""The log of transfers, with its totals and the problems it finds."""
 
 from __future__ import annotations
 
@@ -320,8 +320,8 @@ def _plain(record: Transfer | Operation) -> dict[str, Any]:
     """Return a record with its line of code as three entries, for JSON."""
     plain = record._asdict()
     line = plain.pop("line")
-    place = {"filename": line.filename, "lineno": line.lineno, "text": line.text}
-    return {**plain, **place, "device": str(record.device)}
+    where = {"filename": line.filename, "lineno": line.lineno, "text": line.text}
+    return {**plain, **where, "device": str(record.device)}
 
 
 def record_transfers(*, operations: bool = False) -> TransferLog:
@@ -384,9 +384,9 @@ def _alternations(transfers: list[Transfer]) -> Iterator[list[Transfer]]:
     # One for each part of the memory in use, the latest last.
     runs: list[list[Transfer]] = []
     for transfer in transfers:
-        places = (i for i in reversed(range(len(runs))) if _overlap(runs[i][-1], transfer))
-        place = next(places, None)
-        run = [] if place is None else runs.pop(place)
+        newest_first = reversed(range(len(runs)))
+        index = next((i for i in newest_first if _overlap(runs[i][-1], transfer)), None)
+        run = [] if index is None else runs.pop(index)
         turns = bool(run) and transfer.direction != run[-1].direction
         if turns and (len(run) == 1 or transfer.line == run[-2].line):
             run.append(transfer)

@@ -1,4 +1,4 @@
-"""Observing Blobs: explain, the journal's findings, and verified const."""
+"""Observing Blobs: explain, the log's findings, and verified const."""
 
 from __future__ import annotations
 
@@ -355,7 +355,7 @@ def test_the_picture_stays_as_it_was_made() -> None:
     assert str(explanation) == before != str(blob.explain())
 
 
-# --- the journal ---------------------------------------------------------------------------------
+# --- the log ---------------------------------------------------------------------------------
 
 
 def test_accesses_that_needed_no_transfer_are_counted() -> None:

@@ -1,4 +1,4 @@
-"""Names of Blobs: the names of their memories in the journal and in `explain`."""
+"""Names of Blobs: the names of their memories in the log and in `explain`."""
 
 from __future__ import annotations
 

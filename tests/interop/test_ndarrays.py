@@ -45,7 +45,7 @@ def test_what_is_written_comes_back_as_the_blob_that_it_is(by_name):
 
 @pytest.mark.parametrize("write", [1, "target"])
 @pytest.mark.parametrize("by_name", [False, True])
-def test_an_argument_is_written_by_place_and_by_name(write, by_name):
+def test_an_argument_is_written_by_position_and_by_name(write, by_name):
     @takes_blobs(write=[write])
     def assign(source, target):
         target[...] = source

@@ -168,8 +168,8 @@ def sum(a: Any) -> Any:
 def undefined(xp: ModuleType, a: Any, *, axes: tuple[int, ...], keepdims: bool) -> Any:
     """Return NaN with the shape and dtype of a variance."""
     shape = tuple(
-        1 if place in axes else length
-        for place, length in enumerate(a.shape)
-        if keepdims or place not in axes
+        1 if axis in axes else length
+        for axis, length in enumerate(a.shape)
+        if keepdims or axis not in axes
     )
     return xp.full(shape, math.nan, dtype=np.float64 if a.dtype.kind in "iub" else a.real.dtype)

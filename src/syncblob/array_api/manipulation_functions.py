@@ -48,11 +48,11 @@ def broadcast_arrays(*arrays: Blob) -> tuple[Blob, ...]:
     """
     given: tuple[Any, ...] = arrays
     blobs = list(require_blobs("broadcast_arrays", given))
-    for place, x in enumerate(given):
+    for index, x in enumerate(given):
         if not isinstance(x, (Blob, np.generic)):
             # A view of the array itself would miss later writes to it.
             like = next(other for other in given if isinstance(other, Blob))
-            blobs[place] = blobs[place].copy().on(like.device)
+            blobs[index] = blobs[index].copy().on(like.device)
     shape = np.broadcast_shapes(*(x.shape for x in blobs))
     return tuple(broadcast_to(x, shape) for x in blobs)
 
@@ -107,7 +107,7 @@ def _expanded(a: Any, axis: int | tuple[int, ...]) -> Any:
     given = axis if isinstance(axis, (tuple, list)) else (axis,)
     ndim = a.ndim + len(given)
     axes = normalize_axis_tuple(given, ndim)
-    key = tuple(None if place in axes else _WHOLE for place in range(ndim))
+    key = tuple(None if axis in axes else _WHOLE for axis in range(ndim))
     # The Ellipsis keeps the result for no axes an array, not a scalar.
     return a[(*key, ...)]
 
@@ -170,7 +170,7 @@ def _flipped(a: Any, axis: int | tuple[int, ...] | None) -> Any:
     if axis is None:
         return a[(_REVERSED,) * a.ndim + (...,)]
     axes = normalize_axis_tuple(axis, a.ndim)
-    key = tuple(_REVERSED if place in axes else _WHOLE for place in range(a.ndim))
+    key = tuple(_REVERSED if axis in axes else _WHOLE for axis in range(a.ndim))
     return a[(*key, ...)]
 
 
@@ -197,12 +197,12 @@ def _moved(
 ) -> list[int]:
     """Return the order of the axes after the move."""
     moving = normalize_axis_tuple(source, ndim, "source")
-    places = normalize_axis_tuple(destination, ndim, "destination")
-    if len(moving) != len(places):
+    positions = normalize_axis_tuple(destination, ndim, "destination")
+    if len(moving) != len(positions):
         raise ValueError(f"expected as many destinations as sources, got {source} to {destination}")
     order = [axis for axis in range(ndim) if axis not in moving]
-    for place, axis in sorted(zip(places, moving, strict=True)):
-        order.insert(place, axis)
+    for position, axis in sorted(zip(positions, moving, strict=True)):
+        order.insert(position, axis)
     return order
 
 
@@ -270,9 +270,9 @@ def unstack(x: Blob, /, *, axis: int = 0) -> tuple[Blob, ...]:
         If the axis is out of range.
     """
     x = as_blob("unstack", x)
-    place = normalize_axis_index(axis, x.ndim)
-    before = (_WHOLE,) * place
-    return tuple(x[(*before, index)] for index in range(x.shape[place]))
+    axis = normalize_axis_index(axis, x.ndim)
+    before = (_WHOLE,) * axis
+    return tuple(x[(*before, index)] for index in range(x.shape[axis]))
 
 
 # --- joining and repeating -----------------------------------------------------------------------

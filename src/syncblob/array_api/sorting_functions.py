@@ -41,8 +41,8 @@ def argsort(x: Blob, /, *, axis: int = -1, descending: bool = False, stable: boo
         If the axis is out of range.
     """
     x = as_blob("argsort", x)
-    place = normalize_axis_index(axis, x.ndim)
-    return apply(_corrected.argsort, x, axis=place, descending=descending, stable=stable)
+    axis = normalize_axis_index(axis, x.ndim)
+    return apply(_corrected.argsort, x, axis=axis, descending=descending, stable=stable)
 
 
 def sort(x: Blob, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Blob:
@@ -54,5 +54,5 @@ def sort(x: Blob, /, *, axis: int = -1, descending: bool = False, stable: bool =
         If the axis is out of range.
     """
     x = as_blob("sort", x)
-    place = normalize_axis_index(axis, x.ndim)
-    return apply(_corrected.sort, x, axis=place, descending=descending, stable=stable)
+    axis = normalize_axis_index(axis, x.ndim)
+    return apply(_corrected.sort, x, axis=axis, descending=descending, stable=stable)

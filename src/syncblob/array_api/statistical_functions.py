@@ -222,7 +222,7 @@ def _spread(  # noqa: PLR0913, PLR0917  # the parameters of both functions
             )
         correction = ddof
     axes = tuple(range(x.ndim)) if axis is None else normalize_axis_tuple(axis, x.ndim)
-    if math.prod(x.shape[place] for place in axes) > correction:
+    if math.prod(x.shape[one] for one in axes) > correction:
         return apply(name, x, axis=axis, correction=correction, keepdims=keepdims)
     # NumPy divides by zero, which may give infinity; the standard requires NaN.
     return apply(_corrected.undefined, x, axes=axes, keepdims=keepdims)

@@ -65,7 +65,7 @@ def _elements(blob: BlobCore) -> Iterator[Any]:
     array: Any = None
     seen = None
     shortcut = NO_SHORTCUT
-    for place in count():
+    for index in count():
         if shortcut.readable:
             # What comes next may end with the same map.
             seen = None
@@ -80,7 +80,7 @@ def _elements(blob: BlobCore) -> Iterator[Any]:
                 shortcut = NO_SHORTCUT if kept is None else kept[0]
                 seen = None if shortcut.readable else state
         try:
-            element = array[place]
+            element = array[index]
         except IndexError:
             return
         yield element

@@ -38,7 +38,7 @@ def resize(blob: BlobCore, shape: tuple[Any, ...]) -> None:
 
 
 @writes("blob")
-def assign(  # noqa: PLR0913  # contents, their place, and the reason
+def assign(  # noqa: PLR0913  # contents, where they go, and the reason
     blob: BlobCore,
     contents: Any,
     layout: Layout,

@@ -72,7 +72,7 @@ def element(blob: BlobCore, reason: str, index: tuple[int, ...] = ()) -> NDArray
             # The host has the same number, and NumPy reads it where it is.
             return array
         if blob._shortcut.writable and not recording():
-            # The host lacks it, and no log asks for its place in the memory.
+            # The host lacks it, and no log asks for its offset in the memory.
             accelerator: Any = home
             copied = np.empty(array.nbytes, np.uint8)
             name = "" if held is None else held.name
@@ -118,7 +118,7 @@ def element_at(blob: BlobCore, indices: tuple[Any, ...], action: str, *, diff: b
     """Return one element of data or diff as a Python scalar; see `Blob.data_at`."""
     if not blob.size:
         raise IndexError(f"a Blob of shape {blob.shape} has no elements")
-    place = np.unravel_index(offset(blob.shape, indices), blob.shape)
-    index: Any = (*map(int, place), ...)
+    axes = np.unravel_index(offset(blob.shape, indices), blob.shape)
+    index: Any = (*map(int, axes), ...)
     layout = blob._layout.derive(lambda a: a[index])
     return blob._memory_of(diff=diff).gather(Side.HOST, layout, action).item()

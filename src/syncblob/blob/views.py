@@ -146,11 +146,11 @@ def _completed_shape(blob: BlobCore, shape: Any) -> tuple[int, ...]:
     if dims.count(-1) > 1:
         raise ValueError(f"only one dimension can be -1, got {tuple(dims)}")
     if -1 in dims:
-        place = dims.index(-1)
-        others = as_shape(dims[:place] + dims[place + 1 :])
+        axis = dims.index(-1)
+        others = as_shape(dims[:axis] + dims[axis + 1 :])
         known = Layout.c_order(others, blob.dtype).size
         if known and blob.size % known == 0:
-            dims[place] = blob.size // known
+            dims[axis] = blob.size // known
     if -1 in dims or Layout.c_order(as_shape(dims), blob.dtype).size != blob.size:
         raise ValueError(
             f"cannot reshape {blob.size} elements, shape {blob.shape}, to {tuple(dims)}; "

@@ -100,10 +100,10 @@ def serialize(blob: Blob) -> tuple[dict[str, Any], list[memoryview]]:
     """
     maker, arguments = blob.__reduce_ex__(5)
     frames = {
-        place: x.raw() for place, x in enumerate(arguments) if isinstance(x, pickle.PickleBuffer)
+        index: x.raw() for index, x in enumerate(arguments) if isinstance(x, pickle.PickleBuffer)
     }
-    rest = [None if place in frames else x for place, x in enumerate(arguments)]
-    return {"blob": pickle.dumps((maker, rest)), "places": [*frames]}, [*frames.values()]
+    rest = [None if index in frames else x for index, x in enumerate(arguments)]
+    return {"blob": pickle.dumps((maker, rest)), "indices": [*frames]}, [*frames.values()]
 
 
 def deserialize(header: dict[str, Any], frames: Sequence[Any]) -> Blob:
@@ -118,8 +118,8 @@ def deserialize(header: dict[str, Any], frames: Sequence[Any]) -> Blob:
     """
     # The processes of a cluster trust each other: they also send functions.
     maker, arguments = pickle.loads(header["blob"])  # noqa: S301
-    for place, frame in zip(header["places"], frames, strict=True):
-        arguments[place] = frame
+    for index, frame in zip(header["indices"], frames, strict=True):
+        arguments[index] = frame
     blob: Blob = maker(*arguments)
     return blob
 

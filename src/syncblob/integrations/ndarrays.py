@@ -64,12 +64,12 @@ def takes_blobs(
     """
     if isinstance(write, str):
         raise TypeError(
-            f"expected a collection of names and places, got {write!r}; write [{write!r}]"
+            f"expected a collection of names and positions, got {write!r}; write [{write!r}]"
         )
     if function is None:
         return partial(takes_blobs, write=write)
     names = _names_of(function)
-    targets = {*write, *(names[place] for place in write if place in names)}
+    targets = {*write, *(names[key] for key in write if key in names)}
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -82,12 +82,12 @@ def takes_blobs(
             given[id(array)] = array, blob
             return array
 
-        def convert(place: int | str, x: Any) -> Any:
-            written = place in targets or names.get(place) in targets
+        def convert(key: int | str, x: Any) -> Any:
+            written = key in targets or names.get(key) in targets
             return replaced(x, Blob, partial(lend, written=written))
 
         result = function(
-            *(convert(place, x) for place, x in enumerate(args)),
+            *(convert(index, x) for index, x in enumerate(args)),
             **{name: convert(name, x) for name, x in kwargs.items()},
         )
         return replaced(result, np.ndarray, lambda x: given.get(id(x), (x, x))[1])

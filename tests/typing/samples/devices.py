@@ -1,4 +1,4 @@
-"""Devices, the journal of transfers, and guards."""
+"""Devices, the log of transfers, and guards."""
 
 from __future__ import annotations
 

@@ -24,10 +24,11 @@ from syncblob.dispatch.numpy.foreign_protocols import function_with_strangers
 from syncblob.dispatch.numpy.general_call import (
     LEAVES,
     Operands,
-    by_place,
     call,
+    joined,
     number,
     shape_only,
+    split,
 )
 from syncblob.dispatch.numpy.view_calls import call_for_views, viewed_arguments
 from syncblob.dispatch.walk import instances, replaced
@@ -95,18 +96,18 @@ def array_function(
     try:
         plan = _plans[key]
     except KeyError:
-        plan = _kept(key, _made(func, args, kwargs))
+        plan = _keep_plan(key, _make_plan(func, args, kwargs))
     return plan.run(like, args, kwargs)
 
 
-def _kept(key: tuple[Any, ...], plan: Plan) -> Plan:
+def _keep_plan(key: tuple[Any, ...], plan: Plan) -> Plan:
     if len(_plans) >= _MOST_PLANS:
         _plans.clear()
     _plans[key] = plan
     return plan
 
 
-def _made(function: Callable[..., Any], args: Args, kwargs: Named) -> Plan:
+def _make_plan(function: Callable[..., Any], args: Args, kwargs: Named) -> Plan:
     if function in tables.QUESTIONS:
         kind: type[Plan] = _Question
     elif function in tables.SHARING:
@@ -126,22 +127,22 @@ def _made(function: Callable[..., Any], args: Args, kwargs: Named) -> Plan:
     ):
         kind = Plan
     else:
-        return _for_operands(function, by_place(args, kwargs))
+        return _for_operands(function, joined(args, kwargs))
     return kind(function)
 
 
-def _for_operands(function: Callable[..., Any], places: dict[int | str, Any]) -> Plan:
+def _for_operands(function: Callable[..., Any], arguments: dict[int | str, Any]) -> Plan:
     """Plan a call that only reads its arguments."""
-    blobs = [place for place, x in places.items() if isinstance(x, BlobCore)]
-    nested = [place for place, x in places.items() if type(x) in {list, tuple}]
-    others = places.keys() - {*blobs, *nested}
-    if not (blobs or nested) or not all(_is_leaf(type(places[place])) for place in others):
+    blobs = [key for key, x in arguments.items() if isinstance(x, BlobCore)]
+    nested = [key for key, x in arguments.items() if type(x) in {list, tuple}]
+    others = arguments.keys() - {*blobs, *nested}
+    if not (blobs or nested) or not all(_is_leaf(type(arguments[key])) for key in others):
         return Plan(function)
     method = tables.METHODS.get(function) if blobs[:1] == [0] else None
     # The sequences among the arguments of a function of one array are axes or shapes.
     if blobs == [0] and (not nested or function in tables.VIEWS_OF_ONE):
         return _OneBlob(function, method)
-    if "writeable" in places:
+    if "writeable" in arguments:
         # Its value decides whether the result is const, and is not part of the key.
         return Plan(function)
     return _SomeBlobs(function, method, blobs, nested)
@@ -268,7 +269,7 @@ def _view(x: Any, given: Any, array: Any, const: bool) -> Any:
     view = x._view_of_array(array)
     if x._array is not given:
         # It had no memory yet, or another thread has replaced the buffer. The elements have the
-        # same places in the new one.
+        # same offsets in the new one.
         home = x._home
         offset = x._layout.offset + home.address(array) - home.address(given)
         return x._view(Layout.of_array(array, offset), readonly=const)
@@ -339,25 +340,23 @@ class _SomeBlobs(Plan):
 
     def run(self, like: Any, args: Args, kwargs: Named) -> Any:  # noqa: C901, PLR0912  # inlined, because calls take time
         home = like._home
-        given: Any = by_place(args, kwargs) if self.keywords else [*args]
+        given: Any = joined(args, kwargs) if self.keywords else [*args]
         operands: list[_Operand] = []
-        for place in self.blobs:
-            x = given[place]
+        for key in self.blobs:
+            x = given[key]
             if x._home is not home or not x._shortcut.readable:
                 return Plan.run(self, like, args, kwargs)
-            given[place] = array = x._array
+            given[key] = array = x._array
             operands.append((array, x))
-        for place in self.nested:
-            sequence = given[place] = _arrays_in(given[place], home, operands)
+        for key in self.nested:
+            sequence = given[key] = _arrays_in(given[key], home, operands)
             if sequence is None:
                 return Plan.run(self, like, args, kwargs)
         if not operands or (self.makes_views and not home.direct):
             return Plan.run(self, like, args, kwargs)
+        named = kwargs
         if self.keywords:
-            named = {name: given[name] for name in kwargs}
-            given = [given[place] for place in range(len(args))]
-        else:
-            named = kwargs
+            given, named = split(given)
         if not home.direct:
             result = self.compute(home, given, named)
         elif named:
@@ -378,7 +377,7 @@ class _SomeBlobs(Plan):
 
 def _arrays_in(items: Any, home: Home, operands: list[_Operand]) -> Any:
     """Replace the Blobs in nested sequences by their kept arrays; None if one is not current."""
-    found: list[Any] = []
+    arrays: list[Any] = []
     for item in items:
         x: Any = item
         kind = type(item)
@@ -393,8 +392,8 @@ def _arrays_in(items: Any, home: Home, operands: list[_Operand]) -> Any:
                 return None
         elif kind not in _PLAIN and not _is_leaf(kind):
             return None
-        found.append(x)
-    return found if type(items) is list else tuple(found)
+        arrays.append(x)
+    return arrays if type(items) is list else tuple(arrays)
 
 
 class _Piecewise(Plan):
@@ -403,12 +402,12 @@ class _Piecewise(Plan):
     __slots__ = ()
 
     def run(self, like: Any, args: Args, kwargs: Named) -> Any:
-        given = by_place(args, kwargs)
-        place = 1 if len(args) > 1 else "condlist"
-        if isinstance(given[place], BlobCore) and not given[place].shape:
-            given[place] = [given[place]]
-        named = {name: given[name] for name in kwargs}
-        return super().run(like, tuple([given[at] for at in range(len(args))]), named)
+        arguments = joined(args, kwargs)
+        key = 1 if len(args) > 1 else "condlist"
+        if isinstance(arguments[key], BlobCore) and not arguments[key].shape:
+            arguments[key] = [arguments[key]]
+        given, named = split(arguments)
+        return super().run(like, tuple(given), named)
 
 
 class _Imag(_OneBlob):
@@ -462,19 +461,16 @@ class _Question(Plan):
     def run(self, _like: Any, args: Args, kwargs: Named) -> Any:
         function = self.function
         numbers = tables.plain_arguments(function, args, kwargs)
-        asked = [
-            x if place in numbers else replaced(x, BlobCore, shape_only)
-            for place, x in enumerate(args)
-        ]
-        named = {
-            name: x if name in numbers else replaced(x, BlobCore, shape_only)
-            for name, x in kwargs.items()
+        asked = {
+            key: x if key in numbers else replaced(x, BlobCore, shape_only)
+            for key, x in joined(args, kwargs).items()
         }
-        return function(*asked, **named)
+        given, named = split(asked)
+        return function(*given, **named)
 
 
 class _Sharing(Plan):
-    """The function compares places in one memory, or existing buffers. Causes no transfer."""
+    """The function compares ranges of one memory, or existing buffers. Causes no transfer."""
 
     __slots__ = ()
 

@@ -13,7 +13,7 @@ import numpy as np
 from syncblob.arrays.foreign import is_stranger
 from syncblob.blob.core import BlobCore
 from syncblob.dispatch.numpy import tables
-from syncblob.dispatch.numpy.general_call import shape_only
+from syncblob.dispatch.numpy.general_call import joined, shape_only
 from syncblob.dispatch.walk import instances, replaced
 
 if TYPE_CHECKING:
@@ -60,8 +60,8 @@ def function_with_strangers(
             "numpy.asarray() of the Blob"
         )
     written = tables.written_arguments(function, args, kwargs)
-    given = {**dict(enumerate(args)), **kwargs}
-    _require_arrays(name, [given[place] for place in written], strangers)
+    arguments = joined(args, kwargs)
+    _require_arrays(name, [arguments[key] for key in written], strangers)
     replace = shape_only if asks else np.asarray
     return function(*replaced(args, BlobCore, replace), **replaced(kwargs, BlobCore, replace))
 

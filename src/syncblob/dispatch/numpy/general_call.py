@@ -77,25 +77,24 @@ def call(  # noqa: PLR0913  # a call, and properties of its function
         memory become views of it.
     """
     targets = {} if written is None else written
-    places = by_place(args, kwargs)
+    arguments = joined(args, kwargs)
     wrapped = partial(of_cuda, like=like)
-    for place, x in places.items():
-        if place not in targets:
-            places[place] = mapped(x, wrapped)
+    for key, x in arguments.items():
+        if key not in targets:
+            arguments[key] = mapped(x, wrapped)
     # An array in place of a tuple of numbers is not an operand.
-    operands = [x for place, x in places.items() if place not in plain or isinstance(x, BlobCore)]
+    operands = [x for key, x in arguments.items() if key not in plain or isinstance(x, BlobCore)]
     running = Operands(name, like, common_home(operands, like) if home is None else home)
     if home is None and not HOST.direct:
         require_device(running.home.device, name)
-    for place, x in places.items():
+    for key, x in arguments.items():
         # NumPy would dispatch again if a Blob remained among the arguments.
-        if place not in targets and (place not in plain or isinstance(x, BlobCore)):
-            places[place] = mapped(x, running.read)
+        if key not in targets and (key not in plain or isinstance(x, BlobCore)):
+            arguments[key] = mapped(x, running.read)
     # Last, because inputs must be on this home before their memory is written.
-    for place, whole in targets.items():
-        places[place] = running.write(places[place], whole=whole)
-    arrays = [places[place] for place in range(len(args))]
-    keywords = {keyword: places[keyword] for keyword in kwargs}
+    for key, whole in targets.items():
+        arguments[key] = running.write(arguments[key], whole=whole)
+    arrays, keywords = split(arguments)
     if by_name and not running.home.native:
         function = attrgetter(name)(running.home.namespace)
         if isinstance(keywords.get("out"), tuple):
@@ -108,17 +107,23 @@ def call(  # noqa: PLR0913  # a call, and properties of its function
     return running.give(result, const=const)
 
 
-def by_place(args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[int | str, Any]:
-    """Return arguments by position and by keyword."""
-    places: dict[int | str, Any] = dict(enumerate(args))
-    places.update(kwargs)
-    return places
+def joined(args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[int | str, Any]:
+    """Return arguments by position or keyword."""
+    arguments: dict[int | str, Any] = dict(enumerate(args))
+    arguments.update(kwargs)
+    return arguments
+
+
+def split(arguments: Mapping[int | str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """Return the positional and the keyword arguments: the inverse of `joined`."""
+    args = [x for key, x in arguments.items() if type(key) is int]
+    return args, {key: x for key, x in arguments.items() if type(key) is str}
 
 
 class Operands:
     """The operands of one call in one home. Results have the class of `like`."""
 
-    __slots__ = ("_blobs", "_foreign", "_given", "_late", "home", "like", "name", "written")
+    __slots__ = ("_blobs", "_foreign", "_late", "_passed", "home", "like", "name", "written")
 
     def __init__(self, name: str, like: BlobCore, home: Home) -> None:
         self.name: str = name
@@ -128,7 +133,7 @@ class Operands:
         self._blobs: list[BlobCore] = []
         self._foreign: list[Any] = []
         # By id: each array passed to the function, and the argument that it replaces.
-        self._given: dict[int, tuple[Any, Any]] = {}
+        self._passed: dict[int, tuple[Any, Any]] = {}
         # Targets, and the arrays to copy into them after a successful call.
         self._late: list[tuple[Any, Any]] = []
         # The Blobs that are written.
@@ -139,7 +144,7 @@ class Operands:
     def read(self, x: Any) -> Any:
         """Replace a Blob or an array by an array to read on the home."""
         if isinstance(x, BlobCore):
-            return self._given_for(self._const(x), x)
+            return self._pass(self._const(x), x)
         if x is None or isinstance(x, LEAVES):
             return x
         return self._read_foreign(x) if is_array(x) else x
@@ -148,7 +153,7 @@ class Operands:
         """Record the arrays passed to the function, each with its Blob."""
         for array, x in operands:
             self._blobs.append(x)
-            self._given_for(array, x)
+            self._pass(array, x)
 
     def write(self, x: Any, *, whole: bool) -> Any:
         """Replace Blobs and arrays by arrays on the home that the function can write.
@@ -161,12 +166,13 @@ class Operands:
         items = x if isinstance(x, tuple) else (x,)
         targets = [self._target(item) for item in items]
         late = any(self._is_late(target, whole=whole) for target in targets)
-        given = [*items]
-        for place, target in enumerate(targets):
-            if target is not None:
-                array = self._write(target, whole=whole, late=late)
-                given[place] = self._given_for(array, items[place])
-        return tuple(given) if items is x else given[0]
+        arrays = [
+            item
+            if target is None
+            else self._pass(self._write(target, whole=whole, late=late), item)
+            for item, target in zip(items, targets, strict=True)
+        ]
+        return tuple(arrays) if items is x else arrays[0]
 
     def _target(self, x: Any) -> Any:
         """Return a Blob, or an array to write in place of one of any library; None for others."""
@@ -201,8 +207,8 @@ class Operands:
             return whole and not current and forgets_newest(target, bind(target, self.home))
         return self.home is not HOST and isinstance(target, np.ndarray)
 
-    def _given_for(self, array: Any, x: Any) -> Any:
-        self._given[id(array)] = (array, x)
+    def _pass(self, array: Any, x: Any) -> Any:
+        self._passed[id(array)] = (array, x)
         return array
 
     def _const(self, x: BlobCore) -> Any:
@@ -233,7 +239,7 @@ class Operands:
         array = native_array(x)[0]
         if self.home is not HOST and can_hold(array.dtype):
             blob = self._adopted(array)
-            return self._given_for(self._const(blob), blob)
+            return self._pass(self._const(blob), blob)
         self._foreign.append(array)
         return array
 
@@ -281,16 +287,16 @@ class Operands:
             return number(result, self.like, self.home, self.name)
         if not (scalar or is_array(result)) or not is_supported(result.dtype):
             return result
-        found = self._given.get(id(result))
-        if found is not None:
-            return found[1]
+        passed = self._passed.get(id(result))
+        if passed is not None:
+            return passed[1]
         if scalar:
             return self.like._fresh(self.home.as_array(result), self.home)
         return self._blob_of(result, const=const)
 
     def _blob_of(self, array: Any, *, const: bool) -> Any:
         overlap = self.home.overlap
-        if const and not any(overlap(array, given) for given, _ in self._given.values()):
+        if const and not any(overlap(array, passed) for passed, _ in self._passed.values()):
             # Copied, because even reading the flags of such an array may warn.
             return self.like._fresh(self.home.compute(array.copy), self.home)
         if any(overlap(array, foreign) for foreign in self._foreign):

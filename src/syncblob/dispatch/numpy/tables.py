@@ -190,16 +190,18 @@ ELEMENTWISE = frozenset(
 
 
 @cache
-def _places(function: Callable[..., Any]) -> dict[str, int]:
+def _positions(function: Callable[..., Any]) -> dict[str, int]:
     """Return the positions of a function's parameters; -1 for keyword-only ones."""
     try:
         parameters = inspect.signature(function).parameters
     except ValueError:
-        return {name: place for place, name in enumerate(_WITHOUT_SIGNATURE.get(function, ()))}
+        return {
+            name: position for position, name in enumerate(_WITHOUT_SIGNATURE.get(function, ()))
+        }
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return {
-        name: place if parameter.kind in positional else -1
-        for place, (name, parameter) in enumerate(parameters.items())
+        name: position if parameter.kind in positional else -1
+        for position, (name, parameter) in enumerate(parameters.items())
     }
 
 
@@ -210,27 +212,27 @@ def _argument(
 
     A keyword that a function collects, as `savez` does, is no parameter.
     """
-    place = _places(function).get(name)
-    if place is None:
+    position = _positions(function).get(name)
+    if position is None:
         return None
     if name in kwargs:
         return name
-    return place if 0 <= place < len(args) else None
+    return position if 0 <= position < len(args) else None
 
 
 def first_argument(function: Callable[..., Any], args: Sequence[Any]) -> int | str:
     """Return the position or keyword of a function's first argument."""
-    return 0 if args else next(iter(_places(function)))
+    return 0 if args else next(iter(_positions(function)))
 
 
 def value_of(
     function: Callable[..., Any], name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Any:
     """Return the value of an argument; None if it was not given."""
-    found = _argument(function, name, args, kwargs)
-    if found is None:
+    key = _argument(function, name, args, kwargs)
+    if key is None:
         return None
-    return kwargs[found] if isinstance(found, str) else args[found]
+    return kwargs[key] if isinstance(key, str) else args[key]
 
 
 def written_arguments(
@@ -248,7 +250,7 @@ def written_arguments(
     rule = WRITES.get(function)
     if rule is not None and _writes(function, rule, args, kwargs):
         first = first_argument(function, args)
-        whole = whole and len(args) <= _places(function).get("where", len(args))
+        whole = whole and len(args) <= _positions(function).get("where", len(args))
         result[first] = rule.whole and whole
     return result
 
@@ -266,5 +268,5 @@ def plain_arguments(
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> set[int | str]:
     """Return the positions and keywords of arguments for axes, shapes and the like."""
-    found = {_argument(function, name, args, kwargs) for name in _PLAIN & {*_places(function)}}
-    return {argument for argument in found if argument is not None}
+    keys = {_argument(function, name, args, kwargs) for name in _PLAIN & {*_positions(function)}}
+    return {key for key in keys if key is not None}

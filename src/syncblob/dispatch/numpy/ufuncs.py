@@ -46,8 +46,8 @@ def array_ufunc(like: Any, ufunc: np.ufunc, method: str, inputs: Any, kwargs: An
     # The second operand of these is an index, which may be a tuple.
     index = 1 if method in {"at", "reduceat"} else None
     arrays = [
-        np.asarray(x) if isinstance(x, (list, tuple)) and place != index else x
-        for place, x in enumerate(inputs)
+        np.asarray(x) if isinstance(x, (list, tuple)) and position != index else x
+        for position, x in enumerate(inputs)
     ]
     return call(
         function,

@@ -9,7 +9,7 @@ import numpy as np
 from syncblob.arrays.foreign import is_array
 from syncblob.blob.core import BlobCore
 from syncblob.dispatch.numpy import tables
-from syncblob.dispatch.numpy.general_call import Operands, by_place, common_home, of_cuda
+from syncblob.dispatch.numpy.general_call import Operands, common_home, joined, of_cuda, split
 from syncblob.dispatch.walk import instances, replaced
 
 if TYPE_CHECKING:
@@ -25,20 +25,20 @@ def viewed_arguments(
 
     Empty if the call reads elements, or no argument is a Blob.
     """
-    places: set[int | str]
+    keys: set[int | str]
     if kwargs.get("out") is not None:
         return set()
     if function in tables.VIEWS_OF_ONE:
-        places = {tables.first_argument(function, args)}
+        keys = {tables.first_argument(function, args)}
     elif function in tables.VIEWS_OF_SEVERAL:
-        places = {*range(len(args))}
+        keys = {*range(len(args))}
     else:
         return set()
-    given = {place: x for place, x in by_place(args, kwargs).items() if place in places}
-    arrays = {place for place, x in given.items() if is_array(x)}
-    blobs = [x for x in given.values() if isinstance(x, BlobCore)]
+    candidates = {key: x for key, x in joined(args, kwargs).items() if key in keys}
+    arrays = {key for key, x in candidates.items() if is_array(x)}
+    blobs = [x for x in candidates.values() if isinstance(x, BlobCore)]
     # An array of several Blobs is no view of one.
-    if not blobs or len(blobs) < len([*instances([*given.values()], BlobCore)]):
+    if not blobs or len(blobs) < len([*instances([*candidates.values()], BlobCore)]):
         return set()
     if function in tables.VIEWS:
         return arrays
@@ -101,14 +101,14 @@ def call_for_views(  # noqa: PLR0913  # a call, and properties of its function
 
     The parameters are those of `call`; `viewed` is the result of `viewed_arguments`.
     """
-    given = by_place(args, kwargs)
-    operands = {place: of_cuda(given[place], like) for place in viewed}
+    arguments = joined(args, kwargs)
+    operands = {key: of_cuda(arguments[key], like) for key in viewed}
     running = _Views(function.__name__, like, common_home([*operands.values()], like))
-    for place, x in given.items():
+    for key, x in arguments.items():
         # The other arguments are axes, shapes and the like, which are read.
-        given[place] = running.read(operands[place]) if place in viewed else _read(x)
-    arrays = [given[place] for place in range(len(args))]
-    result = function(*arrays, **{name: given[name] for name in kwargs})
+        arguments[key] = running.read(operands[key]) if key in viewed else _read(x)
+    arrays, keywords = split(arguments)
+    result = function(*arrays, **keywords)
     return running.give(result, const=const)
 
 

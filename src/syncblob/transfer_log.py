@@ -368,15 +368,15 @@ def _without_repeated(transfers: list[Transfer]) -> list[Transfer]:
 
     While an alias may write, each read on the other side copies again.
     """
-    kept = []
+    result = []
     for index, transfer in enumerate(transfers):
         if transfer.because:
             later = transfers[index + 1 : index + 1 + _MOST_PARTS]
             following = next((other for other in later if _overlap(transfer, other)), None)
             if following is not None and following.direction == transfer.direction:
                 continue
-        kept.append(transfer)
-    return kept
+        result.append(transfer)
+    return result
 
 
 def _alternations(transfers: list[Transfer]) -> Iterator[list[Transfer]]:

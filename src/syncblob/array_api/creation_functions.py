@@ -310,8 +310,8 @@ def linspace(  # noqa: PLR0913  # the standard's
     """
     if isinstance(start, Blob) or isinstance(stop, Blob):
         wanted = None if dtype is None else as_dtype(dtype)
-        made: Blob = apply("linspace", start, stop, num, endpoint=endpoint, dtype=wanted)
-        return made if device is None else made.to_device(device)
+        result: Blob = apply("linspace", start, stop, num, endpoint=endpoint, dtype=wanted)
+        return result if device is None else result.to_device(device)
     return _made("linspace", start, stop, num, endpoint=endpoint, dtype=dtype, device=device)
 
 

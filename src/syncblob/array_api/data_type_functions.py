@@ -89,10 +89,10 @@ def astype(
     TypeError
         For a conversion from complex to real dtypes; take `real` or `abs` first.
     """
-    given: Any = x
-    if is_array(given) and not isinstance(given, Blob):
+    array: Any = x
+    if is_array(array) and not isinstance(array, Blob):
         # xarray promotes the dtypes of arrays beside a Blob.
-        x = Blob.asarray(given, device=device)
+        x = Blob.asarray(array, device=device)
     x = as_blob("astype", x)
     wanted = as_dtype(dtype)
     if x.dtype.kind == "c" and wanted.kind not in "cb":

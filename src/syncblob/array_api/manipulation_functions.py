@@ -46,12 +46,12 @@ def broadcast_arrays(*arrays: Blob) -> tuple[Blob, ...]:
     ValueError
         If the shapes do not broadcast.
     """
-    given: tuple[Any, ...] = arrays
-    blobs = list(require_blobs("broadcast_arrays", given))
-    for index, x in enumerate(given):
+    operands: tuple[Any, ...] = arrays
+    blobs = list(require_blobs("broadcast_arrays", operands))
+    for index, x in enumerate(operands):
         if not isinstance(x, (Blob, np.generic)):
             # A view of the array itself would miss later writes to it.
-            like = next(other for other in given if isinstance(other, Blob))
+            like = next(other for other in operands if isinstance(other, Blob))
             blobs[index] = blobs[index].copy().on(like.device)
     shape = np.broadcast_shapes(*(x.shape for x in blobs))
     return tuple(broadcast_to(x, shape) for x in blobs)
@@ -104,9 +104,9 @@ def expand_dims(x: Blob, /, axis: int | tuple[int, ...]) -> Blob:
 
 
 def _expanded(a: Any, axis: int | tuple[int, ...]) -> Any:
-    given = axis if isinstance(axis, (tuple, list)) else (axis,)
-    ndim = a.ndim + len(given)
-    axes = normalize_axis_tuple(given, ndim)
+    entries = axis if isinstance(axis, (tuple, list)) else (axis,)
+    ndim = a.ndim + len(entries)
+    axes = normalize_axis_tuple(entries, ndim)
     key = tuple(None if axis in axes else _WHOLE for axis in range(ndim))
     # The Ellipsis keeps the result for no axes an array, not a scalar.
     return a[(*key, ...)]

@@ -65,6 +65,6 @@ def diff(
     ValueError
         If `n` is negative, or the shapes do not match.
     """
-    given = [part for part in (prepend, x, append) if part is x or part is not None]
-    parts = require_blobs("diff", given)
+    arrays = [part for part in (prepend, x, append) if part is x or part is not None]
+    parts = require_blobs("diff", arrays)
     return apply(_corrected.diff, *parts, axis=normalize_axis_index(axis, x.ndim), n=n)

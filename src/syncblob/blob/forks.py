@@ -58,16 +58,16 @@ def _before_fork() -> None:
             frame = frame.f_back
 
 
-def _changed(found: Any) -> list[BlobCore | SyncedMemory]:
+def _changed(changed: Any) -> list[BlobCore | SyncedMemory]:
     """Return the Blobs or the memory that a function changes; empty before the change."""
-    if found is None or isinstance(found, (BlobCore, SyncedMemory)):
-        return [] if found is None else [found]
-    return list(found.written)
+    if changed is None or isinstance(changed, (BlobCore, SyncedMemory)):
+        return [] if changed is None else [changed]
+    return list(changed.written)
 
 
 def _after_fork_in_child() -> None:
-    for found in _half_done:
-        (found if isinstance(found, SyncedMemory) else found._memory).lose()
+    for changed in _half_done:
+        (changed if isinstance(changed, SyncedMemory) else changed._memory).lose()
     _half_done.clear()
 
 

@@ -37,9 +37,9 @@ def require_device_of(name: str, *operands: Any) -> None:
     if HOST.direct:
         # No `compute_only_on` is active.
         return
-    found = [x.device for x in operands if isinstance(x, BlobCore)]
-    if found:
-        require_device(next((device for device in found if device != CPU), CPU), name)
+    devices = [x.device for x in operands if isinstance(x, BlobCore)]
+    if devices:
+        require_device(next((device for device in devices if device != CPU), CPU), name)
 
 
 def as_blob(name: str, x: Any, *beside: Any) -> Any:
@@ -117,9 +117,9 @@ def _with_blobs(name: str, operands: tuple[Any, ...]) -> list[Any]:
         As `gather`.
     """
     weak = PYTHON_SCALARS
-    found = [x if x is None or type(x) in weak else as_blob(name, x, *operands) for x in operands]
-    if any(isinstance(x, BlobCore) for x in found):
-        return found
+    blobs = [x if x is None or type(x) in weak else as_blob(name, x, *operands) for x in operands]
+    if any(isinstance(x, BlobCore) for x in blobs):
+        return blobs
     if len(operands) == 1:
         raise refusal(name, operands[0])
     raise TypeError(f"{name} expects at least one Blob, got {operands}")

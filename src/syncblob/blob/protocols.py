@@ -60,8 +60,8 @@ def cuda_array_interface(blob: BlobCore) -> dict[str, Any]:
     memory, layout = blob._memory, blob._layout
     # CuPy reads the attribute twice: to test for it and to get it. The second read must not repeat
     # the warning.
-    again = memory.is_exposed(Side.ACCELERATOR, layout.start, layout.stop)
-    access = CONST if blob._readonly or again else MUTABLE
+    exposed_before = memory.is_exposed(Side.ACCELERATOR, layout.start, layout.stop)
+    access = CONST if blob._readonly or exposed_before else MUTABLE
     array = cuda.array_over_memory(memory, layout, access)
     if access is not CONST:
         memory.expose(Side.ACCELERATOR, start=layout.start, stop=layout.stop)
@@ -95,10 +95,10 @@ def arrow_capsules(blob: BlobCore, requested_schema: Any = None) -> tuple[Any, A
     import pyarrow as pa
 
     # Polars' constructors do not apply their other arguments to an object with Arrow capsules.
-    given = caller.f_locals
-    if "values" in given:
-        options = {name: given[name] for name in ("dtype", "strict", "nan_to_null")}
-        series = pl.Series(given["name"], np.asarray(blob), **options)
+    arguments = caller.f_locals
+    if "values" in arguments:
+        options = {name: arguments[name] for name in ("dtype", "strict", "nan_to_null")}
+        series = pl.Series(arguments["name"], np.asarray(blob), **options)
     else:
         series = pl.DataFrame(np.asarray(blob)).to_struct()
     array = series.to_arrow()

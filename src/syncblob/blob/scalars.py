@@ -102,12 +102,12 @@ def _assert_arrays(caller: FrameType) -> bool:
     testing = sys.modules.get("numpy.testing")
     if testing is None:
         return False
-    given = caller.f_locals
+    arguments = caller.f_locals
     if caller.f_code is testing.assert_equal.__code__:
-        testing.assert_array_equal(given["actual"], given["desired"], given["err_msg"])
+        testing.assert_array_equal(arguments["actual"], arguments["desired"], arguments["err_msg"])
     elif caller.f_code is testing.assert_almost_equal.__code__:
         testing.assert_array_almost_equal(
-            given["actual"], given["desired"], given["decimal"], given["err_msg"]
+            arguments["actual"], arguments["desired"], arguments["decimal"], arguments["err_msg"]
         )
     else:
         return False

@@ -73,13 +73,13 @@ def takes_blobs(
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        given: dict[int, tuple[Any, Any]] = {}
+        lent: dict[int, tuple[Any, Any]] = {}
 
         def lend(blob: Any, *, written: bool) -> Any:
             if written and blob.flags.writeable is False:
                 raise ValueError("the function writes, and this Blob is a const view")
             array = np.asarray(blob.cpu if written else blob)
-            given[id(array)] = array, blob
+            lent[id(array)] = array, blob
             return array
 
         def convert(key: int | str, x: Any) -> Any:
@@ -90,7 +90,7 @@ def takes_blobs(
             *(convert(index, x) for index, x in enumerate(args)),
             **{name: convert(name, x) for name, x in kwargs.items()},
         )
-        return replaced(result, np.ndarray, lambda x: given.get(id(x), (x, x))[1])
+        return replaced(result, np.ndarray, lambda x: lent.get(id(x), (x, x))[1])
 
     return call
 

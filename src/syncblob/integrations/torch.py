@@ -147,14 +147,14 @@ def _require_convertible(name: str, parameter: torch.nn.Parameter) -> None:
     """Raise unless a parameter can be moved to a Blob."""
     kind = type(parameter)
     if kind not in {torch.nn.Parameter, BlobParameter}:
-        found = f"a {kind.__name__}"
+        problem = f"a {kind.__name__}"
     elif parameter.is_meta or parameter.layout is not torch.strided:
-        found = f"one of {parameter.layout} on {parameter.device}, without such memory"
+        problem = f"one of {parameter.layout} on {parameter.device}, without such memory"
     elif parameter.dtype not in _DTYPES:
-        found = f"one of {parameter.dtype}, which no Blob has beside a gradient"
+        problem = f"one of {parameter.dtype}, which no Blob has beside a gradient"
     else:
         return
     raise TypeError(
-        f"{name}: expected a torch.nn.Parameter with dense memory and a gradient, got {found}; "
+        f"{name}: expected a torch.nn.Parameter with dense memory and a gradient, got {problem}; "
         "call lazy modules once before; submodules can be converted one by one"
     )

@@ -196,11 +196,11 @@ class Plan:
             by_name=home is None and next(instances(everything, BlobCore), None) is None,
         )
 
-    def compute(self, home: Home, given: Sequence[Any], kwargs: Named) -> Any:
+    def compute(self, home: Home, args: Sequence[Any], kwargs: Named) -> Any:
         """Call the function outside NumPy, or after a check of the guards."""
         if not HOST.direct:
             require_device(home.device, self.function.__name__)
-        return home.compute(self.function, *given, **kwargs)
+        return home.compute(self.function, *args, **kwargs)
 
     def give(self, result: Any, like: Any, home: Home, operands: Sequence[_Operand]) -> Any:
         """Replace arrays and NumPy scalars in a result by Blobs; inputs by their Blobs.
@@ -215,39 +215,41 @@ class Plan:
         if kind is bool or kind is int:
             return number(result, like, home, self.function.__name__)
         if kind is list or kind is tuple:
-            given: list[Any] = []
+            wrapped: list[Any] = []
             for item in result:
                 if type(item) is _ndarray:
-                    given.append(self._of_array(item, like, home, operands))
+                    wrapped.append(self._of_array(item, like, home, operands))
                 else:
-                    given.append(self.give(item, like, home, operands))
+                    wrapped.append(self.give(item, like, home, operands))
             # An array that is there twice, as in `np.diag_indices_from`, is one Blob.
             if len(set(map(id, result))) < len(result):
-                blobs = dict(zip(map(id, result), given, strict=True))
-                given = [blobs[id(item)] for item in result]
-            return given if kind is list else tuple(given)
+                blobs = dict(zip(map(id, result), wrapped, strict=True))
+                wrapped = [blobs[id(item)] for item in result]
+            return wrapped if kind is list else tuple(wrapped)
         # Other results, such as CuPy arrays.
         return self._give_any(result, like, home, operands)
 
     def _give_any(self, result: Any, like: Any, home: Home, operands: Sequence[_Operand]) -> Any:
         general = Operands(self.function.__name__, like, home)
         general.take(operands)
-        given = general.give(result, const=self.const)
-        if isinstance(given, _ndarray) and any(home.overlap(given, array) for array, _ in operands):
+        wrapped = general.give(result, const=self.const)
+        if isinstance(wrapped, _ndarray) and any(
+            home.overlap(wrapped, array) for array, _ in operands
+        ):
             # A view of a dtype that Blobs do not support; writes to it would not be tracked.
-            given.flags.writeable = False
-        return given
+            wrapped.flags.writeable = False
+        return wrapped
 
     def _of_array(self, array: Any, like: Any, home: Home, operands: Sequence[_Operand]) -> Any:
         """Wrap a NumPy array: according to its base, unless that is inconclusive."""
         base = array.base
         sharing = 0
-        for given, x in operands:
-            if array is given:
+        for operand, x in operands:
+            if array is operand:
                 return x
-            if base is not None and (base is given or base is given.base):
+            if base is not None and (base is operand or base is operand.base):
                 sharing += 1
-                origin, source = given, x
+                origin, source = operand, x
         if array.dtype in SUPPORTED:
             if base is None:
                 return like._fresh(array, home)
@@ -262,16 +264,16 @@ class Plan:
         return self._give_any(array, like, home, operands)
 
 
-def _view(x: Any, given: Any, array: Any, const: bool) -> Any:
+def _view(x: Any, operand: Any, array: Any, const: bool) -> Any:
     """Make a view of a Blob from a view of its array; None if it has no array any more."""
     if not x._has_array():
         return None
     view = x._view_of_array(array)
-    if x._array is not given:
+    if x._array is not operand:
         # It had no memory yet, or another thread has replaced the buffer. The elements have the
         # same offsets in the new one.
         home = x._home
-        offset = x._layout.offset + home.address(array) - home.address(given)
+        offset = x._layout.offset + home.address(array) - home.address(operand)
         return x._view(Layout.of_array(array, offset), readonly=const)
     if const:
         array.flags.writeable = False
@@ -340,29 +342,29 @@ class _SomeBlobs(Plan):
 
     def run(self, like: Any, args: Args, kwargs: Named) -> Any:  # noqa: C901, PLR0912  # inlined, because calls take time
         home = like._home
-        given: Any = joined(args, kwargs) if self.keywords else [*args]
+        arguments: Any = joined(args, kwargs) if self.keywords else [*args]
         operands: list[_Operand] = []
         for key in self.blobs:
-            x = given[key]
+            x = arguments[key]
             if x._home is not home or not x._shortcut.readable:
                 return Plan.run(self, like, args, kwargs)
-            given[key] = array = x._array
+            arguments[key] = array = x._array
             operands.append((array, x))
         for key in self.nested:
-            sequence = given[key] = _arrays_in(given[key], home, operands)
+            sequence = arguments[key] = _arrays_in(arguments[key], home, operands)
             if sequence is None:
                 return Plan.run(self, like, args, kwargs)
         if not operands or (self.makes_views and not home.direct):
             return Plan.run(self, like, args, kwargs)
         named = kwargs
         if self.keywords:
-            given, named = split(given)
+            arguments, named = split(arguments)
         if not home.direct:
-            result = self.compute(home, given, named)
+            result = self.compute(home, arguments, named)
         elif named:
-            result = self.native(*given, **named)
+            result = self.native(*arguments, **named)
         else:
-            result = self.native(*given)
+            result = self.native(*arguments)
         # The usual result, in as few steps as possible.
         if type(result) is _ndarray:
             if result.base is None and result.dtype in SUPPORTED:

@@ -807,7 +807,7 @@ class Blob(Operators, NdarrayMethods):
         """
         if self.ndim < 2:  # noqa: PLR2004  # a matrix has two axes
             raise ValueError(f"expected at least two axes, got shape {self.shape}")
-        return self.swapaxes(-1, -2)
+        return self._derived(lambda a: a.swapaxes(-1, -2))
 
     def squeeze(self, axis: Any = None) -> Self:
         """Return a view without the axes of length 1."""

@@ -26,6 +26,17 @@ class Written(NamedTuple):
     """Whether every element is written, if no mask is given."""
 
 
+class Views(NamedTuple):
+    """When a function returns views, and of which arguments."""
+
+    always: bool = True
+    """Whether it never returns new arrays; else that depends on the arguments."""
+    several: bool = False
+    """Whether all its positional arguments may be arrays, not only the first."""
+    const: bool = False
+    """Whether its views are read-only in NumPy."""
+
+
 # In addition, every function writes its `out`.
 WRITES: dict[Callable[..., Any], Written] = {
     np.copyto: Written(whole=True),
@@ -43,82 +54,50 @@ WRITES: dict[Callable[..., Any], Written] = {
     np.quantile: Written("overwrite_input"),
 }
 
-# They always return views of their arrays.
-VIEWS = frozenset(
-    {
-        np.array_split,
-        np.atleast_1d,
-        np.atleast_2d,
-        np.atleast_3d,
-        np.broadcast_arrays,
-        np.broadcast_to,
-        np.diagonal,
-        np.dsplit,
-        np.expand_dims,
-        np.fliplr,
-        np.flipud,
-        np.hsplit,
-        np.lib.stride_tricks.sliding_window_view,
-        np.linalg.diagonal,
-        np.linalg.matrix_transpose,
-        np.matrix_transpose,
-        np.moveaxis,
-        np.permute_dims,
-        np.real,
-        np.rollaxis,
-        np.rot90,
-        np.split,
-        np.squeeze,
-        np.swapaxes,
-        np.transpose,
-        np.vsplit,
-    }
-)
-
-# They return views or new arrays, depending on their arguments.
-SOMETIMES_VIEWS = frozenset(
-    {
-        np.astype,
-        np.diag,
-        np.einsum,
-        np.flip,
-        np.imag,
-        np.ix_,
-        np.meshgrid,
-        np.ravel,
-        np.reshape,
-        np.unstack,
-    }
-)
-
-# All their positional arguments may be arrays.
-VIEWS_OF_SEVERAL = frozenset(
-    {
-        np.atleast_1d,
-        np.atleast_2d,
-        np.atleast_3d,
-        np.broadcast_arrays,
-        np.einsum,
-        np.ix_,
-        np.meshgrid,
-    }
-)
-
-# Only their first argument is an array.
-VIEWS_OF_ONE = (VIEWS | SOMETIMES_VIEWS) - VIEWS_OF_SEVERAL
-
-# Their views are read-only in NumPy, most of them because elements share memory.
-OVERLAPPING = frozenset(
-    {
-        np.broadcast_arrays,
-        np.broadcast_to,
-        np.diag,
-        np.diagonal,
-        np.lib.stride_tricks.sliding_window_view,
-        np.linalg.diagonal,
-        np.meshgrid,
-    }
-)
+# All functions that return views. Most of the const ones are, because their elements overlap.
+_VIEWS: dict[Callable[..., Any], Views] = {
+    np.array_split: Views(),
+    np.astype: Views(always=False),
+    np.atleast_1d: Views(several=True),
+    np.atleast_2d: Views(several=True),
+    np.atleast_3d: Views(several=True),
+    np.broadcast_arrays: Views(several=True, const=True),
+    np.broadcast_to: Views(const=True),
+    np.diag: Views(always=False, const=True),
+    np.diagonal: Views(const=True),
+    np.dsplit: Views(),
+    np.einsum: Views(always=False, several=True),
+    np.expand_dims: Views(),
+    np.flip: Views(always=False),
+    np.fliplr: Views(),
+    np.flipud: Views(),
+    np.hsplit: Views(),
+    np.imag: Views(always=False),
+    np.ix_: Views(always=False, several=True),
+    np.lib.stride_tricks.sliding_window_view: Views(const=True),
+    np.linalg.diagonal: Views(const=True),
+    np.linalg.matrix_transpose: Views(),
+    np.matrix_transpose: Views(),
+    np.meshgrid: Views(always=False, several=True, const=True),
+    np.moveaxis: Views(),
+    np.permute_dims: Views(),
+    np.ravel: Views(always=False),
+    np.real: Views(),
+    np.reshape: Views(always=False),
+    np.rollaxis: Views(),
+    np.rot90: Views(),
+    np.split: Views(),
+    np.squeeze: Views(),
+    np.swapaxes: Views(),
+    np.transpose: Views(),
+    np.unstack: Views(always=False),
+    np.vsplit: Views(),
+}
+VIEWS = frozenset(function for function, views in _VIEWS.items() if views.always)
+SOMETIMES_VIEWS = frozenset(_VIEWS) - VIEWS
+VIEWS_OF_SEVERAL = frozenset(function for function, views in _VIEWS.items() if views.several)
+VIEWS_OF_ONE = frozenset(_VIEWS) - VIEWS_OF_SEVERAL
+OVERLAPPING = frozenset(function for function, views in _VIEWS.items() if views.const)
 
 # They use only shapes and dtypes, and read no element.
 QUESTIONS = frozenset(

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from syncblob._shape import Shape
 
+# As a rule nothing is mapped there, so a function that reads a dummy by mistake is stopped at once.
 _DUMMY_ADDRESS = 1 << 40
 
 

@@ -359,6 +359,8 @@ class DeviceGuard(Guard):
 
     def _begin(self, block: _Block) -> None:
         super()._begin(block)
+        # Fast paths look at `Home.direct` alone, so a guard costs nothing while there is none: from
+        # here on, in every thread, they ask `require_device`, or leave the call to slower paths.
         forbid_direct_calls(block)
 
     def _end(self, block: _Block) -> None:

@@ -41,8 +41,8 @@ def dense_layout(shape: Any, dtype: DTypeLike) -> Layout:
     return _dense_layout(as_shape(shape, resolved.itemsize), resolved)
 
 
-# Programs have few shapes, and a layout takes longer to make than the rest of a Blob. Sharing is safe
-# because layouts are not changed, except for what they cache.
+# Programs have few shapes, and a layout takes longer to make than the rest of a Blob. Sharing is
+# safe because layouts are not changed, except for what they cache.
 @lru_cache(maxsize=256)
 def _dense_layout(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Layout:
     layout = Layout.c_order(shape, dtype)

@@ -13,7 +13,7 @@ import functools
 import inspect
 import sys
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -36,8 +36,7 @@ if TYPE_CHECKING:
 
     from syncblob.devices.base import Home
 
-_Parameters = ParamSpec("_Parameters")
-_Result = TypeVar("_Result")
+_Function = TypeVar("_Function", bound="Callable[..., Any]")
 
 
 class _Block:
@@ -101,7 +100,7 @@ class Guard:
         if block is not None:
             self._end(block)
 
-    def __call__(self, function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
+    def __call__(self, function: _Function) -> _Function:
         """Decorate a function or a coroutine function; each call of it is a block.
 
         Raises
@@ -114,29 +113,28 @@ class Guard:
                 f"expected a function to guard, got {function!r}; of a class, decorate the methods"
             )
         if _is_one_of(function, inspect.isgeneratorfunction, inspect.isasyncgenfunction):
+            name = getattr(function, "__qualname__", repr(function))
             raise TypeError(
                 f"expected a function that returns when its work is done, got the generator "
-                f"function {_name(function)}; guard the loop that uses it, or put a with statement "
-                "around those of its lines that do not yield"
+                f"function {name}; guard the loop that uses it, or put a with statement around "
+                "those of its lines that do not yield"
             )
+        call: Any = function
+        guarded: Any
         if _is_one_of(function, inspect.iscoroutinefunction):
-            coroutine_function = cast("Callable[_Parameters, Any]", function)
 
-            @functools.wraps(function)
-            async def guarded_coroutine(
-                *args: _Parameters.args, **keywords: _Parameters.kwargs
-            ) -> Any:
+            async def guarded(*args: Any, **keywords: Any) -> Any:
                 with self:
-                    return await coroutine_function(*args, **keywords)
+                    return await call(*args, **keywords)
+        else:
 
-            return cast("Callable[_Parameters, _Result]", guarded_coroutine)
+            def guarded(*args: Any, **keywords: Any) -> Any:
+                with self:
+                    return call(*args, **keywords)
 
-        @functools.wraps(function)
-        def guarded(*args: _Parameters.args, **keywords: _Parameters.kwargs) -> _Result:
-            with self:
-                return function(*args, **keywords)
-
-        return guarded
+        functools.update_wrapper(guarded, call)
+        decorated: _Function = guarded
+        return decorated
 
     # --- how -------------------------------------------------------------------------------------
 
@@ -180,20 +178,11 @@ def _is_one_of(function: Callable[..., Any], *kinds: Callable[[object], bool]) -
     return any(is_kind(function) or is_kind(called) for is_kind in kinds)
 
 
-def _name(function: Callable[..., Any]) -> str:
-    return getattr(function, "__qualname__", repr(function))
-
-
 # --- limits on transfers -------------------------------------------------------------------------
 
 
 class TransferGuard(Guard):
-    """A limit on transfers, made by `no_transfers` or `max_transfers`.
-
-    A context manager and a decorator. It can be reused, nested, and used by several threads and
-    asyncio tasks at once: each ``with`` statement and each call of a decorated function counts from
-    zero.
-    """
+    """A limit on transfers; each block counts from zero."""
 
     def __init__(self, max_count: int | None, max_bytes: int | None) -> None:
         super().__init__()
@@ -342,16 +331,7 @@ def uncount_transfer(blocks: Sequence[_Block], nbytes: int) -> None:
 
 
 class DeviceGuard(Guard):
-    """The device that operations must run on, made by `compute_only_on`.
-
-    A context manager and a decorator. It can be reused, nested, and used by several threads and
-    asyncio tasks at once.
-
-    Attributes
-    ----------
-    device
-        The device.
-    """
+    """The `device` that operations must run on."""
 
     def __init__(self, device: Device) -> None:
         super().__init__()

@@ -251,11 +251,11 @@ class NdarrayMethods(BlobCore):
 
     def sort(self, axis: SupportsIndex = -1, kind: Any = None) -> None:
         """Sort in place along an axis, on this Blob's device: a mutable access."""
-        self._write_by(_sort, axis=axis, kind=kind)
+        self._write_by("sort", axis=axis, kind=kind)
 
     def partition(self, kth: Any, axis: SupportsIndex = -1) -> None:
         """Partition in place along an axis; see `numpy.partition`."""
-        self._write_by(_partition, kth, axis=axis)
+        self._write_by("partition", kth, axis=axis)
 
     def put(self, indices: Any, values: Any, mode: Any = "raise") -> None:
         """Set elements in place, by indices in C order; see `numpy.put`."""
@@ -283,9 +283,14 @@ class NdarrayMethods(BlobCore):
             kwargs["out"] = out
         return function(self, *args, **kwargs)
 
-    def _write_by(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
-        name = function.__name__.lstrip("_")
-        call(function, (self, *args), kwargs, self, name=name, written={0: False})
+    def _write_by(self, name: str, *args: Any, **kwargs: Any) -> None:
+        """Call a method of arrays that writes its array."""
+
+        def method(array: Any, *args: Any, **kwargs: Any) -> None:
+            getattr(array, name)(*args, **kwargs)
+
+        method.__name__ = name  # which logs of operations show
+        call(method, (self, *args), kwargs, self, name=name, written={0: False})
 
 
 def _by_method(  # noqa: PLR0913, PLR0917  # positional, because keyword arguments are slower
@@ -311,11 +316,3 @@ def _by_method(  # noqa: PLR0913, PLR0917  # positional, because keyword argumen
             args = (blob,)
         result = array_function(blob, function, (), args, options)
     return result
-
-
-def _sort(a: Any, **options: Any) -> None:
-    a.sort(**options)
-
-
-def _partition(a: Any, kth: Any, **options: Any) -> None:
-    a.partition(kth, **options)

@@ -1,4 +1,4 @@
-"""The timeline of a journal."""
+"""The timeline of a log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The journal, the guards and the device's own counters agree after any accesses."""
+"""The log, the guards and the device's own counters agree after any accesses."""
 
 from __future__ import annotations
 

@@ -13,21 +13,7 @@ from __future__ import annotations
 from types import FunctionType
 from typing import TYPE_CHECKING
 
-from syncblob.array_api import (
-    beyond_the_standard,
-    constants,
-    creation_functions,
-    data_type_functions,
-    data_types,
-    elementwise_functions,
-    indexing_functions,
-    manipulation_functions,
-    searching_functions,
-    set_functions,
-    sorting_functions,
-    statistical_functions,
-    utility_functions,
-)
+from syncblob.array_api import constants, data_types
 from syncblob.array_api import fft as fft
 from syncblob.array_api import linalg as linalg
 from syncblob.array_api.beyond_the_standard import *  # noqa: F403
@@ -53,26 +39,13 @@ __array_api_version__ = "2025.12"
 
 if not TYPE_CHECKING:  # mypy reads only literal lists, and would treat all other names as private
     __all__ = ["__array_api_version__", "__array_namespace_info__", "fft", "linalg"]
-    __all__ += ["matmul", "matrix_transpose", "tensordot", "vecdot"]  # also in `linalg`
     __all__ += constants.__all__
     __all__ += data_types.__all__
-    for _chapter in (
-        beyond_the_standard,
-        creation_functions,
-        data_type_functions,
-        elementwise_functions,
-        indexing_functions,
-        manipulation_functions,
-        searching_functions,
-        set_functions,
-        sorting_functions,
-        statistical_functions,
-        utility_functions,
-    ):
-        __all__ += [
-            name
-            for name, x in vars(_chapter).items()
-            if isinstance(x, FunctionType)
-            and x.__module__ == _chapter.__name__
-            and not name.startswith("_")
-        ]
+    # The functions of the chapters, without the helpers that these import from files with a "_".
+    __all__ += [
+        name
+        for name, x in globals().items()
+        if isinstance(x, FunctionType)
+        and x.__module__.startswith(f"{__name__}.")
+        and not {name[0], x.__module__[len(__name__) + 1]} & {"_"}
+    ]

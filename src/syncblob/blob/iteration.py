@@ -42,9 +42,15 @@ def walked_item(blob: BlobCore, key: Any) -> Any:
     which code in Python cannot.
     """
     walk = walks.get(get_ident())
-    if walk is not None and walk[0] == id(blob) and type(key) is int:
+    if walk is not None and type(key) is int:
+        walked, code, instruction = walk
         frame = _getframe(1).f_back
-        if frame is not None and walk[1] is frame.f_code and walk[2] == frame.f_lasti:
+        if (
+            walked == id(blob)
+            and frame is not None
+            and code is frame.f_code
+            and instruction == frame.f_lasti
+        ):
             return blob._read_host("__getitem__")[key]
     walks.pop(get_ident(), None)
     return NO_ITEM

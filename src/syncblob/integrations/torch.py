@@ -5,7 +5,6 @@ Importing this module imports torch; the rest of the package imports it when fir
 
 from __future__ import annotations
 
-import operator
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -14,6 +13,7 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 from syncblob._blob import Blob
 from syncblob.devices import Device, home_of
 from syncblob.dispatch.torch import BlobParameter, put_over
+from syncblob.dispatch.walk import replaced
 
 if TYPE_CHECKING:
     from torch.utils.hooks import RemovableHandle
@@ -34,9 +34,9 @@ def accept_blobs_in_modules() -> RemovableHandle:
     Most modules do not need this, because they pass their inputs to functions. Others use
     attributes that only tensors have: ``Flatten``, normalisations of batches and instances,
     circular padding, recurrent layers and attention. After this call, each Blob among the
-    positional arguments of a module, also within tuples and lists, is replaced by a tensor over it:
-    a tracked alias, on the mutable path, on the Blob's device. A const Blob, or one with negative
-    strides, is replaced by a copy.
+    positional arguments of a module, also within tuples, lists and dicts, is replaced by a tensor
+    over it: a tracked alias, on the mutable path, on the Blob's device. A const Blob, or one with
+    negative strides, is replaced by a copy.
 
     Returns
     -------
@@ -47,19 +47,12 @@ def accept_blobs_in_modules() -> RemovableHandle:
     return register_module_forward_pre_hook(hook)
 
 
-def _with_tensors(_module: torch.nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple(map(_as_tensor, inputs))
+def _with_tensors(_module: torch.nn.Module, inputs: tuple[Any, ...]) -> Any:
+    return replaced(inputs, Blob, _readable_tensor)
 
 
-def _as_tensor(x: Any) -> Any:
-    """Replace a Blob, or the Blobs in a tuple or list, such as a recurrent layer's state."""
-    if type(x) in {tuple, list}:
-        items = [_as_tensor(item) for item in x]
-        # A list without Blobs is passed on itself, because the caller may use it afterwards.
-        return type(x)(items) if any(map(operator.is_not, items, x)) else x
-    if isinstance(x, Blob):
-        return x.to_torch(copy=any(step < 0 for step in x.strides) or None)
-    return x
+def _readable_tensor(blob: Blob) -> torch.Tensor:
+    return blob.to_torch(copy=any(step < 0 for step in blob.strides) or None)
 
 
 def parameters_to_blobs(

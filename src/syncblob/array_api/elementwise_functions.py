@@ -145,6 +145,12 @@ trunc: _Unary = _unary(corrected.trunc, "Round towards zero to integers, keeping
 
 name_made_functions(globals())
 
+# What `help` and the documentation show: the scalars that each function takes.
+for _name, _type in __annotations__.items():
+    if _type.startswith("_Binary["):
+        _operand = f"Blob | {_type.removeprefix('_Binary[').removesuffix(']')}"
+        globals()[_name].__annotations__.update(x1=_operand, x2=_operand)
+
 
 def clip(x: Blob, /, min: float | Blob | None = None, max: float | Blob | None = None) -> Blob:
     """Clip elements to the range from `min` to `max`.

@@ -88,7 +88,7 @@ class Datum(_message.Message):
     def __init__(self, channels: _Optional[int] = ..., height: _Optional[int] = ..., width: _Optional[int] = ..., data: _Optional[bytes] = ..., label: _Optional[int] = ..., float_data: _Optional[_Iterable[float]] = ..., encoded: bool = ...) -> None: ...
 
 class NetParameter(_message.Message):
-    __slots__ = ("name", "layers", "input", "input_dim", "force_backward", "state", "debug_info", "input_shape", "layer")
+    __slots__ = ("name", "layers", "input", "input_dim", "force_backward", "state", "debug_info", "input_shape", "layer", "ignored")
     NAME_FIELD_NUMBER: _ClassVar[int]
     LAYERS_FIELD_NUMBER: _ClassVar[int]
     INPUT_FIELD_NUMBER: _ClassVar[int]
@@ -98,6 +98,7 @@ class NetParameter(_message.Message):
     DEBUG_INFO_FIELD_NUMBER: _ClassVar[int]
     INPUT_SHAPE_FIELD_NUMBER: _ClassVar[int]
     LAYER_FIELD_NUMBER: _ClassVar[int]
+    IGNORED_FIELD_NUMBER: _ClassVar[int]
     name: str
     layers: _containers.RepeatedCompositeFieldContainer[V1LayerParameter]
     input: _containers.RepeatedScalarFieldContainer[str]
@@ -107,7 +108,108 @@ class NetParameter(_message.Message):
     debug_info: bool
     input_shape: _containers.RepeatedCompositeFieldContainer[BlobShape]
     layer: _containers.RepeatedCompositeFieldContainer[LayerParameter]
-    def __init__(self, name: _Optional[str] = ..., layers: _Optional[_Iterable[_Union[V1LayerParameter, _Mapping[str, _Any]]]] = ..., input: _Optional[_Iterable[str]] = ..., input_dim: _Optional[_Iterable[int]] = ..., force_backward: bool = ..., state: _Optional[_Union[NetState, _Mapping[str, _Any]]] = ..., debug_info: bool = ..., input_shape: _Optional[_Iterable[_Union[BlobShape, _Mapping[str, _Any]]]] = ..., layer: _Optional[_Iterable[_Union[LayerParameter, _Mapping[str, _Any]]]] = ...) -> None: ...
+    ignored: _containers.RepeatedCompositeFieldContainer[IgnoredField]
+    def __init__(self, name: _Optional[str] = ..., layers: _Optional[_Iterable[_Union[V1LayerParameter, _Mapping[str, _Any]]]] = ..., input: _Optional[_Iterable[str]] = ..., input_dim: _Optional[_Iterable[int]] = ..., force_backward: bool = ..., state: _Optional[_Union[NetState, _Mapping[str, _Any]]] = ..., debug_info: bool = ..., input_shape: _Optional[_Iterable[_Union[BlobShape, _Mapping[str, _Any]]]] = ..., layer: _Optional[_Iterable[_Union[LayerParameter, _Mapping[str, _Any]]]] = ..., ignored: _Optional[_Iterable[_Union[IgnoredField, _Mapping[str, _Any]]]] = ...) -> None: ...
+
+class IgnoredField(_message.Message):
+    __slots__ = ("name", "count", "rule")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    RULE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    count: int
+    rule: str
+    def __init__(self, name: _Optional[str] = ..., count: _Optional[int] = ..., rule: _Optional[str] = ...) -> None: ...
+
+class ForkLayer(_message.Message):
+    __slots__ = ("interp_param", "permute_param", "prior_box_param", "norm_param", "roi_pooling_param", "pad_type")
+    INTERP_PARAM_FIELD_NUMBER: _ClassVar[int]
+    PERMUTE_PARAM_FIELD_NUMBER: _ClassVar[int]
+    PRIOR_BOX_PARAM_FIELD_NUMBER: _ClassVar[int]
+    NORM_PARAM_FIELD_NUMBER: _ClassVar[int]
+    ROI_POOLING_PARAM_FIELD_NUMBER: _ClassVar[int]
+    PAD_TYPE_FIELD_NUMBER: _ClassVar[int]
+    interp_param: InterpParameter
+    permute_param: PermuteParameter
+    prior_box_param: PriorBoxParameter
+    norm_param: NormalizeParameter
+    roi_pooling_param: ROIPoolingParameter
+    pad_type: int
+    def __init__(self, interp_param: _Optional[_Union[InterpParameter, _Mapping[str, _Any]]] = ..., permute_param: _Optional[_Union[PermuteParameter, _Mapping[str, _Any]]] = ..., prior_box_param: _Optional[_Union[PriorBoxParameter, _Mapping[str, _Any]]] = ..., norm_param: _Optional[_Union[NormalizeParameter, _Mapping[str, _Any]]] = ..., roi_pooling_param: _Optional[_Union[ROIPoolingParameter, _Mapping[str, _Any]]] = ..., pad_type: _Optional[int] = ...) -> None: ...
+
+class InterpParameter(_message.Message):
+    __slots__ = ("height", "width", "zoom_factor", "shrink_factor", "pad_beg", "pad_end")
+    HEIGHT_FIELD_NUMBER: _ClassVar[int]
+    WIDTH_FIELD_NUMBER: _ClassVar[int]
+    ZOOM_FACTOR_FIELD_NUMBER: _ClassVar[int]
+    SHRINK_FACTOR_FIELD_NUMBER: _ClassVar[int]
+    PAD_BEG_FIELD_NUMBER: _ClassVar[int]
+    PAD_END_FIELD_NUMBER: _ClassVar[int]
+    height: int
+    width: int
+    zoom_factor: int
+    shrink_factor: int
+    pad_beg: int
+    pad_end: int
+    def __init__(self, height: _Optional[int] = ..., width: _Optional[int] = ..., zoom_factor: _Optional[int] = ..., shrink_factor: _Optional[int] = ..., pad_beg: _Optional[int] = ..., pad_end: _Optional[int] = ...) -> None: ...
+
+class PermuteParameter(_message.Message):
+    __slots__ = ("order",)
+    ORDER_FIELD_NUMBER: _ClassVar[int]
+    order: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, order: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class PriorBoxParameter(_message.Message):
+    __slots__ = ("min_size", "max_size", "aspect_ratio", "flip", "clip", "variance", "img_size", "img_h", "img_w", "step", "step_h", "step_w", "offset")
+    MIN_SIZE_FIELD_NUMBER: _ClassVar[int]
+    MAX_SIZE_FIELD_NUMBER: _ClassVar[int]
+    ASPECT_RATIO_FIELD_NUMBER: _ClassVar[int]
+    FLIP_FIELD_NUMBER: _ClassVar[int]
+    CLIP_FIELD_NUMBER: _ClassVar[int]
+    VARIANCE_FIELD_NUMBER: _ClassVar[int]
+    IMG_SIZE_FIELD_NUMBER: _ClassVar[int]
+    IMG_H_FIELD_NUMBER: _ClassVar[int]
+    IMG_W_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    STEP_H_FIELD_NUMBER: _ClassVar[int]
+    STEP_W_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    min_size: _containers.RepeatedScalarFieldContainer[float]
+    max_size: _containers.RepeatedScalarFieldContainer[float]
+    aspect_ratio: _containers.RepeatedScalarFieldContainer[float]
+    flip: bool
+    clip: bool
+    variance: _containers.RepeatedScalarFieldContainer[float]
+    img_size: int
+    img_h: int
+    img_w: int
+    step: float
+    step_h: float
+    step_w: float
+    offset: float
+    def __init__(self, min_size: _Optional[_Iterable[float]] = ..., max_size: _Optional[_Iterable[float]] = ..., aspect_ratio: _Optional[_Iterable[float]] = ..., flip: bool = ..., clip: bool = ..., variance: _Optional[_Iterable[float]] = ..., img_size: _Optional[int] = ..., img_h: _Optional[int] = ..., img_w: _Optional[int] = ..., step: _Optional[float] = ..., step_h: _Optional[float] = ..., step_w: _Optional[float] = ..., offset: _Optional[float] = ...) -> None: ...
+
+class NormalizeParameter(_message.Message):
+    __slots__ = ("across_spatial", "scale_filler", "channel_shared", "eps")
+    ACROSS_SPATIAL_FIELD_NUMBER: _ClassVar[int]
+    SCALE_FILLER_FIELD_NUMBER: _ClassVar[int]
+    CHANNEL_SHARED_FIELD_NUMBER: _ClassVar[int]
+    EPS_FIELD_NUMBER: _ClassVar[int]
+    across_spatial: bool
+    scale_filler: FillerParameter
+    channel_shared: bool
+    eps: float
+    def __init__(self, across_spatial: bool = ..., scale_filler: _Optional[_Union[FillerParameter, _Mapping[str, _Any]]] = ..., channel_shared: bool = ..., eps: _Optional[float] = ...) -> None: ...
+
+class ROIPoolingParameter(_message.Message):
+    __slots__ = ("pooled_h", "pooled_w", "spatial_scale")
+    POOLED_H_FIELD_NUMBER: _ClassVar[int]
+    POOLED_W_FIELD_NUMBER: _ClassVar[int]
+    SPATIAL_SCALE_FIELD_NUMBER: _ClassVar[int]
+    pooled_h: int
+    pooled_w: int
+    spatial_scale: float
+    def __init__(self, pooled_h: _Optional[int] = ..., pooled_w: _Optional[int] = ..., spatial_scale: _Optional[float] = ...) -> None: ...
 
 class NetState(_message.Message):
     __slots__ = ("phase", "level", "stage")
@@ -1288,7 +1390,7 @@ class SolverState(_message.Message):
     def __init__(self, iter: _Optional[int] = ..., learned_net: _Optional[str] = ..., history: _Optional[_Iterable[_Union[BlobProto, _Mapping[str, _Any]]]] = ..., current_step: _Optional[int] = ...) -> None: ...
 
 class SolverParameter(_message.Message):
-    __slots__ = ("net", "net_param", "train_net", "test_net", "train_net_param", "test_net_param", "train_state", "test_state", "weights", "type", "momentum", "momentum2", "rms_decay", "delta", "weight_decay", "regularization_type", "clip_gradients", "base_lr", "lr_policy", "gamma", "power", "stepsize", "stepvalue", "max_iter", "iter_size", "display", "average_loss", "debug_info", "test_iter", "test_interval", "test_compute_loss", "test_initialization", "snapshot", "snapshot_prefix", "snapshot_diff", "snapshot_after_train", "snapshot_format", "solver_mode", "device_id", "random_seed", "layer_wise_reduce", "solver_type")
+    __slots__ = ("net", "net_param", "train_net", "test_net", "train_net_param", "test_net_param", "train_state", "test_state", "weights", "type", "momentum", "momentum2", "rms_decay", "delta", "weight_decay", "regularization_type", "clip_gradients", "base_lr", "lr_policy", "gamma", "power", "stepsize", "stepvalue", "max_iter", "iter_size", "display", "average_loss", "debug_info", "test_iter", "test_interval", "test_compute_loss", "test_initialization", "snapshot", "snapshot_prefix", "snapshot_diff", "snapshot_after_train", "snapshot_format", "solver_mode", "device_id", "random_seed", "layer_wise_reduce", "solver_type", "ignored")
     class SnapshotFormat(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         HDF5: _ClassVar[SolverParameter.SnapshotFormat]
@@ -1357,6 +1459,7 @@ class SolverParameter(_message.Message):
     RANDOM_SEED_FIELD_NUMBER: _ClassVar[int]
     LAYER_WISE_REDUCE_FIELD_NUMBER: _ClassVar[int]
     SOLVER_TYPE_FIELD_NUMBER: _ClassVar[int]
+    IGNORED_FIELD_NUMBER: _ClassVar[int]
     net: str
     net_param: NetParameter
     train_net: str
@@ -1399,4 +1502,5 @@ class SolverParameter(_message.Message):
     random_seed: int
     layer_wise_reduce: bool
     solver_type: SolverParameter.SolverType
-    def __init__(self, net: _Optional[str] = ..., net_param: _Optional[_Union[NetParameter, _Mapping[str, _Any]]] = ..., train_net: _Optional[str] = ..., test_net: _Optional[_Iterable[str]] = ..., train_net_param: _Optional[_Union[NetParameter, _Mapping[str, _Any]]] = ..., test_net_param: _Optional[_Iterable[_Union[NetParameter, _Mapping[str, _Any]]]] = ..., train_state: _Optional[_Union[NetState, _Mapping[str, _Any]]] = ..., test_state: _Optional[_Iterable[_Union[NetState, _Mapping[str, _Any]]]] = ..., weights: _Optional[_Iterable[str]] = ..., type: _Optional[str] = ..., momentum: _Optional[float] = ..., momentum2: _Optional[float] = ..., rms_decay: _Optional[float] = ..., delta: _Optional[float] = ..., weight_decay: _Optional[float] = ..., regularization_type: _Optional[str] = ..., clip_gradients: _Optional[float] = ..., base_lr: _Optional[float] = ..., lr_policy: _Optional[str] = ..., gamma: _Optional[float] = ..., power: _Optional[float] = ..., stepsize: _Optional[int] = ..., stepvalue: _Optional[_Iterable[int]] = ..., max_iter: _Optional[int] = ..., iter_size: _Optional[int] = ..., display: _Optional[int] = ..., average_loss: _Optional[int] = ..., debug_info: bool = ..., test_iter: _Optional[_Iterable[int]] = ..., test_interval: _Optional[int] = ..., test_compute_loss: bool = ..., test_initialization: bool = ..., snapshot: _Optional[int] = ..., snapshot_prefix: _Optional[str] = ..., snapshot_diff: bool = ..., snapshot_after_train: bool = ..., snapshot_format: _Optional[_Union[SolverParameter.SnapshotFormat, str]] = ..., solver_mode: _Optional[_Union[SolverParameter.SolverMode, str]] = ..., device_id: _Optional[int] = ..., random_seed: _Optional[int] = ..., layer_wise_reduce: bool = ..., solver_type: _Optional[_Union[SolverParameter.SolverType, str]] = ...) -> None: ...
+    ignored: _containers.RepeatedCompositeFieldContainer[IgnoredField]
+    def __init__(self, net: _Optional[str] = ..., net_param: _Optional[_Union[NetParameter, _Mapping[str, _Any]]] = ..., train_net: _Optional[str] = ..., test_net: _Optional[_Iterable[str]] = ..., train_net_param: _Optional[_Union[NetParameter, _Mapping[str, _Any]]] = ..., test_net_param: _Optional[_Iterable[_Union[NetParameter, _Mapping[str, _Any]]]] = ..., train_state: _Optional[_Union[NetState, _Mapping[str, _Any]]] = ..., test_state: _Optional[_Iterable[_Union[NetState, _Mapping[str, _Any]]]] = ..., weights: _Optional[_Iterable[str]] = ..., type: _Optional[str] = ..., momentum: _Optional[float] = ..., momentum2: _Optional[float] = ..., rms_decay: _Optional[float] = ..., delta: _Optional[float] = ..., weight_decay: _Optional[float] = ..., regularization_type: _Optional[str] = ..., clip_gradients: _Optional[float] = ..., base_lr: _Optional[float] = ..., lr_policy: _Optional[str] = ..., gamma: _Optional[float] = ..., power: _Optional[float] = ..., stepsize: _Optional[int] = ..., stepvalue: _Optional[_Iterable[int]] = ..., max_iter: _Optional[int] = ..., iter_size: _Optional[int] = ..., display: _Optional[int] = ..., average_loss: _Optional[int] = ..., debug_info: bool = ..., test_iter: _Optional[_Iterable[int]] = ..., test_interval: _Optional[int] = ..., test_compute_loss: bool = ..., test_initialization: bool = ..., snapshot: _Optional[int] = ..., snapshot_prefix: _Optional[str] = ..., snapshot_diff: bool = ..., snapshot_after_train: bool = ..., snapshot_format: _Optional[_Union[SolverParameter.SnapshotFormat, str]] = ..., solver_mode: _Optional[_Union[SolverParameter.SolverMode, str]] = ..., device_id: _Optional[int] = ..., random_seed: _Optional[int] = ..., layer_wise_reduce: bool = ..., solver_type: _Optional[_Union[SolverParameter.SolverType, str]] = ..., ignored: _Optional[_Iterable[_Union[IgnoredField, _Mapping[str, _Any]]]] = ...) -> None: ...

@@ -156,7 +156,7 @@ class ModelFile(MutableMapping[str, Layer]):
             state = _State(_phase(phase), level, frozenset((*settings.state.stage, *stages)))
             layers = [layer for layer in layers if state.includes(layer)]
         model = cls(decoded(net.name), [Layer.from_proto(layer) for layer in layers])
-        for name in ("name", "layer"):
+        for name in ("name", "layer", "ignored"):
             settings.ClearField(name)
         model._put_settings(settings)
         return model

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from google.protobuf import text_format
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
@@ -21,16 +22,19 @@ from syncblob.caffe._pb.caffe_pb2 import (
     V1LayerParameter,
 )
 from syncblob.caffe.messages.disk import replacing
+from syncblob.caffe.messages.foreign import find_foreign
 from syncblob.caffe.messages.older_formats import (
     SPECS,
     V0_LAYER_TYPES,
     V1_LAYER_TYPES,
     V1_TYPE_NUMBERS,
 )
+from syncblob.caffe.messages.texts import require_complete
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Iterator
 
 __all__ = ["read_prototxt", "read_solver_prototxt", "write_prototxt"]
 
@@ -38,6 +42,7 @@ M = TypeVar("M", NetParameter, SolverParameter)
 
 _NOT_UTF8 = re.compile("[\udc80-\udcff]")
 _PLACE = re.compile(r"\A\d+:\d+ : ")
+_UNKNOWN = re.compile("has no (field named|value (named|with number))")
 _NO_FIELD = re.compile('Message type "(\\w+)" has no field named "(\\w+)"')
 _FIELDS = {
     kind.DESCRIPTOR.name: set(kind.DESCRIPTOR.fields_by_name)
@@ -75,7 +80,9 @@ _SOLVER_TYPES = ("SGD", "Nesterov", "AdaGrad", "RMSProp", "AdaDelta", "Adam")
 _PACKAGE = NetParameter.DESCRIPTOR.file.package + "."
 
 
-def read_prototxt(path: str | os.PathLike[str], *, ignore_unknown: bool = False) -> NetParameter:
+def read_prototxt(
+    path: str | os.PathLike[str], *, ignore_unknown: bool = False, forks: bool = False
+) -> NetParameter:
     """Read a network definition from a ``.prototxt`` file.
 
     Nothing is upgraded: layers of the previous format stay in ``layers``. `ModelFile.from_net`
@@ -87,22 +94,33 @@ def read_prototxt(path: str | os.PathLike[str], *, ignore_unknown: bool = False)
     path
         The file.
     ignore_unknown
-        Whether to skip fields that Caffe does not have, such as those of a fork. By default they
-        are an error.
+        Whether to leave out fields and enum values that Caffe does not have, such as those of a
+        fork. By default they are an error.
+    forks
+        Whether to apply the rules of well-known forks. ``ceil_mode`` of a pooling becomes
+        ``round_mode``; ``hole``, ``hole_h`` and ``hole_w`` of a convolution become ``dilation``.
+        ``pad_type``, and the settings of the types Interp, Normalize, Permute, PriorBox and
+        ROIPooling, are kept for `ModelFile.infer_shapes` as unknown fields of the layer, which
+        `write_prototxt` has no names for.
 
     Returns
     -------
     NetParameter
-        The message.
+        The message. Its field ``ignored``, which Caffe does not have, lists what was left out or
+        replaced: each entry has ``name``, such as ``"layer.pooling_param.ceil_mode"``, ``count``,
+        and ``rule``, which is empty if it was left out. `ModelFile.from_net` and `write_prototxt`
+        do not write it; before you serialise the message yourself, call
+        ``net.ClearField("ignored")``.
 
     Raises
     ------
     ModelFileError
-        If it is not such a definition. The message gives line and column.
+        If it is not such a definition, or a field is missing that Caffe requires. The message gives
+        line and column of other errors.
     OSError
         If it cannot be read.
     """
-    return _read(NetParameter, path, ignore_unknown=ignore_unknown)
+    return _read(NetParameter, path, ignore_unknown=ignore_unknown, forks=forks)
 
 
 def read_solver_prototxt(
@@ -121,7 +139,7 @@ def read_solver_prototxt(
     Returns
     -------
     SolverParameter
-        The message.
+        The message. Its field ``ignored`` is that of `read_prototxt`.
 
     Raises
     ------
@@ -144,7 +162,9 @@ def read_solver_prototxt(
     return solver
 
 
-def _read(kind: type[M], path: str | os.PathLike[str], *, ignore_unknown: bool) -> M:
+def _read(
+    kind: type[M], path: str | os.PathLike[str], *, ignore_unknown: bool, forks: bool = False
+) -> M:
     name = str(path)
     content = Path(path).read_bytes()
     if b"\0" in content:
@@ -159,15 +179,18 @@ def _read(kind: type[M], path: str | os.PathLike[str], *, ignore_unknown: bool) 
         lambda byte: f"\\{ord(byte[0]) & 0xFF:03o}",
         content.decode("utf-8-sig", errors="surrogateescape"),
     )
-    message = kind()
     try:
-        _parse(text, message, ignore_unknown=ignore_unknown)
+        message = _parsed(text, kind, ignore_unknown=ignore_unknown, forks=forks)
     except text_format.ParseError as error:
         reader = "read_prototxt" if kind is NetParameter else "read_solver_prototxt"
         problem = _explain(error, text.split("\n"), reader, ignored=ignore_unknown)
         raise ModelFileError(problem, path=name) from error
     except RecursionError as error:
         raise ModelFileError("messages are nested too deeply", path=name) from error
+    try:
+        require_complete(message)
+    except ValueError as error:
+        raise ModelFileError(str(error), path=name) from error
     others = _OF_OTHER_KIND[kind.DESCRIPTOR.name]
     known = {field.name for field, _ in message.ListFields()}
     if (
@@ -202,8 +225,8 @@ def write_prototxt(
     TypeError
         If `net` is neither a NetParameter nor a SolverParameter.
     ValueError
-        If it has unknown fields, such as those of a fork of Caffe, and `ignore_unknown` is False.
-        Nothing has been written then.
+        If it has unknown fields, such as those of a fork of Caffe, and `ignore_unknown` is False;
+        or if it lacks fields that Caffe requires. Nothing has been written then.
     OSError
         If the file cannot be written.
     """
@@ -213,6 +236,8 @@ def write_prototxt(
         )
     if not ignore_unknown:
         _require_known(net, "net")
+    require_complete(net)
+    net = _as_caffes(net)
     # Older versions of protobuf do not escape NUL, and a file with NUL is taken for binary data.
     text = text_format.MessageToString(net, as_utf8=_is_utf8(net)).replace("\0", r"\000")
     with replacing(path) as temporary:
@@ -230,17 +255,54 @@ def _is_utf8(message: Message) -> bool:
     return True
 
 
-def _parse(text: str, definition: Message, *, ignore_unknown: bool) -> None:
+def _parsed(text: str, kind: type[M], *, ignore_unknown: bool, forks: bool) -> M:
     """Parse a definition whose strings may escape any bytes."""
+    foreign = None
+    if ignore_unknown or forks:
+        foreign = find_foreign(text, kind.DESCRIPTOR, leave_out=ignore_unknown, translate=forks)
+        text = foreign.text
+    message: Any = kind()
     try:
-        text_format.Parse(text, definition, allow_unknown_field=ignore_unknown)
+        text_format.Parse(text, message)
     except text_format.ParseError as error:
         if "codec can't" not in str(error):
             raise
-        twin = _twin(definition.DESCRIPTOR.full_name)()
-        text_format.Parse(text, twin, allow_unknown_field=ignore_unknown)
-        definition.Clear()
-        definition.MergeFromString(twin.SerializeToString())
+        twin = text_format.Parse(text, _twin(kind.DESCRIPTOR.full_name)())
+        message = kind.FromString(twin.SerializePartialToString())
+    if _has_ignored(message):
+        raise text_format.ParseError(
+            f'Message type "{kind.DESCRIPTOR.full_name}" has no field named "ignored"'
+        )
+    if foreign is not None:
+        for number, fields in foreign.kept.items():
+            message.layer[number].MergeFromString(fields)
+        for (name, rule), count in foreign.counts.items():
+            message.ignored.add(name=name, count=count, rule=rule)
+    parsed: M = message
+    return parsed
+
+
+def _definitions(message: Any) -> Iterator[Any]:
+    """Yield a definition, and those in it."""
+    yield message
+    if message.DESCRIPTOR.name == "SolverParameter":
+        yield from (message.net_param, message.train_net_param, *message.test_net_param)
+
+
+def _has_ignored(message: Any) -> bool:
+    # Caffe's own messages have no such field.
+    return any(getattr(part, "ignored", ()) for part in _definitions(message))
+
+
+def _as_caffes(message: Any) -> Any:
+    """Return a definition without the lists of what was left out."""
+    if not _has_ignored(message):
+        return message
+    own = copy.deepcopy(message)
+    for part in _definitions(own):
+        if part.ignored:  # ClearField would add an absent net to the definition of a solver
+            part.ClearField("ignored")
+    return own
 
 
 @cache
@@ -271,8 +333,8 @@ def _explain(error: text_format.ParseError, lines: list[str], reader: str, *, ig
         words = f"{words}; {_OTHER_KIND[field[1]]}"
     elif mixed := _explain_mixed(words, before):
         words = f"{words}; {mixed} ({_OLDER})"
-    elif "has no field named" in words and not ignored:
-        words += f"; {reader}(path, ignore_unknown=True) leaves such fields out"
+    elif _UNKNOWN.search(words) and not ignored:
+        words += f"; {reader}(path, ignore_unknown=True) leaves such fields and values out"
     return place + words
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from syncblob._texts import all_decoded, decoded
 from syncblob.caffe.messages.fields import BLOBS, LAYERS, V0_LAYER
 from syncblob.caffe.messages.older_formats import upgrade_net
-from syncblob.caffe.messages.texts import put_texts
+from syncblob.caffe.messages.texts import put_texts, require_complete
 from syncblob.caffe.messages.wire import Field, WireReader, WireType, length_field
 from syncblob.errors import ModelFileError
 
@@ -32,6 +32,9 @@ __all__ = ["Definition", "LayerRecord", "NetRecord", "own_copy"]
 M = TypeVar("M", bound="Message")
 
 _CURRENT = max(LAYERS)
+
+_REQUIRES = frozenset(("Clip",))
+"""The types of layers whose settings have required fields."""
 
 _OUTLINE = ("name", "type", "bottom", "top")
 
@@ -142,7 +145,7 @@ class Definition:
             decoded(message.type),
             all_decoded(message.bottom),
             all_decoded(message.top),
-            serialised=message.SerializeToString(),
+            serialised=message.SerializePartialToString(),
         )
 
     @property
@@ -246,7 +249,9 @@ class Definition:
         return self._message is not None and _settings(self._message) != self._original
 
     def require_consistent(self) -> None:
-        """Raise ValueError if the message has another name than the layer, or blobs."""
+        """Raise ValueError if the message has another name, has blobs, or lacks required fields."""
+        if self._message is not None or self.type in _REQUIRES:
+            self._require_complete(self.message())
         message = self._message
         if message is None:
             return
@@ -261,6 +266,12 @@ class Definition:
                 f"layer {self.name!r}: expected no blobs in its proto, got {len(message.blobs)}; "
                 f"put the arrays into layer.blobs, and clear those: layer.proto.ClearField('blobs')"
             )
+
+    def _require_complete(self, message: LayerParameter) -> None:
+        try:
+            require_complete(message)
+        except ValueError as error:
+            raise ValueError(f"layer {self.name!r}: {error}") from error
 
     # --- copies ----------------------------------------------------------------------------------
 
@@ -289,7 +300,7 @@ class Definition:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the message itself, since the file may be gone later."""
-        serialised = self.message().SerializeToString()
+        serialised = self.message().SerializePartialToString()
         return _restored, (type(self), self.name, self.type, self.bottoms, self.tops, serialised)
 
 
@@ -310,7 +321,7 @@ def _settings(message: LayerParameter) -> bytes:
     rest.CopyFrom(message)
     for field in (*_OUTLINE, "blobs"):
         rest.ClearField(field)
-    serialised: bytes = rest.SerializeToString(deterministic=True)
+    serialised: bytes = rest.SerializePartialToString(deterministic=True)
     return serialised
 
 
@@ -349,12 +360,15 @@ def own_copy(kind: type[M], message: Any, advice: str) -> M:
     ------
     TypeError
         If it is a message of another type, or not a message.
+    ValueError
+        If it lacks fields that Caffe requires.
     """
     wanted = kind.DESCRIPTOR.name
     descriptor = getattr(message, "DESCRIPTOR", None)
     if descriptor is None or descriptor.name != wanted:
         found = type(message).__name__ if descriptor is None else descriptor.name
         raise TypeError(f"expected a {wanted} message, got {found}; {advice}")
+    require_complete(message)
     return kind.FromString(message.SerializeToString())
 
 

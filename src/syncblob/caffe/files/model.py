@@ -243,24 +243,32 @@ class ModelFile(MutableMapping[str, Layer]):
     def infer_shapes(self, shapes: Mapping[str, Sequence[int]] | None = None) -> NetShapes:
         """Compute the shapes of the layers' outputs and weights, as Caffe would allocate them.
 
-        Reads no values, runs nothing, and does not change the model.
+        Reads no values, runs nothing, and does not change the model. Some types of forks have
+        shapes too: ConvolutionDepthwise, DepthwiseConvolution, DetectionOutput, Interp, Normalize,
+        Permute, PriorBox, Proposal (and py-faster-rcnn's ProposalLayer) and ROIPooling. If their
+        settings matter, read the definition by ``read_prototxt(path, forks=True)``.
 
         Parameters
         ----------
         shapes
             Shapes that the settings do not contain, by the names of the blobs in the net: those of
-            data in a database, of inputs without a layer, and of tops of layers whose type Caffe
-            does not have. Shapes of other data layers and inputs override the settings. The shape
+            data in a database, of inputs without a layer, and of tops of layers of unknown types.
+            Shapes of other data layers and inputs override the settings. The shape
             of the labels follows from that of the first top of a layer that reads images.
+
+        Returns
+        -------
+        NetShapes
+            The shapes that are known, and in ``missing`` those that must be given for the others.
 
         Raises
         ------
         TypeError
             If a shape is not a sequence of integers.
         ValueError
-            If a shape is missing; the message says which. If Caffe would refuse the net: because of
-            its settings, of shapes that do not match, or of a blob that is the top of two layers,
-            such as layers for different phases.
+            If Caffe would refuse the net: because of its settings, of shapes that do not match, or
+            of a blob that is the top of two layers, such as layers for different phases. If there
+            is no blob of a name in `shapes`.
         """
         return infer_shapes(self._with_inputs(), shapes or {})
 
@@ -292,8 +300,7 @@ class ModelFile(MutableMapping[str, Layer]):
         Raises
         ------
         TypeError, ValueError
-            As for `infer_shapes`; or if a filler does not exist, or Caffe refuses its settings.
-            The model has not changed then.
+            As for `infer_shapes`; or if a shape is missing. The model has not changed then.
         """
         return fill_layers(self._with_inputs(), shapes or {}, np.random.default_rng(rng))
 

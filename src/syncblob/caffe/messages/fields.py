@@ -24,6 +24,7 @@ __all__ = [
     "LEGACY_AXES",
     "LEGACY_DIMS",
     "LEGACY_NAMES",
+    "MOST_AXES",
     "MOST_ELEMENTS",
     "NAME",
     "NET_NAME",
@@ -47,6 +48,8 @@ Kind = tuple[int, WireType]
 LEGACY_NAMES = ("num", "channels", "height", "width")
 LEGACY_AXES = len(LEGACY_NAMES)
 LEGACY_DIMS = range(1, 1 + LEGACY_AXES)
+# Caffe's kMaxBlobAxes.
+MOST_AXES = 32
 # Caffe's Blob counts its elements in an int.
 MOST_ELEMENTS = 2**31 - 1
 DATA, DIFF, SHAPE, DOUBLE_DATA, DOUBLE_DIFF = range(5, 10)

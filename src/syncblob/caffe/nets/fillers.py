@@ -20,30 +20,64 @@ if TYPE_CHECKING:
 
     _Values = NDArray[np.float32]
 
-__all__ = ["filled"]
+__all__ = ["filled", "require_filler"]
 
 
-def filled(shape: Shape, filler: FillerParameter | float, random: np.random.Generator) -> Blob:
-    """Make a float32 Blob and fill it as Caffe's filler does, or with one value.
+def require_filler(shape: Shape | None, filler: FillerParameter | float) -> None:
+    """Raise ValueError if Caffe has no such filler, or refuses its settings or the shape.
+
+    Parameters
+    ----------
+    shape
+        The shape of the blob; None if only the type of the filler matters.
+    filler
+        The filler, or a constant.
+    """
+    if not isinstance(filler, (int, float)):
+        kinds = sorted((*_FILLERS, "constant"))
+        if filler.type not in kinds:
+            raise ValueError(f"expected one of the fillers {', '.join(kinds)}, got {filler.type!r}")
+        if shape is not None:
+            _require_settings(shape, filler)
+    if shape is not None and not math.prod(shape):
+        raise ValueError(f"expected a blob with elements, got shape {shape}")
+
+
+def _require_settings(shape: Shape, filler: FillerParameter) -> None:
+    kind = filler.type
+    if filler.sparse != -1 and kind != "gaussian":
+        raise ValueError(f"the filler {kind!r} has no setting sparse; 'gaussian' has")
+    if kind == "uniform" and filler.min > filler.max:
+        raise ValueError(f"expected min <= max, got {filler.min} and {filler.max}")
+    if kind == "gaussian" and filler.std <= 0:
+        raise ValueError(f"expected a std above 0, got {filler.std}")
+    if kind == "bilinear" and (len(shape) != LEGACY_AXES or shape[2] != shape[3]):
+        raise ValueError(f"'bilinear' fills square kernels, (out, in, size, size), got {shape}")
+    if not shape and (kind in _OF_OUTPUTS or filler.sparse != -1):
+        raise ValueError("expected a blob with an axis, for which this filler asks, got a scalar")
+    if not (filler.sparse == -1 or 0 <= filler.sparse <= shape[0]):
+        raise ValueError(
+            f"expected sparse up to {shape[0]}, the outputs, or -1 for none, got {filler.sparse}"
+        )
+
+
+def filled(
+    shape: Shape, filler: FillerParameter | float | None, random: np.random.Generator
+) -> Blob:
+    """Make a float32 Blob and fill it as Caffe's filler does, with one value, or with zeros.
 
     A constant draws no random numbers.
 
     Raises
     ------
     ValueError
-        If Caffe has no such filler, or refuses its settings or the shape.
+        As `require_filler`.
     """
-    if not math.prod(shape):
-        raise ValueError(f"expected a blob with elements, got shape {shape}")
+    if filler is None:
+        return Blob(shape)
+    require_filler(shape, filler)
     if isinstance(filler, (int, float)):
         return _constant(shape, filler)
-    if filler.type not in _FILLERS and filler.type != "constant":
-        raise ValueError(
-            f"expected one of the fillers {', '.join(sorted((*_FILLERS, 'constant')))}, got "
-            f"{filler.type!r}"
-        )
-    if filler.sparse != -1 and filler.type != "gaussian":
-        raise ValueError(f"the filler {filler.type!r} has no setting sparse; 'gaussian' has")
     if filler.type == "constant":
         return _constant(shape, filler.value)
     values = _FILLERS[filler.type](shape, filler, random)
@@ -56,8 +90,6 @@ def _constant(shape: Shape, value: float) -> Blob:
 
 
 def _uniform(shape: Shape, filler: FillerParameter, random: np.random.Generator) -> _Values:
-    if filler.min > filler.max:
-        raise ValueError(f"expected min <= max, got {filler.min} and {filler.max}")
     return _between(shape, filler.min, filler.max, random)
 
 
@@ -73,18 +105,11 @@ def _gaussian(shape: Shape, filler: FillerParameter, random: np.random.Generator
     values += np.float32(filler.mean)
     if filler.sparse >= 0:
         # On average, `sparse` entries along the first axis are nonzero.
-        share = filler.sparse / _outputs(shape)
-        if share > 1:
-            raise ValueError(f"expected sparse up to {shape[0]}, the outputs, got {filler.sparse}")
-        values *= random.random(shape, np.float32) < share
-    elif filler.sparse != -1:
-        raise ValueError(f"expected sparse of 0 or more, or -1 for none, got {filler.sparse}")
+        values *= random.random(shape, np.float32) < filler.sparse / shape[0]
     return values
 
 
 def _normal(shape: Shape, std: float, random: np.random.Generator) -> _Values:
-    if std <= 0:
-        raise ValueError(f"expected a std above 0, got {std}")
     values = random.standard_normal(shape, np.float32)
     values *= np.float32(std)
     return values
@@ -93,7 +118,7 @@ def _normal(shape: Shape, std: float, random: np.random.Generator) -> _Values:
 def _positive_unitball(
     shape: Shape, _filler: FillerParameter, random: np.random.Generator
 ) -> _Values:
-    rows = random.random((_outputs(shape), math.prod(shape[1:])), np.float32)
+    rows = random.random((shape[0], math.prod(shape[1:])), np.float32)
     rows /= rows.sum(axis=1, keepdims=True)
     return rows.reshape(shape)
 
@@ -113,7 +138,7 @@ def _fan(shape: Shape, filler: FillerParameter) -> float:
     Caffe takes the first axis as that of the outputs, even for a bias and for transposed weights.
     """
     count = math.prod(shape)
-    fan_in = count // _outputs(shape)
+    fan_in = count // shape[0]
     fan_out = count // shape[1] if len(shape) > 1 else count
     if filler.variance_norm == filler.FAN_OUT:
         return fan_out
@@ -121,8 +146,6 @@ def _fan(shape: Shape, filler: FillerParameter) -> float:
 
 
 def _bilinear(shape: Shape, _filler: FillerParameter, _random: np.random.Generator) -> _Values:
-    if len(shape) != LEGACY_AXES or shape[2] != shape[3]:
-        raise ValueError(f"'bilinear' fills square kernels, (out, in, size, size), got {shape}")
     size = shape[3]
     factor = math.ceil(size / 2)
     centre = (size - 1) / (2 * factor)
@@ -130,11 +153,8 @@ def _bilinear(shape: Shape, _filler: FillerParameter, _random: np.random.Generat
     return np.broadcast_to(np.outer(weights, weights), shape).astype(np.float32)
 
 
-def _outputs(shape: Shape) -> int:
-    if not shape:
-        raise ValueError("expected a blob with an axis, for which this filler asks, got a scalar")
-    return shape[0]
-
+_OF_OUTPUTS = frozenset(("msra", "positive_unitball", "xavier"))
+"""The fillers that ask for the length of the first axis."""
 
 _FILLERS: dict[str, Callable[[Shape, FillerParameter, np.random.Generator], _Values]] = {
     "bilinear": _bilinear,

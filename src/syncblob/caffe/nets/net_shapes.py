@@ -5,14 +5,21 @@ from __future__ import annotations
 import contextlib
 import math
 import operator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
 
 from syncblob.caffe.messages.blobproto import shapes_agree
-from syncblob.caffe.nets.fillers import filled
+from syncblob.caffe.nets.fillers import filled, require_filler
 from syncblob.caffe.nets.layer import Entry
 from syncblob.caffe.nets.param_shapes import expected_blobs
-from syncblob.caffe.nets.top_shapes import adds_top, data_shapes, require_blob, top_shapes
+from syncblob.caffe.nets.top_shapes import (
+    adds_top,
+    data_shapes,
+    require_blob,
+    top_shapes,
+    why_unknown,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -49,15 +56,19 @@ class NetShapes:
     params
         The shapes of the weights, by the names of the layers that have weights: those of
         ``net.params``. If several layers have the same name, those of the first.
+    missing
+        The blobs whose shapes must be given, by name, each with the reason. Shapes that follow from
+        these are not known either.
     """
 
     blobs: dict[str, Shape]
     params: dict[str, tuple[Shape, ...]]
+    missing: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """A layer, its settings, and the blobs it should have; None if its type is unknown."""
+    """A layer and the blobs it should have; None if its type or a bottom is unknown."""
 
     layer: Layer
     message: LayerParameter
@@ -66,19 +77,19 @@ class _Step:
 
 def infer_shapes(layers: Iterable[Layer], shapes: Given) -> NetShapes:
     """Compute the shapes in a net; see `ModelFile.infer_shapes`."""
-    blobs: dict[str, Shape] = {}
+    net = _Net(shapes)
     params: dict[str, tuple[Shape, ...]] = {}
-    for step in _steps(layers, shapes, blobs):
+    for step in net.steps(layers):
         if step.expected:
             params.setdefault(step.layer.name, tuple(_shape(blob) for blob in step.expected))
-    return NetShapes(blobs, params)
+    return NetShapes(net.blobs, params, net.missing)
 
 
 def computed_blobs(layers: Iterable[Layer]) -> dict[str, list[ExpectedBlob]]:
     """Return the blobs of layers, by name, as far as the shapes of their bottoms are known."""
     known: dict[str, list[ExpectedBlob]] = {}
-    with contextlib.suppress(ValueError):  # the shapes of data that is in a database, mostly
-        for step in _steps(layers, {}, {}):
+    with contextlib.suppress(ValueError):  # Caffe refuses the rest of the net
+        for step in _Net({}).steps(layers):
             if step.expected is not None:
                 known.setdefault(step.layer.name, step.expected)
     return known
@@ -89,8 +100,12 @@ def fill_layers(
 ) -> tuple[str, ...]:
     """Give layers the blobs that they lack; see `ModelFile.fill`."""
     named = named_entries(layers)
+    net = _Net(shapes)
+    steps = list(net.steps(layers))
+    if net.missing:
+        raise ValueError("; ".join(net.missing.values()))
     new = []
-    for step in _steps(layers, shapes, {}):
+    for step in steps:
         entries = _new_entries(step, named, random)
         if entries:
             new.append((step.layer, entries))
@@ -139,108 +154,228 @@ def _new_entries(step: _Step, named: dict[str, Entry], random: np.random.Generat
     return entries
 
 
-def _steps(layers: Iterable[Layer], shapes: Given, blobs: dict[str, Shape]) -> Iterator[_Step]:
-    """Yield the layers in order, after putting the shapes of their tops into `blobs`."""
-    given = {name: _as_shape(name, shape) for name, shape in shapes.items()}
-    unused = set(given)
-    for layer in layers:
-        message = layer._definition.message()
-        bottoms = []
-        for name in layer.bottoms:
-            if name not in blobs:
-                blobs[name] = _input(layer, name, given)
-                unused.discard(name)
-            bottoms.append(blobs[name])
-        try:
-            tops = _tops(message, bottoms, given)
-            expected = expected_blobs(message, bottoms)
-            _require_settings(message)
-            _require_allocatable(message, tops, expected)
-        except ValueError as error:
-            raise _error(layer, str(error)) from error
-        for number, (name, shape) in enumerate(zip(layer.tops, tops, strict=True)):
-            in_place = layer.bottoms[number : number + 1] == (name,)
-            if name in blobs and not in_place:
-                raise _error(
-                    layer,
-                    f"its top {name!r} is that of an earlier layer too; if the layers are those of "
-                    f"two phases, take one: ModelFile.from_net(net, phase='TEST')",
-                )
-            if name in given and given[name] != shape:
-                raise _error(layer, f"its top {name!r} has shape {shape}, not {given[name]}")
-            unused.discard(name)
-            blobs[name] = shape
-        yield _Step(layer, message, expected)
-    if unused:
-        raise ValueError(
-            f"there is no blob {min(unused)!r} in the net; the keys of shapes are names of tops, "
-            f"or of bottoms that no layer computes"
-        )
+class _Net:
+    """The shapes in a net that are known so far.
 
+    Parameters
+    ----------
+    shapes
+        The shapes that the user gave.
+    """
 
-def _tops(layer: LayerParameter, bottoms: list[Shape], given: dict[str, Shape]) -> list[Shape]:
-    """Return the shapes of the tops of a layer."""
-    computed = top_shapes(layer, bottoms)
-    if computed is not None:
-        return computed
-    names = list(layer.top)
-    read = data_shapes(layer, given.get(names[0]) if names else None)
-    if read is None:
-        return [_of_unknown_type(layer, number, bottoms, given) for number in range(len(names))]
-    tops = []
-    for name, shape in zip(names, read, strict=False):
-        known = given.get(name, () if shape is None else shape)
-        if (shape is None and name not in given) or None in known:
+    def __init__(self, shapes: Given) -> None:
+        self._given = {name: _as_shape(name, shape) for name, shape in shapes.items()}
+        self._unused = set(self._given)
+        self._owners: dict[str, _Owner] = {}
+        self.blobs: dict[str, Shape] = {}
+        self.missing: dict[str, str] = {}
+        self._made: set[str] = set()
+
+    def steps(self, layers: Iterable[Layer]) -> Iterator[_Step]:
+        """Yield the layers in order, after putting the shapes of their tops into `blobs`."""
+        layers = list(layers)
+        uses = _uses(layers)
+        for position, layer in enumerate(layers):
+            message = layer._definition.message()
+            known = [
+                shape for name in layer.bottoms if (shape := self._bottom(layer, name)) is not None
+            ]
+            bottoms = known if len(known) == len(layer.bottoms) else None
+            expected = None
+            try:
+                tops = self._tops(layer, message, bottoms)
+                if bottoms is not None:
+                    expected = expected_blobs(message, bottoms)
+                _require_settings(message, weights=_weights(message, position, uses))
+                _require_allocatable(message, tops, expected)
+                self._share(message, expected or [])
+            except ValueError as error:
+                raise _error(layer, str(error)) from error
+            for number, (name, shape) in enumerate(zip(layer.tops, tops, strict=True)):
+                in_place = layer.bottoms[number : number + 1] == (name,)
+                if in_place and uses.of_bottom[position, number] > 1:
+                    raise _error(
+                        layer,
+                        f"it writes its bottom {name!r} in place, which is also used otherwise; "
+                        f"give its top another name",
+                    )
+                self._put(layer, name, shape, in_place=in_place)
+            yield _Step(layer, message, expected)
+        if self._unused:
             raise ValueError(
-                f"the shape of its top {name!r} is in the data; give it: shapes={{{name!r}: "
-                f"{_with_names(shape)}}}"
+                f"there is no blob {min(self._unused)!r} in the net; the keys of shapes are names "
+                f"of tops, or of bottoms that no layer computes"
             )
-        tops.append(tuple(dim for dim in known if dim is not None))
-    return tops
+
+    def _bottom(self, layer: Layer, name: str) -> Shape | None:
+        """Return the shape of a bottom, which is an input of the net if no layer computed it."""
+        if name not in self._made:
+            self._made.add(name)
+            if name in self._given:
+                self.blobs[name] = self._given[name]
+                self._unused.discard(name)
+            else:
+                self._miss(
+                    layer,
+                    name,
+                    f"its bottom {name!r} is not the top of an earlier layer; if it is an input of "
+                    f"the net, give its shape",
+                )
+        return self.blobs.get(name)
+
+    def _miss(self, layer: Layer, name: str, why: str, shape: Partial | None = None) -> None:
+        problem = f"{why}: shapes={{{name!r}: {_with_names(shape)}}}"
+        self.missing.setdefault(name, str(_error(layer, problem)))
+
+    def _tops(
+        self, layer: Layer, message: LayerParameter, bottoms: list[Shape] | None
+    ) -> list[Shape | None]:
+        """Return the shapes of the tops of a layer; None for unknown ones."""
+        given = [self._given.get(name) for name in layer.tops]
+        read = data_shapes(message, given[0] if given else None)
+        if read is not None:
+            return [
+                self._read(layer, name, shape)
+                for name, shape in zip(layer.tops, read, strict=False)
+            ]
+        problem = why_unknown(message)
+        if not problem:
+            return given if bottoms is None else list(top_shapes(message, bottoms))
+        tops: list[Shape | None] = []
+        for number, (name, shape) in enumerate(zip(layer.tops, given, strict=True)):
+            in_place = layer.bottoms[number : number + 1] == (name,)
+            tops.append(self.blobs.get(name) if shape is None and in_place else shape)
+            if shape is None and not in_place:
+                self._miss(layer, name, f"{problem}; give the shape of its top")
+        return tops
+
+    def _read(self, layer: Layer, name: str, shape: Partial | None) -> Shape | None:
+        """Return the shape of a top that is read from data."""
+        known = self._given.get(name, () if shape is None else shape)
+        if (shape is None and name not in self._given) or None in known:
+            self._miss(layer, name, f"the shape of its top {name!r} is in the data; give it", shape)
+            return None
+        return tuple(dim for dim in known if dim is not None)
+
+    def _put(self, layer: Layer, name: str, shape: Shape | None, *, in_place: bool) -> None:
+        if name in self._made and not in_place:
+            raise _error(
+                layer,
+                f"its top {name!r} is that of an earlier layer too; if the layers are those of two "
+                f"phases, take one: ModelFile.from_net(net, phase='TEST')",
+            )
+        if shape is not None and self._given.get(name, shape) != shape:
+            raise _error(layer, f"its top {name!r} has shape {shape}, not {self._given[name]}")
+        self._made.add(name)
+        self._unused.discard(name)
+        if shape is None:
+            self.blobs.pop(name, None)
+        else:
+            self.blobs[name] = shape
+
+    def _share(self, layer: LayerParameter, blobs: list[ExpectedBlob]) -> None:
+        """Raise ValueError if Caffe refuses to share the parameters of a layer."""
+        for number, (spec, blob) in enumerate(zip(layer.param, blobs, strict=False)):
+            if not spec.name:
+                continue
+            shape = _shape(blob)
+            owner = self._owners.setdefault(spec.name, _Owner(shape))
+            counts = math.prod(shape), math.prod(owner.shape)
+            if shape != owner.shape and (
+                spec.share_mode != spec.PERMISSIVE or counts[0] != counts[1]
+            ):
+                raise ValueError(
+                    f"blob {number} has shape {shape} and shares the parameter {spec.name!r}, "
+                    f"which has shape {owner.shape}"
+                )
+            for name in ("lr_mult", "decay_mult"):
+                value = getattr(spec, name)
+                if spec.HasField(name) and owner.multipliers.setdefault(name, value) != value:
+                    raise ValueError(
+                        f"blob {number} has {name} {value:g} and shares the parameter "
+                        f"{spec.name!r}, which has {owner.multipliers[name]:g}"
+                    )
+
+
+class _Uses(NamedTuple):
+    """How often a blob is used, until a layer writes it in place: by a layer or as a loss.
+
+    If more than once, Caffe splits it into blobs with other names, which no layer then writes in
+    place, and moves its loss_weight (``InsertSplits`` in ``util/insert_splits.cpp``).
+    """
+
+    of_bottom: dict[tuple[int, int], int]
+    of_top: dict[tuple[int, int], int]
+
+
+def _uses(layers: Sequence[Layer]) -> _Uses:
+    """Return the uses by the positions of layer and bottom, and of layer and top."""
+    source: dict[str, tuple[int, int] | str] = {}
+    sources = {}
+    counts: Counter[tuple[int, int] | str] = Counter()
+    for at, layer in enumerate(layers):
+        for number, name in enumerate(layer.bottoms):
+            sources[at, number] = source.get(name, name)
+            counts[sources[at, number]] += 1
+        source |= {name: (at, number) for number, name in enumerate(layer.tops)}
+        weights = layer._definition.message().loss_weight
+        for name, weight in zip(layer.tops, weights, strict=False):
+            counts[source[name]] += weight != 0
+    of_top = {place: count for place, count in counts.items() if isinstance(place, tuple)}
+    return _Uses({place: counts[made] for place, made in sources.items()}, of_top)
+
+
+def _weights(layer: LayerParameter, position: int, uses: _Uses) -> int:
+    """Return the number of loss weights, after Caffe has moved those of blobs that it splits."""
+    moved = any(
+        weight and number < len(layer.top) and uses.of_top.get((position, number), 0) > 1
+        for number, weight in enumerate(layer.loss_weight)
+    )
+    return 0 if moved else len(layer.loss_weight)
+
+
+@dataclass(frozen=True, slots=True)
+class _Owner:
+    """A parameter with a name: its shape, and the multipliers that a layer has set."""
+
+    shape: Shape
+    multipliers: dict[str, float] = field(default_factory=dict)
 
 
 def _require_allocatable(
-    layer: LayerParameter, tops: list[Shape], expected: list[ExpectedBlob] | None
+    layer: LayerParameter, tops: list[Shape | None], expected: list[ExpectedBlob] | None
 ) -> None:
-    """Raise ValueError if Caffe cannot allocate the tops and the blobs of a layer."""
-    for shape in (*tops, *map(_shape, expected or [])):
+    """Raise ValueError if Caffe cannot allocate the tops and the blobs of a layer, or fill them."""
+    for shape in (*filter(None, tops), *map(_shape, expected or [])):
         require_blob(shape)
+    for number, blob in enumerate(expected or []):
+        if blob.filler is None:
+            continue
+        try:
+            require_filler(_shape(blob), blob.filler)
+        except ValueError as error:
+            raise ValueError(f"blob {number}: {error}") from error
     if expected is not None and len(layer.param) > len(expected):
         raise ValueError(
             f"expected one param for each of {len(expected)} blobs, got {len(layer.param)}"
         )
 
 
-def _require_settings(layer: LayerParameter) -> None:
+def _require_settings(layer: LayerParameter, *, weights: int) -> None:
     """Raise ValueError if Caffe refuses settings that layers of every type have."""
-    # Caffe adds the top of a loss.
-    tops = len(layer.top) or int(adds_top(layer.type))
+    # Caffe adds the top of a loss, and its weight.
+    loss = adds_top(layer.type)
+    tops = len(layer.top) or int(loss)
     for name, given, count, what in (
-        ("loss_weight", len(layer.loss_weight), tops, "tops"),
+        ("loss_weight", weights or int(loss), tops, "tops"),
         ("propagate_down", len(layer.propagate_down), len(layer.bottom), "bottoms"),
     ):
         if given and given != count:
-            raise ValueError(f"expected no {name}, or one for each of {count} {what}, got {given}")
+            raise ValueError(f"expected one {name} for each of {count} {what}, got {given}")
     # If there are three, Caffe sets lr_mult to 0 itself.
     statistics = layer.param if layer.type == "BatchNorm" and len(layer.param) != 3 else ()  # noqa: PLR2004  # all of a BatchNorm
     if any(spec.lr_mult for spec in statistics):
         raise ValueError("expected lr_mult: 0 for its statistics, which are not learned")
-
-
-def _of_unknown_type(
-    layer: LayerParameter, number: int, bottoms: list[Shape], given: dict[str, Shape]
-) -> Shape:
-    name = layer.top[number]
-    if name in given:
-        return given[name]
-    if list(layer.bottom[number : number + 1]) == [name]:
-        return bottoms[number]  # in place
-    what = (
-        "its type is not one of Caffe's"
-        if layer.type
-        else "the file does not say its type; a .caffemodel or a .prototxt does"
-    )
-    raise ValueError(f"{what}; give the shape of its top: shapes={{{name!r}: (...)}}")
 
 
 def _with_names(shape: Partial | None) -> str:
@@ -249,16 +384,6 @@ def _with_names(shape: Partial | None) -> str:
     names = ("batch", "channels", "height", "width")
     dims = [name if dim is None else str(dim) for name, dim in zip(names, shape, strict=False)]
     return f"({', '.join(dims)})"
-
-
-def _input(layer: Layer, name: str, given: dict[str, Shape]) -> Shape:
-    if name in given:
-        return given[name]
-    raise _error(
-        layer,
-        f"its bottom {name!r} is not the top of an earlier layer; if it is an input of the net, "
-        f"give its shape: shapes={{{name!r}: (...)}}",
-    )
 
 
 def shared_entry(layer: Layer, number: int, entry: Entry, shape: Shape) -> Entry:

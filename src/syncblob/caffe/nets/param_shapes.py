@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from syncblob.caffe.messages.blobproto import padded
 from syncblob.caffe.messages.fields import LEGACY_AXES
-from syncblob.caffe.nets.top_shapes import axis_of, of_spatial_axes
+from syncblob.caffe.nets.top_shapes import axis_of, fork_settings, of_spatial_axes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -44,12 +44,12 @@ class ExpectedBlob(NamedTuple):
     repeats
         Whether more dimensions may follow that are equal to the last one.
     filler
-        The filler, or the constant that Caffe uses without one.
+        The filler, or the constant that Caffe uses without one; None if it leaves zeros.
     """
 
     dims: Partial
     repeats: bool = False
-    filler: FillerParameter | float = 0.0
+    filler: FillerParameter | float | None = None
 
     def fits(self, shape: tuple[int, ...], *, legacy: bool) -> bool:
         """Compare a shape with this one.
@@ -175,10 +175,10 @@ def _scale(layer: LayerParameter, bottoms: _Bottoms) -> list[ExpectedBlob] | Non
 
 
 def _add_bias(layer: LayerParameter, bottoms: _Bottoms) -> list[ExpectedBlob] | None:
+    if len(layer.bottom) > 1:
+        return []
     dims = _broadcast(layer.bias_param, bottoms)
-    if dims is None:
-        return None
-    return [ExpectedBlob(dims, filler=layer.bias_param.filler)] * (len(layer.bottom) == 1)
+    return None if dims is None else [ExpectedBlob(dims, filler=layer.bias_param.filler)]
 
 
 def _broadcast(settings: Any, bottoms: _Bottoms, num_axes: int | None = None) -> Partial | None:
@@ -195,6 +195,25 @@ def _prelu(layer: LayerParameter, bottoms: _Bottoms) -> list[ExpectedBlob]:
     return [
         ExpectedBlob(() if settings.channel_shared else each, filler=_own(settings, "filler", 0.25))
     ]
+
+
+def _depthwise(layer: LayerParameter, bottoms: _Bottoms) -> list[ExpectedBlob]:
+    # farmingyard/caffe-mobilenet, conv_dw_layer.cpp.
+    settings = layer.convolution_param
+    channels = bottoms[0][1] if bottoms else None
+    kernel = tuple(of_spatial_axes(settings, "kernel_size", 2))
+    weight = ExpectedBlob((channels, 1, *kernel), filler=settings.weight_filler)
+    return [weight, *[ExpectedBlob((channels,), filler=settings.bias_filler)] * settings.bias_term]
+
+
+def _normalize(layer: LayerParameter, bottoms: _Bottoms) -> list[ExpectedBlob] | None:
+    # weiliu89/caffe, branch ssd: normalize_layer.cpp.
+    fork = fork_settings(layer)
+    if not fork.HasField("norm_param"):
+        return None  # perhaps it was left out
+    each: Partial = (bottoms[0][1] if bottoms else None,)
+    dims = () if fork.norm_param.channel_shared else each
+    return [ExpectedBlob(dims, filler=_own(fork.norm_param, "scale_filler", 1.0))]
 
 
 def _parameter(layer: LayerParameter, _bottoms: _Bottoms) -> list[ExpectedBlob]:
@@ -215,10 +234,13 @@ _WITH: dict[str, Callable[[LayerParameter, _Bottoms], list[ExpectedBlob] | None]
     "BatchNorm": _batch_norm,
     "Bias": _add_bias,
     "Convolution": _convolution,
+    "ConvolutionDepthwise": _depthwise,
     "Deconvolution": _convolution,
+    "DepthwiseConvolution": _convolution,
     "Embed": _embed,
     "InnerProduct": _inner_product,
     "LSTM": _recurrent,
+    "Normalize": _normalize,
     "PReLU": _prelu,
     "Parameter": _parameter,
     "RNN": _recurrent,
@@ -227,11 +249,12 @@ _WITH: dict[str, Callable[[LayerParameter, _Bottoms], list[ExpectedBlob] | None]
 
 _WITHOUT = frozenset(
     """
-    AbsVal Accuracy ArgMax BNLL BatchReindex Clip Concat ContrastiveLoss Crop Data Dropout DummyData
-    ELU Eltwise EuclideanLoss Exp Filter Flatten HDF5Data HDF5Output HingeLoss Im2col ImageData
-    InfogainLoss Input LRN LSTMUnit Log MVN MemoryData MultinomialLogisticLoss Pooling Power ReLU
-    Reduction Reshape SPP Sigmoid SigmoidCrossEntropyLoss Silence Slice Softmax SoftmaxWithLoss
-    Split Swish TanH Threshold Tile WindowData
+    AbsVal Accuracy ArgMax BNLL BatchReindex Clip Concat ContrastiveLoss Crop Data DetectionOutput
+    Dropout DummyData ELU Eltwise EuclideanLoss Exp Filter Flatten HDF5Data HDF5Output HingeLoss
+    Im2col ImageData InfogainLoss Input Interp LRN LSTMUnit Log MVN MemoryData
+    MultinomialLogisticLoss Permute Pooling Power PriorBox Proposal ROIPooling ReLU Reduction
+    Reshape SPP Sigmoid SigmoidCrossEntropyLoss Silence Slice Softmax SoftmaxWithLoss Split Swish
+    TanH Threshold Tile WindowData
     """.split()  # noqa: SIM905  # a table of names reads best as words
 )
 

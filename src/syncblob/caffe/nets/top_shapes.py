@@ -1,7 +1,6 @@
 """Caffe's shapes of the tops of a layer, from its settings and the shapes of its bottoms.
 
-This module raises ValueError if Caffe aborts the process or computes with a window larger than its
-input. The caller adds the name of the layer.
+This module raises ValueError if Caffe aborts the process. The caller adds the name of the layer.
 """
 
 from __future__ import annotations
@@ -10,13 +9,15 @@ import math
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from syncblob.caffe.messages.fields import LEGACY_AXES, MOST_ELEMENTS
+from syncblob.caffe.messages.fields import LEGACY_AXES, MOST_AXES, MOST_ELEMENTS
+from syncblob.caffe.nets.fillers import require_filler
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from syncblob.caffe._pb.caffe_pb2 import (
         ConvolutionParameter,
+        ForkLayer,
         LayerParameter,
         PoolingParameter,
     )
@@ -27,9 +28,11 @@ __all__ = [
     "adds_top",
     "axis_of",
     "data_shapes",
+    "fork_settings",
     "of_spatial_axes",
     "require_blob",
     "top_shapes",
+    "why_unknown",
 ]
 
 Shape = tuple[int, ...]
@@ -40,17 +43,37 @@ _STATES = {"LSTM": 2, "RNN": 1}
 """The number of states that a recurrent layer passes from step to step, by type."""
 
 
-def top_shapes(layer: LayerParameter, bottoms: Sequence[Shape]) -> list[Shape] | None:
-    """Return the shapes of the tops; None for a type that Caffe does not have.
+def why_unknown(layer: LayerParameter) -> str:
+    """Return why the shapes of the tops do not follow from those of the bottoms; else ``""``."""
+    kind = _type_of(layer)
+    if kind is None:
+        return (
+            "its type is not one of Caffe's"
+            if layer.type
+            else "the file does not say its type; a .caffemodel or a .prototxt does"
+        )
+    if not kind.needs or fork_settings(layer).HasField(kind.needs):
+        return ""
+    return f"its {kind.needs} is missing; read_prototxt(path, forks=True) reads it"
+
+
+def _type_of(layer: LayerParameter) -> _Type | None:
+    if layer.type == "Python" and layer.python_param.layer == "ProposalLayer":
+        return _TYPES["Proposal"]
+    return _TYPES.get(layer.type)
+
+
+def top_shapes(layer: LayerParameter, bottoms: Sequence[Shape]) -> list[Shape]:
+    """Return the shapes of the tops of a layer of a known type.
 
     Raises
     ------
     ValueError
         If Caffe refuses the settings or the bottoms.
     """
-    kind = _TYPES.get(layer.type)
+    kind = _type_of(layer)
     if kind is None:
-        return None
+        raise ValueError(why_unknown(layer))
     _require_number("bottoms", len(bottoms), kind.fewest, kind.most)
     if layer.type in _NOT_IN_PLACE and layer.top[:1] == layer.bottom[:1]:
         raise ValueError(f"expected another top than its bottom, got {layer.bottom[0]!r} for both")
@@ -68,6 +91,8 @@ def adds_top(kind: str) -> bool:
 
 def require_blob(shape: Shape) -> None:
     """Raise ValueError if Caffe cannot allocate a blob of a shape."""
+    if len(shape) > MOST_AXES:
+        raise ValueError(f"expected a blob of at most {MOST_AXES} axes, got {len(shape)}")
     if min(shape, default=0) < 0:
         raise ValueError(f"expected no negative dimension, got {shape}")
     count = 1
@@ -145,22 +170,23 @@ def _extents(layer: LayerParameter, image: Shape) -> tuple[list[int], list[int],
 def _convolved(layer: LayerParameter, image: Shape) -> Shape:
     dims = []
     for size, extent, stride, pad in zip(image, *_extents(layer, image), strict=True):
-        if size + 2 * pad < extent:
-            raise ValueError(
-                f"expected windows within the padded image, got windows of {extent} and {size} + "
-                f"2 * {pad} values"
-            )
-        dims.append((size + 2 * pad - extent) // stride + 1)
-    return tuple(dims)
+        room = size + 2 * pad - extent
+        # C++ rounds toward zero: a window a little larger than the image gives one value.
+        dims.append((room // stride if room >= 0 else -(-room // stride)) + 1)
+    return _as_image(dims)
+
+
+def _divided_up(image: Shape, strides: list[int]) -> Shape:
+    """Return the size with the padding of TensorFlow's SAME, pad_type 1 of synopsys-caffe."""
+    return tuple(-(-size // stride) for size, stride in zip(image, strides, strict=True))
 
 
 def _spread(layer: LayerParameter, image: Shape) -> Shape:
     extents, strides, pads = _extents(layer, image)
-    dims = tuple(
+    return _as_image(
         stride * (size - 1) + extent - 2 * pad
         for size, extent, stride, pad in zip(image, extents, strides, pads, strict=True)
     )
-    return _positive(dims)
 
 
 def _convolution(layer: LayerParameter, first: Shape, *others: Shape) -> list[Shape]:
@@ -173,13 +199,19 @@ def _convolution(layer: LayerParameter, first: Shape, *others: Shape) -> list[Sh
             f"expected num_output {outputs} and {channels} channels to be multiples of group "
             f"{group}, and none of them 0"
         )
+    image = first[axis + 1 :]
     resized = _spread if layer.type == "Deconvolution" else _convolved
-    return [(*first[:axis], outputs, *resized(layer, first[axis + 1 :]))] * (1 + len(others))
+    dims = resized(layer, image)
+    if layer.type != "Deconvolution" and fork_settings(layer).pad_type:
+        dims = _divided_up(image, of_spatial_axes(settings, "stride", len(image), 1))
+    return [(*first[:axis], outputs, *dims)] * (1 + len(others))
 
 
 def _im2col(layer: LayerParameter, bottom: Shape) -> list[Shape]:
     axis = axis_of(layer.convolution_param.axis, bottom)
     image = bottom[axis + 1 :]
+    if not image:
+        raise ValueError(f"expected a bottom with axes after axis {axis}, got {bottom}")
     kernel = of_spatial_axes(layer.convolution_param, "kernel_size", len(image))
     return [(*bottom[:axis], bottom[axis] * math.prod(kernel), *_convolved(layer, image))]
 
@@ -187,10 +219,13 @@ def _im2col(layer: LayerParameter, bottom: Shape) -> list[Shape]:
 def _pooling(layer: LayerParameter, bottom: Shape) -> list[Shape]:
     _require_axes(bottom, LEGACY_AXES)
     settings = layer.pooling_param
+    given = [name for name in _KERNEL if settings.HasField(name)]
     if settings.global_pooling:
-        if _pair(settings, "kernel", "kernel_size") != [0, 0]:
-            raise ValueError("global_pooling has no kernel_size: the image is the window")
+        if given:
+            raise ValueError(f"global_pooling has no {given[0]}: the image is the window")
         kernel = list(bottom[2:])
+    elif given == ["kernel_size"] or (given and given[0] == "kernel_size" and len(given) == 2):  # noqa: PLR2004  # Caffe ignores a lone side
+        kernel = [settings.kernel_size] * 2
     else:
         kernel = _pair(settings, "kernel", "kernel_size")
     stride, pad = _pair(settings, "stride", "stride"), _pair(settings, "pad", "pad")
@@ -203,7 +238,10 @@ def _pooling(layer: LayerParameter, bottom: Shape) -> list[Shape]:
     if any(pad) and settings.pool == settings.STOCHASTIC:
         raise ValueError(f"a stochastic pooling has no pad, got {pad}")
     floor = settings.round_mode == settings.FLOOR
-    pooled = _pooled(bottom[2:], kernel, stride, pad, floor=floor)
+    if fork_settings(layer).pad_type:
+        pooled = _divided_up(bottom[2:], stride)
+    else:
+        pooled = _pooled(bottom[2:], kernel, stride, pad, floor=floor)
     mask = settings.pool == settings.MAX
     return [(*bottom[:2], *pooled)] * (1 + mask)
 
@@ -229,7 +267,7 @@ def _pooled(
         if any(pad) and (count - 1) * step >= size + border:
             count -= 1
         dims.append(count)
-    return _positive(tuple(dims))
+    return _as_image(dims)
 
 
 def _spp(layer: LayerParameter, bottom: Shape) -> list[Shape]:
@@ -325,8 +363,12 @@ def _no_tops(_layer: LayerParameter, *_bottoms: Shape) -> list[Shape]:
     return []
 
 
-def _channels(_layer: LayerParameter, bottom: Shape) -> list[Shape]:
+def _channels(layer: LayerParameter, bottom: Shape) -> list[Shape]:
     axis_of(1, bottom)
+    if layer.type == "PReLU":
+        _sides(bottom)
+    elif not bottom[0] * bottom[1]:  # Caffe divides by it
+        raise ValueError(f"expected a batch with values, got {bottom}")
     return [bottom]
 
 
@@ -343,9 +385,7 @@ def _lrn(layer: LayerParameter, bottom: Shape) -> list[Shape]:
 
 
 def _mvn(_layer: LayerParameter, bottom: Shape) -> list[Shape]:
-    if len(bottom) > LEGACY_AXES:
-        raise ValueError(f"expected at most {LEGACY_AXES} axes, got {bottom}")
-    return [bottom + (1,) * (LEGACY_AXES - len(bottom))]
+    return [tuple(_sides(bottom))]
 
 
 def _eltwise(layer: LayerParameter, *bottoms: Shape) -> list[Shape]:
@@ -362,7 +402,7 @@ def _eltwise(layer: LayerParameter, *bottoms: Shape) -> list[Shape]:
 
 
 def _broadcast(layer: LayerParameter, first: Shape, *others: Shape) -> list[Shape]:
-    settings = layer.scale_param if layer.type == "Scale" else layer.bias_param
+    settings: Any = layer.scale_param if layer.type == "Scale" else layer.bias_param
     if others:
         axis = axis_of(settings.axis, first) if others[0] else 0
         if first[axis : axis + len(others[0])] != others[0]:
@@ -370,6 +410,8 @@ def _broadcast(layer: LayerParameter, first: Shape, *others: Shape) -> list[Shap
                 f"expected the shape of the second bottom to be that of {first} from axis {axis} "
                 f"on, got {others[0]}"
             )
+        if layer.type == "Scale" and settings.bias_term:
+            axis_of(settings.axis, first)
     else:
         axis = axis_of(settings.axis, first)
         if settings.num_axes < -1 or axis + settings.num_axes > len(first):
@@ -508,7 +550,11 @@ def _batch_reindex(_layer: LayerParameter, values: Shape, indices: Shape) -> lis
 
 def _filter(_layer: LayerParameter, *bottoms: Shape) -> list[Shape]:
     *items, selector = bottoms
-    if {shape[:1] for shape in items} != {selector[:1]} or math.prod(selector[1:]) != 1:
+    if (
+        not selector
+        or {shape[:1] for shape in items} != {selector[:1]}
+        or math.prod(selector[1:]) != 1
+    ):
         raise ValueError(
             f"expected a selector of shape (items,), the last bottom, and items along the first "
             f"axis of the others, got {_listed(bottoms)}"
@@ -531,31 +577,141 @@ def _label_loss(
             f"expected {count} labels for scores of shape {scores} with the classes along axis "
             f"{axis}, got labels of shape {labels}"
         )
-    if matrix is not None and math.prod(matrix) != scores[axis] ** 2:
-        raise ValueError(
-            f"expected a matrix of {scores[axis]} by {scores[axis]} values, got shape {matrix}"
-        )
-    if layer.type != "Accuracy":
-        return [(), scores]
-    if settings.top_k > scores[axis]:
-        raise ValueError(f"expected a top_k of at most {scores[axis]}, got {settings.top_k}")
-    return [(), (scores[axis],)]
+    if layer.type == "Accuracy":
+        if not count or settings.top_k > scores[axis]:
+            raise ValueError(f"expected a top_k of at most {scores[axis]}, got {settings.top_k}")
+        return [(), (scores[axis],)]
+    _require_batch(scores, labels)
+    if layer.type == "InfogainLoss":
+        if layer.loss_param.HasField("normalize"):
+            raise ValueError("expected normalization in place of normalize")
+        if matrix is None and not settings.HasField("source"):
+            raise ValueError("expected a source, or the matrix as the third bottom")
+        if matrix is not None and math.prod(matrix) != scores[axis] ** 2:
+            raise ValueError(
+                f"expected a matrix of {scores[axis]} by {scores[axis]} values, got shape {matrix}"
+            )
+    elif len(layer.top) > 1:
+        # Its own Softmax, with one top, gets the loss_weight of both.
+        raise ValueError("expected one top: Caffe opens no such layer with two; add a Softmax")
+    return [(), scores]
 
 
-def _pair_loss(layer: LayerParameter, first: Shape, second: Shape, *third: Shape) -> list[Shape]:
-    axis_of(0, first)
-    equal = layer.type in ("EuclideanLoss", "SigmoidCrossEntropyLoss")
-    fit = first[:1] == second[:1] and not (equal and math.prod(first) != math.prod(second))
-    if layer.type == "MultinomialLogisticLoss":
-        fit &= math.prod(second[1:]) == 1
-    if third:
-        # The features of a ContrastiveLoss are channels.
-        fit &= first[1:2] == second[1:2] and math.prod(first[2:] + second[2:] + third[0][1:]) == 1
-    if not fit:
+def _pair_loss(layer: LayerParameter, first: Shape, second: Shape) -> list[Shape]:
+    _require_batch(first, second)
+    sizes = [math.prod(first), math.prod(second)]
+    if layer.type == "EuclideanLoss":
+        sizes = [math.prod(first[1:]), math.prod(second[1:])]
+    elif layer.type == "MultinomialLogisticLoss":
+        sizes = [1, *_sides(second)[1:]]
+    if layer.type != "HingeLoss" and len(set(sizes)) > 1:
+        raise ValueError(f"expected bottoms that fit each other, got {_listed([first, second])}")
+    return [()]
+
+
+def _contrastive_loss(
+    _layer: LayerParameter, first: Shape, second: Shape, similar: Shape
+) -> list[Shape]:
+    _require_batch(first, second)
+    # The features are channels.
+    features = _sides(first)[1:]
+    if features[1:] != [1, 1] or _sides(second)[1:] != features or _sides(similar)[1:] != [1, 1, 1]:
         raise ValueError(
-            f"expected bottoms that fit each other, got {_listed([first, second, *third])}"
+            f"expected bottoms that fit each other, got {_listed([first, second, similar])}"
         )
     return [()]
+
+
+def _require_batch(first: Shape, second: Shape) -> None:
+    if not first or first[:1] != second[:1]:
+        raise ValueError(f"expected as many items in both bottoms, got {first} and {second}")
+
+
+# --- types of forks -------------------------------------------------------------------------------
+
+
+def fork_settings(layer: LayerParameter) -> ForkLayer:
+    """Return the settings of forks among the unknown fields of a layer."""
+    from syncblob.caffe._pb.caffe_pb2 import ForkLayer  # protobuf only when needed
+
+    return ForkLayer.FromString(layer.SerializePartialToString())
+
+
+def _depthwise(layer: LayerParameter, bottom: Shape) -> list[Shape]:
+    # farmingyard/caffe-mobilenet, conv_dw_layer.cpp: num_output, group and axis have no effect.
+    num, channels, *_ = _sides(bottom)
+    return [(num, channels, *_convolved(layer, tuple(_sides(bottom)[2:])))]
+
+
+def _normalize(_layer: LayerParameter, bottom: Shape) -> list[Shape]:
+    # weiliu89/caffe, branch ssd: normalize_layer.cpp.
+    axis_of(1, bottom)
+    return [bottom[: len(_sides(bottom))]]
+
+
+def _permute(layer: LayerParameter, bottom: Shape) -> list[Shape]:
+    # weiliu89/caffe, branch ssd: permute_layer.cpp.
+    order = list(fork_settings(layer).permute_param.order)
+    if len(set(order)) < len(order) or max(order, default=-1) >= len(bottom):
+        raise ValueError(f"expected an order of different axes of {bottom}, got {order}")
+    order += [axis for axis in range(len(bottom)) if axis not in order]
+    return [tuple(bottom[axis] for axis in order)]
+
+
+def _prior_box(layer: LayerParameter, bottom: Shape, _image: Shape) -> list[Shape]:
+    # weiliu89/caffe, branch ssd: prior_box_layer.cpp.
+    settings = fork_settings(layer).prior_box_param
+    ratios = [1.0]
+    for ratio in settings.aspect_ratio:
+        if all(abs(ratio - other) >= _SAME_RATIO for other in ratios):
+            ratios += [ratio, 1 / ratio] if settings.flip else [ratio]
+    count = len(ratios) * len(settings.min_size) + len(settings.max_size)
+    height, width = _sides(bottom)[2:]
+    fits = len(settings.max_size) in (0, len(settings.min_size))
+    if not fits or not settings.min_size or not height * width:
+        raise ValueError("expected a min_size, as many max_size or none, and an image")
+    return [(1, 2, height * width * count * 4)]
+
+
+def _detection_output(_layer: LayerParameter, *_bottoms: Shape) -> list[Shape]:
+    # weiliu89/caffe, branch ssd: detection_output_layer.cpp. The number is known at run time only.
+    return [(1, 1, 1, 7)]
+
+
+def _interp(layer: LayerParameter, bottom: Shape) -> list[Shape]:
+    # hszhao/PSPNet, interp_layer.cpp.
+    settings = fork_settings(layer).interp_param
+    num, channels, *image = _sides(bottom)
+    if settings.pad_beg > 0 or settings.pad_end > 0:
+        raise ValueError("expected pad_beg and pad_end of 0 or less")
+    image = [size + settings.pad_beg + settings.pad_end for size in image]
+    shrinks, zooms = settings.HasField("shrink_factor"), settings.HasField("zoom_factor")
+    sized = settings.HasField("height") and settings.HasField("width")
+    if shrinks == zooms and (sized or not shrinks):
+        dims = [settings.height, settings.width]
+    else:
+        shrink = settings.shrink_factor if shrinks else 1
+        zoom = settings.zoom_factor if zooms else 1
+        if shrink < 1 or zoom < 1:
+            raise ValueError(f"expected factors of 1 or more, got {shrink} and {zoom}")
+        dims = [((size - 1) // shrink) * zoom + 1 for size in image]
+    if min(*image, *dims) < 1:
+        raise ValueError(f"expected height and width above 0, got {tuple(dims)}")
+    return [(num, channels, *dims)]
+
+
+def _roi_pooling(layer: LayerParameter, bottom: Shape, regions: Shape) -> list[Shape]:
+    # rbgirshick/caffe-fast-rcnn, roi_pooling_layer.cpp.
+    settings = fork_settings(layer).roi_pooling_param
+    if not settings.pooled_h or not settings.pooled_w:
+        raise ValueError("expected pooled_h and pooled_w above 0")
+    return [(_sides(regions)[0], _sides(bottom)[1], settings.pooled_h, settings.pooled_w)]
+
+
+def _proposal(layer: LayerParameter, *_bottoms: Shape) -> list[Shape]:
+    # rbgirshick/py-faster-rcnn, lib/rpn/proposal_layer.py, and synopsys-caffe, proposal_layer.cpp.
+    # The number of regions is known at run time only.
+    return [(1, 5) if layer.type == "Python" else (1, 1, 1, 5), (1, 1, 1, 1)]
 
 
 # --- layers that read data ------------------------------------------------------------------------
@@ -593,6 +749,8 @@ def data_shapes(layer: LayerParameter, first: Shape | None = None) -> list[Parti
     if layer.type == "DummyData":
         return _dummy_data(layer)
     if layer.type == "HDF5Data":
+        if layer.HasField("transform_param"):
+            raise ValueError("expected no transform_param, which this type does not apply")
         return [None] * count
     settings: Any = getattr(layer, _IMAGES[layer.type])
     side = getattr(settings, "crop_size", 0) or layer.transform_param.crop_size or None
@@ -608,18 +766,32 @@ def data_shapes(layer: LayerParameter, first: Shape | None = None) -> list[Parti
 
 def _dummy_data(layer: LayerParameter) -> list[Partial | None]:
     settings, count = layer.dummy_data_param, len(layer.top)
-    if settings.shape:
-        return _for_tops([tuple(shape.dim) for shape in settings.shape], count)
+    fillers = list(settings.data_filler) or [type(settings)().data_filler.add()]
+    fillers = _for_tops(fillers, count, "data_filler")
     dims = [settings.num, settings.channels, settings.height, settings.width]
-    return list(zip(*(_for_tops(list(values), count) for values in dims), strict=True))
+    if not any(dims):
+        shapes = _for_tops([tuple(shape.dim) for shape in settings.shape], count)
+    elif settings.shape:
+        raise ValueError("expected shape, or num, channels, height and width, got both")
+    else:
+        shapes = list(zip(*(_for_tops(list(values), count) for values in dims), strict=True))
+    for shape, filler in zip(shapes, fillers, strict=True):
+        require_blob(shape)
+        # Caffe fills the constant blobs when it makes the net, and the others later.
+        require_filler(shape if filler.type == "constant" else None, filler)
+    return shapes
 
 
-def _for_tops(values: list[Any], count: int) -> list[Any]:
+def _for_tops(values: list[Any], count: int, what: str = "shape") -> list[Any]:
     """Return a value for each top; a single value applies to all."""
     if len(values) not in (1, count):
-        raise ValueError(f"expected a shape for each of {count} tops, or one for all")
+        raise ValueError(f"expected a {what} for each of {count} tops, or one for all")
     return values if len(values) == count else values * count
 
+
+_SAME_RATIO = 1e-6
+
+_KERNEL = ("kernel_size", "kernel_h", "kernel_w")
 
 _IMAGES = {
     "Data": "data_param",
@@ -663,10 +835,18 @@ def _outputs(number: int) -> int:
     return number
 
 
-def _positive(dims: Shape) -> Shape:
-    if min(dims, default=1) < 1:
-        raise ValueError(f"the image is too small: the result would be of size {dims}")
-    return dims
+def _as_image(dims: Iterable[int]) -> Shape:
+    image = tuple(dims)
+    if min(image, default=0) < 0:
+        raise ValueError(f"the image is too small: the result would be of size {image}")
+    return image
+
+
+def _sides(shape: Shape) -> list[int]:
+    """Return num, channels, height and width. Caffe has these of at most four axes."""
+    if len(shape) > LEGACY_AXES:
+        raise ValueError(f"expected at most {LEGACY_AXES} axes, got {shape}")
+    return [*shape, *[1] * (LEGACY_AXES - len(shape))]
 
 
 def _require_axes(shape: Shape, count: int) -> None:
@@ -697,12 +877,15 @@ class _Type(NamedTuple):
         The numbers of bottoms.
     fewest_tops
         The number of tops that it must have; None for all.
+    needs
+        The field of `ForkLayer` without which the shapes are not known; ``""`` for Caffe's types.
     """
 
     shapes: Callable[..., list[Shape]]
     fewest: int = 1
     most: int = 1
     fewest_tops: int | None = None
+    needs: str = ""
 
 
 _NOT_IN_PLACE = frozenset(("AbsVal", "Flatten", "Reshape", "Split"))
@@ -725,7 +908,7 @@ _TYPES = {
     "ArgMax": _Type(_argmax),
     "BatchReindex": _Type(_batch_reindex, 2, 2),
     "Concat": _Type(_concat, 1, _ANY),
-    "ContrastiveLoss": _Type(_pair_loss, 3, 3, fewest_tops=0),
+    "ContrastiveLoss": _Type(_contrastive_loss, 3, 3, fewest_tops=0),
     "Crop": _Type(_crop, 2, 2),
     "Eltwise": _Type(_eltwise, 2, _ANY),
     "Embed": _Type(_embed),
@@ -751,4 +934,14 @@ _TYPES = {
     "SoftmaxWithLoss": _Type(_label_loss, 2, 2, fewest_tops=0),
     "Split": _Type(_split),
     "Tile": _Type(_tile),
+    # Types of forks. yonghenglh6/DepthwiseConvolution is a convolution whose group says it all.
+    "ConvolutionDepthwise": _Type(_depthwise),
+    "DepthwiseConvolution": _Type(_convolution, 1, _ANY),
+    "DetectionOutput": _Type(_detection_output, 3, 4),
+    "Interp": _Type(_interp, needs="interp_param"),
+    "Normalize": _Type(_normalize),
+    "Permute": _Type(_permute, needs="permute_param"),
+    "PriorBox": _Type(_prior_box, 2, 2, needs="prior_box_param"),
+    "Proposal": _Type(_proposal, 3, 3, fewest_tops=1),
+    "ROIPooling": _Type(_roi_pooling, 2, 2, needs="roi_pooling_param"),
 }

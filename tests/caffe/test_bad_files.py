@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import bz2
+import lzma
 import os
 import time
 import tracemalloc
@@ -12,7 +14,7 @@ import tiers
 from google.protobuf.message import DecodeError
 
 from syncblob import Layer, ModelFile, save_model
-from syncblob.caffe import open_model, read_blob
+from syncblob.caffe import open_model, open_solver_state, read_blob
 from syncblob.caffe._pb.caffe_pb2 import (
     BlobProto,
     BlobProtoVector,
@@ -22,6 +24,7 @@ from syncblob.caffe._pb.caffe_pb2 import (
     SolverState,
     V1LayerParameter,
 )
+from syncblob.caffe.convert import open_weights
 from syncblob.caffe.messages import wire
 from syncblob.caffe.messages.wire import varint
 from syncblob.errors import ModelFileError
@@ -336,3 +339,20 @@ def test_damage_that_is_seen_when_settings_are_asked_for(write):
     for ask in (model.to_net, lambda: model["a"].proto):
         with pytest.raises(ModelFileError, match="expected one of the types of Caffe's first"):
             ask()
+
+
+@pytest.mark.parametrize(
+    ("contents", "words"),
+    [
+        (bz2.compress(b"x" * 99), r"bzip2 \(.bz2\); unpack it first: bunzip2"),
+        (lzma.compress(b"x" * 99), r"xz \(.xz\); unpack it first: unxz"),
+        (b"\x28\xb5\x2f\xfd" + bytes(99), r"Zstandard \(.zst\); unpack it first: unzstd"),
+        (b"x" * 257 + b"ustar\x0000" + bytes(300), "a tar archive; unpack it first: tar -xf"),
+    ],
+)
+def test_compressed_files_are_named(tmp_path, contents, words):
+    path = tmp_path / "x.caffemodel"
+    path.write_bytes(contents)
+    for opens in (open_model, read_blob, open_solver_state, open_weights):
+        with pytest.raises(ModelFileError, match=words):
+            opens(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import stat
@@ -481,3 +482,54 @@ def test_less_may_be_in_use_than_the_file_has(write):
     assert data.tobytes() == np.arange(1, 5, dtype="<f4").tobytes()[:10]
     blob.memory.fit(16)
     assert blob.memory.cpu_data().tobytes()[10:] == bytes(6)
+
+
+FULL = """
+import os, resource, signal, sys
+import numpy as np, syncblob
+from syncblob import Layer, ModelFile, save_model
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+model = ModelFile(layers=[Layer("a", blobs=[np.ones(1 << 16, "f4")])])
+resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 14, 1 << 14))
+try:
+    save_model(model, sys.argv[1])
+except OSError as error:
+    print(error.errno, error.filename)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits are those of Linux")
+@pytest.mark.parametrize(("extension", "named"), [(".h5", "x.h5"), (".caffemodel.gz", "")])
+def test_files_that_may_not_grow(tmp_path, extension, named):
+    """HDF5 raises its own error, and the unpacked contents of an archive are elsewhere."""
+    path = tmp_path / f"x{extension}"
+    path.write_bytes(b"old")
+    done = subprocess.run(
+        [sys.executable, "-c", FULL, path],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )
+    assert (done.stdout.split(), done.stderr) == ([str(errno.EFBIG), str(tmp_path / named)], "")
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="permissions are those of POSIX")
+def test_a_read_only_file_in_a_writable_folder_is_replaced(tmp_path, monkeypatch):
+    path = tmp_path / "x"
+    path.write_bytes(b"old")
+    path.chmod(0o444)
+    opened = os.open
+
+    def as_another_user(name, flags, mode=0o777):
+        file = Path(name)
+        if flags & os.O_RDWR and file.is_file() and not file.stat().st_mode & 0o200:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), name)
+        return opened(name, flags, mode)
+
+    monkeypatch.setattr(os, "open", as_another_user)  # root may write all files
+    with replacing(path) as temporary:
+        temporary.write_bytes(b"new")
+    assert (path.read_bytes(), path.stat().st_mode & 0o777) == (b"new", 0o444)

@@ -20,6 +20,7 @@ from syncblob.caffe import (
     read_blob,
     save_model,
 )
+from syncblob.caffe._pb.caffe_pb2 import NetParameter
 from syncblob.caffe.files import hdf5
 from syncblob.caffe.files.solver_state import open_solver_state
 from syncblob.devices import use_device
@@ -576,10 +577,78 @@ def old_file(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.parametrize("name", ["", ".", "conv1/7x7_s2", "a\0b"])
+@pytest.mark.parametrize("name", ["", ".", "a/", "/a", "a//b", "a/./b", "a\0b"])
 def test_names_that_hdf5_cannot_hold(old_file, name):
     with pytest.raises(ValueError, match=r"cannot hold a layer of the name.*rename it"):
         save_model(ModelFile("", [Layer(name)]), old_file)
+
+
+def test_a_name_that_is_that_of_a_blob(old_file):
+    layers = [Layer("a", blobs=[np.zeros(2, "f4")]), Layer("a/0/b")]
+    with pytest.raises(ValueError, match="cannot hold a layer of the name 'a/0/b'"):
+        save_model(ModelFile("", layers), old_file)
+
+
+def test_names_with_slashes_are_read_back(tmp_path):
+    names = ["conv1/7x7_s2", "conv1", "conv1/7x7_s2/bn", "b", "empty/a"]
+    layers = [
+        Layer(name, blobs=[np.full(2, number, "f4")] * (name != "empty/a"))
+        for number, name in enumerate(names)
+    ]
+    save_model(ModelFile("", layers), tmp_path / "x.caffemodel.h5")
+    found = open_model(tmp_path / "x.caffemodel.h5")
+    assert {name: [blob.tolist() for blob in layer.blobs] for name, layer in found.items()} == {
+        name: [[number] * 2] * (name != "empty/a") for number, name in enumerate(names)
+    }
+
+
+def shared_net():
+    """Two pairs of layers: one shares both blobs, the other the first one only."""
+    net = NetParameter()
+    for name in ("a", "b", "c", "d"):
+        layer = net.layer.add(name=name, type="InnerProduct", bottom=["data"], top=[name])
+        layer.inner_product_param.num_output = 2
+        names = ("w", "v") if name in "ab" else ("u", "")
+        for each in names:
+            layer.param.add(name=each)
+    return ModelFile.from_net(net)
+
+
+def test_shared_parameters_are_written_once(tmp_path):
+    model = shared_net()
+    model.fill({"data": (1, 3)}, rng=0)
+    for layer in model.layers:
+        layer.blobs[0][...] = len(layer.name)
+    model["d"].blobs[1][...] = 7
+    path = tmp_path / "x.caffemodel.h5"
+    save_model(model, path)
+    with h5py.File(path) as file:
+        places = {name: sorted(file["data"][name]) for name in "abcd"}
+        assert places == {"a": ["0", "1"], "b": [], "c": ["0", "1"], "d": ["0", "1"]}
+        assert file["data/c/0"] == file["data/d/0"]  # a link, because a blob follows
+    found = open_model(path)
+    assert found["d"].blobs[1].tolist() == [7, 7]
+    other = shared_net()
+    other.fill({"data": (1, 3)}, rng=1)
+    other.copy_trained_layers_from(path)
+    assert [blob.tolist() for blob in other["b"].blobs] == [
+        blob.tolist() for blob in model["b"].blobs
+    ]
+
+
+def test_of_different_values_of_a_shared_parameter_the_last_wins(tmp_path):
+    net = NetParameter()
+    for name in ("a", "b"):
+        net.layer.add(name=name, type="Odd").param.add(name="w")
+    model = ModelFile.from_net(net)
+    for number, layer in enumerate(model.layers):
+        layer.blobs.append(np.full(2, number, "f4"))
+    save_model(model, tmp_path / "x.caffemodel.h5")
+    assert open_model(tmp_path / "x.caffemodel.h5")["a"].blobs[0].tolist() == [1, 1]
+    # Of another shape, it is a parameter of its own here.
+    model["b"].replace_blob(0, np.zeros((1, 2), "f4"), resize=True)
+    save_model(model, tmp_path / "x.caffemodel.h5")
+    assert open_model(tmp_path / "x.caffemodel.h5")["b"].blobs[0].shape == (1, 2)
 
 
 def test_two_layers_of_one_name(old_file):

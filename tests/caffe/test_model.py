@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from google.protobuf import text_format
 
 from syncblob._blob import Blob
 from syncblob.caffe import Layer, LayerBlobs, ModelFile, open_model, read_blob, save_model
@@ -569,3 +570,19 @@ def test_blobs_are_a_mutable_sequence():
 def test_what_no_model_or_layer_can_be_made_of(make, words):
     with pytest.raises(TypeError, match=words):
         make()
+
+
+@pytest.mark.parametrize("layers", ["", 'layer { name: "" type: "ReLU" }'])
+def test_empty_names_survive(tmp_path, layers):
+    net = text_format.Parse('name: "" debug_info: true ' + layers, NetParameter())
+    model = ModelFile.from_net(net)
+    assert model.to_net() == net
+    save_model(model, tmp_path / "x.caffemodel")
+    again = open_model(tmp_path / "x.caffemodel")
+    assert again.to_net() == net
+    again.name = "x"
+    save_model(again, tmp_path / "y.caffemodel")
+    assert open_model(tmp_path / "y.caffemodel").to_net().name == "x"
+    model.name = "z"
+    save_model(model, tmp_path / "y.caffemodel")
+    assert open_model(tmp_path / "y.caffemodel").name == "z"

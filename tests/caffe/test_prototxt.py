@@ -191,7 +191,7 @@ def test_fields_without_a_name_are_not_dropped_silently(tmp_path):
     assert list(read_prototxt(path).layer) == [LayerParameter(name="p")]
     net = NetParameter(layer=[LayerParameter(name="p")])
     net.layer[0].input_param.shape.add().MergeFromString(b"\xc8\x3e\x01")
-    with pytest.raises(ValueError, match="layer 'p', input_param, shape has a field 1001"):
+    with pytest.raises(ValueError, match=r"layer 'p' has a field input_param\.shape\.1001"):
         write_prototxt(net, path)
 
 

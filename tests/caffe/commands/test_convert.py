@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 
@@ -237,3 +238,64 @@ def test_all_of_several_nets(run, checkpoint):
     assert done.status == 0
     assert "ema.conv    (2, 1, 1, 1)" in done.out
     assert "Not shown: the tensor 'rng'." in done.out
+
+
+def test_json(run, tmp_path, small_model):
+    target = tmp_path / "x.npz"
+    for flags in (["--dry-run"], []):
+        done = run("convert", small_model, target, "--dtype", "float16", "--json", *flags)
+        assert (done.status, done.err) == (0, "")
+        found = json.loads(done.out)
+        assert found["written"] == (not flags) == target.exists()
+    assert found["from"] == {"file": str(small_model), "format": "caffemodel"}
+    assert found["to"] == {"file": str(target), "format": "npz"}
+    with syncblob.open_model(small_model) as model:
+        layer = next(layer for layer in model.layers if layer.blobs)
+        blob = layer.blobs[0]
+        assert found["tensors"][0] == {
+            "name": f"{layer.name}.weight",
+            "shape": list(blob.shape),
+            "dtype": "float16",
+            "dtype_before": "float32",
+            "bytes": blob.size * 2,
+        }
+    assert (found["reshaped"], found["left_out"], found["note"], found["unknown"]) == (
+        *("", "", ""),
+        {},
+    )
+
+
+@pytest.mark.parametrize("extension", ["caffemodel.gz", "caffemodel.h5.gz", "h5.gz"])
+def test_a_compressed_target(run, tmp_path, small_model, extension):
+    if "h5" in extension:
+        pytest.importorskip("h5py")
+    target = tmp_path / f"x.{extension}"
+    done = run("convert", small_model, target)
+    assert (done.status, done.err) == (0, "")
+    assert target.read_bytes()[:2] == b"\x1f\x8b"
+    assert run("diff", small_model, target).status == 0
+
+
+def test_formats_that_are_not_read_from_archives_are_not_written_into_them(
+    run, tmp_path, small_model
+):
+    done = run("convert", small_model, tmp_path / "x.npz.gz")
+    assert done.status == 1
+    assert "expected a name without .gz" in done.err
+
+
+def test_fields_of_forks_are_listed(run, tmp_path):
+    path = tmp_path / "x.caffemodel"
+    layer = b"\x0a\x01a\x12\x01T\xc0\x3e\x07"  # with a field 1000
+    path.write_bytes((b"\xa2\x06" + bytes([len(layer)]) + layer) * 2)
+    done = run("convert", path, tmp_path / "y.caffemodel")
+    assert "Of forks, which Caffe does not have: layer.1000 (2)" in done.out
+
+
+def test_a_note_on_names_that_caffe_does_not_find(run, tmp_path):
+    pytest.importorskip("h5py")
+    layer = syncblob.Layer("conv1/7x7", blobs=[np.ones(2, "f4")])
+    syncblob.save_model(syncblob.ModelFile(layers=[layer]), tmp_path / "x.caffemodel")
+    done = run("convert", tmp_path / "x.caffemodel", tmp_path / "x.caffemodel.h5")
+    assert "Note: Caffe does not find layers with '/' in their names" in done.out
+    assert list(syncblob.open_model(tmp_path / "x.caffemodel.h5")) == ["conv1/7x7"]

@@ -70,10 +70,11 @@ def test_shapes_that_are_given(inspect_json, definition):
 def test_a_net_without_shapes(run, inspect_json, definition):
     done = run("inspect", definition, "--phase", "TRAIN")
     assert done.status == 0
-    assert "No shapes: layer 'data' (HDF5Data): the shape of its top 'data'" in done.out
-    assert "--phase and --shape say what is missing" in done.out
+    assert "the shape of its top 'data' is in the data; give it: --shape data=..." in done.out
     assert "parameters" not in done.out
-    assert inspect_json(definition)["shapes"] is None
+    assert inspect_json(definition)["shapes"] is None  # the layers of two phases
+    found = inspect_json(definition, "--phase", "TRAIN")
+    assert (found["shapes"], list(found["missing"])) == ({}, ["data", "label"])
     assert run("inspect", definition, "--prototxt").out.startswith('name: "small"')
 
 
@@ -82,7 +83,7 @@ def test_a_net_without_shapes(run, inspect_json, definition):
     [
         (["--stats"], "--stats: for weights, which a definition lacks"),
         (["--check", "--stats"], "--stats, --check: for weights"),
-        (["--shape", "date=1"], "'data' (HDF5Data): the shape"),
+        (["--shape", "data=1"], "that of an earlier layer too"),
         (["--phase", "TEST", "--shape", "date=1"], "no blob 'date' in the net"),
         (
             ["--phase", "TEST", "--shape", "data=1"],
@@ -108,6 +109,59 @@ def test_shapes_that_are_none(run, definition):
     assert "expected a name and dimensions, as data=1,3,224,224" in done.err
 
 
+FORK = """
+layer { name: "in" type: "Input" top: "data" input_param { shape { dim: [1, 4, 5, 5] } } }
+layer { name: "pool" type: "Pooling" bottom: "data" top: "pool"
+  pooling_param { kernel_size: 2 stride: 2 ceil_mode: false } }
+layer { name: "odd" type: "Odd" bottom: "pool" top: "odd_out" odd_param { } }
+layer { name: "fc" type: "InnerProduct" bottom: "odd_out" top: "fc"
+  inner_product_param { num_output: 2 } }
+"""
+
+
+def test_what_is_left_out_is_listed(run, inspect_json, tmp_path):
+    path = tmp_path / "fork.prototxt"
+    path.write_text(FORK)
+    done = run("inspect", path)
+    assert (done.status, done.err) == (0, "")
+    assert "(1, 4, 3, 3)" in done.out
+    assert "layer.pooling_param.ceil_mode (1), layer.odd_param (1); --forks applies" in done.out
+    assert inspect_json(path)["ignored"][0] == {
+        "name": "layer.pooling_param.ceil_mode",
+        "count": 1,
+        "rule": "",
+    }
+    done = run("inspect", path, "--prototxt")
+    assert "layer.pooling_param.ceil_mode (1), layer.odd_param (1)" in done.err
+
+    done = run("inspect", path, "--forks")
+    assert "(1, 4, 2, 2)" in done.out
+    assert "layer.pooling_param.ceil_mode (1): round_mode: FLOOR" in done.out
+    assert "Left out, because Caffe does not have it: layer.odd_param (1)." in done.out
+
+
+def test_shapes_beside_an_unknown_layer(run, inspect_json, tmp_path):
+    path = tmp_path / "fork.prototxt"
+    path.write_text(FORK)
+    done = run("inspect", path)
+    rows = [line.split() for line in done.out.splitlines()]
+    assert ["odd", "Odd", "?", "-", "-", "-"] in rows
+    assert "its type is not one of Caffe's; give the shape of its top: --shape odd_out=" in done.out
+    assert list(inspect_json(path)["missing"]) == ["odd_out"]
+    for name in ("odd_out", "odd"):  # a top, or its layer
+        found = inspect_json(path, "--shape", f"{name}=1,3")
+        assert (found["shapes"]["odd_out"], found["missing"]) == ([1, 3], {})
+        assert found["layers"][3]["blobs"][0]["shape"] == [2, 3]
+
+
+def test_a_solver_lists_what_is_left_out(inspect_json, tmp_path):
+    path = tmp_path / "solver.prototxt"
+    path.write_text('net: "net.prototxt" warmup: 3')
+    found = inspect_json(path)
+    assert found["solver"] == {"net": "net.prototxt"}
+    assert found["ignored"] == [{"name": "warmup", "count": 1, "rule": ""}]
+
+
 def test_a_solver(run, inspect_json, tmp_path):
     path = tmp_path / "solver.prototxt"
     path.write_text('net: "net.prototxt" base_lr: 0.5 stepvalue: [10, 20] solver_type: ADAM')
@@ -122,7 +176,7 @@ def test_a_solver(run, inspect_json, tmp_path):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("hello\n", "line 2, column 1"),
+        ("hello\n", "line 1, column 1"),
         ("hello: 1", "expected a definition, got a text without layers"),
         ('layer { name: "x" include { } exclude { } }', "rules of both kinds"),
     ],

@@ -103,8 +103,8 @@ def test_fields_that_caffe_does_not_have_are_left_out_of_a_definition(run, tmp_p
     assert 'name: "a"' in done.out
     assert "1000" not in done.out
     assert done.err == (
-        "syncblob: note: left out are fields that Caffe does not have, and text no names for, in "
-        "the net itself, 'a', 'b'\n"
+        "syncblob: note: left out are fields that Caffe does not have: 1000 (1), layer.1000 (1), "
+        "layer.convolution_param.1000 (1)\n"
     )
 
 

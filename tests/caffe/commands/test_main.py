@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
+import tempfile
+import threading
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 
+import syncblob_command
 from syncblob.caffe.commands import inspect, main
 
 
@@ -30,7 +35,7 @@ def test_without_a_command_it_shows_the_help(capsys):
 def test_help_of_a_command_fits_80_columns(command, run):
     done = run(command, "--help")
     assert done.status == 0
-    assert ("--json prints one object" in done.out) == (command in {"inspect", "diff"})
+    assert ("--json prints one object" in done.out) == (command != "tour")
     assert max(map(len, done.out.splitlines())) <= 80
 
 
@@ -209,11 +214,56 @@ def test_a_closed_output_is_one_line(small_model, monkeypatch, capsys, options):
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this platform has no named pipes")
 @pytest.mark.parametrize("command", ["inspect", "diff", "convert"])
-def test_a_pipe_is_not_waited_for(run, tmp_path, command):
+def test_a_pipe_is_read(run, tmp_path, small_model, command):
     os.mkfifo(tmp_path / "pipe")
-    others = () if command == "inspect" else (tmp_path / "x.npz",)
-    done = run(command, tmp_path / "pipe", *others)
-    assert done.status
-    assert done.err == (
-        f"syncblob: error: {tmp_path / 'pipe'}: expected a file, got a pipe or a device\n"
+    contents = small_model.read_bytes()
+    writer = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=[contents])
+    writer.start()
+    others = {"inspect": (), "diff": (small_model,), "convert": (tmp_path / "x.npz",)}
+    done = run(command, tmp_path / "pipe", *others[command])
+    writer.join()
+    assert (done.status, done.err) == (0, "")
+    assert (command == "diff") != (str(tmp_path / "pipe") in done.out)
+
+
+@pytest.mark.parametrize("contents", [None, b"\xff" * 9])
+def test_standard_input(run, monkeypatch, small_model, contents):
+    data = small_model.read_bytes() if contents is None else contents
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+    done = run("inspect", "-")
+    if contents is None:
+        assert (done.status, done.out.splitlines()[0]) == (0, "file    -")
+        assert f"size    {len(data)} B" in done.out
+    else:
+        assert done.status == 1
+        assert done.err.startswith("syncblob: error: -, byte 0: ")
+        assert tempfile.gettempdir() not in done.err
+
+
+def test_names_in_errors_that_are_not_utf8(run, tmp_path):
+    # A convolution_param (106) that ends in the middle of a number, in a layer of a name in GBK.
+    layer = b"\x0a\x02\xd6\xd0\x12\x01T\xd2\x06\x02\x08\xff"
+    path = tmp_path / "x.caffemodel"
+    path.write_bytes(b"\xa2\x06" + bytes([len(layer)]) + layer)
+    assert "layer '\N{REPLACEMENT CHARACTER}'" in run("inspect", path, "--settings").err
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are those of POSIX")
+def test_ctrl_c_while_the_modules_are_imported(tmp_path):
+    """The first import interrupts the process, as the signal would."""
+    (tmp_path / "syncblob.py").write_text("raise KeyboardInterrupt")
+    source = Path(syncblob_command.__file__).read_text()
+    (tmp_path / "syncblob_command.py").write_text(source)
+    done = subprocess.run(
+        [sys.executable, tmp_path / "syncblob_command.py"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+def test_the_entry_point_runs_the_command_line(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["syncblob", "inspect", "nowhere"])
+    assert syncblob_command.main() == 1
+    assert "nowhere" in capsys.readouterr().err

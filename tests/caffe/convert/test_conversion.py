@@ -223,7 +223,7 @@ def test_what_is_asked_for_in_vain(model, tmp_path, name, asked, reason):
         ({"a.n": np.array([1])}, "caffemodel", "tensor 'a.n' is int64"),
         ({"a.n": np.array([1])}, "caffemodel.h5", "tensor 'a.n' is int64"),
         ({"a.n": np.array([1j])}, "safetensors", "tensor 'a.n' is complex128"),
-        ({"a/b.n": np.ones(1)}, "caffemodel.h5", "without '/'"),
+        ({"a//b.n": np.ones(1)}, "caffemodel.h5", "cannot hold a layer of the name"),
         ({"syncblob": np.ones(1)}, "npz", "has the name of the description"),
         ({"syncblob": np.ones(1)}, "h5", "own dataset; rename the tensor"),
         ({"a": np.ones(1), "a/b": np.ones(1)}, "h5", "'a', which is that of a group"),

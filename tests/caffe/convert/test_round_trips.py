@@ -62,8 +62,6 @@ def test_a_state_dict_keeps_names_and_values(model, tmp_path, extension):
 def test_real_models(real_files, tmp_path, name, extension):
     need_library_of(extension)
     between, back = tmp_path / f"between.{extension}", tmp_path / "back.caffemodel"
-    if name == "tiny_v2.caffemodel" and extension == "caffemodel.h5":
-        pytest.skip("Caffe's HDF5 holds no names with '/'")
     convert(real_files / name, between)
     convert(between, back)
     with syncblob.open_model(real_files / name) as model, syncblob.open_model(back) as found:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import errno
 import os
+import re
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
+_NOT_UTF8 = re.compile(r"(?<!\\)(\\udc[89a-f][0-9a-f])+")
 _FAILURE = 1
 _MISUSE = 2
 # The status that shells report for an interrupted process: 128 plus the number of SIGINT.
@@ -59,7 +61,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     SystemExit
         By argparse: with 2 for invalid arguments, with 0 after ``--help`` and ``--version``.
     """
-    given = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _run(list(sys.argv[1:] if argv is None else argv))
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+
+
+def _run(given: list[str]) -> int:
     if given[:1] == ["help"]:
         given = [*given[1:2], "--help"]
     parser = _parser()
@@ -82,8 +90,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _complain(str(error), _MISUSE)
     except (ConversionError, ModelFileError, OSError) as error:
         return _complain(_described(error), arguments.failure)
-    except KeyboardInterrupt:
-        return _INTERRUPTED
     return status
 
 
@@ -101,6 +107,8 @@ def _described(error: Exception) -> str:
 
 
 def _complain(message: str, status: int) -> int:
+    # Names in quotes have escapes in place of bytes that are not UTF-8.
+    message = _NOT_UTF8.sub("\N{REPLACEMENT CHARACTER}", message)
     print(f"syncblob: error: {printable(message, sys.stderr)}", file=sys.stderr)  # noqa: T201  # this is its output
     return status
 

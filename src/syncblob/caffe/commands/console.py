@@ -22,6 +22,7 @@ __all__ = [
     "Column",
     "Output",
     "counted",
+    "listed",
     "print_json",
     "printable",
     "progress_bar",
@@ -43,6 +44,11 @@ _PATIENCE_SECONDS = 0.5
 def counted(number: int, noun: str) -> str:
     """Format a number with its noun: ``"1,024 blobs"``."""
     return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
+def listed(counts: Iterable[tuple[str, int]]) -> str:
+    """Format names with how often they occur: ``"layer.clip (3), layer.axis (1)"``."""
+    return ", ".join(f"{name} ({count:,})" for name, count in counts)
 
 
 def printable(text: str, stream: TextIO | None = None) -> str:

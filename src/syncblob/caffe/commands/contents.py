@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -93,6 +92,12 @@ class Contents(NamedTuple):
         weights.
     no_shapes
         Why the shapes are not known.
+    missing
+        The tops whose shapes must be given, and why. Those that follow from them are not known.
+    ignored
+        What a definition has of forks: the name, the count, and the rule applied or ``""``.
+    file_bytes
+        The size of the file.
     unreadable
         The names of the tensors that a Blob cannot hold, and why. Their layers are left out.
     """
@@ -107,6 +112,9 @@ class Contents(NamedTuple):
     source: ModelFile | Weights | None = None
     shapes: dict[str, tuple[int, ...]] | None = None
     no_shapes: str = ""
+    missing: Mapping[str, str] = MappingProxyType({})
+    ignored: Sequence[tuple[str, int, str]] = ()
+    file_bytes: int = 0
     unreadable: Mapping[str, str] = MappingProxyType({})
 
     @property
@@ -147,11 +155,6 @@ class Contents(NamedTuple):
         """Raise ModelFileError if a tensor of the file is left out."""
         for reason in self.unreadable.values():
             raise ModelFileError(reason, path=self.path)
-
-    @property
-    def file_bytes(self) -> int:
-        """The size of the file."""
-        return Path(self.path).stat().st_size
 
     @property
     def places(self) -> Sequence[LayerLike]:
@@ -221,7 +224,11 @@ def is_definition(path: str) -> bool:
 
 
 def open_definition(
-    path: str, phase: str | None, shapes: Mapping[str, Sequence[int]] | None
+    path: str,
+    phase: str | None,
+    shapes: Mapping[str, Sequence[int]] | None,
+    *,
+    forks: bool = False,
 ) -> Contents:
     """Open the definition of a net or a solver, without unknown fields of Caffe's forks.
 
@@ -234,8 +241,10 @@ def open_definition(
     phase
         The phase whose layers are included; None for all layers.
     shapes
-        The shapes of inputs, as for `ModelFile.infer_shapes`. If None, shapes that cannot be
-        inferred are omitted.
+        The shapes of inputs, as for `ModelFile.infer_shapes`, or of the first top of a layer, by
+        its name. If None, the shapes of a net that Caffe refuses are omitted.
+    forks
+        Whether to apply the rules of well-known forks.
 
     Raises
     ------
@@ -245,7 +254,7 @@ def open_definition(
         If the file cannot be read.
     """
     try:
-        net = syncblob.read_prototxt(path, ignore_unknown=True)
+        net = syncblob.read_prototxt(path, ignore_unknown=True, forks=forks)
     except ModelFileError as error:
         try:
             solver = syncblob.read_solver_prototxt(path, ignore_unknown=True)
@@ -253,18 +262,22 @@ def open_definition(
             raise error from None
         from google.protobuf import json_format  # slow to import
 
+        ignored = _ignored(solver)
+        solver.ClearField("ignored")
         found = json_format.MessageToDict(solver, preserving_proto_field_name=True)
-        return Contents(path, _PROTOTXT, solver=found)
+        return Contents(path, _PROTOTXT, solver=found, ignored=ignored)
     try:
         model = syncblob.ModelFile.from_net(net, phase=phase)
     except ValueError as error:
         raise ModelFileError(str(error), path=path) from error
     if not model.layers:
         raise ModelFileError("expected a definition, got a text without layers", path=path)
-    contents = Contents(path, _PROTOTXT, model.layers, model.name, source=model)
+    contents = Contents(
+        path, _PROTOTXT, model.layers, model.name, source=model, ignored=_ignored(net)
+    )
+    names, named = _with_unique_names(model)
     try:
-        names, named = _with_unique_names(model)
-        inferred = named.infer_shapes(shapes)
+        inferred = named.infer_shapes(_by_top(model, shapes or {}))
         weights = [list(map(Blob, inferred.params.get(name, ()))) for name in names]
     except ValueError as error:
         if shapes is not None:
@@ -272,7 +285,22 @@ def open_definition(
         return contents._replace(no_shapes=str(error))
     for layer, blobs in zip(model.layers, weights, strict=True):
         layer.blobs.assign(blobs)
-    return contents._replace(shapes=inferred.blobs)
+    return contents._replace(shapes=inferred.blobs, missing=inferred.missing)
+
+
+def _ignored(definition: Any) -> list[tuple[str, int, str]]:
+    return [(each.name, each.count, each.rule) for each in definition.ignored]
+
+
+def _by_top(model: ModelFile, shapes: Mapping[str, Sequence[int]]) -> dict[str, Sequence[int]]:
+    """Return shapes by the names of tops; those of layers stand for their first top."""
+    blobs = {name for layer in model.layers for name in (*layer.bottoms, *layer.tops)}
+    return {
+        model[name].tops[0]
+        if name not in blobs and name in model and model[name].tops
+        else name: dims
+        for name, dims in shapes.items()
+    }
 
 
 def _with_unique_names(model: ModelFile) -> tuple[list[str], ModelFile]:

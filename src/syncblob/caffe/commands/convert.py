@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from syncblob._formatting import human_bytes
 from syncblob.caffe.commands.console import (
@@ -10,9 +10,12 @@ from syncblob.caffe.commands.console import (
     Column,
     Output,
     counted,
+    listed,
+    print_json,
     printable,
     progress_bar,
 )
+from syncblob.caffe.commands.local_file import local_file
 from syncblob.caffe.convert import DTYPES, plan_conversion, writable_extensions
 
 if TYPE_CHECKING:
@@ -28,8 +31,9 @@ DESCRIPTION = f"""\
 Convert a file of weights. The extension of OUT selects the format:
   {", ".join(writable_extensions()[:5])},
   {", ".join(writable_extensions()[5:])}
-The last two hold one array without a name, such as a mean.
-OUT is replaced only if the conversion succeeds.
+The last two hold one array without a name, such as a mean. Caffe's formats
+and HDF5 can be compressed: append .gz. OUT is replaced only if the conversion
+succeeds.
 """
 EPILOG = """\
 A .caffemodel.h5 has Caffe's layout, any other .h5 one dataset for each tensor.
@@ -43,13 +47,21 @@ outputs and settings of the layers, so that a model can be converted back; .npz
 and HDF5 store them as an entry named syncblob. If the input has only tensors, a
 .caffemodel gets layers inferred from their names, without types. Gradients are
 omitted.
+
+--json prints one object:
+  from, to           each with file and format
+  written            false after --dry-run
+  tensors            each with name, shape, dtype, dtype_before, bytes
+  reshaped, left_out, note   texts; "" if there is nothing to say
+  unknown            fields of layers that Caffe does not have, each with its
+                     count
 """
 HINT = "IN and OUT need no option; for several layers repeat --layers"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("source", metavar="IN", help="a file of weights")
+    parser.add_argument("source", metavar="IN", help="a file of weights; - for standard input")
     parser.add_argument("target", metavar="OUT", help="the file to write")
     parser.add_argument(
         "--dtype",
@@ -75,6 +87,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dry-run", action="store_true", help="show what would be written, and write nothing"
     )
+    parser.add_argument("--json", action="store_true", help="print JSON, with all tensors")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -85,27 +98,56 @@ def run(arguments: argparse.Namespace) -> int:
     ConversionError, ModelFileError, OSError, ModuleNotFoundError
         If the conversion is impossible.
     """
-    output = Output()
-    with plan_conversion(
-        arguments.source,
-        arguments.target,
-        dtype=arguments.dtype,
-        layers=arguments.layers,
-        key=arguments.key,
-        description=arguments.description,
-    ) as conversion:
+    output = None if arguments.json else Output()
+    with (
+        local_file(arguments.source) as source,
+        plan_conversion(
+            source,
+            arguments.target,
+            dtype=arguments.dtype,
+            layers=arguments.layers,
+            key=arguments.key,
+            description=arguments.description,
+        ) as conversion,
+    ):
         if not arguments.dry_run:
             with progress_bar(conversion.result.nbytes) as advance:
                 conversion.run(advance)
-        _show(output, conversion, dry=arguments.dry_run)
+        if output is None:
+            print_json(_as_json(arguments, conversion))
+        else:
+            _show(output, arguments.source, conversion, dry=arguments.dry_run)
     return 0
 
 
-def _show(output: Output, conversion: Conversion, *, dry: bool) -> None:
+def _as_json(arguments: argparse.Namespace, conversion: Conversion) -> dict[str, Any]:
+    before, result = conversion.source.tensors, conversion.result
+    return {
+        "from": {"file": arguments.source, "format": conversion.source.kind},
+        "to": {"file": result.path, "format": result.kind},
+        "written": not arguments.dry_run,
+        "tensors": [
+            {
+                "name": name,
+                "shape": list(blob.shape),
+                "dtype": blob.dtype.name,
+                "dtype_before": before.get(name, blob).dtype.name,
+                "bytes": blob.nbytes,
+            }
+            for name, blob in result.tensors.items()
+        ],
+        "reshaped": conversion.reshaped,
+        "left_out": conversion.left_out,
+        "unknown": conversion.unknown,
+        "note": conversion.note,
+    }
+
+
+def _show(output: Output, source_path: str, conversion: Conversion, *, dry: bool) -> None:
     source, result = conversion.source, conversion.result
     output.facts(
         (
-            ("from", f"{printable(source.path)} ({source.kind})"),
+            ("from", f"{printable(source_path)} ({source.kind})"),
             ("to", f"{printable(result.path)} ({result.kind})"),
         )
     )
@@ -123,6 +165,11 @@ def _show(output: Output, conversion: Conversion, *, dry: bool) -> None:
         output.line(("Reshaped", "yellow"), f": {conversion.reshaped}")
     if conversion.left_out:
         output.line(("Left out", "yellow"), f": {printable(conversion.left_out)}")
+    if conversion.unknown:
+        kept = listed(conversion.unknown.items())
+        output.line(("Of forks", "yellow"), f", which Caffe does not have: {printable(kept)}")
+    if conversion.note:
+        output.line(("Note", "yellow"), f": {printable(conversion.note)}")
 
 
 def _show_tensors(output: Output, conversion: Conversion) -> None:

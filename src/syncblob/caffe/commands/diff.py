@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 from syncblob.caffe.commands.comparison import Status, compare
 from syncblob.caffe.commands.console import Cell, Column, Output, print_json, printable
 from syncblob.caffe.commands.contents import open_contents
+from syncblob.caffe.commands.local_file import local_file
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from syncblob.caffe.commands.comparison import Compared
+    from syncblob.caffe.commands.contents import Contents
 
 __all__ = ["DESCRIPTION", "EPILOG", "HINT", "NAME", "SUMMARY", "add_arguments", "run"]
 
@@ -61,7 +63,7 @@ _STYLES = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.set_defaults(failure=_TROUBLE)
-    parser.add_argument("a", metavar="A", help="a file of weights")
+    parser.add_argument("a", metavar="A", help="a file of weights; - for standard input")
     parser.add_argument("b", metavar="B", help="the file to compare it with")
     parser.add_argument(
         "--tolerance",
@@ -99,9 +101,14 @@ def run(arguments: argparse.Namespace) -> int:
     ModelFileError, OSError, ModuleNotFoundError
         If a file or one of its tensors cannot be read, or neither file has a blob.
     """
+    with local_file(arguments.a) as a, local_file(arguments.b) as b:
+        before = open_contents(a, arguments.key_a)
+        after = open_contents(b, arguments.key_b)
+        return _compare(arguments, before, after)
+
+
+def _compare(arguments: argparse.Namespace, before: Contents, after: Contents) -> int:
     output = None if arguments.json else Output()
-    before = open_contents(arguments.a, arguments.key_a)
-    after = open_contents(arguments.b, arguments.key_b)
     for contents in (before, after):
         contents.require_readable()
     compared = list(compare(before, after, arguments.tolerance))

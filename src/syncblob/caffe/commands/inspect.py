@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from syncblob.caffe.commands import inspect_output
 from syncblob.caffe.commands.checks import check
-from syncblob.caffe.commands.console import Output, print_json, printable
+from syncblob.caffe.commands.console import Output, listed, print_json, printable
 from syncblob.caffe.commands.contents import is_definition, open_contents, open_definition
 from syncblob.caffe.commands.inspect_json import Wishes, as_json
-from syncblob.caffe.commands.layer_settings import definition_of, unknown_fields
+from syncblob.caffe.commands.layer_settings import definition_of
+from syncblob.caffe.commands.local_file import local_file
+from syncblob.caffe.messages.texts import unknown_fields
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
@@ -48,8 +52,12 @@ It lists layers that it cannot check without their type.
   blob               the blob of a .binaryproto or .npy, else null
   solver             iter, current_step, learned_net of a .solverstate, or the
                      settings of a solver by Caffe's names, else null
-  shapes             for a definition, the shapes of the tops by name; null if
-                     they are not known
+  shapes             for a definition, the known shapes of the tops by name;
+                     null if Caffe refuses the net
+  missing            names of tops whose shapes must be given, each with the
+                     reason
+  ignored            for a definition, the fields and values of forks, each with
+                     name, count and the rule applied; "" if it was left out
   totals             layers, blobs, parameters, bytes (of the weights)
   unreadable         names of tensors of dtypes that cannot be read, such as
                      float8, each with the reason; their layers are left out
@@ -71,7 +79,7 @@ HINT = 'one FILE at a time; for several: for f in *.caffemodel; do syncblob insp
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("file", metavar="FILE", help="a file of weights")
+    parser.add_argument("file", metavar="FILE", help="a file; - for standard input")
     parser.add_argument(
         "--stats",
         action="store_true",
@@ -96,7 +104,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         metavar="NAME=DIMS",
         type=_shape,
-        help="for a definition: the shape of an input, as data=1,3,224,224",
+        help="for a definition: the shape of an input, or of the top of a layer of an unknown "
+        "type, by the name of either: data=1,3,224,224",
+    )
+    parser.add_argument(
+        "--forks",
+        action="store_true",
+        help="for a definition: apply the rules of well-known forks, for ceil_mode, hole, "
+        "pad_type and the layers of SSD, PSPNet and R-CNN",
     )
     parser.add_argument(
         "--key", metavar="KEY", help="of a checkpoint with several nets, the one with this key"
@@ -117,9 +132,15 @@ def run(arguments: argparse.Namespace) -> int:
     ModelFileError, OSError, ModuleNotFoundError
         If the file cannot be read.
     """
-    contents = _opened(arguments)
-    if arguments.prototxt:
-        return _print_definition(arguments, contents)
+    with local_file(arguments.file) as path:
+        contents = _opened(arguments, path)
+        contents = contents._replace(path=arguments.file, file_bytes=Path(path).stat().st_size)
+        if arguments.prototxt:
+            return _print_definition(arguments, contents)
+        return _show(arguments, contents)
+
+
+def _show(arguments: argparse.Namespace, contents: Contents) -> int:
     output = None if arguments.json else Output()
     if arguments.settings:
         contents.as_model()  # raises if there are none, before anything is printed
@@ -146,16 +167,15 @@ def _shape(text: str) -> tuple[str, tuple[int, ...]]:
         ) from error
 
 
-def _opened(arguments: argparse.Namespace) -> Contents:
-    path = arguments.file
+def _opened(arguments: argparse.Namespace, path: str) -> Contents:
     if not is_definition(path):
-        _refuse(arguments, ("phase", "shape"), "for definitions only, .prototxt files")
+        _refuse(arguments, ("phase", "shape", "forks"), "for definitions only, .prototxt files")
         return open_contents(path, arguments.key)
     shapes = None if arguments.shape is None else dict(arguments.shape)
     try:
-        contents = open_definition(path, arguments.phase, shapes)
+        contents = open_definition(path, arguments.phase, shapes, forks=arguments.forks)
     except ModelFileError:
-        if path.lower().endswith(".prototxt") or arguments.phase or shapes:
+        if arguments.file.lower().endswith(".prototxt") or arguments.phase or shapes:
             raise
         return open_contents(path, arguments.key)  # its error names the actual format
     _refuse(arguments, ("stats", "check", "key"), "for weights, which a definition lacks")
@@ -182,8 +202,9 @@ def _print_definition(arguments: argparse.Namespace, contents: Contents) -> int:
         )
     text = definition_of(model)
     print(text, end="")  # noqa: T201  # this is the output
-    if unknown := unknown_fields(model):
-        places = ", ".join(repr(name) if name else "the net itself" for name in unknown)
-        note = f"left out are fields that Caffe does not have, and text no names for, in {places}"
+    left_out = Counter(unknown_fields(model.to_net()))
+    left_out.update({name: count for name, count, rule in contents.ignored if not rule})
+    if left_out:
+        note = f"left out are fields that Caffe does not have: {listed(left_out.items())}"
         print(f"syncblob: note: {printable(note, sys.stderr)}", file=sys.stderr)  # noqa: T201  # the output
     return 0

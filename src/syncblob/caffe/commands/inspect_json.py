@@ -44,6 +44,10 @@ def as_json(contents: Contents, wishes: Wishes, checked: Checked | None) -> dict
         "blob": None if lone is None else _blob_as_json(lone, wishes),
         "solver": contents.solver,
         "shapes": contents.shapes,
+        "missing": dict(contents.missing),
+        "ignored": [
+            dict(zip(("name", "count", "rule"), each, strict=True)) for each in contents.ignored
+        ],
         "totals": contents.totals,
         "unreadable": dict(contents.unreadable),
     }

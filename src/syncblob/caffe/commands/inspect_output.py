@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from syncblob._formatting import human_bytes
-from syncblob.caffe.commands.console import Column, counted, printable
+from syncblob.caffe.commands.console import Column, counted, listed, printable
 from syncblob.caffe.commands.layer_settings import settings_in_words
 from syncblob.caffe.commands.stats import stats_of
 from syncblob.caffe.convert import Weights
@@ -36,6 +36,7 @@ def show(output: Output, contents: Contents, wishes: Wishes, checked: Checked | 
         _show_layers(output, contents)
         if wishes.settings:
             _show_settings(output, contents)
+    _show_ignored(output, contents)
     if contents.unreadable:
         count = counted(len(contents.unreadable), "tensor")
         first = printable(next(iter(contents.unreadable.values())))
@@ -44,7 +45,8 @@ def show(output: Output, contents: Contents, wishes: Wishes, checked: Checked | 
         _show_stats(output, contents)
     if checked is not None:
         _show_troubles(output, checked)
-    if contents.lone is None and not contents.no_shapes and (contents.layers or contents.is_net):
+    is_whole = not contents.no_shapes and not contents.missing
+    if contents.lone is None and is_whole and (contents.layers or contents.is_net):
         _show_totals(output, contents.totals)
 
 
@@ -95,11 +97,30 @@ def _show_layers(output: Output, contents: Contents) -> None:
     if contents.no_shapes:
         reason = printable(contents.no_shapes)
         output.line((f"No shapes: {reason}. --phase and --shape say what is missing.", "dim"))
+    for name, why in contents.missing.items():
+        reason = printable(why.partition(": shapes=")[0])
+        output.line((f"Not known: {reason}: --shape {printable(name)}=...", "dim"))
     if isinstance(contents.source, Weights):
         _show_omitted(output, contents.source)
     if contents.is_net and not all(typed):
         which = "some layers" if any(typed) else "the layers"
         output.line((f"The file does not say of which types {which} are.", "dim"))
+
+
+def _show_ignored(output: Output, contents: Contents) -> None:
+    """Show what a definition has of forks: what was left out, and which rules were applied."""
+    left_out = listed((name, count) for name, count, rule in contents.ignored if not rule)
+    applied = [
+        f"{listed([(name, count)])}: {rule}" for name, count, rule in contents.ignored if rule
+    ]
+    if left_out:
+        advice = "" if applied else "; --forks applies the rules of well-known forks"
+        output.line(
+            ("Left out", "yellow"),
+            f", because Caffe does not have it: {printable(left_out)}{advice}.",
+        )
+    if applied:
+        output.line(("By the rules of forks", "yellow"), f": {printable('; '.join(applied))}.")
 
 
 def _show_omitted(output: Output, weights: Weights) -> None:
@@ -113,7 +134,7 @@ def _show_omitted(output: Output, weights: Weights) -> None:
 def _shapes_of_tops(layer: LayerLike, contents: Contents) -> Cell:
     if contents.shapes is None or not layer.tops:
         return _NONE
-    return ", ".join(str(contents.shapes[name]) for name in layer.tops)
+    return ", ".join(str(contents.shapes.get(name, "?")) for name in layer.tops)
 
 
 def _name_and_type(layer: LayerLike) -> tuple[Cell, Cell]:

@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Any
 from syncblob._texts import decoded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from google.protobuf.message import Message
 
     from syncblob.caffe import Layer, ModelFile
 
-__all__ = ["definition_of", "settings_as_json", "settings_in_words", "unknown_fields"]
+__all__ = ["definition_of", "settings_as_json", "settings_in_words"]
 
 # Fields that are shown separately.
 _SHOWN = ("name", "type", "bottom", "top", "blobs")
@@ -69,31 +67,9 @@ def settings_in_words(layer: Layer) -> str:
 def definition_of(model: ModelFile) -> str:
     """Return the definition of a net without its weights, as ASCII text.
 
-    Fields unknown to Caffe are omitted; `unknown_fields` tells where they are.
+    Fields unknown to Caffe are omitted.
     """
     from google.protobuf import text_format  # slow to import
 
     text: str = text_format.MessageToString(model.to_net(), as_utf8=False)
     return text
-
-
-def unknown_fields(model: ModelFile) -> list[str]:
-    """Return the names of layers with fields unknown to Caffe, which text cannot represent.
-
-    ``""`` stands for the net itself.
-    """
-    net = model.to_net()
-    found = [layer.name for layer in net.layer if any(_unknown(layer))]
-    del net.layer[:]
-    return [*([""] if any(_unknown(net)) else []), *found]
-
-
-def _unknown(message: Message) -> Iterator[bool]:
-    from google.protobuf.message import Message as AnyMessage  # slow to import
-    from google.protobuf.unknown_fields import UnknownFieldSet  # slow to import
-
-    yield len(UnknownFieldSet(message)) > 0
-    for field, value in message.ListFields():
-        if field.message_type is not None:
-            for part in [value] if isinstance(value, AnyMessage) else value:
-                yield from _unknown(part)

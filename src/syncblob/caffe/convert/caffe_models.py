@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from syncblob.caffe import (
 )
 from syncblob.caffe.convert.naming import name_tensors
 from syncblob.caffe.convert.weights import LayerWeights, Weights
+from syncblob.caffe.messages import texts
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
@@ -30,9 +32,11 @@ __all__ = [
     "as_model",
     "check",
     "name_layers",
+    "names_of_parameters",
     "names_of_settings",
     "read",
     "squeezed",
+    "unknown_fields",
     "write",
 ]
 
@@ -73,7 +77,7 @@ def _definition(layer: Layer) -> bytes:
     message = copy.deepcopy(layer.proto)
     for field in ("name", "type", "bottom", "top"):
         message.ClearField(field)
-    definition: bytes = message.SerializeToString()
+    definition: bytes = message.SerializePartialToString()
     return definition
 
 
@@ -126,6 +130,28 @@ def _parsed(kind: Any, message: bytes, what: str, path: str, name: str | None = 
         raise ModelFileError(
             f"the description of the {what} is damaged ({error})", path=path, layer=name
         ) from error
+
+
+def names_of_parameters(definition: bytes) -> list[str]:
+    """Return the names of the parameters of a layer, by which layers share them."""
+    from syncblob.caffe import LayerParameter  # protobuf only when needed
+
+    return [spec.name for spec in LayerParameter.FromString(definition).param]
+
+
+def unknown_fields(weights: Weights) -> dict[str, int]:
+    """Return the paths of the fields of layers that Caffe does not have, with their numbers."""
+    if not any(layer.definition for layer in weights.layers):
+        return {}
+    from syncblob.caffe import LayerParameter  # protobuf only when needed
+
+    messages = (
+        _parsed(LayerParameter, layer.definition, "layer", weights.path, layer.name)
+        for layer in weights.layers
+    )
+    return dict(
+        Counter(path for message in messages for path in texts.unknown_fields(message, "layer."))
+    )
 
 
 def squeezed(layer: LayerWeights, path: str) -> LayerWeights:

@@ -14,12 +14,14 @@ import numpy as np
 
 from syncblob._dtypes import as_dtype, is_bfloat16
 from syncblob._optional import import_optional
-from syncblob.caffe import blob_values, replacing
+from syncblob.caffe import blob_values
 from syncblob.caffe.convert import binaryproto, caffe_models
 from syncblob.caffe.convert.batch_norm import for_caffe
 from syncblob.caffe.convert.formats import Format, format_of_name, open_weights, writable_extensions
+from syncblob.caffe.convert.recognition import ONLY_UNPACKED
 from syncblob.caffe.convert.values import lazy_blob
 from syncblob.caffe.convert.weights import Weights
+from syncblob.caffe.messages.streams import writing
 from syncblob.errors import ModelFileError, SyncblobError
 
 if TYPE_CHECKING:
@@ -119,6 +121,25 @@ class Conversion:
         return ", and ".join(lost)
 
     @property
+    def unknown(self) -> dict[str, int]:
+        """The fields of layers that Caffe does not have, by path, and how often they occur.
+
+        A format that stores the settings of layers keeps them.
+        """
+        return caffe_models.unknown_fields(self.source)
+
+    @property
+    def note(self) -> str:
+        """A text on what Caffe will not find in the file; usually ``""``."""
+        nested = [layer.name for layer in self.result.layers if "/" in layer.name]
+        if self._target.name != "caffemodel.h5" or not nested:
+            return ""
+        return (
+            f"Caffe does not find layers with '/' in their names in HDF5, such as {nested[0]!r}; "
+            f"syncblob does"
+        )
+
+    @property
     def reshaped(self) -> str:
         """A text on the changed shape; usually ``""``."""
         if self._target.name != _MEAN:
@@ -152,7 +173,7 @@ class Conversion:
             If a file cannot be read or written.
         """
         self._progress = progress or _ignore
-        with _refusals(self.path), replacing(self.path) as temporary:
+        with _refusals(self.path), writing(self.path) as temporary:
             self._target.write(self.result, temporary)
 
     def _converted(self, name: str, blob: Blob, dtype: np.dtype[np.generic]) -> Blob:
@@ -194,7 +215,8 @@ def convert(  # noqa: PLR0913  # the options of the command
         The file to read, of any format that `open_weights` supports.
     path
         The file to write. Its extension selects the format; ``.caffemodel.h5`` means Caffe's
-        layout, any other ``.h5`` one dataset for each tensor. In a ``.binaryproto``, an array with
+        layout, any other ``.h5`` one dataset for each tensor. Caffe's formats and HDF5 are
+        gzip-compressed with ``.gz`` appended. In a ``.binaryproto``, an array with
         two or three axes gets leading axes of length 1, because Caffe expects the mean of a data
         set to have the shape (1, channels, height, width).
     dtype
@@ -249,6 +271,11 @@ def plan_conversion(  # noqa: PLR0913  # the options of the command
         raise ConversionError(
             f"{path}: expected a name that says the format, by its extension: "
             f"{', '.join(writable_extensions())}"
+        )
+    if path.lower().endswith(".gz") and target.name in ONLY_UNPACKED:
+        raise ConversionError(
+            f"{path}: expected a name without .gz, because the library of {target.name} reads no "
+            f"gzip archives"
         )
     asked = None if dtype is None else _name_of(dtype)
     holds = target.dtypes

@@ -100,8 +100,8 @@ def writable_extensions() -> list[str]:
 
 
 def format_of_name(path: str | os.PathLike[str]) -> Format | None:
-    """Return the format for the extension of a file; None if there is none."""
-    name = Path(path).name.lower()
+    """Return the format for the extension of a file, before a ``.gz``; None if there is none."""
+    name = Path(path).name.lower().removesuffix(".gz")
     return next((one for one in _FORMATS if name.endswith(one.extensions)), None)
 
 

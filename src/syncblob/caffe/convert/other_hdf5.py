@@ -37,11 +37,15 @@ from syncblob.caffe.convert.weights import Weights
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from syncblob.caffe.convert.weights import Entry
+    from syncblob._blob import Blob
+    from syncblob.caffe import ModelFile
+    from syncblob.caffe.convert.structure import Described
+    from syncblob.caffe.convert.weights import Entry, LayerWeights
 
 __all__ = ["DTYPES", "DTYPES_CAFFE", "check", "check_caffe", "read", "write", "write_caffe"]
 
@@ -139,13 +143,24 @@ def _read_caffe(path: str, text: str | None) -> Weights:
         return Weights(path, kind, name=model.name, layers=layers, close=model.close)
     try:
         name, settings, described = read_description(text, path=path)
-        layers = tuple(layer.with_blobs(model[layer.name].blobs) for layer in described)
+        layers = tuple(_with_shared(described, model))
     except (KeyError, ValueError) as error:
         model.close()
         if isinstance(error, ModelFileError):
             raise
         raise damaged(str(error), path=path) from error
     return Weights(path, kind, name=name, layers=layers, settings=settings, close=model.close)
+
+
+def _with_shared(described: list[Described], model: ModelFile) -> Iterator[LayerWeights]:
+    """Yield the layers with their blobs, also with those that only the first of several has."""
+    owners: dict[str, Blob] = {}
+    for layer in described:
+        blobs = list(model[layer.name].blobs)
+        names = caffe_models.names_of_parameters(layer.definition)
+        blobs += [owners[name] for name in names[len(blobs) : len(layer.tensors)] if name in owners]
+        owners = dict(zip(names, blobs, strict=False)) | owners
+        yield layer.with_blobs(blobs)
 
 
 def _tensors(file: Any, path: str, text: str | None = None) -> tuple[dict[str, Entry], list[str]]:

@@ -22,13 +22,13 @@ from syncblob.errors import ModelFileError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["is_text", "read_head", "recognise"]
+__all__ = ["ONLY_UNPACKED", "is_text", "read_head", "recognise"]
 
 HEAD = 4096
 # The first words of errors that name the actual format of a file.
 _VERDICT = "this is "
 # Formats that are not opened in a gzip archive.
-_ONLY_UNPACKED = frozenset(("npy", "npz", "safetensors", "torch", "zip"))
+ONLY_UNPACKED = frozenset(("npy", "npz", "safetensors", "torch", "zip"))
 _TEXT = bytes({*b"\t\n\r\f", *range(0x20, 0x7F), *range(0x80, 0x100)})
 
 
@@ -63,7 +63,7 @@ def recognise(path: str | os.PathLike[str], promised: str | None) -> str:
         return _which_archive(path)
     if found in ("npy", "torch", "safetensors"):
         return found
-    if packed in _ONLY_UNPACKED:
+    if packed in ONLY_UNPACKED:
         raise ModelFileError(
             f"this is a file of the format {packed!r} in a gzip archive; unpack it first",
             path=os.fspath(path),

@@ -1,8 +1,10 @@
 """Caffe's HDF5 formats: models and solver states, read and written.
 
 A ``.caffemodel.h5`` has a group ``data`` with a group for each layer, whose blobs are datasets
-named by number. It may have a group ``diff`` of the same structure. A layer whose name has a ``/``
-is a group within a group. A ``.solverstate.h5`` has three small datasets and a group ``history``.
+named by number. It may have a group ``diff`` of the same structure. A parameter that layers share
+is in ``data`` once, with the first of them. A layer whose name has a ``/`` is a group within a
+group, which Caffe does not find when it reads the file. A ``.solverstate.h5`` has three small
+datasets and a group ``history``.
 
 h5py only looks up names, shapes and offsets. Contiguous values, such as Caffe writes, are then read
 from the file like those of a ``.caffemodel``. h5py reads the others, which are chunked or floats
@@ -530,6 +532,11 @@ class _Dataset(NamedTuple):
     values: BlobValues
     shape: tuple[int, ...]
 
+    @property
+    def place(self) -> bytes:
+        """The path in the file."""
+        return b"%s/%d" % (self.group, self.number)
+
 
 def plan_hdf5(
     layers: Sequence[Layer], source: object, *, write_diff: bool | None
@@ -538,8 +545,10 @@ def plan_hdf5(
 
     Types, settings, bottoms and tops of the layers are not part of this format. Blobs of the older
     formats are written without the leading axes of 1 that the type of their layer does not have,
-    because Caffe compares shapes exactly here. If all layers are unchanged since they were read
-    from `source`, that file is copied as it is.
+    because Caffe compares shapes exactly here. A shared parameter is written once: the values are
+    those of the last layer that has it, which win in Caffe, and the place that of the first. Other
+    layers lack it, or have a link to it if a blob of their own follows. If all layers are unchanged
+    since they were read from `source`, that file is copied as it is.
 
     Raises
     ------
@@ -554,10 +563,10 @@ def plan_hdf5(
         return partial(write_pieces, [FileRange(source.file, 0, source.file.identity[2])])
     h5py = import_optional("h5py", "hdf5")
     _require_names(layers)
-    datasets = list(_datasets(layers, write_diff=write_diff))
+    datasets, links = _datasets(layers, write_diff=write_diff)
     roots = [b"data"] + [b"diff"] * any(dataset.group.startswith(b"diff") for dataset in datasets)
     groups = [b"%s/%s" % (root, encoded(layer.name)) for root in roots for layer in layers]
-    return partial(_write, h5py, roots + groups, datasets, {})
+    return partial(_write, h5py, roots + groups, datasets, {}, links)
 
 
 def plan_state_hdf5(
@@ -580,17 +589,18 @@ def plan_state_hdf5(
         _dataset(b"history", number, blob, f"history {number}")
         for number, blob in enumerate(history)
     ]
-    return partial(_write, h5py, [b"history"], datasets, facts)
+    return partial(_write, h5py, [b"history"], datasets, facts, {})
 
 
-def _write(
+def _write(  # noqa: PLR0913, PLR0917  # what a file contains
     h5py: ModuleType,
     groups: Sequence[bytes],
     datasets: list[_Dataset],
     facts: dict[bytes, int | bytes],
+    links: dict[bytes, bytes],
     path: Path,
 ) -> None:
-    offsets = _lay_out(h5py, path, groups, datasets, facts)
+    offsets = _lay_out(h5py, path, groups, datasets, facts, links)
     with path.open("r+b") as file:
         for dataset, offset in zip(datasets, offsets, strict=True):
             file.seek(offset)
@@ -609,19 +619,36 @@ def _is_unchanged(layers: Sequence[Layer], source: HDF5Source, *, write_diff: bo
     return True
 
 
-def _datasets(layers: Sequence[Layer], *, write_diff: bool | None) -> Iterator[_Dataset]:
+def _datasets(
+    layers: Sequence[Layer], *, write_diff: bool | None
+) -> tuple[list[_Dataset], dict[bytes, bytes]]:
+    """Return the datasets, and the places of links with the places that they lead to."""
+    data: dict[bytes, _Dataset] = {}
+    diffs = []
+    links: dict[bytes, bytes] = {}
+    owners: dict[str, bytes] = {}
     for layer in layers:
         name = encoded(layer.name)
         entries = layer.blobs._entries
+        specs = [spec.name for spec in layer._definition.message().param] if entries else []
         shapes = own_shapes(layer) if any(entry.legacy for entry in entries) else ()
+        shared: dict[bytes, bytes] = {}
         for number, (blob, shape, legacy) in enumerate(entries):
-            place = f"layer {layer.name!r}, blob {number}"
-            found = _dataset(b"data/" + name, number, blob, place)
+            found = _dataset(b"data/" + name, number, blob, f"layer {layer.name!r}, blob {number}")
             found = found._replace(shape=shapes[number] if legacy else shape)
-            yield found
             if write_diff or (write_diff is None and had_diff(blob)):
                 diff = BlobValues(blob, found.values.dtype, diff=True)
-                yield _Dataset(b"diff/" + name, number, diff, found.shape)
+                diffs.append(_Dataset(b"diff/" + name, number, diff, found.shape))
+            spec = specs[number] if number < len(specs) else ""
+            owner = owners.setdefault(spec, found.place) if spec else found.place
+            if owner != found.place and data[owner].shape == found.shape:
+                data[owner] = data[owner]._replace(values=found.values)
+                shared[found.place] = owner
+            else:
+                data[found.place] = found
+                links |= shared  # they are followed by a blob of the layer's own
+                shared = {}
+    return [*data.values(), *diffs], links
 
 
 def _dataset(group: bytes, number: int, blob: Blob, place: str) -> _Dataset:
@@ -634,15 +661,18 @@ def _dataset(group: bytes, number: int, blob: Blob, place: str) -> _Dataset:
 
 
 def _require_names(layers: Sequence[Layer]) -> None:
-    """Refuse duplicate names, and names that Caffe would not find again."""
-    seen = set()
+    """Refuse duplicate names, and names that would not be found again."""
+    seen: set[str] = set()
+    datasets = {f"{layer.name}/{number}" for layer in layers for number in range(len(layer.blobs))}
     for layer in layers:
         name = layer.name
-        if name in ("", ".") or "/" in name or "\0" in name:
+        steps = name.split("/")
+        prefixes = {"/".join(steps[: depth + 1]) for depth in range(len(steps))}
+        if not {"", "."}.isdisjoint(steps) or "\0" in name or prefixes & datasets:
             raise ValueError(
                 f"Caffe's HDF5 format cannot hold a layer of the name {name!r}: expected a name "
-                f"without '/', neither empty nor '.'; rename it (model.rename), or write a "
-                f".caffemodel"
+                f"that is neither empty nor '.', also between '/', and is not that of a blob; "
+                f"rename it (model.rename), or write a .caffemodel"
             )
         if name in seen:
             raise ValueError(
@@ -663,14 +693,15 @@ def _require_caffe_can_read(blob: Blob, place: str) -> None:
         )
 
 
-def _lay_out(
+def _lay_out(  # noqa: PLR0913, PLR0917  # as above
     h5py: ModuleType,
     path: Path,
     groups: Sequence[bytes],
     datasets: list[_Dataset],
     facts: dict[bytes, int | bytes],
+    links: dict[bytes, bytes],
 ) -> list[int]:
-    """Create groups, numbers, strings and empty datasets; return the offsets of the values."""
+    """Create groups, numbers, strings, empty datasets and links; return the values' offsets."""
     as_caffe = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     as_caffe.set_layout(h5py.h5d.CONTIGUOUS)
     as_caffe.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
@@ -680,8 +711,14 @@ def _lay_out(
     types = {4: h5py.h5t.IEEE_F32LE, 8: h5py.h5t.IEEE_F64LE}
     offsets: list[int] = []
     with h5py.File(path, "w") as file:
+        made: set[bytes] = set()
         for group in groups:
-            file.create_group(group)
+            steps = group.split(b"/")
+            for depth in range(1, len(steps) + 1):
+                parent = b"/".join(steps[:depth])
+                if parent not in made:  # a layer whose name begins with it and '/' made it
+                    file.create_group(parent)
+                    made.add(parent)
         for name, fact in facts.items():
             if isinstance(fact, int):
                 kind, space = h5py.h5t.STD_I32LE, h5py.h5s.create_simple((1,))
@@ -693,13 +730,15 @@ def _lay_out(
                 value = np.array(fact, f"S{len(fact) + 1}")
             h5py.h5d.create(file.id, name, kind, space, as_caffe).write(space, space, value)
         for dataset in datasets:
-            place = h5py.h5d.create(
+            created = h5py.h5d.create(
                 file.id,
-                b"%s/%d" % (dataset.group, dataset.number),
+                dataset.place,
                 types[dataset.values.dtype.itemsize],
                 h5py.h5s.create_simple(dataset.shape),
                 as_caffe,
             )
             # A dataset without elements has no offset.
-            offsets.append(place.get_offset() or 0)
+            offsets.append(created.get_offset() or 0)
+        for place, target in links.items():
+            file.id.links.create_hard(place, file.id, target)
     return offsets

@@ -156,8 +156,8 @@ class ModelFile(MutableMapping[str, Layer]):
             state = _State(_phase(phase), level, frozenset((*settings.state.stage, *stages)))
             layers = [layer for layer in layers if state.includes(layer)]
         model = cls(decoded(net.name), [Layer.from_proto(layer) for layer in layers])
-        for name in ("name", "layer", "ignored"):
-            settings.ClearField(name)
+        for name in ("layer", "ignored", *["name"] * bool(net.name)):
+            settings.ClearField(name)  # an empty name stays
         model._put_settings(settings)
         return model
 
@@ -172,7 +172,8 @@ class ModelFile(MutableMapping[str, Layer]):
             If the settings in the file are damaged. `open_model` does not check them.
         """
         net = self._settings()
-        put_texts(net, "name", [self.name] if self.name else [])
+        if self.name:
+            put_texts(net, "name", [self.name])
         for layer in self._layers:
             layer._definition.require_consistent()
         net.layer.extend(layer._definition.message() for layer in self._layers)

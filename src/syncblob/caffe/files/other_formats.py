@@ -72,7 +72,11 @@ _SIGNATURES = {
     b"version https://git-lfs": "git-lfs",
     b"\x00\x05\x16\x07": "appledouble",
     b"\x1f\x8b": "gzip",
+    **{b"BZh%d1AY&SY" % level: "bzip2" for level in range(1, 10)},
+    b"\xfd7zXZ\x00": "xz",
+    b"\x28\xb5\x2f\xfd": "zstd",
 }
+_TAR, _TAR_AT = b"ustar", 257
 _VERDICTS = {
     "hdf5": (
         "this is an HDF5 file (.caffemodel.h5 or .solverstate.h5); open_model and "
@@ -89,6 +93,10 @@ _VERDICTS = {
         "contents are in the file of the same name, without a leading '._'"
     ),
     "gzip": "this is a gzip archive in another one; unpack it first",
+    "bzip2": "this is compressed by bzip2 (.bz2); unpack it first: bunzip2",
+    "xz": "this is compressed by xz (.xz); unpack it first: unxz",
+    "zstd": "this is compressed by Zstandard (.zst); unpack it first: unzstd",
+    "tar": "this is a tar archive; unpack it first: tar -xf",
 }
 
 # In a zip archive: the length of the first member's name, and its offset.
@@ -114,10 +122,12 @@ def file_signature(head: bytes) -> str:
     -------
     str
         ``"hdf5"``, ``"npy"``, ``"npz"``, ``"safetensors"``, ``"torch"``, ``"zip"`` (any other
-        archive), ``"gzip"``, ``"git-lfs"`` or ``"appledouble"``. ``""`` for all others, such as
-        Caffe's messages, which have no signature.
+        archive), ``"gzip"``, ``"bzip2"``, ``"xz"``, ``"zstd"``, ``"tar"``, ``"git-lfs"`` or
+        ``"appledouble"``. ``""`` for all others, such as Caffe's messages, which have no signature.
     """
     found = next((name for begin, name in _SIGNATURES.items() if head.startswith(begin)), "")
+    if head.startswith(_TAR, _TAR_AT):
+        return "tar"
     if found == "zip":
         length = int.from_bytes(head[_NAME_LENGTH], "little")
         member = head[_NAME : _NAME + length].decode(errors="replace")

@@ -50,6 +50,9 @@ class _Slot(NamedTuple):
     stop: int
 
 
+_NO_NAME = length_field(NET_NAME, b"")
+
+
 def model_pieces(
     name: str,
     layers: Sequence[Layer],
@@ -213,9 +216,10 @@ def _net_pieces(
     """Yield the fields of the net. Each layer keeps its old place if it had one."""
     source = net.source
     if not isinstance(source, OpenFile):
+        empty = net.rest.startswith(_NO_NAME)
         if name:
             yield _text_field(NET_NAME, name)
-        yield net.rest
+        yield net.rest[len(_NO_NAME) :] if name and empty else net.rest
         for pieces in fields:
             yield from pieces
         return
@@ -239,12 +243,18 @@ def _net_pieces(
 
 
 def net_settings(record: NetRecord) -> bytes:
-    """Return the fields of a net other than its name and its layers."""
+    """Return the fields of a net other than its layers and its name, unless that is empty."""
     source = record.source
     settings = bytearray(record.rest)
     if isinstance(source, OpenFile):
         for begin, field in _records(source, 0, len(source)):
-            if field.number not in (NET_NAME, *LAYERS.values()) and not _is_lost(record, field):
+            is_name = field.number == NET_NAME
+            kept = (
+                field.start == field.stop and not record.name
+                if is_name
+                else not _is_lost(record, field)
+            )
+            if kept and field.number not in LAYERS.values():
                 settings += source.read(begin, field.stop)
     return bytes(settings)
 

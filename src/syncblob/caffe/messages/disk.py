@@ -46,8 +46,8 @@ _TEMPORARY = re.compile(
 _A_DAY = 86_400
 
 _FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
-_SYSTEM_ERROR = re.compile(r"\(os error (\d+)\)")
-"""The number of a system error in messages of safetensors, which is written in Rust."""
+_SYSTEM_ERROR = re.compile(r"\(os error (\d+)\)|errno = (\d+)")
+"""The number of a system error in messages of safetensors, which is in Rust, and of HDF5."""
 
 
 def _processors() -> int:
@@ -334,9 +334,9 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         raise
     try:
         yield temporary
-        if mode is not None:
-            temporary.chmod(mode)
         _flush(temporary, os.O_RDWR)
+        if mode is not None:
+            temporary.chmod(mode)  # after the flush, because the file may be read-only
         temporary.replace(target)
     except BaseException as error:
         temporary.unlink(missing_ok=True)
@@ -365,7 +365,7 @@ def _full_disk(error: BaseException) -> int | None:
     while cause is not None:
         number = cause.errno if isinstance(cause, OSError) else None
         if found := _SYSTEM_ERROR.search(str(cause)):
-            number = int(found[1])
+            number = int(found[1] or found[2])
         if number in _FULL:
             return number
         cause = cause.__cause__ or cause.__context__

@@ -112,8 +112,10 @@ class _Scan:
             while name[0] == "[" and name[-1] != "]" and self._next():  # an extension
                 name += self._take()
             field = kind.fields_by_name.get(name)
-            self._skip(":")
+            colon = self._skip(":")
             here = f"{path}{name}"
+            if field is None and not colon and self._next() not in ("{", "<"):
+                continue  # no field: an error, wherever the parser finds it
             if field is None:
                 value = self._at
                 self._skip_value()
@@ -214,8 +216,10 @@ class _Scan:
         self._at += 1
         return self._tokens[self._at - 1][0]
 
-    def _skip(self, token: str) -> None:
-        self._at += self._next() == token
+    def _skip(self, token: str) -> bool:
+        found = self._next() == token
+        self._at += found
+        return found
 
     def _skip_separators(self) -> None:
         while self._next() in (";", ","):

@@ -13,7 +13,6 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
-from google.protobuf.unknown_fields import UnknownFieldSet
 
 from syncblob.caffe._pb.caffe_pb2 import (
     LayerParameter,
@@ -29,7 +28,7 @@ from syncblob.caffe.messages.older_formats import (
     V1_LAYER_TYPES,
     V1_TYPE_NUMBERS,
 )
-from syncblob.caffe.messages.texts import require_complete
+from syncblob.caffe.messages.texts import require_complete, unknown_fields
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
@@ -235,7 +234,7 @@ def write_prototxt(
             f"expected a NetParameter message, got {type(net).__name__}; a ModelFile has to_net()"
         )
     if not ignore_unknown:
-        _require_known(net, "net")
+        _require_known(net)
     require_complete(net)
     net = _as_caffes(net)
     # Older versions of protobuf do not escape NUL, and a file with NUL is taken for binary data.
@@ -368,17 +367,13 @@ def _explain_mixed_field(message: str, field: str) -> str:
     return f"layers has a field {field}, so write this layer as layers {{}}"
 
 
-def _require_known(message: Message, place: str) -> None:
-    """Raise ValueError if a message, or a message in it, has unknown fields."""
-    unknown = UnknownFieldSet(message)
-    if len(unknown):
-        raise ValueError(
-            f"{place} has a field {unknown[0].field_number} of a fork of Caffe, for which there is "
-            f"no name to write; write_prototxt(net, path, ignore_unknown=True) writes the "
-            f"definition without such fields"
-        )
-    for field, value in message.ListFields():
-        if field.type == field.TYPE_MESSAGE:
-            for part in [value] if isinstance(value, Message) else value:
-                name = getattr(part, "name", "")
-                _require_known(part, f"{field.name} {name!r}" if name else f"{place}, {field.name}")
+def _require_known(net: Message) -> None:
+    """Raise ValueError if a definition has unknown fields."""
+    layers = [*getattr(net, "layers", ()), *getattr(net, "layer", ())]
+    for place, part in [*((f"layer {layer.name!r}", layer) for layer in layers), ("net", net)]:
+        for field in unknown_fields(part):
+            raise ValueError(
+                f"{place} has a field {field} of a fork of Caffe, for which there is no name to "
+                f"write; write_prototxt(net, path, ignore_unknown=True) writes the definition "
+                f"without such fields"
+            )

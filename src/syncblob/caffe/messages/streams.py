@@ -19,7 +19,16 @@ from syncblob.errors import ModelFileError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Readable", "Source", "Target", "Writable", "name_of", "open_source", "writing"]
+__all__ = [
+    "Readable",
+    "Source",
+    "Target",
+    "Writable",
+    "in_temporary_space",
+    "name_of",
+    "open_source",
+    "writing",
+]
 
 _GZIP = b"\x1f\x8b"
 _EXTENSION = ".gz"
@@ -100,8 +109,21 @@ def _copied(source: Any, name: str) -> OpenFile:
             return _opened(unpacked, name)
 
 
-def _temporary() -> IO[bytes]:
-    return tempfile.TemporaryFile(prefix="syncblob-")
+@contextlib.contextmanager
+def _temporary() -> Iterator[IO[bytes]]:
+    with in_temporary_space(), tempfile.TemporaryFile(prefix="syncblob-") as file:
+        yield file
+
+
+@contextlib.contextmanager
+def in_temporary_space() -> Iterator[None]:
+    """Name the folder for temporary files in errors that name no file, as of a full disk."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = tempfile.gettempdir()
+        raise
 
 
 def _opened(copy: IO[bytes], name: str) -> OpenFile:
@@ -134,7 +156,8 @@ def writing(target: Target) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="syncblob-") as folder:
         plain = Path(folder, "plain")
         plain.touch()
-        yield plain
+        with in_temporary_space():
+            yield plain
         with plain.open("rb") as contents, contextlib.ExitStack() as stack:
             stream: Any = target
             if path is not None:

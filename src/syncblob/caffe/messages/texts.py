@@ -1,4 +1,4 @@
-"""Fields of protobuf messages: strings that may not be UTF-8, and required fields."""
+"""Fields of protobuf messages: strings that may not be UTF-8, unknown and required fields."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from syncblob._texts import encoded
 from syncblob.caffe.messages.wire import length_field
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from google.protobuf.message import Message
 
-__all__ = ["add_texts", "put_texts", "require_complete"]
+__all__ = ["add_texts", "put_texts", "require_complete", "unknown_fields"]
 
 
 def add_texts(message: Message, name: str, texts: Iterable[str | bytes]) -> None:
@@ -25,6 +25,21 @@ def put_texts(message: Message, name: str, texts: Iterable[str | bytes]) -> None
     """Set a field to strings."""
     message.ClearField(name)
     add_texts(message, name, texts)
+
+
+def unknown_fields(message: Any, path: str = "") -> Iterator[str]:
+    """Yield the paths of the fields without a name, such as ``"layer.pooling_param.13"``.
+
+    They are those of forks of Caffe. Enum values that Caffe lacks are among them.
+    """
+    from google.protobuf.unknown_fields import UnknownFieldSet  # slow to import
+
+    unknown = UnknownFieldSet(message)
+    yield from (f"{path}{unknown[at].field_number}" for at in range(len(unknown)))
+    for field, value in message.ListFields():
+        if field.message_type is not None:
+            for part in [value] if hasattr(value, "DESCRIPTOR") else value:
+                yield from unknown_fields(part, f"{path}{field.name}.")
 
 
 def require_complete(message: Any) -> None:

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from syncblob._blob import Blob
     from syncblob.caffe.commands.contents import Contents, LayerLike
+    from syncblob.formats import Blob
 
     _Test = Callable[[NDArray[np.float64]], NDArray[np.bool]]
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from syncblob._blob import Blob
     from syncblob.caffe.commands.contents import Contents
+    from syncblob.formats import Blob
 
 __all__ = ["Compared", "Status", "compare"]
 

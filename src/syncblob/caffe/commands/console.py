@@ -9,7 +9,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
-from syncblob._optional import import_optional
+from syncblob.formats import import_optional
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -8,11 +8,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import syncblob
-from syncblob import Blob
 from syncblob.caffe.convert import Weights, format_of, open_weights
 from syncblob.caffe.convert.caffe_models import as_model
 from syncblob.caffe.convert.recognition import is_text, read_head
 from syncblob.errors import ModelFileError
+from syncblob.formats import Blob
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

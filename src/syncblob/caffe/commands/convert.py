@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from syncblob._formatting import human_bytes
 from syncblob.caffe.commands.console import (
     Cell,
     Column,
@@ -17,6 +16,7 @@ from syncblob.caffe.commands.console import (
 )
 from syncblob.caffe.commands.local_file import local_file
 from syncblob.caffe.convert import DTYPES, plan_conversion, writable_extensions
+from syncblob.formats import human_bytes
 
 if TYPE_CHECKING:
     import argparse

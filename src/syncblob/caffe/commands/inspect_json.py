@@ -8,9 +8,9 @@ from syncblob.caffe.commands.layer_settings import settings_as_json
 from syncblob.caffe.commands.stats import stats_of
 
 if TYPE_CHECKING:
-    from syncblob._blob import Blob
     from syncblob.caffe.commands.checks import Checked
     from syncblob.caffe.commands.contents import Contents
+    from syncblob.formats import Blob
 
 __all__ = ["Wishes", "as_json"]
 

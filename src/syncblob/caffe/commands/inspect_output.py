@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from syncblob._formatting import human_bytes
 from syncblob.caffe.commands.console import Column, counted, listed, printable
 from syncblob.caffe.commands.layer_settings import settings_in_words
 from syncblob.caffe.commands.stats import stats_of
 from syncblob.caffe.convert import Weights
+from syncblob.formats import human_bytes
 
 if TYPE_CHECKING:
-    from syncblob._blob import Blob
     from syncblob.caffe.commands.checks import Checked
     from syncblob.caffe.commands.console import Cell, Output
     from syncblob.caffe.commands.contents import Contents, LayerLike
     from syncblob.caffe.commands.inspect_json import Wishes
     from syncblob.caffe.commands.stats import Stats
+    from syncblob.formats import Blob
 
 __all__ = ["show"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any
 
-from syncblob._texts import decoded
+from syncblob.caffe.messages.texts import decoded
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from syncblob._blob import Blob
+    from syncblob.formats import Blob
 
 __all__ = ["Stats", "blocks", "finite_blocks", "magnitudes", "stats_of"]
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import syncblob
-from syncblob._formatting import counted, human_bytes
 from syncblob.caffe import Layer, ModelFile, save_model
 from syncblob.caffe.commands.console import Output, printable
+from syncblob.formats import counted, human_bytes
 
 if TYPE_CHECKING:
     import argparse

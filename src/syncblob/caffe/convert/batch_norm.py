@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from syncblob._blob import Blob
 from syncblob.caffe.convert.weights import LayerWeights
+from syncblob.formats import Blob
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from syncblob._dtypes import as_dtype, is_bfloat16
-from syncblob._optional import import_optional
 from syncblob.caffe import blob_values
 from syncblob.caffe.convert import binaryproto, caffe_models
 from syncblob.caffe.convert.batch_norm import for_caffe
@@ -23,6 +21,7 @@ from syncblob.caffe.convert.values import lazy_blob
 from syncblob.caffe.convert.weights import Weights
 from syncblob.caffe.messages.streams import writing
 from syncblob.errors import ModelFileError, SyncblobError
+from syncblob.formats import as_dtype, import_optional, is_bfloat16
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -30,8 +29,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import DTypeLike, NDArray
 
-    from syncblob._blob import Blob
     from syncblob.caffe.convert.weights import LayerWeights
+    from syncblob.formats import Blob
 
 __all__ = ["DTYPES", "Conversion", "ConversionError", "convert", "plan_conversion"]
 

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob._optional import import_optional
-from syncblob._texts import decoded, encoded
 from syncblob.caffe import (
     blob_values,
     file_signature,
@@ -34,7 +32,10 @@ from syncblob.caffe.convert.structure import (
 )
 from syncblob.caffe.convert.values import ALL_DTYPES, lazy_blob, or_error, while_open
 from syncblob.caffe.convert.weights import Weights
+from syncblob.caffe.messages.fields import MOST_AXES
+from syncblob.caffe.messages.texts import decoded, encoded
 from syncblob.errors import ModelFileError
+from syncblob.formats import import_optional
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,10 +43,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from syncblob._blob import Blob
     from syncblob.caffe import ModelFile
     from syncblob.caffe.convert.structure import Described
     from syncblob.caffe.convert.weights import Entry, LayerWeights
+    from syncblob.formats import Blob
 
 __all__ = ["DTYPES", "DTYPES_CAFFE", "check", "check_caffe", "read", "write", "write_caffe"]
 
@@ -58,8 +59,6 @@ _HARMLESS = 1 << 24
 # Limit on visits to groups and datasets under further names. Links can make a small file look
 # endless.
 _MOST_REPEATED = 1 << 14
-# HDF5's own limit.
-_MOST_AXES = 32
 # The groups at the root of Caffe's layout: the layers, and their gradients.
 _CAFFE_GROUP, _CAFFE_DIFFS = "data", "diff"
 
@@ -265,9 +264,9 @@ def check(weights: Weights) -> None:
             raise ValueError(
                 f"HDF5 makes groups of names with '/', and cannot hold a tensor {name!r}"
             )
-        if blob.ndim > _MOST_AXES:
+        if blob.ndim > MOST_AXES:
             raise ValueError(
-                f"HDF5 holds at most {_MOST_AXES} axes, and tensor {name!r} has shape {blob.shape}"
+                f"HDF5 holds at most {MOST_AXES} axes, and tensor {name!r} has shape {blob.shape}"
             )
 
 

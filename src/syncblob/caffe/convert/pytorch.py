@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob._dtypes import as_dtype, is_bfloat16
-from syncblob._optional import import_optional
 from syncblob.caffe import blob_values
 from syncblob.caffe.convert.checkpoint import choose_net
 from syncblob.caffe.convert.npz import is_archive, require_whole_archive
 from syncblob.caffe.convert.structure import assemble
 from syncblob.caffe.convert.values import ALL_DTYPES, lazy_blob, or_error
 from syncblob.errors import ModelFileError
+from syncblob.formats import as_dtype, import_optional, is_bfloat16
 
 if TYPE_CHECKING:
     from pathlib import Path

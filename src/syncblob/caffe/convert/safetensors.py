@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob._optional import import_optional
 from syncblob.caffe import blob_values
 from syncblob.caffe.convert.structure import STRUCTURE, assemble, describe
 from syncblob.caffe.convert.values import lazy_blob, or_error, while_open
 from syncblob.errors import ModelFileError
+from syncblob.formats import import_optional
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

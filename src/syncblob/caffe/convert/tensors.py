@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from syncblob._blob import Blob
 from syncblob.caffe import ModelFile, squeezed_blobs
 from syncblob.caffe.convert.batch_norm import for_caffe
 from syncblob.caffe.convert.caffe_models import as_layer
 from syncblob.caffe.convert.checkpoint import flatten
 from syncblob.caffe.convert.naming import group_names, name_tensors
 from syncblob.caffe.convert.weights import LayerWeights
+from syncblob.formats import Blob
 
 __all__ = ["from_tensors", "to_tensors"]
 

@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob._blob import Blob
-from syncblob._dtypes import NAMES, as_dtype
-from syncblob._optional import import_optional
 from syncblob.errors import ModelFileError
+from syncblob.formats import NAMES, Blob, as_dtype, import_optional
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

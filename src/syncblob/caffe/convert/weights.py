@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Self
 
-    from syncblob._blob import Blob
+    from syncblob.formats import Blob
 
     Entry = Blob | ModelFileError
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from syncblob._blob import Blob
 from syncblob.caffe.files.model import ModelFile
 from syncblob.caffe.files.other_formats import require_blob_path, require_message
 from syncblob.caffe.messages.blob_index import index_blob, require_few
@@ -16,6 +15,7 @@ from syncblob.caffe.messages.pieces import write_pieces
 from syncblob.caffe.messages.streams import Source, Target, name_of, open_source, writing
 from syncblob.caffe.messages.wire import WireReader
 from syncblob.caffe.nets.layer import Layer
+from syncblob.formats import Blob
 
 __all__ = ["read_blob", "read_blobs", "write_blob"]
 

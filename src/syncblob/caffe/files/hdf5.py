@@ -31,9 +31,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from syncblob._optional import import_optional
-from syncblob._shape import as_shape
-from syncblob._texts import decoded, encoded
 from syncblob.caffe.files.other_formats import OTHER_HDF5
 from syncblob.caffe.messages.blob_index import BlobIndex, Run, Values
 from syncblob.caffe.messages.blobproto import require_axes, wire_dtype
@@ -41,8 +38,10 @@ from syncblob.caffe.messages.fields import MOST_ELEMENTS
 from syncblob.caffe.messages.lazy import had_diff, lazy_blob, unchanged
 from syncblob.caffe.messages.pieces import BlobValues, FileRange, buffers, write_pieces
 from syncblob.caffe.messages.streams import open_source
+from syncblob.caffe.messages.texts import decoded, encoded
 from syncblob.caffe.nets.param_shapes import own_shapes
 from syncblob.errors import ModelFileError
+from syncblob.formats import as_shape, import_optional
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -50,9 +49,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from syncblob._blob import Blob
     from syncblob.caffe.messages.disk import OpenFile
     from syncblob.caffe.nets.layer import Layer
+    from syncblob.formats import Blob
 
 __all__ = [
     "HDF5Layer",

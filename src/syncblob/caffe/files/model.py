@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from syncblob._texts import decoded
 from syncblob.caffe.files.hdf5 import HDF5Source, plan_hdf5, read_layers
 from syncblob.caffe.files.model_index import index_model
 from syncblob.caffe.files.other_formats import (
@@ -29,7 +28,7 @@ from syncblob.caffe.messages.lazy import lazy_blob
 from syncblob.caffe.messages.older_formats import upgrade_net
 from syncblob.caffe.messages.pieces import size_of, write_pieces
 from syncblob.caffe.messages.streams import Source, Target, name_of, open_source, writing
-from syncblob.caffe.messages.texts import put_texts
+from syncblob.caffe.messages.texts import decoded, put_texts
 from syncblob.caffe.messages.wire import WireReader, length_field
 from syncblob.caffe.nets.definition import LayerRecord, NetRecord, own_copy
 from syncblob.caffe.nets.layer import Layer

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from syncblob._shape import is_integer
-from syncblob._texts import encoded
 from syncblob.caffe.files.other_formats import is_hdf5, require_message, require_state_path
 from syncblob.caffe.messages.blob_index import index_blob, require_few
 from syncblob.caffe.messages.blobproto import blob_pieces
@@ -16,13 +14,15 @@ from syncblob.caffe.messages.fields import CURRENT_STEP, HISTORY, ITER, LEARNED_
 from syncblob.caffe.messages.lazy import lazy_blob
 from syncblob.caffe.messages.pieces import require_message_size, size_of, write_pieces
 from syncblob.caffe.messages.streams import Source, Target, name_of, open_source, writing
+from syncblob.caffe.messages.texts import encoded
 from syncblob.caffe.messages.wire import WireReader, WireType, length_field, length_header, varint
 from syncblob.caffe.nets.layer import as_named_blob
+from syncblob.formats import is_integer
 
 if TYPE_CHECKING:
-    from syncblob._blob import Blob
     from syncblob.caffe.messages.fields import Kind
     from syncblob.caffe.messages.pieces import Piece
+    from syncblob.formats import Blob
 
 __all__ = ["SolverState", "open_solver_state", "save_solver_state"]
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from syncblob._texts import encoded
 from syncblob.caffe.messages.blobproto import blob_pieces
 from syncblob.caffe.messages.disk import OpenFile
 from syncblob.caffe.messages.fields import (
@@ -23,6 +22,7 @@ from syncblob.caffe.messages.fields import (
 from syncblob.caffe.messages.lazy import unchanged
 from syncblob.caffe.messages.older_formats import V1_TYPE_NUMBERS
 from syncblob.caffe.messages.pieces import FileRange, joined, require_message_size, size_of
+from syncblob.caffe.messages.texts import encoded
 from syncblob.caffe.messages.wire import WireReader, WireType, length_field, length_header, varint
 from syncblob.errors import ModelFileError
 

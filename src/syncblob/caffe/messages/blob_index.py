@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from syncblob._shape import MAX_AXES, as_shape
 from syncblob.caffe.messages.fields import (
     DATA,
     DIFF,
@@ -42,6 +41,7 @@ from syncblob.caffe.messages.fields import (
     SHAPE_DIM,
 )
 from syncblob.caffe.messages.wire import WireType, signed
+from syncblob.formats import MAX_AXES, as_shape
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray

@@ -9,10 +9,6 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
-from syncblob._blob import Blob
-from syncblob._dtypes import is_bfloat16
-from syncblob._layout import Layout
-from syncblob.blob.resize import assign
 from syncblob.caffe.messages.blob_index import index_blob
 from syncblob.caffe.messages.fields import (
     DATA,
@@ -22,6 +18,7 @@ from syncblob.caffe.messages.fields import (
     LEGACY_AXES,
     LEGACY_DIMS,
     LEGACY_NAMES,
+    MOST_AXES,
     SHAPE,
     SHAPE_DIM,
 )
@@ -34,7 +31,7 @@ from syncblob.caffe.messages.pieces import (
     size_of,
 )
 from syncblob.caffe.messages.wire import WireReader, WireType, length_header, varint
-from syncblob.devices import Side
+from syncblob.formats import Blob, is_bfloat16, write_contents
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
@@ -43,7 +40,7 @@ if TYPE_CHECKING:
     from syncblob.caffe.messages.blob_index import BlobIndex
     from syncblob.caffe.messages.lazy import Origin
     from syncblob.caffe.messages.pieces import Piece
-    from syncblob.devices import Device
+    from syncblob.formats import Device
 
 __all__ = [
     "blob_pieces",
@@ -59,9 +56,6 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-
-_MAX_AXES = 32
-"""The most axes that Caffe's Blob can have."""
 
 
 @runtime_checkable
@@ -104,10 +98,9 @@ def load_proto(
             f"resize=True gives the Blob the shape of the proto"
         )
     data, diff = _read(index, buffer, blob.dtype)
-    layout = Layout.c_order(index.shape if resize else blob.shape, blob.dtype)
-    contents = data.reshape(layout.shape)
-    gradient = None if diff is None else diff.reshape(layout.shape)
-    assign(blob, contents, layout, Side.HOST, "load_proto", gradient=gradient)
+    shape = index.shape if resize else blob.shape
+    gradient = None if diff is None else diff.reshape(shape)
+    write_contents(blob, data.reshape(shape), "load_proto", gradient=gradient)
 
 
 def shape_equals(shape: tuple[int, ...], proto: BlobProto) -> bool:
@@ -312,9 +305,9 @@ def wire_dtype(dtype: np.dtype[np.generic]) -> np.dtype[np.generic]:
 
 def require_axes(blob: Blob) -> None:
     """Raise ValueError if a Blob has more axes than Caffe can read."""
-    if blob.ndim > _MAX_AXES:
+    if blob.ndim > MOST_AXES:
         raise ValueError(
-            f"Caffe's blobs have at most {_MAX_AXES} axes, got shape {blob.shape}; reshape it first"
+            f"Caffe's blobs have at most {MOST_AXES} axes, got shape {blob.shape}; reshape it first"
         )
 
 

@@ -15,11 +15,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from syncblob._blob import Blob
-from syncblob._layout import Layout
 from syncblob.caffe.messages.blob_index import Run, Values
 from syncblob.caffe.messages.disk import OpenFile
-from syncblob.memory import Head, SyncedMemory
+from syncblob.formats import (
+    Blob,
+    SyncedMemory,
+    accessed_ranges,
+    is_untouched,
+    memory_of,
+    shows,
+    unshaped,
+    untouched_values,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from syncblob.caffe.messages.blob_index import BlobIndex
-    from syncblob.devices import Device
+    from syncblob.formats import Device
 
 __all__ = [
     "CHUNK",
@@ -46,9 +53,7 @@ __all__ = [
     "register",
     "touched_values",
     "unchanged",
-    "unshaped",
     "untouched",
-    "untouched_values",
 ]
 
 CHUNK = 1 << 20
@@ -84,7 +89,7 @@ def independent_copy(blob: Blob, memo: dict[int, Any]) -> Blob:
         return copy.deepcopy(blob, memo)
     file = copy.deepcopy(file, memo)
     index = origin.index
-    sides = (False,) if index.diff is None and blob._existing_diff() is None else (False, True)
+    sides = (False,) if index.diff is None and memory_of(blob, diff=True) is None else (False, True)
     if all(untouched(blob, diff=diff) for diff in sides):
         made = lazy_blob(file, index, device=blob.device)
         memo[id(blob)] = made
@@ -92,19 +97,6 @@ def independent_copy(blob: Blob, memo: dict[int, Any]) -> Blob:
         made = copy.deepcopy(blob, memo)
         register(made, file, index)
     return made
-
-
-def unshaped(blob: Blob) -> Blob:
-    """Return the Blob that another is a view of, if only their shapes differ; else the other."""
-    base = blob.base
-    if (
-        base is None
-        or (base.memory, base.size) != (blob.memory, blob.size)
-        or (base.device, base._readonly) != (blob.device, blob._readonly)
-        or any(each._layout != Layout.c_order(each.shape, base.dtype) for each in (base, blob))
-    ):
-        return blob
-    return base
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +164,7 @@ def register(blob: Blob, file: OpenFile, index: BlobIndex) -> None:
     """Record the origin of a new Blob."""
     origin = Origin(index, weakref.ref(file), file.absolute_path, file.identity)
     _origins[blob.memory] = origin
-    diff = blob._existing_diff()  # must not be created
+    diff = memory_of(blob, diff=True)
     if diff is not None:
         _origins[diff] = origin
 
@@ -182,8 +174,7 @@ def origin_of(blob: Blob) -> Origin | None:
     origin = _origins.get(blob.memory)
     if origin is None:
         return None
-    as_read = Layout.c_order(origin.index.shape, origin.index.dtype)
-    return origin if blob._layout == as_read else None  # including strides and offset
+    return origin if shows(blob, origin.index.shape, origin.index.dtype) else None
 
 
 def is_legacy(blob: Blob) -> bool:
@@ -209,22 +200,6 @@ def untouched(blob: Blob, *, diff: bool) -> tuple[OpenFile, Values] | None:
 
 
 # --- values, touched or not ----------------------------------------------------------------------
-
-
-def untouched_values(blob: Blob, *, diff: bool = False) -> NDArray[np.generic] | None:
-    """Return data or diff from the source if it has not been accessed. Not an access itself.
-
-    Returns
-    -------
-    ndarray or None
-        An array that must not be written; None if no source has all the values of the Blob.
-    """
-    memory = _memory_of(blob, diff=diff)
-    shows_all = blob._layout == Layout.c_order(blob.shape, blob.dtype)
-    if memory is None or not shows_all or memory.nbytes != blob.nbytes:
-        return None
-    contents = memory.peek_at_source()
-    return None if contents is None else contents.view(blob.dtype).reshape(blob.shape)
 
 
 def blob_values(blob: Blob) -> NDArray[np.generic]:
@@ -261,7 +236,7 @@ class Part(NamedTuple):
 def parts_of(blob: Blob, *, diff: bool) -> list[Part]:
     """Divide data or diff into values that have been accessed and values only in a file."""
     origin = origin_of(blob)
-    memory = _memory_of(blob, diff=diff)
+    memory = memory_of(blob, diff=diff)
     values = None if origin is None else _values_of(origin, diff=diff)
     file = None if origin is None else origin.file()
     if (
@@ -274,14 +249,11 @@ def parts_of(blob: Blob, *, diff: bool) -> list[Part]:
         return [Part(0, blob.size, None)]
     parts: list[Part] = []
     end = 0
-    for run in memory.spans.runs(0, blob.nbytes):
-        # A value counts as accessed if any of its bytes has been.
-        first, stop = max(end, run.start // blob.itemsize), -(-run.stop // blob.itemsize)
-        if run.holders and first < stop:
-            if end < first:
-                parts.append(Part(end, first, (file, values.part(end, first))))
-            parts.append(Part(first, stop, None))
-            end = stop
+    for first, stop in accessed_ranges(blob, diff=diff):
+        if end < first:
+            parts.append(Part(end, first, (file, values.part(end, first))))
+        parts.append(Part(first, stop, None))
+        end = stop
     if end < blob.size:
         parts.append(Part(end, blob.size, (file, values.part(end, blob.size))))
     return parts
@@ -341,23 +313,14 @@ def read_chunks(
             yield buffer[:count]
 
 
-def _memory_of(blob: Blob, *, diff: bool) -> SyncedMemory | None:
-    """Return the memory of data or diff. Does not create a diff."""
-    return blob._existing_diff() if diff else blob.memory
-
-
 def _values_of(origin: Origin, *, diff: bool) -> Values | None:
     return origin.index.diff if diff else origin.index.data
 
 
 def _is_untouched(blob: Blob, origin: Origin, *, diff: bool) -> bool:
     """Tell whether no byte of a memory has been accessed and the file has all of it."""
-    memory = _memory_of(blob, diff=diff)
-    return (
-        memory is not None
-        and memory.head is Head.UNINITIALIZED
-        and _rest_is_in_file(memory, origin)
-    )
+    memory = memory_of(blob, diff=diff)
+    return memory is not None and is_untouched(blob, diff=diff) and _rest_is_in_file(memory, origin)
 
 
 def _rest_is_in_file(memory: SyncedMemory, origin: Origin) -> bool:

@@ -17,8 +17,8 @@ from syncblob.caffe.messages.lazy import (
     read_chunks,
     touched_values,
     untouched,
-    untouched_values,
 )
+from syncblob.formats import memory_of, untouched_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from syncblob._blob import Blob
     from syncblob.caffe.messages.disk import OpenFile
+    from syncblob.formats import Blob
 
 __all__ = [
     "MAX_MESSAGE",
@@ -87,7 +87,7 @@ class BlobValues:
 
     def _arrays(self) -> Iterator[NDArray[np.generic]]:
         blob, diff = self.blob, self.diff
-        if diff and blob._existing_diff() is None:  # must not be created
+        if diff and memory_of(blob, diff=True) is None:
             yield from _zeros(blob.size, self.dtype)
             return
         values = untouched_values(blob, diff=diff) if untouched(blob, diff=diff) is None else None

@@ -1,10 +1,14 @@
-"""Fields of protobuf messages: strings that may not be UTF-8, unknown and required fields."""
+"""Strings that may not be UTF-8, such as names in GBK, and other properties of fields.
+
+Caffe accepts any bytes. Here such a string is a str with a lone surrogate for each byte that is not
+UTF-8, like a file name in Python. protobuf parses it and returns it as bytes, but does not accept
+it in an assignment.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from syncblob._texts import encoded
 from syncblob.caffe.messages.wire import length_field
 
 if TYPE_CHECKING:
@@ -12,7 +16,36 @@ if TYPE_CHECKING:
 
     from google.protobuf.message import Message
 
-__all__ = ["add_texts", "put_texts", "require_complete", "unknown_fields"]
+__all__ = [
+    "add_texts",
+    "all_decoded",
+    "decoded",
+    "encoded",
+    "put_texts",
+    "readable",
+    "require_complete",
+    "unknown_fields",
+]
+
+
+def decoded(text: str | bytes) -> str:
+    """Return a string that protobuf may have returned as bytes."""
+    return text.decode(errors="surrogateescape") if isinstance(text, bytes) else text
+
+
+def all_decoded(texts: Iterable[str | bytes]) -> tuple[str, ...]:
+    """Return several strings, as `decoded` does."""
+    return tuple(map(decoded, texts))
+
+
+def encoded(text: str | bytes) -> bytes:
+    """Return the bytes of a string in a file."""
+    return text if isinstance(text, bytes) else text.encode(errors="surrogateescape")
+
+
+def readable(text: str) -> str:
+    """Return a string for display, with replacement characters for bytes that are not UTF-8."""
+    return encoded(text).decode(errors="replace")
 
 
 def add_texts(message: Message, name: str, texts: Iterable[str | bytes]) -> None:

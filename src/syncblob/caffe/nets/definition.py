@@ -9,10 +9,9 @@ import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from syncblob._texts import all_decoded, decoded
 from syncblob.caffe.messages.fields import BLOBS, LAYERS, V0_LAYER
 from syncblob.caffe.messages.older_formats import upgrade_net
-from syncblob.caffe.messages.texts import put_texts, require_complete
+from syncblob.caffe.messages.texts import all_decoded, decoded, put_texts, require_complete
 from syncblob.caffe.messages.wire import Field, WireReader, WireType, length_field
 from syncblob.errors import ModelFileError
 

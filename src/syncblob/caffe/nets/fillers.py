@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from syncblob._blob import Blob
 from syncblob.caffe.messages.fields import LEGACY_AXES
+from syncblob.formats import Blob
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import MutableSequence
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, overload
 
-from syncblob._blob import Blob
-from syncblob._texts import readable
 from syncblob.caffe.messages.fields import LEGACY_AXES, LEGACY_NAMES
-from syncblob.caffe.messages.lazy import independent_copy, is_legacy, unshaped
+from syncblob.caffe.messages.lazy import independent_copy, is_legacy
+from syncblob.caffe.messages.texts import readable
 from syncblob.caffe.nets.definition import Definition, own_copy
+from syncblob.formats import Blob, memory_of, unshaped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -341,7 +341,7 @@ class LayerBlobs(MutableSequence[Blob]):
         mine = f"{_shown(self.layer if before is None else before)}["
         for number, (blob, _, _) in enumerate(self._entries):
             name = f"{_shown(self.layer)}[{number}]" if self.layer else ""
-            for memory in (blob.memory, blob._existing_diff()):  # diff must not be created
+            for memory in (blob.memory, memory_of(blob, diff=True)):
                 if memory is not None and (not memory.name or memory.name.startswith(mine)):
                     memory.name = name
 

@@ -17,10 +17,10 @@ from syncblob.caffe.nets.top_shapes import axis_of, fork_settings, of_spatial_ax
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from syncblob._blob import Blob
     from syncblob.caffe._pb.caffe_pb2 import FillerParameter, LayerParameter
     from syncblob.caffe.nets.layer import Layer
     from syncblob.caffe.nets.top_shapes import Partial, Shape
+    from syncblob.formats import Blob
 
     _Bottoms = Sequence[Shape] | None
 

@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from syncblob.caffe.messages.blobproto import shapes_agree
 from syncblob.caffe.messages.fields import LEGACY_AXES
-from syncblob.caffe.messages.lazy import had_diff, independent_copy, untouched_values
+from syncblob.caffe.messages.lazy import had_diff, independent_copy
 from syncblob.caffe.nets.layer import Entry
 from syncblob.caffe.nets.net_shapes import computed_blobs, named_entries, shared_entry
 from syncblob.caffe.nets.param_shapes import ExpectedBlob, expected_blobs
+from syncblob.formats import untouched_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from syncblob._blob import Blob
     from syncblob.caffe.nets.layer import Layer
+    from syncblob.formats import Blob
 
 __all__ = ["CopyReport", "copy_trained_layers"]
 

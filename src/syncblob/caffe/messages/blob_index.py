@@ -158,7 +158,8 @@ class Values:
             The first value to read.
         """
         filled = 0
-        for run in self.part(first, first + len(target)).runs:
+        whole = not first and len(self.runs) == 1 and self.runs[0].count == len(target)
+        for run in self.runs if whole else self.part(first, first + len(target)).runs:
             part = target[filled : filled + run.count]
             if run.stride == self.dtype.itemsize and target.dtype == self.dtype:
                 file.read_into(part.view(np.uint8), run.start)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Descriptor", "OpenFile", "replacing"]
 
+_HEAD = 1 << 12
 _PIECE = 1 << 20
 """Bytes that a thread reads at a time. Small pieces balance the load."""
 _WORTH_A_THREAD = 1 << 22
@@ -169,7 +170,7 @@ class OpenFile:
         If the file cannot be opened.
     """
 
-    __slots__ = ("__weakref__", "_descriptor", "absolute_path", "identity", "path")
+    __slots__ = ("__weakref__", "_descriptor", "_head", "absolute_path", "identity", "path")
 
     path: str
     absolute_path: Path
@@ -188,12 +189,13 @@ class OpenFile:
         self._descriptor: Descriptor | None = Descriptor(path, number)
         status = os.fstat(self._descriptor.number)
         self.identity = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+        self._head = memoryview(b"")
 
     def __deepcopy__(self, memo: object) -> Self:
         """Return another object over the same descriptor; each is closed separately."""
         del memo
         made = object.__new__(type(self))
-        for name in ("_descriptor", "absolute_path", "identity", "path"):
+        for name in ("_descriptor", "_head", "absolute_path", "identity", "path"):
             setattr(made, name, getattr(self, name))
         return made
 
@@ -204,9 +206,19 @@ class OpenFile:
     def read(self, start: int, stop: int) -> memoryview:
         """Return the bytes in ``[start, stop)``.
 
-        Raises the errors of `read_into`, but detects a write to the file only if the file has
-        become too short. Call `require_unchanged` after the last of several related reads.
+        The head of the file, which tells what it is and where fields begin, is read once. Raises
+        the errors of `read_into`, but detects a write to the file only if the file has become too
+        short. Call `require_unchanged` after the last of several related reads.
         """
+        if stop <= _HEAD:
+            self._open_descriptor()
+            if not self._head:
+                self._head = self._read(0, min(_HEAD, len(self))).toreadonly()
+            if stop <= len(self._head):
+                return self._head[start:stop]
+        return self._read(start, stop)
+
+    def _read(self, start: int, stop: int) -> memoryview:
         content = memoryview(bytearray(stop - start))
         self._fill(content, start)
         return content

@@ -1,20 +1,22 @@
-"""The command ``syncblob``: Ctrl-C ends it quietly while its modules are being imported, too."""
+"""The command ``syncblob``, which Ctrl-C ends quietly while its modules are being imported, too."""
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 
 __all__ = ["main"]
 
-_INTERRUPTED = 130  # 128 plus the number of SIGINT, as shells report it
-
 
 def main() -> int:
     """Run the command line, and return the exit status."""
-    try:
-        from syncblob.caffe.commands import main as run  # takes a moment
-    except KeyboardInterrupt:
-        return _INTERRUPTED
+    # Not KeyboardInterrupt: libraries turn it into other errors while they are being imported. 128
+    # plus the number of the signal is the status that shells report.
+    before = signal.signal(signal.SIGINT, lambda number, _frame: os._exit(128 + number))
+    from syncblob.caffe.commands import main as run  # takes a moment
+
+    signal.signal(signal.SIGINT, before)
     return run()
 
 

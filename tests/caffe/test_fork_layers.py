@@ -198,3 +198,9 @@ def test_a_data_base_hides_only_what_follows(tmp_path):
     found = read(tmp_path, text).infer_shapes()
     assert found.blobs == {"label": (4,), "p": (3,)}
     assert "(4, channels, height, width)" in found.missing["data"]
+
+
+def test_layers_in_python_say_so(tmp_path):
+    text = layer('type: "Python" python_param { module: "m" layer: "L" }', [(2,)], 1)
+    found = read(tmp_path, text).infer_shapes({"b0": (2,)})
+    assert "its shapes are in its Python code" in found.missing["t0"]

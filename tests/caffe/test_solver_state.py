@@ -231,7 +231,7 @@ def test_texts_that_hdf5_cannot_hold(tmp_path, learned_net):
     ("name", "words"),
     [
         ("x.caffemodel", "save_model writes a model"),
-        ("x.npz", "expected the extension .solverstate or .solverstate.h5, got .npz"),
+        ("x.npz", "expected the extension .solverstate or .h5 or .hdf5, got .npz"),
         ("x.binaryproto", "write_blob writes one blob"),
     ],
 )

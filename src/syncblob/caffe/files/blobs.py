@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from syncblob.caffe.files.model import ModelFile
-from syncblob.caffe.files.other_formats import require_blob_path, require_message
+from syncblob.caffe.files.other_formats import require_message, require_path
 from syncblob.caffe.messages.blob_index import index_blob, require_few
 from syncblob.caffe.messages.blobproto import blob_pieces
 from syncblob.caffe.messages.fields import ROW_OF_BLOBS
@@ -107,7 +107,7 @@ def write_blob(blob: Any, path: Target, *, write_diff: bool | None = None) -> No
         If the file cannot be written.
     """
     _require_array(blob)
-    require_blob_path(name_of(path))
+    require_path(name_of(path), "blob")
     pieces = blob_pieces(Blob.asarray(blob), write_diff=write_diff)
     with writing(path) as temporary:
         write_pieces(pieces, temporary)

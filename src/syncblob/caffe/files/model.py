@@ -20,7 +20,7 @@ from syncblob.caffe.files.model_index import index_model
 from syncblob.caffe.files.other_formats import (
     is_hdf5,
     require_message,
-    require_model_path,
+    require_path,
 )
 from syncblob.caffe.files.write_model import model_pieces, net_settings
 from syncblob.caffe.messages.fields import NET_NAME
@@ -671,7 +671,7 @@ def save_model(
         If the file cannot be written.
     """
     _require_model(model)
-    hdf5 = require_model_path(name_of(path))
+    hdf5 = require_path(name_of(path), "model")
     write = plan_model(model, hdf5=hdf5, write_diff=write_diff, upgrade=upgrade)
     with writing(path) as temporary:
         write(temporary)

@@ -41,10 +41,8 @@ __all__ = [
     "file_signature",
     "is_hdf5",
     "refuse_other_messages",
-    "require_blob_path",
     "require_message",
-    "require_model_path",
-    "require_state_path",
+    "require_path",
 ]
 
 _HEAD = 512
@@ -273,70 +271,50 @@ def _identify(kinds: Kinds) -> tuple[str, ...]:
 HDF5_EXTENSIONS = (".h5", ".hdf5")
 
 _STATE = ".solverstate"
-_CONVERT = (
-    "save_model writes .caffemodel and .caffemodel.h5; save one of these, and convert it by "
-    "syncblob.caffe.convert.convert or the command 'syncblob convert'"
-)
-_MODEL = "save_model writes a model"
+_EXPECTED = {
+    "model": (".caffemodel", *HDF5_EXTENSIONS),
+    "blob": (".binaryproto",),
+    "state": (_STATE, *HDF5_EXTENSIONS),
+}
+_UNKNOWN = """.csv .json .keras .mat .npy .onnx .pbtxt .pickle .pkl .py .tar .tflite .txt .xml .yaml
+    .yml .zip"""
 # Extensions of other formats, and the advice in the error.
-_OTHERS = {
-    **dict.fromkeys((".npz", ".pt", ".pth", ".safetensors"), _CONVERT),
+_ADVICE = {
+    **dict.fromkeys(_UNKNOWN.split(), "syncblob does not write this format"),
+    **dict.fromkeys(
+        (".npz", ".pt", ".pth", ".safetensors"),
+        "save_model writes .caffemodel; convert that by syncblob.caffe.convert.convert or the "
+        "command 'syncblob convert'",
+    ),
+    **dict.fromkeys(_EXPECTED["model"], "save_model writes a model"),
+    ".binaryproto": "write_blob writes one blob",
     _STATE: "save_solver_state writes the state of a solver",
-    **dict.fromkeys(
-        (
-            *(".csv", ".json", ".keras", ".mat", ".npy", ".onnx", ".pbtxt"),
-            *(".pickle", ".pkl", ".py", ".tar", ".tflite", ".txt", ".xml", ".yaml", ".yml", ".zip"),
-        ),
-        "syncblob does not write this format",
-    ),
-}
-_NOT_FOR_MODELS = {
-    **_OTHERS,
-    ".binaryproto": "write_blob writes one blob",
-    ".prototxt": "write_prototxt(model.to_net(), path) writes the definition",
-}
-_NOT_FOR_BLOBS = {
-    **_OTHERS,
-    **dict.fromkeys((".caffemodel", *HDF5_EXTENSIONS), _MODEL),
-    **dict.fromkeys(
-        (".npy", ".npz"), "numpy.save and numpy.savez write Blobs as they write arrays"
-    ),
-    **dict.fromkeys((".pt", ".pth", ".safetensors"), "make a tensor of it first: blob.to_torch()"),
-    ".prototxt": "write_prototxt writes the definition of a net",
+    ".prototxt": "write_prototxt writes the definition of a net: model.to_net()",
 }
 
 
-_NOT_FOR_STATES = {
-    **{name: advice for name, advice in _NOT_FOR_BLOBS.items() if name not in HDF5_EXTENSIONS},
-    ".binaryproto": "write_blob writes one blob",
-}
-del _NOT_FOR_STATES[_STATE]
+def require_path(path: str, contents: str) -> bool:
+    """Tell from the extension whether to write HDF5; refuse the extensions of other formats.
 
+    Parameters
+    ----------
+    path
+        The path.
+    contents
+        What is written: ``"model"``, ``"blob"`` or ``"state"``.
 
-def require_model_path(path: str) -> bool:
-    """Tell from the extension whether to write a model as HDF5; refuse other formats' ones."""
-    return _require_path(path, _NOT_FOR_MODELS, ".caffemodel or .h5")
-
-
-def require_blob_path(path: str) -> None:
-    """Raise ValueError if the extension belongs to a format other than ``.binaryproto``."""
-    _require_path(path, _NOT_FOR_BLOBS, ".binaryproto")
-
-
-def require_state_path(path: str) -> bool:
-    """Tell from the extension whether to write a state as HDF5; refuse other formats' ones."""
-    return _require_path(path, _NOT_FOR_STATES, ".solverstate or .solverstate.h5")
-
-
-def _require_path(path: str, others: dict[str, str], expected: str) -> bool:
+    Raises
+    ------
+    ValueError
+        If programs would take the file for another format.
+    """
     name = Path(path).name.lower().removesuffix(".gz")
-    extension = Path(name).suffix
-    hdf5 = extension in HDF5_EXTENSIONS
-    if hdf5 and _STATE in others and Path(name).stem.endswith(_STATE):
-        extension = _STATE + extension
-        advice = others[_STATE]
-    elif extension in others:
-        advice = others[extension]
-    else:
-        return hdf5
-    raise ValueError(f"expected the extension {expected}, got {extension}; {advice}")
+    extension, expected = Path(name).suffix, _EXPECTED[contents]
+    of_state = Path(name).stem.endswith(_STATE) and extension in HDF5_EXTENSIONS
+    kind = _STATE if of_state else extension
+    if kind in _ADVICE and kind not in expected:
+        raise ValueError(
+            f"expected the extension {' or '.join(expected)}, got {_STATE * of_state}{extension}; "
+            f"{_ADVICE[kind]}"
+        )
+    return extension in HDF5_EXTENSIONS

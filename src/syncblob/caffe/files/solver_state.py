@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from syncblob.caffe.files.other_formats import is_hdf5, require_message, require_state_path
+from syncblob.caffe.files.other_formats import is_hdf5, require_message, require_path
 from syncblob.caffe.messages.blob_index import index_blob, require_few
 from syncblob.caffe.messages.blobproto import blob_pieces
 from syncblob.caffe.messages.fields import CURRENT_STEP, HISTORY, ITER, LEARNED_NET
@@ -150,7 +150,7 @@ def save_solver_state(state: SolverState, path: Target) -> None:
             f"expected a SolverState, got {type(state).__name__}; save_model(model, path) writes a "
             f"model"
         )
-    hdf5 = require_state_path(name_of(path))
+    hdf5 = require_path(name_of(path), "state")
     numbers = {ITER: _int32("iter", state.iter)}
     numbers[CURRENT_STEP] = _int32("current_step", state.current_step)
     if not isinstance(state.learned_net, str):

@@ -46,12 +46,12 @@ _STATES = {"LSTM": 2, "RNN": 1}
 def why_unknown(layer: LayerParameter) -> str:
     """Return why the shapes of the tops do not follow from those of the bottoms; else ``""``."""
     kind = _type_of(layer)
+    if layer.type == "Python" and kind is None:
+        return "its shapes are in its Python code"
+    if kind is None and layer.type:
+        return "its type is not one of Caffe's"
     if kind is None:
-        return (
-            "its type is not one of Caffe's"
-            if layer.type
-            else "the file does not say its type; a .caffemodel or a .prototxt does"
-        )
+        return "the file does not say its type; a .caffemodel or a .prototxt does"
     if not kind.needs or fork_settings(layer).HasField(kind.needs):
         return ""
     return f"its {kind.needs} is missing; read_prototxt(path, forks=True) reads it"

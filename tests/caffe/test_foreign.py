@@ -207,11 +207,13 @@ def test_required_fields_are_checked_when_writing(tmp_path):
 
 
 def test_a_file_with_a_gap_is_read_but_not_written_again(tmp_path):
-    layer = LayerParameter(name="c", type="Clip")
+    layer = LayerParameter(name="c", type="Clip", bottom=["a"], top=["a"])
     layer.clip_param.min = 0
     path = tmp_path / "gap.caffemodel"
     path.write_bytes(NetParameter(layer=[layer]).SerializePartialToString())
     model = syncblob.open_model(path)
     assert model["c"].proto.clip_param.min == 0
+    with pytest.raises(ValueError, match=r"layer 'c' \(Clip\): .*clip_param\.max"):
+        model.infer_shapes({"a": (2,)})
     with pytest.raises(ValueError, match=r"layer 'c': .*clip_param\.max"):
         syncblob.save_model(model, tmp_path / "again.caffemodel")

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from syncblob.caffe.messages.blobproto import shapes_agree
+from syncblob.caffe.messages.texts import require_complete
 from syncblob.caffe.nets.fillers import filled, require_filler
 from syncblob.caffe.nets.layer import Entry
 from syncblob.caffe.nets.param_shapes import expected_blobs
@@ -363,6 +364,7 @@ def _require_allocatable(
 
 def _require_settings(layer: LayerParameter, *, weights: int) -> None:
     """Raise ValueError if Caffe refuses settings that layers of every type have."""
+    require_complete(layer)
     # Caffe adds the top of a loss, and its weight.
     loss = adds_top(layer.type)
     tops = len(layer.top) or int(loss)

@@ -66,18 +66,10 @@ def filled(
 ) -> Blob:
     """Make a float32 Blob and fill it as Caffe's filler does, with one value, or with zeros.
 
-    A constant draws no random numbers.
-
-    Raises
-    ------
-    ValueError
-        As `require_filler`.
+    `require_filler` must accept it. A constant draws no random numbers.
     """
-    if filler is None:
-        return Blob(shape)
-    require_filler(shape, filler)
-    if isinstance(filler, (int, float)):
-        return _constant(shape, filler)
+    if filler is None or isinstance(filler, (int, float)):
+        return _constant(shape, filler or 0)
     if filler.type == "constant":
         return _constant(shape, filler.value)
     values = _FILLERS[filler.type](shape, filler, random)

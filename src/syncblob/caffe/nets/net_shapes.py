@@ -146,11 +146,7 @@ def _new_entries(step: _Step, named: dict[str, Entry], random: np.random.Generat
         if spec is not None and spec.name in named:
             entries.append(shared_entry(layer, number, named[spec.name], shape))
             continue
-        try:
-            blob = filled(shape, expected.filler, random)
-        except ValueError as error:
-            raise _error(layer, f"blob {number}: {error}") from error
-        entries.append(Entry(blob, shape, legacy=False))
+        entries.append(Entry(filled(shape, expected.filler, random), shape, legacy=False))
     _record_names(step.message, entries, named)
     return entries
 

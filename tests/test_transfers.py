@@ -73,7 +73,7 @@ def test_a_transfer_names_its_reason_its_bytes_and_is_the_users(
     assert (transfer.offset, transfer.nbytes) == (offset, nbytes)
     assert transfer.device == "simulated:0"
     assert transfer.seconds >= 0
-    assert not transfer.asynchronous
+    assert transfer.asynchronous == (reason == "prefetch")
     assert transfer.line.filename == __file__
     assert "blob)" in transfer.line.text or "lambda blob:" in transfer.line.text
     place = f" from byte {offset}" if offset else ""

@@ -33,6 +33,7 @@ from syncblob.blob.flags import Flags
 from syncblob.blob.indexing import assign_flat, get_item, set_imag, set_item
 from syncblob.blob.iteration import NO_ITEM, iterate, measured, walked_item, walks
 from syncblob.blob.missing import Missing
+from syncblob.blob.operands import bind
 from syncblob.blob.operators import Operators
 from syncblob.blob.proto_hook import messages
 from syncblob.blob.views import reshape
@@ -581,13 +582,25 @@ class Blob(Operators, NdarrayMethods):
         """
         self._memory.async_gpu_push(stream, *self._memory.range_of(self._layout))
 
-    def prefetch(self) -> None:
-        """Start to transfer to `device` the part of data that is missing there.
+    def prefetch(self, device: Device | str | None = None) -> None:
+        """Start to transfer to a device the part of data that is missing there.
 
-        A view transfers its part of the memory. An upload is asynchronous, as with
-        `async_gpu_push`. A download, or reading from a source to the host, is synchronous.
+        A view transfers its part of the memory. The transfer is asynchronous, as with
+        `async_gpu_push`, and later accesses that depend on it wait for it. Reading from a source to
+        the host is synchronous, and so is a download of bytes that a writable alias may change.
+
+        Parameters
+        ----------
+        device
+            ``"cpu"``, or an accelerator, to which the memory is bound. None means `device`.
+
+        Raises
+        ------
+        DeviceMismatchError
+            If the memory is on another accelerator.
         """
-        self._memory.prefetch(self._side, *self._memory.range_of(self._layout))
+        home = self._home if device is None else home_of(device)
+        self._memory.prefetch(bind(self, home), *self._memory.range_of(self._layout))
 
     def data_at(self, *indices: Any) -> Any:
         """Return one element of data as a Python scalar. Transfers only that element.

@@ -44,6 +44,7 @@ __all__ = [
     "follow_logs",
     "log_generation",
     "open_log",
+    "pull",
     "push",
     "recording",
     "upload",
@@ -200,6 +201,15 @@ def push(
     start = copying.accelerator.push
     started: Push = _observe(
         "upload", copying, host.nbytes, offset, start, host, buffer, stream, asynchronous=True
+    )
+    return started
+
+
+def pull(copying: Copying, buffer: Any, host: NDArray[np.uint8], offset: int = 0) -> Push:
+    """Start a copy from accelerator to host; otherwise like `upload`."""
+    start = copying.accelerator.pull
+    started: Push = _observe(
+        "download", copying, host.nbytes, offset, start, buffer, host, asynchronous=True
     )
     return started
 

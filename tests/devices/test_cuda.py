@@ -8,14 +8,18 @@ itself; `tests/gpu` does.
 from __future__ import annotations
 
 import gc
+import importlib.util
 import os
 import re
+import sys
 import time
 import types
+import warnings
 import weakref
 from contextlib import suppress
 
 import cuda_model
+import cupy_model
 import numpy as np
 import pytest
 from cuda_model import CUDARuntimeError
@@ -141,6 +145,36 @@ def test_what_is_missing_is_said_and_asked_once(machine, monkeypatch, breaks, re
     assert not hasattr(Blob(3), "__cuda_array_interface__")
 
 
+def test_a_warning_of_cupys_import_is_no_error(monkeypatch, recwarn):
+    real = sys.modules["cupy"]
+
+    class Loader:
+        """Imports CuPy with a warning, as it does where two of its wheels are installed."""
+
+        @staticmethod
+        def find_spec(name, _path, _target=None):
+            if name == "cupy":
+                return importlib.util.spec_from_loader("cupy", Loader)
+            return None
+
+        @staticmethod
+        def create_module(_spec):
+            return real
+
+        @staticmethod
+        def exec_module(_module):
+            warnings.warn("multiple CuPy packages are installed", UserWarning, stacklevel=2)
+
+    monkeypatch.delitem(sys.modules, "cupy")
+    monkeypatch.setattr(sys, "meta_path", [Loader, *sys.meta_path])
+    cuda._why_not.cache_clear()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("error")
+        assert cuda.device_count() == 2
+    assert [str(each.message) for each in caught] == ["multiple CuPy packages are installed"]
+    assert not recwarn.list
+
+
 def test_a_windows_driver_has_another_name(monkeypatch):
     asked = []
     monkeypatch.setattr(cuda, "ctypes", types.SimpleNamespace(CDLL=asked.append))
@@ -185,10 +219,11 @@ def test_an_upload_is_over_when_it_returns(backend):
 
 def test_a_download_waits_for_every_stream_of_the_device(cupy, machine, backend):
     buffer, host = backend.allocate(3, zeroed=True), host_bytes(7, 7, 7)
-    launch(add_one, buffer)
+    array = backend.view(buffer, Layout.raw(3), writable=True)
+    launch(add_one, array)
     stream = side_stream()
     stream.wait_event(cupy.cuda.get_current_stream().record())
-    launch(add_one, buffer, stream=stream)
+    launch(add_one, array, stream=stream)
     backend.download(buffer, host)
     assert host.tolist() == [2] * 3
     assert machine.idle
@@ -220,7 +255,7 @@ def test_an_upload_that_fails_changes_nothing(machine, failure):
     assert blob.gpu_data().tolist() == values().tolist()
 
 
-@pytest.mark.parametrize("failure", ["memcpy", "deviceSynchronize"])
+@pytest.mark.parametrize("failure", ["memcpyAsync", "streamSynchronize", "deviceSynchronize"])
 def test_a_download_that_fails_changes_nothing(machine, failure):
     blob = Blob((2, 3), device="cuda:0")
     launch(lambda a: a.fill(2), blob.overwrite_gpu_data())
@@ -302,15 +337,6 @@ def test_a_push_goes_to_the_stream_that_is_named(cupy, machine, spelled):
     assert blob.gpu_data().tolist() == values().tolist()
 
 
-def test_a_stream_of_an_older_cupy_is_taken(cupy, monkeypatch):
-    monkeypatch.delattr(cupy.cuda.Stream, "from_external")
-    stream = side_stream()
-    blob = blob_in(CPU)
-    with pytest.warns(DeprecationWarning, match="from_external"):
-        blob.async_gpu_push(stream.ptr)
-    assert blob.gpu_data().tolist() == values().tolist()
-
-
 @pytest.mark.parametrize("wrong", ["a stream", 2.5, object()])
 def test_what_is_no_stream_is_refused_before_anything_changes(machine, wrong):
     blob = blob_in(CPU)
@@ -383,9 +409,10 @@ def test_a_log_times_the_work_of_the_stream_and_not_the_calls(cupy, machine):
 
 
 def test_operations_of_a_capture_are_timed_by_their_calls(backend):
+    buffer = backend.allocate(3)
     with record_transfers(operations=True) as log, side_stream() as stream:
         stream.begin_capture()
-        backend.compute(launch, add_one, backend.allocate(3))
+        backend.compute(launch, add_one, buffer)
         stream.end_capture()
     (operation,) = log.operations
     assert (operation.name, operation.seconds < 1) == ("launch", True)
@@ -1227,6 +1254,27 @@ def test_to_ask_for_the_interface_twice_is_as_to_ask_once(head, const):
     assert log.downloads == (state is GPU)
 
 
+def test_to_ask_for_the_interface_costs_one_download_and_to_use_it_one_for_each_read(cupy):
+    blob = blob_in(CPU)
+    for _ in range(2):
+        assert hasattr(blob, "__cuda_array_interface__")
+        with syncblob.record_transfers() as log:
+            for _ in range(3):
+                blob.cpu_data()
+        assert log.downloads == 1
+    # CuPy asks, and then reads it again.
+    array = cupy.asarray(blob)
+    for value in (5, 6):
+        array.fill(value)
+        assert blob.tolist() == [[value] * 3] * 2
+    # What is exposed already is exposed by the first read.
+    blob.assume_unaliased()
+    _ = cupy.asarray(blob)
+    array.fill(7)
+    assert [blob.cpu_data()[0, 0] for _ in range(2)] == [7, 7]
+    assert blob.head is GPU
+
+
 def test_cupy_causes_one_warning_of_an_alias_that_it_leaves_behind(cupy):
     blob = blob_in(CPU)
     alias = np.asarray(blob.cpu)
@@ -1337,7 +1385,7 @@ def test_a_push_is_not_waited_for_in_a_capture_and_goes_on(cupy):
     stream = cupy.cuda.Stream(non_blocking=True)
     with stream:
         stream.begin_capture()
-        with pytest.raises(RuntimeError, match="waiting for an asynchronous upload"):
+        with pytest.raises(RuntimeError, match="waiting for an asynchronous transfer"):
             blob.gpu_data()
         stream.end_capture()
     assert blob.head is SYNCED
@@ -1354,15 +1402,6 @@ def test_host_buffers_of_any_size_are_page_locked(backend, nbytes):
     assert backend.is_page_locked(np.empty(0, np.uint8))
 
 
-def test_the_page_locked_memory_of_a_large_buffer_is_given_back(machine, backend):
-    buffer = backend.allocate_host(100_000)
-    del buffer
-    gc.collect()
-    # CUDA has no page-locked memory left, and CuPy's pool has kept none.
-    machine.can_pin = False
-    assert not backend.is_page_locked(backend.allocate_host(100_000))
-
-
 def test_explain_says_where_host_memory_is_not_page_locked(machine):
     blob = blob_in(CPU)
     assert "page-locked" not in str(blob.explain())
@@ -1376,21 +1415,31 @@ def test_an_error_that_is_not_about_memory_comes_up(backend, monkeypatch):
     def fail(*_):
         raise CUDARuntimeError(cuda_model.INVALID_DEVICE)
 
-    monkeypatch.setattr(backend._cupy.cuda, "alloc_pinned_memory", fail)
+    monkeypatch.setattr(backend._page_locked, "_lock_memory", fail)
     with pytest.raises(CUDARuntimeError, match="cudaErrorInvalidDevice"):
         backend.allocate_host(3)
 
 
-def test_dlpack_says_that_memory_is_managed_where_the_users_allocator_gives_such(cupy):
-    ordinary = blob_in(GPU)
+def test_dlpack_lends_managed_memory_as_that_of_the_device(cupy):
     cupy.cuda.set_allocator(cupy.cuda.malloc_managed)
     managed = blob_in(GPU)
-    assert ordinary.__dlpack_device__() == (2, 0)
-    assert managed.__dlpack_device__() == (13, 0)
-    assert managed.__dlpack__(dl_device=(13, 0))
+    # PyTorch takes no kDLCUDAManaged, and NumPy would read it without a wait.
+    assert managed.__dlpack_device__() == (2, 0)
+    assert cupy_model._tensor(managed.__dlpack__()).device_type == 2
     with pytest.raises(BufferError, match=r"one of \[\(1, 0\), \(2, 0\)\], got \(13, 0\)"):
-        ordinary.__dlpack__(dl_device=(13, 0))
+        managed.__dlpack__(dl_device=(13, 0))
     assert cupy.from_dlpack(managed).get().tolist() == values().tolist()
+
+
+@pytest.mark.parametrize("take", [Blob.asarray, Blob.from_dlpack])
+def test_managed_memory_is_taken_as_that_of_the_device(cupy, take):
+    cupy.cuda.set_allocator(cupy.cuda.malloc_managed)
+    array = cupy.full(4, 1.0, "f4")
+    cupy.cuda.Device(0).synchronize()
+    launch(add_one, array)
+    blob = take(array)
+    assert (blob.device, blob.head) == ("cuda:0", GPU)
+    assert blob.tolist() == [2.0] * 4
 
 
 # --- other libraries, and other processes ---------------------------------------------------------
@@ -1430,6 +1479,30 @@ def test_torch_makes_cpu_tensors_of_blobs_of_the_host(head, name):
         tensor = getattr(torch, name)(blob)
     assert tensor.device.type == "cpu"
     assert tensor.tolist() == (values() if head else values() * 0).tolist()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.parametrize("nbytes", [100, 100_000])
+def test_the_child_of_a_fork_does_not_write_into_the_page_locked_memory_of_its_parent(nbytes):
+    blobs = [Blob(nbytes, "uint8", device="cuda:0") for _ in range(3)]
+    for blob in blobs:
+        blob.overwrite_cpu_data()[...] = 1
+    # A borrow from before the fork, too.
+    borrow = blobs[0].mutable_cpu_data()
+    child = os.fork()
+    if not child:
+        status = 1
+        with suppress(BaseException):
+            good = borrow.tolist() == [1] * nbytes
+            borrow[...] = 2
+            blobs[1].mutable_cpu_data()[...] = 3
+            good = good and blobs[0].cpu_data()[0] == 2
+            del blobs[2], blob
+            gc.collect()
+            status = 0 if good else 1
+        os._exit(status)
+    assert os.waitpid(child, 0)[1] == 0
+    assert [set(blob.tolist()) for blob in blobs] == [{1}] * 3
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")

@@ -578,6 +578,8 @@ def test_calls_fail_on_demand(cupy, machine, kind):
         "memcpy": lambda: runtime.memcpy(*addresses),
         "memcpyAsync": lambda: runtime.memcpyAsync(*addresses, stream.ptr),
         "memsetAsync": lambda: array.data.memset_async(0, 24),
+        "eventCreate": cupy.cuda.Event,
+        "eventQuery": lambda: event.done,
         "eventRecord": lambda: stream.record(event),
         "eventSynchronize": event.synchronize,
         "streamWaitEvent": lambda: stream.wait_event(event),

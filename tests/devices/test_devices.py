@@ -221,6 +221,7 @@ def cuda_with_a_stream_that_answers(answer: object) -> cuda.CudaBackend:
     backend = object.__new__(cuda.CudaBackend)
     backend._context = contextlib.nullcontext()
     backend._cupy = SimpleNamespace(cuda=SimpleNamespace(get_current_stream=lambda: stream))
+    backend.order = SimpleNamespace(torch_captures=lambda: False)  # type: ignore[assignment]  # all that is asked
     return backend
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import threading
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +15,6 @@ from syncblob._layout import Layout
 from syncblob.devices import CPU, HOST, POISON, Side
 from syncblob.devices.host import NumpyHome
 from syncblob.memory import Access
-from syncblob.memory.buffers import Buffers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -463,36 +461,3 @@ def test_a_source_of_no_bytes_is_taken_by_the_first_access(access: str) -> None:
     memory = SyncedMemory(0, device="simulated", source=lambda: np.empty(0, np.uint8))
     assert getattr(memory, access)().size == 0
     assert memory.head is (Head.HEAD_AT_CPU if "cpu" in access else Head.HEAD_AT_GPU)
-
-
-@pytest.mark.parametrize(("asynchronous", "stop"), [(True, 4), (False, 8)])
-def test_no_use_is_noted_of_no_bytes_or_on_a_synchronous_device(
-    asynchronous: bool, stop: int
-) -> None:
-    buffers, buffer = Buffers(8, None), np.zeros(8, np.uint8)
-    buffers.use(SimpleNamespace(asynchronous=asynchronous), buffer, 4, stop)  # type: ignore[arg-type]  # only this attribute is read
-    assert not buffers._read_in(buffer).any(0, 8)
-    assert buffers._read_in(buffer).ends == (8,)
-
-
-def test_a_first_use_counts_as_one_of_every_byte(
-    simulated: SimulatedBackend, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(type(simulated), "asynchronous", True)
-    memory = SyncedMemory(8, device="simulated")
-    buffer = memory.gpu_data()
-    for byte in range(8):
-        assert memory._ledger.buffers._read_in(memory.buffer(Side.ACCELERATOR)).any(byte, byte + 1)
-    assert buffer.size == 8
-
-
-def test_a_first_overwrite_of_a_part_counts_as_a_use_of_every_byte(
-    simulated: SimulatedBackend, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The side has all bytes from then on, and later accesses of the others are not noted."""
-    monkeypatch.setattr(type(simulated), "asynchronous", True)
-    memory = SyncedMemory(8, device="simulated")
-    memory.lend(Side.ACCELERATOR, Access.OVERWRITE, Layout.raw(2, 4), "use")
-    assert memory.head is Head.HEAD_AT_GPU
-    assert memory._ledger.buffers._read_in(memory.buffer(Side.ACCELERATOR)).ends == (8,)
-    assert memory._ledger.buffers._read_in(memory.buffer(Side.ACCELERATOR)).uniform == 1

@@ -6,7 +6,9 @@ stale contents. An *eager* device runs everything immediately, so work that must
 work does.
 
 The memory of a device is ordinary memory, filled with poison when it is allocated and when it is
-freed. Freed memory is reused immediately, even while queued work still uses it.
+freed. Freed memory is reused immediately, even while queued work still uses it. Freeing memory that
+is in no pool waits for the devices, as `cudaFree` and `cudaFreeHost` do. Forked processes share
+page-locked memory, as the driver maps it.
 
 The model follows the CUDA C++ Programming Guide and the documentation of the runtime: the legacy
 default stream and the streams that are ordered with it, the calls that a capture forbids and those
@@ -20,9 +22,11 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import mmap
 import threading
 import time
 import weakref
+from collections import Counter
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -232,7 +236,12 @@ class Block:
         self.nbytes = -(-nbytes // GRANULE) * GRANULE
         self.device = device
         self.kind = kind
-        self._storage = np.empty(self.nbytes + GRANULE, np.uint8)
+        if kind == HOST:
+            # The pages are shared with forked processes, as the driver maps them.
+            pages = mmap.mmap(-1, -(-max(self.nbytes, 1) // mmap.PAGESIZE) * mmap.PAGESIZE)
+            self._storage = np.frombuffer(pages, np.uint8)
+        else:
+            self._storage = np.empty(self.nbytes + GRANULE, np.uint8)
         self.address = -(-self._storage.ctypes.data // GRANULE) * GRANULE
         self.poison()
         self.enter()
@@ -266,8 +275,8 @@ _events: dict[int, Event] = {}
 _handles = itertools.count(0x10000)
 
 FAILING = frozenset(
-    """allocation pinned_allocation memcpy memcpyAsync memsetAsync eventRecord eventSynchronize
-    streamWaitEvent streamSynchronize deviceSynchronize""".split()
+    """allocation pinned_allocation memcpy memcpyAsync memsetAsync eventCreate eventRecord
+    eventQuery eventSynchronize streamWaitEvent streamSynchronize deviceSynchronize""".split()
 )
 
 
@@ -285,12 +294,15 @@ class Machine:
     ----------
     can_pin
         Whether more host memory can be page-locked.
+    calls
+        How often functions that block the caller or wait for the device were called, by name.
     """
 
     def __init__(self, devices: int = 2, *, eager: bool = False) -> None:
         self.devices = devices
         self.eager = eager
         self.can_pin = True
+        self.calls: Counter[str] = Counter()
         self.legacy = [
             Stream(self, device, blocking=False, legacy=True) for device in range(devices)
         ]
@@ -403,15 +415,25 @@ class Machine:
         """Raise for calls that may wait for work, if the mode of a capture forbids them."""
         self._refuse_callbacks()
         here = threading.get_ident()
+        mode = getattr(self._threads, "capture_mode", GLOBAL)
         self._invalidate(
             [
                 capture
                 for capture in self._captures
-                if capture.mode == GLOBAL
-                or (capture.mode == THREAD_LOCAL and capture.thread == here)
+                if mode != RELAXED
+                and (
+                    (capture.mode == GLOBAL and mode == GLOBAL)
+                    or (capture.mode != RELAXED and capture.thread == here)
+                )
             ],
             UNSUPPORTED,
         )
+
+    def threadExchangeStreamCaptureMode(self, mode: int) -> int:
+        """Set what captures may forbid the calling thread; return what they could before."""
+        before: int = getattr(self._threads, "capture_mode", GLOBAL)
+        self._threads.capture_mode = mode
+        return before
 
     # --- host callbacks ---
 
@@ -446,6 +468,7 @@ class Machine:
         self._threads.device = device
 
     def deviceSynchronize(self) -> None:
+        self.calls["deviceSynchronize"] += 1
         self.check_unsafe()
         device = self.getDevice()
         streams = [stream for stream in self._streams if stream.device == device]
@@ -499,6 +522,7 @@ class Machine:
 
     def eventCreateWithFlags(self, flags: int) -> int:
         del flags
+        self.fail("eventCreate")
         handle = next(_handles)
         _events[handle] = Event(self.getDevice())
         return handle
@@ -529,6 +553,7 @@ class Machine:
 
     def eventQuery(self, event: int) -> int:
         work = self._recorded(event)
+        self.fail("eventQuery")
         return 0 if work is None or work.done else 600
 
     def eventSynchronize(self, event: int) -> None:
@@ -666,7 +691,15 @@ class Machine:
         if host and not self.can_pin:
             raise CUDARuntimeError(OUT_OF_MEMORY)
         self.check_unsafe()
+        self.calls["hostAlloc" if host else "malloc"] += 1
         return Block(size, device, kind), home
+
+    def free(self, block: Block, home: tuple[Any, ...]) -> None:
+        """Free memory that is in no pool: waits for all work, and a capture may forbid it."""
+        self.check_unsafe()
+        self.calls["freeHost" if block.kind == HOST else "free"] += 1
+        self.finish()
+        self.give_back(block, home, None)
 
     def give_back(self, block: Block, home: tuple[Any, ...], stream: Stream | None) -> None:
         """Return memory to a pool, which may reuse it, poisoned, after the work of its stream."""

@@ -383,7 +383,11 @@ class _Allocated(BaseMemory):
             self._stream = None if pool is None else _machine.stream(pool[1])
 
     def __del__(self) -> None:
-        if self._block is not None:
+        if self._block is None:
+            return
+        if self._stream is None:
+            self._machine.free(self._block, self._home)
+        else:
             self._machine.give_back(self._block, self._home, self._stream)
 
 
@@ -507,8 +511,12 @@ class PinnedMemory:
         self.size, self.ptr = self._block.nbytes, self._block.address
 
     def __del__(self) -> None:
-        if hasattr(self, "_block"):
+        if not hasattr(self, "_block"):
+            return
+        if self._home[0]:
             self._machine.give_back(self._block, self._home, None)
+        else:
+            self._machine.free(self._block, self._home)
 
 
 def PinnedMemoryPointer(mem: PinnedMemory, offset: int) -> Any:
@@ -1009,7 +1017,7 @@ def installed(machine: Machine) -> Iterator[types.ModuleType]:
     backends = _taken_out(selection._backends)
     before, _machine = _machine, machine
     loader = cuda.ctypes
-    cuda.ctypes = types.SimpleNamespace(CDLL=lambda _: None)  # type: ignore[assignment]  # there is a driver
+    cuda.ctypes = _Ctypes()  # type: ignore[assignment]  # there is a driver
     cuda._why_not.cache_clear()
     # The lines of the model do not count as the user's.
     _source_lines._known[__file__] = "cupy"
@@ -1035,6 +1043,23 @@ def installed(machine: Machine) -> Iterator[types.ModuleType]:
         set_allocator(_default_pool.malloc)
         _machine = before
         _threads.__dict__.clear()
+
+
+class _Ctypes:
+    """The module, with the model's driver for each library."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(ctypes, name)
+
+    def CDLL(self, name: str) -> Any:
+        del name
+        return types.SimpleNamespace(cuThreadExchangeStreamCaptureMode=_exchange_capture_mode)
+
+
+def _exchange_capture_mode(mode: Any) -> int:
+    """Do what the driver's function does with a reference to a mode."""
+    mode._obj.value = _machine.threadExchangeStreamCaptureMode(mode._obj.value)
+    return 0
 
 
 def _taken_out(backends: dict[Any, Any]) -> dict[Any, Any]:

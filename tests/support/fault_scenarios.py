@@ -136,6 +136,7 @@ for _where, _there in (("host", "gpu"), ("device", "cpu")):
             with_borrow_of_a_part(_where), written_below(_access)
         )
 
+
 _READS: dict[str, Callable[[Blob], Any]] = {
     "slice": lambda a: a[1:].gpu_data().copy(),
     "transpose": lambda a: a.T.cpu_data().copy(),
@@ -144,7 +145,6 @@ _READS: dict[str, Callable[[Blob], Any]] = {
     "columns": lambda a: a[:, ::2].gpu_data().copy(),
     "columns, copied": lambda a: np.array(a[:, 1:]),
     "columns, on the device": lambda a: a[:, ::2].on("simulated:0").copy().gpu_data().copy(),
-    "prefetch on the host": lambda a: a.on("cpu").prefetch(),
     "element": lambda a: float(a[1, 2]),
     "item": lambda a: a.item(4),
     "tolist": lambda a: a.tolist(),
@@ -193,6 +193,15 @@ def _in_place(name: str, *, takes_other: bool) -> Callable[[dict[str, Any]], Any
         return getattr(state["a"], name)(*other)
 
     return act
+
+
+def _prefetched(state: dict[str, Any]) -> Any:
+    try:
+        state["a"].prefetch("cpu")
+        return state["a"].cpu_data().copy()
+    finally:
+        # The state is looked at when the other copies have arrived.
+        xp.simulated().synchronize()
 
 
 def _pushed(state: dict[str, Any]) -> Any:
@@ -298,6 +307,8 @@ for _name, _create in _CREATION.items():
     )
 
 SEVERAL["async push"] = Scenario(one("host"), _pushed)
+SEVERAL["async download"] = Scenario(one("device"), _prefetched)
+SEVERAL["async downloads"] = Scenario(one("split"), _prefetched)
 SEVERAL["set_cpu_data"] = Scenario(
     one("device"),
     lambda state: (

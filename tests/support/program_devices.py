@@ -165,6 +165,7 @@ class _Controls:
         for name, kind in (
             ("upload", "transfer"),
             ("download", "transfer"),
+            ("pull", "transfer"),
             ("push", "transfer"),
             ("allocate", "allocation"),
             ("allocate_host", "host_allocation"),
@@ -172,7 +173,7 @@ class _Controls:
             setattr(backend, name, self._watched(name, kind))
 
     def close(self) -> None:
-        for name in ("upload", "download", "push", "allocate", "allocate_host"):
+        for name in ("upload", "download", "pull", "push", "allocate", "allocate_host"):
             delattr(self._backend, name)
 
     def synchronize(self) -> None:
@@ -202,7 +203,7 @@ class _Controls:
                 error = RuntimeError if kind == "transfer" else MemoryError
                 raise error(f"injected failure of {name}")
             result = real(*args, **keywords)
-            if name == "download":
+            if name in ("download", "pull"):
                 self.downloads += 1
                 self.downloaded_bytes += args[1].nbytes
             elif kind == "transfer":

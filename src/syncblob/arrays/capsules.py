@@ -148,7 +148,11 @@ def supported_type(capsule: Any, producer: Any) -> str:
 
 
 def edit(
-    capsule: Any, *, device_id: int | None = None, code: int | None = None, flags: int = 0
+    capsule: Any,
+    *,
+    device: tuple[int, int] | None = None,
+    code: int | None = None,
+    flags: int = 0,
 ) -> Any:
     """Change fields of an unused capsule in place and return it.
 
@@ -156,8 +160,8 @@ def edit(
     ----------
     capsule
         An unused ``dltensor`` or ``dltensor_versioned`` capsule.
-    device_id, code
-        The new device id and type code; None keeps them.
+    device, code
+        The new device, as its type and id, and the new type code; None keeps them.
     flags
         Flag bits to set in a versioned capsule.
 
@@ -167,8 +171,8 @@ def edit(
         If `capsule` is something else, or has been consumed.
     """
     managed = _managed(capsule)
-    if device_id is not None:
-        managed.dl_tensor.device.device_id = device_id
+    if device is not None:
+        managed.dl_tensor.device = _DLDevice(*device)
     if code is not None:
         managed.dl_tensor.dtype.code = code
     if flags and isinstance(managed, _DLManagedTensorVersioned):

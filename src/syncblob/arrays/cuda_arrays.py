@@ -8,6 +8,9 @@ from syncblob.arrays import capsules
 from syncblob.devices import accelerator
 from syncblob.devices.cuda import CudaBackend, device_count
 
+# DLPack's numbers of the legacy default stream, and of the default stream of a thread.
+_LEGACY, _PER_THREAD = 1, 2
+
 __all__ = ["backend_of", "from_dlpack", "from_interface", "require_cuda"]
 
 
@@ -94,6 +97,9 @@ class _Producer:
         self.read_only = False
 
     def __dlpack__(self, **keywords: Any) -> Any:
+        if keywords.get("stream") == _PER_THREAD:
+            # PyTorch refuses it. The legacy stream is ordered with it.
+            keywords["stream"] = _LEGACY
         capsule = self._producer.__dlpack__(**keywords)
         capsules.supported_type(capsule, self._producer)
         self.read_only = capsules.is_read_only(capsule, self._producer)

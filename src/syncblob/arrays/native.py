@@ -13,7 +13,7 @@ import numpy as np
 from syncblob._dtypes import as_dtype
 from syncblob.arrays import capsules, cuda_arrays
 from syncblob.devices import HOST, Side, current_accelerator
-from syncblob.devices.base import DLPACK_CUDA, DLPACK_HOST_TYPES
+from syncblob.devices.base import DLPACK_CUDA, DLPACK_CUDA_MANAGED, DLPACK_HOST_TYPES
 from syncblob.devices.host import NumpyHome
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 # How PyTorch marks tensors whose memory does not contain their values.
 _WITHOUT_VALUES = (
+    ("is_conj", "is to be read conjugated", "resolve_conj()"),
     ("is_neg", "is to be read negated", "resolve_neg()"),
     ("_is_zerotensor", "has no memory, only zeros", "clone()"),
 )
@@ -58,6 +59,8 @@ def native_array(
     ------
     ValueError, BufferError
         If `copy` is False, and `x` has no array memory or does not share it.
+    BufferError
+        If `x` is a tensor whose memory does not hold its values.
     TypeError
         If `x` is a masked array.
     OverflowError
@@ -75,6 +78,7 @@ def native_array(
         if array.dtype.hasobject:
             _require_64_bits(array)
         return array, True
+    _require_values(x)
     if hasattr(x, "__cuda_array_interface__"):
         return cuda_arrays.from_interface(x, copy=copy), False
     if hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__"):
@@ -82,6 +86,18 @@ def native_array(
     array = np.asarray(x, copy=False if copy is False else None)
     # NumPy's own copy of another sequence, such as a range, belongs to no other object.
     return array, array.base is None and not hasattr(x, "__array__")
+
+
+def _require_values(x: Any) -> None:
+    """Raise BufferError for a tensor whose memory does not hold its values.
+
+    PyTorch exports such tensors without applying the negation, or with a null pointer.
+    """
+    for name, got, advice in _WITHOUT_VALUES:
+        if hasattr(x, name) and getattr(x, name)():
+            raise BufferError(
+                f"expected a tensor that holds its values, got one that {got}; use tensor.{advice}"
+            )
 
 
 def _require_no_mask(array: NDArray[Any]) -> None:
@@ -208,16 +224,11 @@ def import_array(x: Any, *, copy: bool | None = None) -> Any:
     """
     if isinstance(x, np.ndarray):
         _require_no_mask(x)
-    # PyTorch exports such tensors without applying the negation, or with a null pointer.
-    for name, got, advice in _WITHOUT_VALUES:
-        if hasattr(x, name) and getattr(x, name)():
-            raise BufferError(
-                f"expected a tensor that holds its values, got one that {got}; use tensor.{advice}"
-            )
+    _require_values(x)
     kind = int(x.__dlpack_device__()[0])
     if kind in DLPACK_HOST_TYPES:
         return _import_host(x, copy)
-    if kind == DLPACK_CUDA:
+    if kind in (DLPACK_CUDA, DLPACK_CUDA_MANAGED):
         return cuda_arrays.from_dlpack(x, copy=copy)
     raise BufferError(
         f"expected memory of the host or of a CUDA device, got DLPack device type {kind}"

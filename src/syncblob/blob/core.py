@@ -337,7 +337,7 @@ class BlobCore:
                         backend=accelerator,
                         owned=True,
                     )
-                    array = home.view(
+                    array = home.own_view(
                         memory.buffer(self._side), layout, writable=not self._readonly
                     )
                 shortcut = memory.shortcut(self._side, layout)
@@ -419,7 +419,8 @@ class BlobCore:
             # In the last case, another thread has resized the Blob meanwhile.
             return False
         if self._array is None or shortcut.buffer is not self._shortcut.buffer:
-            self._array = self._home.view(shortcut.buffer, layout, writable=not self._readonly)
+            writable = not self._readonly
+            self._array = self._home.own_view(shortcut.buffer, layout, writable=writable)
         self._shortcut = shortcut
         return shortcut.readable
 
@@ -435,7 +436,7 @@ class BlobCore:
                 return self._array, self._home
             if not self._attach(memory, layout) and self._shortcut.buffer is not buffer:
                 # Another thread has replaced the buffer meanwhile.
-                return self._home.view(buffer, layout, writable=False), self._home
+                return self._home.own_view(buffer, layout, writable=False), self._home
         array = self._array
         # Without an array, another thread has resized the Blob meanwhile.
         return (array, self._home) if array is not None else self._on_device(reason)

@@ -11,7 +11,7 @@ import numpy as np
 from syncblob.blob.core import HOST_DATA
 from syncblob.devices import Side
 from syncblob.interop import cuda, dlpack
-from syncblob.memory import CONST, MUTABLE
+from syncblob.memory import CONST, MUTABLE, Head
 
 if TYPE_CHECKING:
     from types import FrameType, ModuleType
@@ -58,14 +58,17 @@ def cuda_array_interface(blob: BlobCore) -> dict[str, Any]:
     """Describe data on the CUDA device; see `Blob.__cuda_array_interface__`."""
     cuda.require_own_interface(blob._home)
     memory, layout = blob._memory, blob._layout
-    # CuPy reads the attribute twice: to test for it and to get it. The second read must not repeat
-    # the warning.
+    # Libraries read the attribute twice: to test for it and to get it. The first read must give
+    # the newest contents, but it may be the test alone, so it makes a borrow. The second one
+    # exposes the memory, and must not repeat the warning.
     exposed_before = memory.is_exposed(Side.ACCELERATOR, layout.start, layout.stop)
     access = CONST if blob._readonly or exposed_before else MUTABLE
+    unchanged = memory.head_of(layout) is Head.HEAD_AT_GPU
     array = cuda.array_over_memory(memory, layout, access)
-    if access is not CONST:
+    asked = any(array.data.mem is kept.data.mem for kept in blob._exposed)
+    if asked and unchanged and access is not CONST:
         memory.expose(Side.ACCELERATOR, start=layout.start, stop=layout.stop)
-    if not any(array.data.mem is kept.data.mem for kept in blob._exposed):
+    if not asked:
         blob._exposed = (*blob._exposed, array)
     return cuda.describe(memory, array, readonly=blob._readonly)
 

@@ -27,6 +27,7 @@ __all__ = [
     "CPU",
     "DLPACK_CPU",
     "DLPACK_CUDA",
+    "DLPACK_CUDA_MANAGED",
     "DLPACK_HOST_TYPES",
     "Accelerator",
     "Device",
@@ -39,8 +40,9 @@ __all__ = [
 # DLPack's numbers for kinds of devices: DLDeviceType in dlpack.h.
 DLPACK_CPU = 1
 DLPACK_CUDA = 2
-# kDLCPU, kDLCUDAHost, kDLROCMHost and kDLCUDAManaged can be read by the host.
-DLPACK_HOST_TYPES = frozenset({DLPACK_CPU, 3, 11, 13})
+DLPACK_CUDA_MANAGED = 13
+# kDLCPU, kDLCUDAHost and kDLROCMHost. The host must not read kDLCUDAManaged before the work on it.
+DLPACK_HOST_TYPES = frozenset({DLPACK_CPU, 3, 11})
 
 # The kinds of devices; `register` adds to them.
 kinds: list[str] = ["cpu", "cuda", "simulated"]
@@ -200,6 +202,13 @@ class Home(ABC):
     def view(self, buffer: Any, layout: Layout, *, writable: bool) -> Any:
         """Lay an array over a buffer, without a copy."""
 
+    def own_view(self, buffer: Any, layout: Layout, *, writable: bool) -> Any:
+        """Lay an array over a buffer that is only passed to `compute`, and not lent to other code.
+
+        Backends that do not record who uses their buffers need not override this.
+        """
+        return self.view(buffer, layout, writable=writable)
+
     @abstractmethod
     def address(self, array: Any) -> int:
         """Return the address of the first element of an array of this home."""
@@ -247,14 +256,9 @@ class Home(ABC):
         now = time.perf_counter()
         return lambda: now
 
-    def dlpack_device_of(self, buffer: Any) -> tuple[int, int]:
-        """Return the DLPack device type and id of one buffer."""
-        del buffer
-        return self.dlpack_device
-
 
 class Push(ABC):
-    """An asynchronous upload on another stream."""
+    """An asynchronous upload, or download, on another stream."""
 
     @abstractmethod
     def order(self) -> bool:
@@ -292,34 +296,45 @@ class Accelerator(Home):
     Copies are between buffers of equal length, and raise before any state changes.
     """
 
-    # Whether work that reads a buffer may still run after the call that started it has returned.
-    asynchronous: bool = False
-
     @abstractmethod
     def allocate_host(self, nbytes: int, *, zeroed: bool = False) -> NDArray[np.uint8]:
         """Return a host buffer of the kind that this accelerator copies fastest."""
 
     @abstractmethod
     def upload(self, host: NDArray[np.uint8], buffer: Any) -> None:
-        """Copy from host to accelerator. Returns when `host` can be written again."""
+        """Copy from host to accelerator, after all work that may use `buffer`.
+
+        Returns when `host` can be written again.
+        """
 
     @abstractmethod
     def download(self, buffer: Any, host: NDArray[np.uint8]) -> None:
-        """Copy from accelerator to host, after all work that may write `buffer`."""
+        """Copy from accelerator to host, after all work that may use `buffer`."""
 
     @abstractmethod
     def push(self, host: NDArray[np.uint8], buffer: Any, stream: Any) -> Push:
         """Start an upload on `stream` and return at once."""
 
+    # Whether `pull` works.
+    pulls: bool = False
+
+    def pull(self, buffer: Any, host: NDArray[np.uint8]) -> Push:
+        """Start a download, after all work that may use `buffer`, and return at once.
+
+        Backends whose `pulls` is False need not override this.
+        """
+        raise NotImplementedError(f"{self.device} has no asynchronous downloads")
+
     @abstractmethod
     def synchronize(self) -> None:
         """Block until all work on this device has finished."""
 
-    def wait_for_work(self) -> None:
-        """Block until no work uses memory that a transfer is about to read or replace.
+    def settle(self, buffer: Any) -> None:
+        """Order later computations after all work that may use a buffer.
 
-        Backends that are not `asynchronous` need not override this.
+        Backends whose work has run when a call returns need not override this.
         """
+        del buffer
 
     def is_page_locked(self, host: NDArray[np.uint8]) -> bool:
         """Return whether copies from and to a host buffer run at full speed.

@@ -1,11 +1,10 @@
 """CUDA devices, through CuPy, which is imported only when a device is used.
 
-Device memory and page-locked host memory come from CuPy's allocators. Work is ordered on CuPy's
-current stream of the device; every method switches to its own device and back.
-
-User kernels may run on any stream, and cannot be tracked. Therefore a transfer first synchronizes
-the whole device, and its result is visible to every stream when the call returns. Only a push
-continues after its call; later accesses on the device make their stream wait for it.
+Device memory comes from CuPy's allocator. Work is ordered on CuPy's current stream of the device;
+every method switches to its own device and back. Transfers run on streams of their own, after the
+last use of their bytes: see `cuda_order`. The result of an upload or a download is visible to every
+stream when the call returns. A push continues after its call; later accesses on the device make
+their stream wait for it.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from __future__ import annotations
 import ctypes
 import sys
 import time
+import warnings
 from contextlib import suppress
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,9 @@ from syncblob._locks import notify
 from syncblob._source_lines import user_line
 from syncblob.devices import watching
 from syncblob.devices.base import DLPACK_CUDA, Accelerator, Device, Push
+from syncblob.devices.cuda_order import Order, Pointer, is_capturing
 from syncblob.devices.host import HOST
+from syncblob.devices.page_locked import PageLocked
 from syncblob.errors import DeviceMismatchError, NoDeviceError
 
 if TYPE_CHECKING:
@@ -39,23 +41,26 @@ if TYPE_CHECKING:
 
 __all__ = ["CudaBackend", "current_index", "device_count"]
 
-# CuPy's pool of page-locked memory rounds up to powers of two and never shrinks. Buffers of this
-# size and larger are allocated outside the pool, and freed with the last array over them.
-_POOLED_AT_MOST = 1 << 16
-
 # `cudaErrorMemoryAllocation`.
 _OUT_OF_MEMORY = 2
+
+
+def _driver() -> Any:
+    return ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
 
 
 @cache
 def _why_not() -> str | None:
     """Return why CUDA cannot be used; None if it can. Cached."""
     try:
-        ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+        _driver()
     except OSError:
         return "there is no NVIDIA driver on this machine"
     try:
-        import cupy  # imported only if a CUDA device is used
+        # CuPy warns where two of its wheels are installed, and a user may have made that an error.
+        with warnings.catch_warnings():
+            warnings.simplefilter("default")
+            import cupy  # imported only if a CUDA device is used
     except ImportError as error:
         return f"CuPy cannot be imported ({error}); pip install 'syncblob[cuda13]'"
     try:
@@ -107,30 +112,41 @@ class CudaBackend(Accelerator):
         self.namespace: ModuleType = namespace
         self._cupy = cupy
         self._context = cupy.cuda.Device(index)
-        self._push_stream: Any = None
+        self.order = Order(cupy, index, _driver())
+        self._page_locked = PageLocked(cupy.cuda.PinnedMemory, self._mark)
+        # The streams of transfers, by whether they go down. A device copies both ways at once.
+        self._streams: dict[bool, Any] = {}
         # An event, and when it happened; see `time_of`.
         self._later: tuple[Any, float] | None = None
         # The events of unfinished pushes, with their buffers, which the allocators may otherwise
         # reuse as soon as they are freed. A finalizer could not keep them alive, because in cyclic
         # garbage CuPy's event may be destroyed before it runs.
         self._under_way: dict[Any, tuple[Any, Any]] = {}
-        # The events of pushes without waiters.
+        # The events of those without waiters.
         self._abandoned: set[Any] = set()
         notify(self)
 
     native = False
-    asynchronous = True
+    pulls = True
 
     def compute(self, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
         """Call the function with this device as CuPy's current one."""
+        order = self.order
         with self._context:
+            order.join(computing=True)
+            result = None
             try:
                 if watching.watchers:
-                    return watching.run(self, function, args, keywords)
-                return function(*args, **keywords)
+                    result = watching.run(self, function, args, keywords)
+                else:
+                    result = function(*args, **keywords)
             except MemoryError as error:
                 extend(error, self._shortage())
                 raise
+            finally:
+                order.note((function, args, keywords), result)
+            order.join()
+            return result
 
     def as_array(self, result: Any) -> Any:
         """Return an array. CuPy returns no scalars, but array-api-compat may return Python's."""
@@ -145,18 +161,38 @@ class CudaBackend(Accelerator):
             return bool(self._cupy.may_share_memory(array, buffer))
 
     def allocate(self, nbytes: int, *, zeroed: bool = False) -> Any:
-        """Return a new buffer from CuPy's allocator. Zeros are visible to every stream."""
-        with self._context:
-            if zeroed:
-                self._refuse_capture("setting memory to zero")
+        """Return a new buffer from CuPy's allocator. Zeros are visible to every stream.
+
+        Raises
+        ------
+        RuntimeError
+            During graph capture.
+        """
+        with self.order.calls():
+            self._refuse_capture("an allocation")
             try:
-                buffer = self._cupy.empty(nbytes, dtype=np.uint8)
+                buffer = self._relieved(self._cupy.empty, nbytes, dtype=np.uint8)
             except MemoryError as error:
                 extend(error, self._shortage())
                 raise
+            self.order.own(buffer)
+            # The pool gives out memory that work on the current stream has not finished with.
+            self.order.note((buffer,))
             if zeroed:
                 self._zero_now(buffer)
         return buffer
+
+    def _relieved(self, allocate: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+        """Call an allocator, once more if there is no memory and abandoned transfers hold some."""
+        try:
+            return allocate(*args, **keywords)
+        except (MemoryError, self._cupy.cuda.runtime.CUDARuntimeError) as error:
+            if not self._abandoned or getattr(error, "status", _OUT_OF_MEMORY) != _OUT_OF_MEMORY:
+                raise
+        for event in list(self._abandoned):
+            event.synchronize()
+        self._drop_finished()
+        return allocate(*args, **keywords)
 
     def _shortage(self) -> str:
         """Return how much memory is in use, and what frees some."""
@@ -173,33 +209,32 @@ class CudaBackend(Accelerator):
         """Return a page-locked host buffer, or an ordinary one if no memory can be page-locked.
 
         `is_page_locked` tells which. In a forked child it is an ordinary one.
+
+        Raises
+        ------
+        RuntimeError
+            During graph capture.
         """
-        lost = isinstance(self._context, _LostContext)
-        if not lost:
-            self._drop_finished()
-        pinned = self._pinned(nbytes) if nbytes and not lost else None
-        if pinned is None:
+        buffer: NDArray[np.uint8] | None = None
+        if nbytes and not isinstance(self._context, _LostContext):
+            with self.order.calls():
+                self._refuse_capture("an allocation")
+                self._drop_finished()
+                try:
+                    buffer = self._relieved(self._page_locked.allocate, nbytes)
+                except self._cupy.cuda.runtime.CUDARuntimeError as error:
+                    if error.status != _OUT_OF_MEMORY:
+                        raise
+        if buffer is None:
             return HOST.allocate(nbytes, zeroed=zeroed)
-        buffer = np.frombuffer(pinned, dtype=np.uint8, count=nbytes)
         if zeroed:
             buffer.fill(0)
         return buffer
 
-    def _pinned(self, nbytes: int) -> Any:
-        """Return page-locked memory; None if CUDA has none left."""
-        cuda = self._cupy.cuda
-        with self._context:
-            for attempt in range(2):
-                try:
-                    if nbytes < _POOLED_AT_MOST:
-                        return cuda.alloc_pinned_memory(nbytes)
-                    return cuda.PinnedMemoryPointer(cuda.PinnedMemory(nbytes), 0)
-                except cuda.runtime.CUDARuntimeError as error:
-                    if error.status != _OUT_OF_MEMORY:
-                        raise
-                    if not attempt:
-                        self._cupy.get_default_pinned_memory_pool().free_all_blocks()
-        return None
+    def _mark(self) -> Any:
+        """Return an event after the work queued so far on the current streams."""
+        self.order.join()
+        return self._cupy.cuda.get_current_stream().record()
 
     def is_page_locked(self, host: NDArray[np.uint8]) -> bool:
         """Return whether a host buffer is page-locked, so that copies run at full speed."""
@@ -211,16 +246,16 @@ class CudaBackend(Accelerator):
         return bool(attributes.type == runtime.memoryTypeHost)
 
     def zero(self, buffer: Any) -> None:
-        """Synchronize the device, set every byte of a buffer to zero, and wait for that.
+        """Set every byte of a buffer to zero, after all work that uses it, and wait for that.
 
         Raises
         ------
         RuntimeError
             During graph capture.
         """
-        with self._context:
+        with self.order.calls() as stream:
             self._refuse_capture("setting memory to zero")
-            self._context.synchronize()
+            self.order.wait(stream, buffer)
             self._zero_now(buffer)
 
     def _zero_now(self, buffer: Any) -> None:
@@ -228,57 +263,45 @@ class CudaBackend(Accelerator):
         # Other streams must see the zeros, too.
         self._cupy.cuda.get_current_stream().synchronize()
 
-    def wait_for_work(self) -> None:
-        """Synchronize the device; a kernel may use memory that a transfer reads or replaces.
+    def settle(self, buffer: Any) -> None:
+        """Order the current stream after all work that may use a buffer.
+
+        Synchronizes the device if other code may use it.
 
         Raises
         ------
         RuntimeError
             During graph capture.
         """
-        with self._context:
+        with self.order.calls() as stream:
             self._refuse_capture("a transfer")
-            self._context.synchronize()
+            self.order.wait(stream, buffer)
 
     def upload(self, host: NDArray[np.uint8], buffer: Any) -> None:
-        """Copy on the current stream and wait for it.
+        """Copy on a stream of this package, after all work that uses the buffer; wait for it.
 
         Raises
         ------
         RuntimeError
             During graph capture.
         """
-        self._drop_finished()
-        with self._context:
-            self._refuse_capture("an upload")
-            stream = self._cupy.cuda.get_current_stream()
-            try:
-                self._start_upload(host, buffer, stream)
-                stream.synchronize()
-            except BaseException:
-                self._finish(stream)
-                raise
+        self._copy("an upload", self._as_stream(None), host, buffer)
 
     def download(self, buffer: Any, host: NDArray[np.uint8]) -> None:
-        """Synchronize the device, then copy.
+        """Copy on a stream of this package, after all work that uses the buffer; wait for it.
 
-        Another library may still be writing through an alias, on an unknown stream.
+        If other code may use the buffer, this synchronizes the device, because the work may be on
+        any stream.
 
         Raises
         ------
         RuntimeError
             During graph capture.
         """
-        runtime = self._cupy.cuda.runtime
-        with self._context:
-            self._refuse_capture("a download")
-            self._context.synchronize()
-            runtime.memcpy(
-                host.ctypes.data, buffer.data.ptr, host.nbytes, runtime.memcpyDeviceToHost
-            )
+        self._copy("a download", self._as_stream(None, down=True), host, buffer, down=True)
 
     def push(self, host: NDArray[np.uint8], buffer: Any, stream: Any) -> Push:
-        """Start an upload on `stream`, after the work queued on the current stream.
+        """Start an upload on `stream`, after all work that uses the buffer.
 
         Parameters
         ----------
@@ -293,26 +316,63 @@ class CudaBackend(Accelerator):
         RuntimeError
             During graph capture.
         """
-        self._drop_finished()
-        with self._context:
-            target = self._as_stream(stream)
-            self._refuse_capture("an asynchronous upload", target)
-            target.wait_event(self._cupy.cuda.get_current_stream().record())
+        stream = self._as_stream(stream)
+        push: Push = self._copy("an asynchronous upload", stream, host, buffer, waits=False)
+        return push
+
+    def pull(self, buffer: Any, host: NDArray[np.uint8]) -> Push:
+        """Start a download, after all work that uses the buffer, and return at once.
+
+        Raises
+        ------
+        RuntimeError
+            During graph capture.
+        """
+        stream = self._as_stream(None, down=True)
+        action = "an asynchronous download"
+        pull: Push = self._copy(action, stream, host, buffer, down=True, waits=False)
+        return pull
+
+    def _copy(  # noqa: PLR0913  # a copy, and how it ends
+        self,
+        action: str,
+        stream: Any,
+        host: NDArray[np.uint8],
+        buffer: Any,
+        *,
+        down: bool = False,
+        waits: bool = True,
+    ) -> Any:
+        """Copy on a stream, after all work that uses the buffer; wait, or return a push."""
+        order, runtime = self.order, self._cupy.cuda.runtime
+        there, here, nbytes = buffer.data.ptr, host.ctypes.data, host.nbytes
+        with order.calls():
+            self._refuse_capture(action, stream)
+            self._drop_finished()
+            order.join()
+            order.point()
+            order.wait(stream, buffer)
             try:
-                self._start_upload(host, buffer, target)
-                event = target.record()
+                if down:
+                    runtime.memcpyAsync(here, there, nbytes, runtime.memcpyDeviceToHost, stream.ptr)
+                else:
+                    runtime.memcpyAsync(there, here, nbytes, runtime.memcpyHostToDevice, stream.ptr)
+                if waits:
+                    return stream.synchronize()
+                event = stream.record()
                 self._under_way[event] = (host, buffer)
             except BaseException:
                 # The copy may be queued, and the caller releases both buffers.
-                self._finish(target)
+                self._finish(stream)
                 raise
-        return _CudaPush(self, event)
+            order.note((buffer,), stream=stream)
+            return _CudaPush(self, event)
 
     def moment(self) -> Moment:
         """Return a function that tells when the current stream had run the work queued so far."""
         with self._context:
             stream = self._cupy.cuda.get_current_stream()
-            if self._is_capturing(stream):
+            if is_capturing(stream):
                 # The event would become part of the graph.
                 return super().moment()
             return partial(self.time_of, stream.record())
@@ -324,9 +384,8 @@ class CudaBackend(Accelerator):
         other events, too: the times between them are exact.
         """
         cuda = self._cupy.cuda
-        with suppress(NoDeviceError, cuda.runtime.CUDARuntimeError), self._context:
-            stream = cuda.get_current_stream()
-            if self._is_capturing(stream) or not event.done:
+        with suppress(NoDeviceError, cuda.runtime.CUDARuntimeError), self.order.calls() as stream:
+            if is_capturing(stream) or not event.done:
                 return None
             later = self._later
             if later is None or cuda.get_elapsed_time(event, later[0]) < 0:
@@ -337,29 +396,25 @@ class CudaBackend(Accelerator):
             return later[1] - elapsed / 1e3
         return None
 
+    def join(self) -> None:
+        """Order CuPy's current stream and PyTorch's after each other, unless one is captured."""
+        with self._context:
+            self.order.join()
+
     def synchronize(self) -> None:
         """Block until all streams of this device are idle."""
-        self._context.synchronize()
+        with self.order.calls():
+            self._context.synchronize()
 
     @property
     def capturing(self) -> bool:
-        """Whether a CUDA graph is being captured on CuPy's current stream.
+        """Whether a CUDA graph is being captured on CuPy's current stream or on PyTorch's.
 
-        Also True if a capture on another stream forbids the use of this one.
+        Also True if a capture on another stream forbids the use of CuPy's.
         """
         with self._context:
-            return self._is_capturing(self._cupy.cuda.get_current_stream())
-
-    @staticmethod
-    def _is_capturing(stream: Any) -> bool:
-        try:
-            return bool(stream.is_capturing())
-        except RuntimeError as error:
-            # During a capture, CUDA may raise for the legacy stream, and CuPy raises for a failed
-            # capture.
-            if "captur" in str(error):
-                return True
-            raise
+            current = self._cupy.cuda.get_current_stream()
+            return is_capturing(current) or self.order.torch_captures()
 
     def _refuse_capture(self, action: str, stream: Any = None) -> None:
         """Raise for an action that cannot be captured, before CUDA invalidates the capture.
@@ -369,10 +424,9 @@ class CudaBackend(Accelerator):
         action
             The action, for the message.
         stream
-            A stream to check in addition to the current one.
+            A stream to check in addition to the current ones.
         """
-        current = self._cupy.cuda.get_current_stream()
-        if self._is_capturing(current) or (stream is not None and self._is_capturing(stream)):
+        if self.capturing or (stream is not None and is_capturing(stream)):
             raise RuntimeError(
                 f"{action} cannot be part of a CUDA graph, and one is being captured: transfer the "
                 f"contents to {self.device} before the capture, with gpu_data() for example, and "
@@ -403,18 +457,25 @@ class CudaBackend(Accelerator):
 
     def _drop_finished(self) -> None:
         """Release the buffers of abandoned pushes that have finished."""
-        if self._abandoned and not self.capturing:
-            with self._context:
-                for event in list(self._abandoned):
-                    if event.done:
-                        self.let_go(event)
+        for event in list(self._abandoned):
+            if event.done:
+                self.let_go(event)
+        self._page_locked.trim()
 
     def after_fork(self) -> None:
         """Make every use raise in a forked child, where CUDA does not work."""
-        self._context = _LostContext(self.device)
+        self._context = self.order.device = _LostContext(self.device)
+        self._page_locked.after_fork()
 
     def view(self, buffer: Any, layout: Layout, *, writable: bool) -> Any:
-        """Return an array over a buffer. CuPy arrays are always writable."""
+        """Return an array over a buffer, for any use. CuPy arrays are always writable."""
+        array = self.own_view(buffer, layout, writable=writable)
+        self.join()
+        self.order.lend(array)
+        return array
+
+    def own_view(self, buffer: Any, layout: Layout, *, writable: bool) -> Any:
+        """Return an array over a buffer that only this package uses, through `compute`."""
         del writable
         with self._context:
             array = self._cupy.ndarray(
@@ -443,6 +504,8 @@ class CudaBackend(Accelerator):
             )
             pointer = cuda.MemoryPointer(memory, layout.offset)
             array = self._cupy.ndarray(layout.shape, layout.dtype, pointer, layout.strides)
+            self.order.join()
+            self.order.lend(array)
         return array, owner
 
     def wrap(self, array: Any) -> Any:
@@ -457,11 +520,6 @@ class CudaBackend(Accelerator):
             if array.size == 0:
                 return self._cupy.empty(0, dtype=np.uint8)
             return array.reshape(-1).view(np.uint8)
-
-    def dlpack_device_of(self, buffer: Any) -> tuple[int, int]:
-        """Return the DLPack device of a buffer; an allocator may return managed memory."""
-        kind, index = buffer.__dlpack_device__()
-        return int(kind), int(index)
 
     def capsule(self, array: Any, *, stream: Any, max_version: tuple[int, int] | None) -> Any:
         """Return CuPy's DLPack capsule; `stream` waits for the current stream."""
@@ -486,50 +544,28 @@ class CudaBackend(Accelerator):
         RuntimeError
             During graph capture, because a graph cannot wait for an event outside of it.
         """
-        with self._context:
-            self._refuse_capture("waiting for an asynchronous upload")
-            self._cupy.cuda.get_current_stream().wait_event(event)
+        with self.order.calls() as stream:
+            self._refuse_capture("waiting for an asynchronous transfer")
+            stream.wait_event(event)
 
-    def _start_upload(self, host: NDArray[np.uint8], buffer: Any, stream: Any) -> None:
-        runtime = self._cupy.cuda.runtime
-        runtime.memcpyAsync(
-            buffer.data.ptr,
-            host.ctypes.data,
-            host.nbytes,
-            runtime.memcpyHostToDevice,
-            stream.ptr,
-        )
-
-    def _as_stream(self, stream: Any) -> Any:
+    def _as_stream(self, stream: Any, *, down: bool = False) -> Any:
+        """Return a CuPy stream; for None, that of uploads or downloads."""
         cuda = self._cupy.cuda
         if stream is None:
-            if self._push_stream is None:
-                self._push_stream = cuda.Stream(non_blocking=True)
-            return self._push_stream
+            if down not in self._streams:
+                with self._context:
+                    self._streams[down] = cuda.Stream(non_blocking=True)
+            return self._streams[down]
         if isinstance(stream, (cuda.Stream, cuda.ExternalStream)):
             return stream
         if isinstance(stream, int):
-            stream = _Pointer(stream)
+            stream = Pointer(stream)
         if hasattr(stream, "__cuda_stream__"):
-            if hasattr(cuda.Stream, "from_external"):
-                return cuda.Stream.from_external(stream)
-            # CuPy before version 14.
-            return cuda.ExternalStream(stream.__cuda_stream__()[1], self.device.index)
+            return cuda.Stream.from_external(stream)
         raise TypeError(
             "expected a CuPy stream, a stream pointer, an object with __cuda_stream__ or None, "
             f"got {stream!r}"
         )
-
-
-class _Pointer:
-    """A stream of which only the address is known."""
-
-    def __init__(self, address: int) -> None:
-        self._address = address
-
-    def __cuda_stream__(self) -> tuple[int, int]:  # a protocol of CUDA's
-        """Return the version of the protocol and the address."""
-        return (0, self._address)
 
 
 class _Owner:
@@ -542,22 +578,25 @@ class _Owner:
 
 
 class _CudaPush(Push):
-    """An upload on another stream, identified by its event."""
+    """A transfer on another stream, identified by its event."""
 
     def __init__(self, backend: CudaBackend, event: Any) -> None:
         self._backend = backend
         self._event = event
 
     def order(self) -> bool:
+        backend = self._backend
         # First, because `done` cannot be queried during a capture.
-        self._backend.current_stream_wait(self._event)
-        over = bool(self._event.done)
+        backend.current_stream_wait(self._event)
+        with backend.order.calls():
+            over = bool(self._event.done)
         if over:
             self._backend.let_go(self._event)
         return over
 
     def wait(self) -> None:
-        self._event.synchronize()
+        with self._backend.order.calls():
+            self._event.synchronize()
         self._backend.let_go(self._event)
 
     @property

@@ -79,6 +79,8 @@ class NumpyHome(Home):
             array.flags.writeable = False
         return array
 
+    own_view = view
+
     def address(self, array: NDArray[Any]) -> int:
         """Return the address of the first element of an array."""
         address: int = array.__array_interface__["data"][0]

@@ -66,6 +66,7 @@ class SimulatedBackend(NumpyHome, Accelerator):
     uploaded_bytes: int
     downloaded_bytes: int
     delay: float
+    pulls = True
 
     def __init__(self, index: int) -> None:
         self.device: Device = Device(f"simulated:{index}")
@@ -145,12 +146,19 @@ class SimulatedBackend(NumpyHome, Accelerator):
     ) -> _SimulatedPush:
         """Start an upload on the thread of `stream`."""
         if stream is None:
-            with self._lock.held:
-                self._default_stream = self._default_stream or self.stream()
-            stream = self._default_stream
+            stream = self._own_stream()
         if not isinstance(stream, SimulatedStream) or stream.backend is not self:
             raise TypeError(f"expected a stream of {self.device} or None, got {stream!r}")
         return _SimulatedPush(stream, lambda: self.upload(host, buffer))
+
+    def pull(self, buffer: NDArray[np.uint8], host: NDArray[np.uint8]) -> _SimulatedPush:
+        """Start a download on the thread of the device's own stream."""
+        return _SimulatedPush(self._own_stream(), lambda: self.download(buffer, host))
+
+    def _own_stream(self) -> SimulatedStream:
+        with self._lock.held:
+            stream = self._default_stream = self._default_stream or self.stream()
+        return stream
 
     def synchronize(self) -> None:
         """Wait for the asynchronous uploads on all streams."""

@@ -28,8 +28,7 @@ HOST_DEVICE = HOST.dlpack_device
 
 def device_of(memory: SyncedMemory, side: Side) -> tuple[int, int]:
     """Implement ``__dlpack_device__``: the device on which `export` lends by default."""
-    home, buffer = memory.home(side), memory.buffer(side)
-    return home.dlpack_device if buffer is None else home.dlpack_device_of(buffer)
+    return memory.home(side).dlpack_device
 
 
 def _named_side(memory: SyncedMemory, side: Side, dl_device: tuple[int, int] | None) -> Side:
@@ -46,8 +45,6 @@ def _named_side(memory: SyncedMemory, side: Side, dl_device: tuple[int, int] | N
     homes = [HOST_DEVICE]
     with suppress(NoDeviceError):
         homes.append(memory.home(Side.ACCELERATOR).dlpack_device)
-        # That of a buffer in managed memory.
-        homes.append(device_of(memory, Side.ACCELERATOR))
     if wanted in homes:
         return Side.ACCELERATOR
     raise BufferError(f"expected dl_device to be one of {[*dict.fromkeys(homes)]}, got {dl_device}")
@@ -94,6 +91,8 @@ def export(  # noqa: PLR0913  # the keywords of the protocol
         of a Blob on a simulated device can be requested without a copy.
     """
     own, side = side, _named_side(memory, side, dl_device)
+    # Also of managed memory, which CuPy calls kDLCUDAManaged: torch takes no such device, and NumPy
+    # would read it without a wait.
     reported = memory.home(side).dlpack_device
     if side is not own and copy is False:
         side = _within_reach(memory, side, own)
@@ -132,7 +131,7 @@ def export(  # noqa: PLR0913  # the keywords of the protocol
     if flags or bfloat16 or reported != HOST_DEVICE:
         capsules.edit(
             capsule,
-            device_id=reported[1],
+            device=reported,
             code=capsules.BFLOAT if bfloat16 else None,
             flags=flags,
         )

@@ -10,8 +10,7 @@ import numpy as np
 from syncblob._formatting import extend, human_bytes
 from syncblob._source_lines import user_line
 from syncblob.devices import HOST, Side, current_accelerator, default_device, home_accelerator
-from syncblob.memory.spans import Spans
-from syncblob.transfers import Copying, download, push, upload
+from syncblob.transfers import Copying, download, pull, push, upload
 
 if TYPE_CHECKING:
     from syncblob._layout import Layout
@@ -43,16 +42,13 @@ class Buffers:
         The name of this memory in the journal; empty if it has none.
     """
 
-    __slots__ = ("_copying", "_used", "accelerator", "name", "nbytes", "sides")
+    __slots__ = ("_copying", "accelerator", "name", "nbytes", "sides")
 
     def __init__(self, nbytes: int, accelerator: Accelerator | None) -> None:
         self.sides: list[Any] = [None, None]
         self.accelerator: Accelerator | None = accelerator
         self.nbytes: int = nbytes
         self.name: str = ""
-        # For an asynchronous accelerator: its buffer, and a map with 1 for the bytes that work on
-        # the device may still read.
-        self._used: tuple[Any, Spans] | None = None
         # The last result of `copying`, because programs repeat the same accesses. Its serial
         # number tells memories apart in the journal.
         self._copying: Copying | None = None
@@ -171,56 +167,22 @@ class Buffers:
         else:
             upload(copying, contents, target, offset)
 
-    def use(self, accelerator: Accelerator, buffer: Any, start: int, stop: int) -> None:
-        """Record that work on an accelerator may read a range of its buffer from now on.
-
-        Parameters
-        ----------
-        accelerator
-            The backend. Nothing is recorded for a synchronous one.
-        buffer
-            The buffer. It may not be one of this memory's yet.
-        start, stop
-            The range.
-        """
-        if accelerator.asynchronous and start < stop:
-            self._used = (buffer, self._read_in(buffer).put(start, stop, 1))
-
-    def _read_in(self, buffer: Any) -> Spans:
-        """Return a map with 1 for the bytes of the accelerator's buffer that work may read."""
-        if self._used is not None and self._used[0] is buffer:
-            return self._used[1]
-        # Either the buffer was adopted, and other code may use all of it, or it is new.
-        return Spans.whole(buffer.nbytes, int(buffer is self.sides[Side.ACCELERATOR]))
-
-    def _replace(self, accelerator: Accelerator, buffer: Any, start: int, stop: int) -> None:
-        """Wait until no work reads a range of the accelerator's buffer, and record its use.
-
-        No work reads bytes that were never uploaded. So when batches are uploaded one after
-        another for the first time, none waits for the work on the batches before it.
-        """
-        if accelerator.asynchronous and start < stop:
-            if self._read_in(buffer).any(start, stop):
-                accelerator.wait_for_work()
-            self.use(accelerator, buffer, start, stop)
-
     def bring(self, copying: Copying, side: int, buffer: Any, start: int, stop: int) -> None:
         """Copy a range from the other side into a buffer of one side."""
         contents = _part(self.sides[1 - side], start, stop)
         if side:
-            if copying.accelerator.asynchronous:
-                self._replace(copying.accelerator, buffer, start, stop)
             upload(copying, contents, _part(buffer, start, stop), start)
         else:
             download(copying, contents, _part(buffer, start, stop), start)
 
-    def start_upload(
-        self, copying: Copying, buffer: Any, start: int, stop: int, stream: Any
+    def start_copy(  # noqa: PLR0913, PLR0917  # a copy
+        self, copying: Copying, side: Side, buffer: Any, start: int, stop: int, stream: Any
     ) -> Push:
-        """Start to copy a range of the host's buffer into one of the accelerator."""
-        self._replace(copying.accelerator, buffer, start, stop)
-        host = self.sides[Side.HOST][start:stop]
-        return push(copying, host, buffer[start:stop], stream, start)
+        """Start to copy a range from the other side into a buffer of one side."""
+        contents = self.sides[1 - side][start:stop]
+        if side is Side.HOST:
+            return pull(copying, contents, buffer[start:stop], start)
+        return push(copying, contents, buffer[start:stop], stream, start)
 
     def fill(
         self, source: Source, buffer: Any, start: int, stop: int, copying: Copying | None

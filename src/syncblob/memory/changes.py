@@ -300,8 +300,6 @@ def claim(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0917  # an access; inlin
             if access is not OVERWRITE:
                 buffers.bring(buffers.copying(accelerator, reason), side, buffer, 0, stop)
                 copied = _DIRECTIONS[side]
-            elif side:
-                buffers.use(accelerator, buffer, 0, stop)
             after = before
             if not sticky:
                 after = Spans.whole(stop, held | mine if access is CONST else mine)
@@ -537,10 +535,6 @@ def _bring(ledger: Ledger, change: Change, reason: str) -> tuple[Any, Sequence[U
             buffers.fill(source, buffer, start, stop, upload)
     if side is Side.ACCELERATOR and accelerator is not None:
         buffers.accelerator = accelerator
-        initial = change.before.uniform == 0 and ledger.source is None
-        # The first access gives its side all bytes.
-        part = (0, change.after.nbytes) if initial else (change.start, change.stop)
-        buffers.use(accelerator, buffer, *part)
     return buffer, ()
 
 
@@ -550,30 +544,44 @@ def push(ledger: Ledger, stream: object, start: int, stop: int, reason: str) -> 
     commit(ledger, _plan_push, Side.HOST, MUTABLE, start, stop, reason, stream)
 
 
+def pull(ledger: Ledger, start: int, stop: int, reason: str) -> bool:
+    """Start to download the bytes of a range that the host lacks and the accelerator holds.
+
+    Returns
+    -------
+    bool
+        False if the device cannot, or if aliases may write into the range, so that the host would
+        not hold the newest contents afterwards. Nothing has changed then.
+    """
+    await_uploads(ledger, Side.HOST, MUTABLE, start, stop)
+    accelerator = ledger.buffers.accelerator
+    aliased = any([*loans.writers(start, stop)] for loans in ledger.loans)
+    if accelerator is None or not accelerator.pulls or aliased or ledger.watch is not None:
+        return False
+    commit(ledger, _plan_push, Side.ACCELERATOR, CONST, start, stop, reason, None)
+    return True
+
+
 def _plan_push(  # an access
     ledger: Ledger, side: Side, _access: Access, start: int, stop: int, stream: object
 ) -> Change:
-    """Plan an asynchronous upload from a side, the host's."""
-    before = ledger.spans
-    # An alias of either side may write before the upload arrives, so neither is trusted.
+    """Plan an asynchronous copy from a side to the other."""
+    before, target = ledger.spans, side.other
+    # An alias of either side may write before the copy arrives, so neither is trusted.
     writers = [writer for loans in ledger.loans for writer in loans.writers(start, stop)]
-    plan = plan_access(before, Side.ACCELERATOR, CONST, start, stop, there=writers)
+    plan = plan_access(before, target, CONST, start, stop, there=writers)
     runs = plan.runs
-    after = before.replaced(
-        runs if before.nbytes else [Run(0, 0, before.holders[0] | 1 << Side.ACCELERATOR)]
-    )
-    pieces, after = _shortened(
-        ledger, plan.pieces, after, Side.ACCELERATOR, start, stop, source=False
-    )
+    after = before.replaced(runs if before.nbytes else [Run(0, 0, before.holders[0] | 1 << target)])
+    pieces, after = _shortened(ledger, plan.pieces, after, target, start, stop, source=False)
     ranges = [piece[:2] for piece in pieces] if before.nbytes else [(0, 0)]
     return Change(
-        Side.ACCELERATOR,
+        target,
         before,
         after,
         start,
         stop,
         pieces,
-        _DIRECTIONS[Side.ACCELERATOR],
+        _DIRECTIONS[target],
         ((side, ranges),),
         prepare=partial(_start, stream),
         counted=True,
@@ -584,19 +592,22 @@ def _plan_push(  # an access
 def _start(
     stream: object, ledger: Ledger, change: Change, reason: str
 ) -> tuple[Any, Sequence[Upload]]:
-    """Start to upload the pieces of a push."""
-    buffers = ledger.buffers
-    accelerator = ledger.accelerator_of(change.side)
+    """Start to copy the pieces of a push or a pull."""
+    buffers, side = ledger.buffers, change.side
+    accelerator = ledger.accelerator_of(Side.ACCELERATOR)
     if accelerator is None:
         raise RuntimeError("a push needs an accelerator")
-    buffer = buffers.get(change.side, accelerator)
-    uploads = start_uploads(ledger, accelerator, buffer, change.pieces, stream, reason)
+    # A caller on the host may reach beyond a part, and must not find old bytes of the heap there.
+    part = change.stop - change.start < change.before.nbytes
+    zeroed = side is Side.HOST and buffers.sides[side] is None and part
+    buffer = buffers.get(side, accelerator, zeroed=zeroed)
+    uploads = start_uploads(ledger, accelerator, side, buffer, change.pieces, stream, reason)
     buffers.accelerator = accelerator
     return buffer, uploads
 
 
 def _await_started(ledger: Ledger) -> None:
-    """Wait for uploads that a failed push has started: no access would.
+    """Wait for copies that a failed push or pull has started: no access would.
 
     They must not arrive when the buffer holds something newer. During a capture none starts, and a
     wait would break the capture.
@@ -638,7 +649,7 @@ def claim_shared(ledger: Ledger, shortcut: Shortcut, side: Side, reason: str) ->
         return True
 
 
-def assign(  # noqa: C901, PLR0912, PLR0913, PLR0917  # a write
+def assign(  # noqa: C901, PLR0913, PLR0917  # a write
     ledger: Ledger,
     buffer: Any,
     side: Side,
@@ -683,8 +694,6 @@ def assign(  # noqa: C901, PLR0912, PLR0913, PLR0917  # a write
         if recording():
             note_use(ledger, side, start, stop)
         changes = some != mine
-        if side and ledger.buffers.accelerator is not None:
-            ledger.buffers.use(ledger.buffers.accelerator, buffer, start, stop)
         if changes:
             ledger.shortcuts.revoke()
             # Now that the shortcuts are revoked: until then, one may lend without the lock.
@@ -716,10 +725,10 @@ def take(  # noqa: PLR0913  # a range
     if ledger.spans.any(start, stop) == 1 << side:
         return
     try:
-        if side and ledger.uploads:
+        if ledger.uploads and ledger.awaits(side):
             # Refuse accesses that interrupt this on the same thread.
             ledger.moving = True
-            # No upload may arrive once this side alone holds the newest contents.
+            # No copy may arrive once this side alone holds the newest contents.
             finish_uploads(ledger, side, MUTABLE, start, stop)
     finally:
         plan = _plan_taking, side, CONST if side is Side.HOST else MUTABLE, start, stop, reason
@@ -847,8 +856,6 @@ def _zero(ledger: Ledger, change: Change, _reason: str) -> tuple[Any, Sequence[U
         for run in change.after.runs(change.start, change.stop):
             if run.holders & (1 << side):
                 buffers.home(side).zero(buffers.sides[side][run.start : run.stop])
-                if side and buffers.accelerator is not None:
-                    buffers.use(buffers.accelerator, buffers.sides[side], run.start, run.stop)
     return buffers.sides[change.side], ()
 
 

@@ -40,7 +40,7 @@ def gather(  # noqa: C901  # each place that elements may come from
     home = buffers.home(side)
     if spans.common(layout.start, layout.stop) & (1 << side):
         await_uploads(ledger, side, CONST, layout.start, layout.stop)
-        array = home.view(buffers.sides[side], layout, writable=False)
+        array = home.own_view(buffers.sides[side], layout, writable=False)
         return home.compute(array.copy, order="C")
     dense = Layout.c_order(layout.shape, layout.dtype)
     try:
@@ -58,7 +58,7 @@ def gather(  # noqa: C901  # each place that elements may come from
         held = spans.common(part.start, part.stop)
         if held & (1 << side):
             await_uploads(ledger, side, CONST, part.start, part.stop)
-            array = home.view(buffers.sides[side], part, writable=False)
+            array = home.own_view(buffers.sides[side], part, writable=False)
             c_order = Layout.c_order(part.shape, part.dtype)
             home.compute(operator.setitem, home.view(place, c_order, writable=True), ..., array)
         elif held:
@@ -109,11 +109,10 @@ def _parts(layout: Layout, spans: Spans, offset: int) -> Iterator[tuple[int, Lay
 def _dense_bytes(buffers: Buffers, side: Side, part: Layout) -> Any:
     """Return the elements of a part of one side as gapless bytes; a copy if it has gaps."""
     home = buffers.home(side)
-    if isinstance(home, Accelerator) and home.asynchronous and not part.contiguous:
-        # A download waits for work on other streams. The gathering copy comes before it, so it
-        # must wait itself.
-        home.wait_for_work()
-    array = home.view(buffers.sides[side], part, writable=False)
+    array = home.own_view(buffers.sides[side], part, writable=False)
+    if isinstance(home, Accelerator) and not part.contiguous:
+        # The gathering copy comes before the download, so it must wait for other work itself.
+        home.settle(array)
     return home.wrap(array if part.contiguous else home.compute(array.copy, order="C"))
 
 

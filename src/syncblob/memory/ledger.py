@@ -194,11 +194,10 @@ class Ledger:
     def usable(self, side: Side, start: int, stop: int) -> tuple[bool, bool, bool]:
         """Compute the attributes of a shortcut, under the lock: readable, writable and shared."""
         spans, mine = self.spans, 1 << side
-        # Host reads do not wait for uploads.
         if (
             not spans.common(start, stop) & mine
             or self.watch is not None
-            or (side and self.uploads)
+            or self.awaits(side)
             or self.moving
             or (recording() and not is_use_noted(self, side, start, stop))
         ):
@@ -206,6 +205,10 @@ class Ledger:
         alone = spans.any(start, stop) == mine
         free = not self.uploads and not self.others(side).may_write_in(start, stop)
         return True, alone and free, spans.uniform is not None and free and not alone
+
+    def awaits(self, side: int) -> bool:
+        """Whether a copy to a side is under way. Reads on the other side do not wait for it."""
+        return any(upload.side == side for upload in self.uploads)
 
     # --- what has been handed out ----------------------------------------------------------------
 

@@ -25,6 +25,7 @@ from syncblob.memory.changes import (
     finish_write,
     fit,
     leave,
+    pull,
     push,
 )
 from syncblob.memory.gather import gather
@@ -263,8 +264,9 @@ class SyncedMemory:
     def prefetch(self, side: Side, start: int, stop: int) -> None:
         """Start to copy to a side the bytes of a range that it lacks.
 
-        Uploads may still run when the call returns, like those of `async_gpu_push`. Downloads, and
-        bytes from a source, have arrived by then.
+        Copies may still run when the call returns, as that of `async_gpu_push` does. Bytes from a
+        source have arrived by then, and so have downloads of bytes that aliases may write, or from
+        a device whose downloads are not asynchronous.
 
         Parameters
         ----------
@@ -277,9 +279,10 @@ class SyncedMemory:
             lacking = self.spans.lacking(start, stop, 1 << side)
             if not lacking:
                 return
-            if side is Side.ACCELERATOR and all(run.holders for run in lacking):
+            copied = all(run.holders for run in lacking)
+            if side is Side.ACCELERATOR and copied:
                 push(self._ledger, None, start, stop, "prefetch")
-            else:
+            elif not (copied and pull(self._ledger, start, stop, "prefetch")):
                 layout = Layout.raw(stop - start, start)
                 acquire(self._ledger, side, CONST, layout, "prefetch")
 
@@ -401,8 +404,9 @@ class SyncedMemory:
         held = spans.uniform
         if held is None:
             held = spans.common(*ledger.range_of(layout))
-        # Host reads do not wait for uploads.
-        if not held & (1 << side) or ledger.watch is not None or (side and ledger.uploads):
+        if not held & (1 << side) or ledger.watch is not None:
+            return None
+        if ledger.uploads and ledger.awaits(side):
             return None
         return ledger.buffers.sides[side]
 

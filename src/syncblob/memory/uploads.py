@@ -1,7 +1,7 @@
-"""Uploads that are under way, and what waits for them. Call the functions under the memory's lock.
+"""Copies that are under way, and what waits for them. Call the functions under the memory's lock.
 
-An access of the accelerator is ordered after the uploads that overlap its range; one of the host
-that may write waits for them. Host reads need not wait.
+Most are uploads. An access of the side that a copy goes to, and one of the other side that may
+write, comes after the copies that overlap its range. Reads of the other side need not wait.
 """
 
 from __future__ import annotations
@@ -22,29 +22,28 @@ __all__ = ["Upload", "await_uploads", "finish_uploads", "start_uploads"]
 
 
 class Upload(NamedTuple):
-    """An asynchronous upload of a range."""
+    """An asynchronous copy of a range to a side."""
 
     start: int
     stop: int
     push: Push
+    side: Side
 
 
 def start_uploads(  # noqa: PLR0913, PLR0917  # copies, and what the journal says of them
     ledger: Ledger,
     accelerator: Accelerator,
+    side: Side,
     buffer: Any,
     pieces: Sequence[Run],
     stream: object,
     reason: str,
 ) -> list[Upload]:
-    """Start to upload pieces of the host's buffer into one of the accelerator."""
+    """Start to copy pieces of the other side's buffer into one of a side."""
     copying = ledger.buffers.copying(accelerator, reason)
+    start = ledger.buffers.start_copy
     return [
-        Upload(
-            piece.start,
-            piece.stop,
-            ledger.buffers.start_upload(copying, buffer, piece.start, piece.stop, stream),
-        )
+        Upload(*piece[:2], start(copying, side, buffer, *piece[:2], stream), side)
         for piece in pieces
     ]
 
@@ -68,21 +67,21 @@ def finish_uploads(ledger: Ledger, side: Side, access: Access, start: int, stop:
         if upload.start >= stop or start >= upload.stop:
             continue
         try:
-            if side is Side.ACCELERATOR:
-                if not upload.push.order():
-                    continue
-            elif access is not CONST:
+            if side is not upload.side and access is CONST:
+                continue
+            if side is Side.HOST:
                 upload.push.wait()
-            else:
+            elif not upload.push.order():
                 continue
         except Exception:
             if not upload.push.over:
-                # A signal handler has ended the wait, but the upload is still running.
+                # A signal handler has ended the wait, but the copy is still running.
                 raise
-            # The upload has failed. The host still has the newest contents: nothing wrote since.
-            # Change the map first, because readers without the lock trust it as soon as no upload
-            # is under way.
-            ledger.leave_to(Side.HOST, upload.start, min(upload.stop, ledger.spans.nbytes))
+            # The copy has failed. Its origin still has the newest contents: nothing wrote since.
+            # Change the map first, because readers without the lock trust it as soon as no copy is
+            # under way.
+            stop = min(upload.stop, ledger.spans.nbytes)
+            ledger.leave_to(upload.side.other, upload.start, stop)
             _forget(ledger, upload)
             raise
         _forget(ledger, upload)

@@ -495,7 +495,7 @@ def _buffers_of(x: Any) -> list[Any]:
     memory = x._memory
     homes = {Side.HOST: HOST, Side.ACCELERATOR: memory.accelerator}
     return [
-        home.view(buffer, x._layout, writable=False)
+        home.own_view(buffer, x._layout, writable=False)
         for side, home in homes.items()
         if home is not None and (buffer := memory.buffer(side)) is not None
     ]

@@ -14,9 +14,9 @@ from syncblob.blob.core import HOST_DATA, BlobCore
 from syncblob.blob.forks import writes
 from syncblob.blob.operands import bind
 from syncblob.devices import HOST, Side, watching
-from syncblob.devices.base import Accelerator
+from syncblob.devices.cuda import CudaBackend
 from syncblob.dispatch.torch import tensors as over
-from syncblob.dispatch.torch.devices import device_of_tensors, order_after
+from syncblob.dispatch.torch.devices import device_of_tensors
 from syncblob.dispatch.torch.plans import plan_call
 from syncblob.dispatch.torch.tensors import Loan, host_alias, host_loan
 from syncblob.dispatch.torch.tracing import is_recorded, untraced
@@ -56,7 +56,7 @@ _Lent = tuple[BlobCore, Loan]
 
 @untraced
 @writes("running")
-def call(  # noqa: C901  # the usual ways come first
+def call(  # the usual ways come first
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Any:
     """Call a torch function with Blobs, or nested sequences of them, in place of tensors.
@@ -118,9 +118,8 @@ def call(  # noqa: C901  # the usual ways come first
             "resize it first"
         ) from error
     finally:
-        if isinstance(home, Accelerator):
-            # Also after a failure, because work queued before it still runs.
-            order_after(home)
+        # Also after a failure, because work queued before it still runs.
+        running.order_after()
         watching.ended(home, plan.name, beginning)
 
 
@@ -429,8 +428,8 @@ class _Call:
         self._name = plan.name
         self._device = device
         self._home = home
-        # Kept tensors lie on the host side, and reusing one skips the verification.
-        self._keeps = plan.keeps and home is HOST and not verifying()
+        # Reusing a kept tensor skips the verification.
+        self._keeps = plan.keeps and not verifying()
         self.copying = copying
         written = [values[place] for place in plan.written]
         self.written: list[BlobCore] = [*instances(written, BlobCore)]
@@ -448,7 +447,7 @@ class _Call:
     # --- before ----------------------------------------------------------------------------------
 
     def lend(self, values: list[Any]) -> None:
-        """Replace Blobs by tensors."""
+        """Replace Blobs by tensors, and order torch's work after that of this package."""
         plan = self._plan
         for place in (*plan.blobs, *plan.nested_blobs):
             if place not in plan.written:
@@ -462,6 +461,8 @@ class _Call:
             read = {*plan.blobs, *plan.nested_blobs, *plan.tensors, *plan.nested_tensors}
             for place in read.difference(plan.written):
                 values[place] = replaced(values[place], torch.Tensor, self._apart)
+        if isinstance(self._home, CudaBackend):
+            self._home.join()
 
     def ranges(self) -> list[tuple[int, int]]:
         """Return the address ranges of the storages of tensors over Blobs."""
@@ -483,7 +484,10 @@ class _Call:
             copied = over.private(memory, layout, side, self._name)
             self._reversed.append((x, copied))
             return copied
-        loan = host_loan(x, self._name) if self._keeps and not shared else None
+        loan = None
+        if self._keeps and not shared:
+            lend = host_loan if self._home is HOST else over.cuda_loan
+            loan = lend(x, self._name)
         if loan is None:
             loan = Loan(*over.tensor_over_memory(memory, layout, side, CONST, self._name))
         self._read[id(memory), layout] = x, loan
@@ -540,6 +544,13 @@ class _Call:
 
     # --- afterwards ------------------------------------------------------------------------------
 
+    def order_after(self) -> None:
+        """Order CuPy's stream, on which transfers wait, after torch's, and record what was read."""
+        home = self._home
+        if isinstance(home, CudaBackend):
+            home.join()
+            home.order.note([loan.owner for _, loan in self._read.values()])
+
     def finish(self, result: Any) -> Any:
         """Copy temporary tensors to their Blobs, and make aliases of loans that are still in use.
 
@@ -568,6 +579,11 @@ class _Call:
                 self._deliver(x, copied)
         if delivered:
             result = replaced(result, torch.Tensor, lambda x: delivered.get(id(x), x))
+        if isinstance(self._home, CudaBackend) and self._home.order.torch_captures():
+            # The graph will write them again, and nobody says when.
+            for x in self.written:
+                layout = x._layout
+                x._memory.expose(Side.ACCELERATOR, start=layout.start, stop=layout.stop)
         return _finish_reading(result, [*self._read.values()], self._home, self._name)
 
     def _deliver(self, x: BlobCore, scratch: torch.Tensor) -> torch.Tensor:

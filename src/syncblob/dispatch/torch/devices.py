@@ -1,4 +1,4 @@
-"""The device of PyTorch's functions, and the order of their work and CuPy's."""
+"""The device of PyTorch's functions."""
 
 from __future__ import annotations
 
@@ -13,9 +13,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from syncblob.devices import Device
-    from syncblob.devices.base import Accelerator, Home
+    from syncblob.devices.base import Home
 
-__all__ = ["device_of_tensors", "order_after", "require_reach"]
+__all__ = ["device_of_tensors", "require_reach"]
+
+# The devices that torch was found to use, because asking it is slow.
+_reached: set[Device] = set()
 
 
 def require_reach(home: Home) -> None:
@@ -26,7 +29,12 @@ def require_reach(home: Home) -> None:
     NoDeviceError
         If it is a CUDA device, and PyTorch was built without CUDA or finds no device.
     """
-    if home.native or torch.cuda.is_available():
+    if home.native or home.device in _reached:
+        return
+    if torch.cuda.is_available():
+        # Otherwise nobody could ask for its current stream before its first function.
+        torch.cuda.init()  # type: ignore[no-untyped-call]  # torch's stubs lack its result
+        _reached.add(home.device)
         return
     built = torch.version.cuda
     reason = f"built for CUDA {built}, finds no device" if built else "was built without CUDA"
@@ -63,16 +71,3 @@ def device_of_tensors(
     home = accelerator(found)
     require_reach(home)
     return torch.device(found), home
-
-
-def order_after(backend: Accelerator) -> None:
-    """Make CuPy's current stream, on which transfers run, wait for torch's if they differ."""
-    import cupy  # only called with CUDA tensors
-
-    index = backend.device.index
-    stream = torch.cuda.current_stream(index)
-    with cupy.cuda.Device(index):
-        current = cupy.cuda.get_current_stream().ptr
-    if current != stream.cuda_stream:
-        # Not `ExternalStream`, which makes another stream of 0, the default stream.
-        torch.cuda.get_stream_from_external(current, device=index).wait_stream(stream)

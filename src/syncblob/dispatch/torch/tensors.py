@@ -42,6 +42,7 @@ __all__ = [
     "Loan",
     "alias_over",
     "apart",
+    "cuda_loan",
     "empty",
     "host_alias",
     "host_loan",
@@ -75,9 +76,11 @@ _SPARSE_PARTS = {
 # Typed here, because the stubs say that it is never true.
 _is_wrapper: Callable[[object], bool] = _python_dispatch.is_traceable_wrapper_subclass
 
-# The pointer of CUDA's default stream, and DLPack's number for it.
-_DEFAULT_STREAM = 0
-_DLPACK_DEFAULT_STREAM = 1
+# The most loans that are kept with a buffer on a CUDA device.
+_KEPT = 64
+
+# DLPack's stream for consumers that need no wait.
+_NO_WAIT = -1
 
 
 # --- tensors for the user -------------------------------------------------------------------------
@@ -166,9 +169,11 @@ class Loan:
         Whether a copy, with the same strides, takes less time than autograd's hooks.
     origin
         The loan that this is a copy of, or None.
+    shelf
+        The loans of a buffer on a CUDA device, by layout, if it is one of them; else None.
     """
 
-    __slots__ = ("origin", "owner", "small", "start", "stop", "tensor", "version")
+    __slots__ = ("origin", "owner", "shelf", "small", "start", "stop", "tensor", "version")
 
     def __init__(
         self,
@@ -182,6 +187,7 @@ class Loan:
         self.owner: object = owner
         self.small: bool = small
         self.origin: Loan | None = origin
+        self.shelf: dict[Layout, Loan] | None = None
         self.version: int = tensor._version
         self.start: int
         self.stop: int
@@ -212,6 +218,8 @@ class Loan:
 
     def forget(self, x: BlobCore) -> None:
         """Make a Blob drop this loan."""
+        if self.shelf is not None:
+            self.shelf.pop(x._layout, None)
         kept = x._kept[HOST_DATA]
         if kept is not None and kept[4] is self:
             _keep(x, x._layout, kept, None)
@@ -249,6 +257,30 @@ def host_loan(x: BlobCore, reason: str) -> Loan | None:
                     x._keep(HOST_DATA, held)
                 return loan
     return _new_host_loan(x, reason)
+
+
+def cuda_loan(x: BlobCore, reason: str) -> Loan | None:
+    """Lend a Blob's newest data on a CUDA device, with the kept loan or a new one.
+
+    Parameters are those of `host_loan`. Loans are kept with the buffer. Returns None if other code
+    may have its memory.
+    """
+    memory, layout = x._memory, x._layout
+    home: Any = memory.home(Side.ACCELERATOR)
+    require_reach(home)
+    buffer = memory.read(Side.ACCELERATOR, layout, reason)
+    shelf = home.order.loans(buffer)
+    if shelf is None:
+        return None
+    loan: Loan | None = shelf.get(layout)
+    if loan is None or loan.was_written:
+        loan = Loan(*_tensor(home, home.own_view(buffer, layout, writable=False)))
+        if len(shelf) >= _KEPT:
+            # Of batches of a data set, for example, each of which is used once.
+            shelf.clear()
+        loan.shelf = shelf
+        shelf[layout] = loan
+    return loan
 
 
 def _new_host_loan(x: BlobCore, reason: str) -> Loan | None:
@@ -427,19 +459,18 @@ def place_of(tensor: torch.Tensor) -> tuple[int, tuple[int, ...], bool, bool]:
 
 def _tensor(home: Home, array: Any) -> tuple[torch.Tensor, Any]:
     """Return a tensor over an array, and the object that its storage keeps alive."""
-    stream = None
-    if not home.native:
-        stream = torch.cuda.current_stream(home.device.index).cuda_stream
-        if stream == _DEFAULT_STREAM:
-            stream = _DLPACK_DEFAULT_STREAM
+    # The home has ordered torch's stream after its work.
+    stream = None if home.native else _NO_WAIT
     bfloat16 = is_bfloat16(array.dtype)
     if bfloat16:
         array = array.view(np.uint16)
     # An unversioned capsule, which every version of torch supports. `torch.from_numpy` would work
     # for most dtypes, but within torch.func it returns a wrapper.
     capsule = home.capsule(array, stream=stream, max_version=None)
-    if bfloat16:
-        capsules.edit(capsule, code=capsules.BFLOAT)
+    if bfloat16 or not home.native:
+        # Torch takes managed memory only as that of the device.
+        device = None if home.native else home.dlpack_device
+        capsules.edit(capsule, device=device, code=capsules.BFLOAT if bfloat16 else None)
     return _of_capsule(capsule), array
 
 

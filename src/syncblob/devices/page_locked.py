@@ -1,0 +1,176 @@
+"""Page-locked host memory that is kept and reused: locking and unlocking wait for the device."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import weakref
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from syncblob._forks import Lock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from numpy.typing import NDArray
+
+__all__ = ["PageLocked", "size_class"]
+
+# At most this many bytes of free memory are kept.
+MOST_KEPT = 1 << 30
+
+# The sizes of small blocks are multiples of this, as in CuPy's pool.
+_UNIT = 512
+# A forked child copies its pages in pieces of this size.
+_PIECE = 1 << 24
+
+# MAP_FIXED of mmap(2) on Linux, which Python does not have, and memory that a forked child keeps,
+# because it cannot call CUDA to free it.
+_MAP_FIXED = 0x10
+_never_freed: list[Any] = []
+
+
+def size_class(nbytes: int) -> int:
+    """Return the size of the blocks for buffers of a size: at most an eighth more, or 512 bytes."""
+    step = max(_UNIT, 1 << max(nbytes.bit_length() - 4, 0))
+    return -(-nbytes // step) * step
+
+
+class PageLocked:
+    """An allocator of page-locked memory.
+
+    A block that is dropped is used again once the work that was queued before has finished, because
+    another library may still copy from it. Blocks are given back to CUDA if more than `MOST_KEPT`
+    bytes are free, if CUDA has no memory left, and at exit. Call the methods outside of captures
+    only. Dropping a block calls nothing of CUDA's.
+
+    Parameters
+    ----------
+    lock
+        Locks memory: takes a number of bytes, and returns an object with `ptr`.
+    mark
+        Returns an event that is done once the work queued so far has finished.
+    """
+
+    def __init__(self, lock: Callable[[int], Any], mark: Callable[[], Any]) -> None:
+        self._lock_memory = lock
+        self._mark = mark
+        # Finalisers, which run anywhere, append to this.
+        self._dropped: deque[tuple[int, Any]] = deque()
+        # Dropped blocks, with the event that they wait for, oldest first.
+        self._waiting: deque[tuple[Any, list[tuple[int, Any]]]] = deque()
+        self._free: dict[int, list[Any]] = {}
+        # The bytes of the blocks in the last two.
+        self.kept: int = 0
+        # The sizes of all blocks, by address.
+        self._sizes: dict[int, int] = {}
+        self._lock = Lock()
+        self._stores = self._dropped, self._waiting, self._free
+        self._end = weakref.finalize(self, _clear, self._stores)
+
+    def allocate(self, nbytes: int) -> NDArray[np.uint8]:
+        """Return a buffer of `nbytes` bytes, at least one.
+
+        Raises whatever locking memory raises, after all free memory has been given back.
+        """
+        size = size_class(nbytes)
+        with self._lock.held:
+            self.trim()
+            free = self._free.get(size)
+            memory = free.pop() if free else None
+            self.kept -= size if memory is not None else 0
+        if memory is None:
+            try:
+                memory = self._lock_memory(size)
+            except Exception:
+                if not self.give_back():
+                    raise
+                memory = self._lock_memory(size)
+            self._sizes[memory.ptr] = size
+        block: Any = (ctypes.c_uint8 * size).from_address(memory.ptr)
+        # The last array over it drops this.
+        block.owner = _Owner(self._dropped, size, memory)
+        return np.frombuffer(block, dtype=np.uint8, count=nbytes)
+
+    def trim(self) -> None:
+        """Find the blocks that can be used again, and give all back if they are too many."""
+        with self._lock.held:
+            if self._dropped:
+                event = self._mark()
+                # A finaliser may append more meanwhile, which this event does not cover.
+                blocks = [self._dropped.popleft() for _ in range(len(self._dropped))]
+                self._waiting.append((event, blocks))
+                self.kept += sum(block[0] for block in blocks)
+            while self._waiting and self._waiting[0][0].done:
+                for size, memory in self._waiting.popleft()[1]:
+                    self._free.setdefault(size, []).append(memory)
+            if self.kept > MOST_KEPT:
+                self.give_back()
+
+    def give_back(self) -> bool:
+        """Give all free memory back to CUDA, which waits for the device; return whether any was."""
+        with self._lock.held:
+            given = [memory for free in self._free.values() for memory in free]
+            given += [memory for _, blocks in self._waiting for _, memory in blocks]
+            given += [memory for _, memory in [*self._dropped]]
+            for memory in given:
+                self._sizes.pop(memory.ptr, None)
+            self.kept = 0
+            _clear(self._stores)
+        return bool(given)
+
+    def after_fork(self) -> None:
+        """Make the memory private in a forked child; it would write into its parent's."""
+        self._end.detach()
+        _never_freed.extend(self._stores)
+        make_private((address, address + size) for address, size in self._sizes.items())
+
+
+class _Owner:
+    """Belongs to the arrays over a block; its end is theirs."""
+
+    __slots__ = ("_block", "_dropped")
+
+    def __init__(self, dropped: deque[tuple[int, Any]], size: int, memory: Any) -> None:
+        self._dropped = dropped
+        self._block = (size, memory)
+
+    def __del__(self) -> None:
+        self._dropped.append(self._block)
+
+
+def _clear(stores: Iterable[Any]) -> None:
+    for store in stores:
+        store.clear()
+
+
+def make_private(ranges: Iterable[tuple[int, int]]) -> None:
+    """Replace the pages of address ranges by private copies at the same addresses.
+
+    The driver maps page-locked memory shared, so that a forked child would write into the memory of
+    its parent. All arrays over it stay valid. What the parent writes while this runs may be copied.
+
+    Raises
+    ------
+    OSError
+        If the pages cannot be replaced.
+    """
+    library = ctypes.CDLL(None, use_errno=True)
+    library.mmap.restype = ctypes.c_void_p
+    library.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+    page = mmap.PAGESIZE
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_FIXED
+    end = 0
+    for start, stop in sorted(ranges):
+        # Small blocks may share a page.
+        at, end = max(start // page * page, end), max(-(-stop // page) * page, end)
+        for piece in range(at, end, _PIECE):
+            nbytes = min(_PIECE, end - piece)
+            contents = ctypes.string_at(piece, nbytes)
+            found = library.mmap(piece, nbytes, mmap.PROT_READ | mmap.PROT_WRITE, flags, -1, 0)
+            if found != piece:
+                raise OSError(ctypes.get_errno(), "page-locked memory cannot be made private")
+            ctypes.memmove(piece, contents, nbytes)

@@ -1,0 +1,503 @@
+"""Who waits for whom on a model of CUDA: last uses of buffers, PyTorch's streams, captures."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+from cuda_model import CUDARuntimeError
+from cupy_model import launch
+
+import syncblob
+from syncblob import Blob, Head
+from syncblob.devices import accelerator
+from syncblob.devices.cuda_order import Order, _bounds
+
+torch = pytest.importorskip("torch")
+torch_model = pytest.importorskip("torch_model")
+
+pytestmark = pytest.mark.usefixtures("machine")
+lazily = pytest.mark.parametrize("machine", ["lazy"], indirect=True)
+MODES = ["Global", "ThreadLocal", "Relaxed"]
+
+
+@pytest.fixture
+def cupy():
+    import cupy
+
+    return cupy
+
+
+@pytest.fixture
+def backend():
+    return accelerator("cuda:0")
+
+
+@pytest.fixture
+def streams():
+    """Make PyTorch use the model's devices."""
+    with torch_model.installed() as streams:
+        yield streams
+
+
+def side_stream():
+    import cupy
+
+    return cupy.cuda.Stream(non_blocking=True)
+
+
+def add_one(array):
+    array += 1
+
+
+def computing(backend, blob, kernel):
+    """Compute with a Blob as an operation does: on the current stream, with its own array."""
+    array, home = blob._on_device("test")
+    assert home is backend
+    backend.compute(launch, kernel, array)
+
+
+# --- last uses ------------------------------------------------------------------------------------
+
+
+@lazily
+def test_a_double_buffered_loop_waits_for_no_other_work_than_that_on_its_buffer(backend, machine):
+    pair = [Blob(64, device="cuda:0") for _ in range(2)]
+    for batch in pair:
+        # A buffer is used in the order of the stream on which it was allocated.
+        batch.overwrite_cpu_data()
+        batch.prefetch()
+    machine.finish()
+    ran: list[int] = []
+    expected: list[float] = []
+
+    def kernel(step):
+        return lambda array: (ran.append(step), expected.append(float(array[0])))
+
+    for step in range(8):
+        batch = pair[step % 2]
+        batch.overwrite_cpu_data()[...] = step
+        before = machine.calls["deviceSynchronize"]
+        batch.prefetch()
+        # To fill the host's buffer again, its upload of two steps before was waited for, and that
+        # waited for the kernel that had read the device's buffer before. Later ones are queued.
+        assert ran == [*range(step - 3)]
+        assert machine.calls["deviceSynchronize"] == before
+        computing(backend, batch, kernel(step))
+    machine.finish()
+    assert ran == [*range(8)]
+    assert expected == [*range(8)]
+
+
+@lazily
+@pytest.mark.parametrize("start", ["prefetch", "gpu_data"])
+def test_halves_of_a_memory_are_independent(backend, machine, start):
+    pair = Blob((2, 64), device="cuda:0")
+    pair.overwrite_cpu_data()[...] = 0
+    pair.prefetch()
+    ran: list[int] = []
+    computing(backend, pair[0], lambda _: ran.append(0))
+    pair[0].overwrite_cpu_data()[...] = 1
+    computing(backend, pair[1], lambda _: ran.append(1))
+    pair[0].prefetch()
+    backend.synchronize()
+    computing(backend, pair[1], lambda _: ran.append(2))
+    pair[0].overwrite_cpu_data()[...] = 2
+    before = machine.calls["deviceSynchronize"]
+    getattr(pair[0], start)()
+    assert 2 not in ran
+    assert machine.calls["deviceSynchronize"] == before
+
+
+@lazily
+@pytest.mark.parametrize("kind", ["operand", "closure", "method", "container"])
+def test_an_upload_waits_for_a_computation_that_reads(backend, machine, kind):
+    blob, seen = Blob(8, device="cuda:0"), []
+    blob.overwrite_cpu_data()[...] = 1
+    array, _ = blob._on_device("test")
+
+    def see(of):
+        seen.append(of.tolist())
+
+    # The stream differs from that of the transfer, and no other computation uses the Blob.
+    with side_stream() as stream:
+        stream.wait_event(stream.record())
+        if kind == "operand":
+            backend.compute(launch, see, array)
+        elif kind == "closure":
+            backend.compute(lambda: launch(see, array))
+        elif kind == "method":
+            copied = backend.compute(array.copy)
+        else:
+            backend.compute(lambda arrays: launch(see, *arrays["x"]), {"x": [array]})
+    blob.mutable_cpu_data()[...] = 9
+    blob.prefetch()
+    assert machine.calls["deviceSynchronize"] == 0
+    machine.finish(latest_first=True)
+    assert (copied.tolist() if kind == "method" else seen[0]) == [1] * 8
+    assert blob.gpu_data().tolist() == [9] * 8
+
+
+@lazily
+def test_a_download_of_a_result_waits_for_its_stream_only(backend, machine):
+    x, late = Blob(8, device="cuda:0"), []
+    x.overwrite_cpu_data()[...] = 3
+    array, _ = x._on_device("test")
+    y = Blob._fresh(backend.compute(array.copy), backend)
+    launch(lambda: late.append(1), stream=side_stream())
+    assert np.asarray(y).tolist() == [3] * 8
+    assert not late
+    assert machine.calls["deviceSynchronize"] == 0
+
+
+@lazily
+def test_what_was_lent_is_waited_for_on_all_streams(backend, machine):
+    x = Blob(8, device="cuda:0")
+    x.overwrite_cpu_data()[...] = 3
+    launch(add_one, x.mutable_gpu_data(), stream=side_stream())
+    assert x.tolist() == [4] * 8
+    assert machine.calls["deviceSynchronize"] == 1
+    computing(backend, x, lambda _: None)
+    x.mutable_cpu_data()[...] = 1
+    x.gpu_data()
+    assert machine.calls["deviceSynchronize"] == 2
+
+
+@lazily
+@pytest.mark.parametrize("other", [False, True])
+def test_strided_elements_are_downloaded_with_one_wait(machine, other):
+    blob = Blob((3, 2), device="cuda:0")
+    blob.overwrite_cpu_data()[...] = 1
+    if other:
+        launch(lambda a: a.fill(5), blob.mutable_gpu_data(), stream=side_stream())
+    else:
+        blob.overwrite_cpu_data()[...] = 4
+        computing(accelerator("cuda:0"), blob, add_one)
+        blob._make_writable("test")
+    machine.calls.clear()
+    assert np.array(blob[:, 0]).tolist() == [5] * 3
+    assert machine.calls["deviceSynchronize"] == other
+
+
+def test_many_uses_of_a_memory_are_joined(backend, machine):
+    blob, seen = Blob((200, 3), device="cuda:0"), []
+    blob.overwrite_cpu_data()[...] = 1
+    blob.prefetch()
+    for row in range(200):
+        computing(backend, blob[row], lambda a: seen.append(a[0]))
+    uses = backend.order._known(blob.memory.buffer(1))
+    assert len(uses.last) <= 64
+    # No part was lent, and that is known still.
+    assert -1 not in uses.of(*_bounds(blob.memory.buffer(1)))
+    for row in range(200):
+        blob[row].overwrite_cpu_data()[...] = 2
+        blob[row].prefetch()
+    machine.finish()
+    assert seen == [1] * 200
+    for row in range(200):
+        _ = blob[row].gpu_data()
+    assert len(uses.last) <= 64
+    assert -1 in uses.of(*_bounds(blob.memory.buffer(1)))
+
+
+def test_memory_that_is_used_again_is_known_anew(backend):
+    blob = Blob(8, device="cuda:0")
+    address = blob.overwrite_gpu_data().data.ptr
+    buffer = blob.memory.buffer(1)
+    assert -1 in backend.order._known(buffer).of(address, address + 1)
+    del blob, buffer
+    gc.collect()
+    assert address not in backend.order._uses
+    again = Blob(8, device="cuda:0")
+    again.overwrite_cpu_data()[...] = 1
+    again.prefetch()
+    assert again.memory.buffer(1).data.ptr == address
+    assert -1 not in backend.order._known(again.memory.buffer(1)).of(address, address + 1)
+
+
+# --- captures -------------------------------------------------------------------------------------
+
+
+def at_cpu():
+    blob = Blob(1000, device="cuda:0")
+    blob.overwrite_cpu_data()[...] = 1
+    return blob
+
+
+def at_gpu():
+    blob = Blob(1000, device="cuda:0")
+    blob.overwrite_gpu_data()
+    return blob
+
+
+NEEDS = {
+    "an upload": (at_cpu, lambda blob: blob.gpu_data()),
+    "a download": (at_gpu, lambda blob: blob.cpu_data()),
+    "a host buffer": (lambda: Blob(1000, device="cuda:0"), lambda blob: blob.overwrite_cpu_data()),
+    "a buffer": (lambda: Blob(1000, device="cuda:0"), lambda blob: blob.overwrite_gpu_data()),
+    "a prefetch": (at_cpu, lambda blob: blob.prefetch()),
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("library", ["cupy", "torch"])
+@pytest.mark.parametrize("needs", NEEDS)
+def test_what_allocates_is_refused_before_that_in_a_capture(cupy, streams, mode, library, needs):
+    make, access = NEEDS[needs]
+    blob = make()
+    head = blob.head
+    cupy.cuda.Device(0).synchronize()
+    stream = side_stream()
+    current = stream if library == "cupy" else streams.stream(stream)
+    with current:
+        stream.begin_capture(getattr(cupy.cuda.runtime, f"streamCaptureMode{mode}"))
+        with pytest.raises(RuntimeError, match="cannot be part of a CUDA graph"):
+            access(blob)
+        stream.end_capture()
+    assert blob.head is head
+    access(blob)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("needs", ["an upload", "a host buffer", "a buffer", "a prefetch"])
+def test_a_capture_that_nobody_can_name_is_left_good(cupy, mode, needs):
+    make, access = NEEDS[needs]
+    blob = make()
+    cupy.cuda.Device(0).synchronize()
+    stream = side_stream()
+    stream.begin_capture(getattr(cupy.cuda.runtime, f"streamCaptureMode{mode}"))
+    access(blob)
+    stream.end_capture()
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("current", [True, False])
+def test_blobs_that_go_in_a_capture_leave_it_good(cupy, mode, current):
+    blob, pushed = Blob(1 << 20, device="cuda:0"), at_cpu()
+    blob.overwrite_cpu_data()
+    pushed.prefetch()
+    stream = side_stream()
+    if current:
+        stream.use()
+    stream.begin_capture(getattr(cupy.cuda.runtime, f"streamCaptureMode{mode}"))
+    del blob, pushed
+    gc.collect()
+    stream.end_capture()
+    cupy.cuda.Stream.null.use()
+
+
+def test_a_driver_without_modes_of_threads_is_used(cupy):
+    order = Order(cupy, 0, None)
+    with order.calls() as stream:
+        assert stream == cupy.cuda.Stream.null
+        cupy.cuda.Device(0).synchronize()
+
+
+# --- PyTorch's streams ----------------------------------------------------------------------------
+
+
+@lazily
+@pytest.mark.parametrize("border", ["compute", "gpu_data", "interface", "dlpack", "to_torch"])
+def test_work_on_torchs_stream_comes_before_what_follows_and_after_what_was_before(
+    cupy, backend, machine, streams, border
+):
+    blob, ran = at_cpu(), []
+    blob.gpu_data()
+    first, last = side_stream(), side_stream()
+    launch(lambda: ran.append("torch, before"), stream=first)
+    with streams.stream(first), last:
+        launch(lambda: ran.append("CuPy, before"))
+        if border == "compute":
+            computing(backend, blob, lambda _: ran.append("CuPy"))
+        elif border == "gpu_data":
+            blob.gpu_data()
+        elif border == "interface":
+            _ = blob.__cuda_array_interface__
+        elif border == "dlpack":
+            cupy.from_dlpack(blob)
+        else:
+            blob.to_torch()
+        launch(lambda: ran.append("torch, after"), stream=first)
+        launch(lambda: ran.append("CuPy, after"), stream=last)
+    machine.finish(latest_first=True)
+    assert {*ran[:2]} == {"torch, before", "CuPy, before"}
+    assert {*ran[-2:]} == {"torch, after", "CuPy, after"}
+    assert ran[2:-2] == (["CuPy"] if border == "compute" else [])
+
+
+def test_torch_that_does_not_use_cuda_is_not_asked(backend, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: False)
+    monkeypatch.setattr(torch.cuda, "current_stream", None)
+    assert not backend.capturing
+    assert at_cpu().gpu_data().get()[0] == 1
+
+
+@pytest.mark.parametrize("machine", ["eager"], indirect=True)
+def test_a_torch_function_exports_each_blob_once(streams):
+    x, y = at_cpu(), at_cpu()
+    for _ in range(3):
+        assert torch.add(x, y)[0] == 2
+    assert streams.exports == 2
+    x.mutable_cpu_data()[...] = 5
+    assert torch.add(x, y)[0] == 6
+    assert torch.add(x[:10], y[:10])[0] == 6
+    assert streams.exports == 4
+    with syncblob.verified_const():
+        assert torch.add(x, y)[0] == 6
+    assert streams.exports == 6
+
+
+@pytest.mark.parametrize("machine", ["eager"], indirect=True)
+def test_loans_are_limited_and_end_with_their_buffer(streams, backend):
+    x = Blob((200, 3), device="cuda:0")
+    x.overwrite_cpu_data()[...] = 1
+    x.prefetch()
+    for row in range(200):
+        assert torch.add(x[row], 1)[0] == 2
+    shelf = backend.order.loans(x.memory.buffer(1))
+    assert 0 < len(shelf) <= 64
+    gone = weakref.ref(next(iter(shelf.values())).tensor)
+    gc.disable()
+    try:
+        del x
+        assert gone() is None
+        assert not shelf
+    finally:
+        gc.enable()
+    assert streams.exports == 200
+
+
+@pytest.mark.parametrize("machine", ["eager"], indirect=True)
+def test_a_loan_that_a_function_returns_becomes_an_alias(streams):
+    x = at_cpu()
+    assert torch.add(x, x)[0] == 2
+    view = torch.reshape(x, (10, 100))
+    view += 1
+    assert x.tolist() == [2] * 1000
+    assert x.head is Head.HEAD_AT_GPU
+    del view
+    assert torch.add(x, x)[0] == 4
+    assert streams.exports == 2
+
+
+@lazily
+def test_an_upload_waits_for_torchs_function_and_not_for_the_device(machine, streams):
+    x, ran = at_cpu(), []
+    x.gpu_data()
+    x = at_cpu()
+    x.prefetch()
+    machine.finish()
+    side = side_stream()
+    with streams.stream(side):
+        launch(lambda: ran.append("torch"), stream=side)
+        torch.add(x, x)
+    machine.calls.clear()
+    x.mutable_cpu_data()[...] = 2
+    x.gpu_data()
+    assert ran == ["torch"]
+    assert not machine.calls["deviceSynchronize"]
+
+
+@pytest.mark.parametrize("machine", ["eager"], indirect=True)
+@pytest.mark.parametrize("mode", MODES)
+def test_a_ready_blob_is_used_in_a_graph_of_torchs_and_its_new_contents_are_seen(
+    cupy, streams, mode
+):
+    blob, out = at_cpu(), at_cpu()
+    torch.add(blob, 1)
+    out.mutable_gpu_data()
+    number = getattr(cupy.cuda.runtime, f"streamCaptureMode{mode}")
+    with streams.graph(side_stream(), number) as made:
+        # PyTorch's kernel would be captured; on the model it is this one.
+        torch.add(blob, 0, out=out)
+        launch(
+            lambda of, to: to.__setitem__(..., of),
+            blob.gpu_data(),
+            out.gpu_data(),
+            stream=streams.current,
+        )
+    for value in (7, 8):
+        blob.overwrite_cpu_data()[...] = value
+        blob.gpu_data()
+        made[0].launch()
+        # The graph has written `out`, and nobody said so.
+        assert out.cpu_data()[0] == value
+        assert out.head is Head.HEAD_AT_GPU
+
+
+def test_an_operation_of_cupys_is_refused_in_a_graph_of_torchs(cupy, backend, streams):
+    blob = at_cpu()
+    blob.gpu_data()
+    ran: list[int] = []
+    refused = pytest.raises(RuntimeError, match="captured on torch's current stream")
+    with streams.graph(side_stream(), cupy.cuda.runtime.streamCaptureModeGlobal), refused:
+        computing(backend, blob, lambda _: ran.append(1))
+    assert ran == []
+    same = side_stream()
+    with same, streams.graph(same, 0) as made:
+        computing(backend, blob, lambda _: ran.append(1))
+    made[0].launch()
+    backend.synchronize()
+    assert ran == [1]
+
+
+# --- other libraries' arrays ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bit", ["is_conj", "is_neg"])
+@pytest.mark.parametrize("take", [Blob.asarray, Blob.from_dlpack])
+def test_a_tensor_whose_memory_does_not_hold_its_values_is_refused(cupy, bit, take):
+    array = cupy.full(2, 2.0, "f4")
+
+    class Tensor:
+        """Like ``torch.tensor([1 + 2j], device="cuda").conj().imag``."""
+
+        __cuda_array_interface__ = array.__cuda_array_interface__
+        __dlpack_device__ = array.__dlpack_device__
+        __dlpack__ = array.__dlpack__
+
+    setattr(Tensor, bit, lambda _: True)
+    with pytest.raises(BufferError, match=bit.replace("is_", "resolve_")):
+        take(Tensor())
+
+
+@pytest.mark.parametrize("take", [Blob.asarray, Blob.from_dlpack])
+def test_a_producer_is_asked_for_the_legacy_stream_on_that_of_a_thread(cupy, take):
+    array, asked = cupy.full(2, 2.0, "f4"), []
+
+    class Tensor:
+        __dlpack_device__ = array.__dlpack_device__
+
+        def __dlpack__(self, *, stream, **keywords):
+            asked.append(stream)
+            if stream == 2:
+                raise BufferError("per-thread default stream is not supported")
+            return array.__dlpack__(stream=stream, **keywords)
+
+    with cupy.cuda.Stream.ptds:
+        assert take(Tensor()).tolist() == [2] * 2
+    assert asked == [1]
+
+
+@lazily
+def test_what_the_default_stream_of_a_thread_used_is_waited_for(cupy, backend):
+    blob, seen = at_cpu(), []
+    blob.prefetch()
+    with cupy.cuda.Stream.ptds:
+        computing(backend, blob, lambda a: seen.append(float(a[0])))
+    blob.mutable_cpu_data()[...] = 5
+    blob.gpu_data()
+    assert seen == [1]
+
+
+def test_a_stream_that_fails_raises_cudas_error_and_changes_nothing(machine):
+    blob = at_cpu()
+    for kind in ("eventRecord", "streamWaitEvent", "eventCreate"):
+        other = at_cpu()
+        with machine.failing(**{kind: 1}), pytest.raises(CUDARuntimeError):
+            other.prefetch()
+        assert other.head is Head.HEAD_AT_CPU
+        assert other.gpu_data().get()[0] == 1
+    assert blob.gpu_data().get()[0] == 1

@@ -1,0 +1,164 @@
+"""The cache of page-locked memory: sizes, waits before reuse, and when memory is given back."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cupy_model import launch
+
+from syncblob import Blob
+from syncblob.devices import accelerator, page_locked
+from syncblob.devices.page_locked import size_class
+
+pytestmark = pytest.mark.usefixtures("machine")
+lazily = pytest.mark.parametrize("machine", ["lazy"], indirect=True)
+SUPPORT = Path(__file__).resolve().parents[1] / "support"
+
+
+@pytest.fixture
+def backend():
+    return accelerator("cuda:0")
+
+
+@pytest.mark.parametrize(
+    "nbytes", [1, 512, 513, 4095, 4096, 65_535, 65_536, 65_537, 73_729, 10**6, 2**30 + 1, 3**20]
+)
+def test_a_block_wastes_at_most_an_eighth_or_a_small_unit(nbytes):
+    size = size_class(nbytes)
+    assert nbytes <= size <= max(nbytes * 9 / 8, nbytes + 511)
+    assert size_class(size) == size
+    # Eight classes for each power of two.
+    assert len({size_class(n) for n in range(1 << 16, 1 << 17, 100)}) <= 9
+
+
+def test_a_loop_of_downloads_locks_no_memory_in_each_step(backend, machine):
+    x = Blob(40_000, device="cuda:0")
+    x.overwrite_cpu_data()[...] = 1
+    array, _ = x._on_device("test")
+    for step in range(20):
+        if step == 4:
+            before = machine.calls["hostAlloc"]
+        y = Blob._fresh(backend.compute(array.copy), backend)
+        assert np.asarray(y)[0] == 1
+    assert machine.calls["hostAlloc"] == before <= 4
+    assert machine.calls["freeHost"] == machine.calls["deviceSynchronize"] == 0
+
+
+@lazily
+@pytest.mark.parametrize("stream", ["current", "torch"])
+def test_a_block_is_used_again_after_the_work_that_was_queued(backend, machine, stream):
+    torch_model = pytest.importorskip("torch_model")
+    import cupy
+
+    buffer = backend.allocate_host(100_000)
+    address = buffer.ctypes.data
+    side = cupy.cuda.Stream(non_blocking=True)
+    with torch_model.installed() as streams, streams.stream(side):
+        # Another library copies from it, and keeps no reference.
+        launch(lambda: None, stream=side if stream == "torch" else None)
+        del buffer
+        gc.collect()
+        assert backend.allocate_host(100_000).ctypes.data != address
+        machine.finish()
+        blocks = [backend.allocate_host(100_000) for _ in range(2)]
+    assert address in [block.ctypes.data for block in blocks]
+
+
+def test_no_more_is_kept_than_allowed(backend, machine, monkeypatch):
+    monkeypatch.setattr(page_locked, "MOST_KEPT", 300_000)
+    buffers = [backend.allocate_host(100_000) for _ in range(5)]
+    other, device = backend.allocate_host(5), backend.allocate(5)
+    for number in (2, 3):
+        # CUDA is not called by finalisers, but by the next transfer or allocation.
+        del buffers[:number]
+        gc.collect()
+        assert machine.calls["freeHost"] == 0
+        backend.upload(other, device)
+    assert backend._page_locked.kept == 0
+    assert machine.calls["freeHost"] == 5
+
+
+def test_all_is_given_back_where_no_more_can_be_locked(backend, machine):
+    small, large = backend.allocate_host(100_000), backend.allocate_host(1_000_000)
+    del small, large
+    gc.collect()
+    with machine.failing(pinned_allocation=1):
+        assert backend.is_page_locked(backend.allocate_host(3_000_000))
+    assert machine.calls["freeHost"] == 2
+    machine.can_pin = False
+    assert not backend.is_page_locked(backend.allocate_host(5_000_000))
+
+
+def test_memory_is_given_back_beside_a_capture_that_nobody_can_name(machine, monkeypatch):
+    import cupy
+
+    monkeypatch.setattr(page_locked, "MOST_KEPT", 0)
+    blob = Blob(1 << 20, device="cuda:0")
+    blob.overwrite_cpu_data()
+    other = Blob(3, device="cuda:0")
+    other.overwrite_cpu_data()
+    stream = cupy.cuda.Stream(non_blocking=True)
+    stream.begin_capture(cupy.cuda.runtime.streamCaptureModeGlobal)
+    del blob
+    gc.collect()
+    other.gpu_data()
+    stream.end_capture()
+    assert machine.calls["freeHost"] == 1
+
+
+@pytest.mark.parametrize("allocate", ["allocate", "allocate_host"])
+@lazily
+def test_buffers_of_abandoned_pushes_are_released_where_memory_runs_out(backend, machine, allocate):
+    blob = Blob(1000, device="cuda:0")
+    blob.overwrite_cpu_data()
+    blob.async_gpu_push()
+    del blob
+    gc.collect()
+    assert backend._abandoned
+    with machine.failing(allocation=1, pinned_allocation=1):
+        assert getattr(backend, allocate)(100).nbytes == 100
+    assert not backend._abandoned
+    assert not backend._under_way
+
+
+ENDING = """
+import sys
+sys.path[:0] = [sys.argv[1]]
+import cupy_model
+from cuda_model import Machine
+machine = Machine(1)
+installed = cupy_model.installed(machine)
+installed.__enter__()
+from syncblob.devices import accelerator
+backend = accelerator("cuda:0")
+kept, dropped = backend.allocate_host(100_000), backend.allocate_host(200_000)
+del dropped
+import atexit
+if sys.argv[2] == "child":
+    import os
+    child = os.fork()
+    if child:
+        sys.exit(os.waitpid(child, 0)[1])
+real = machine.free
+def free(block, home):
+    print("freed", flush=True)
+    real(block, home)
+machine.free = free
+"""
+
+
+@pytest.mark.parametrize(("process", "freed"), [("parent", True), ("child", False)])
+def test_memory_is_given_back_at_exit_and_not_by_a_forked_child(process, freed):
+    done = subprocess.run(
+        [sys.executable, "-c", ENDING, SUPPORT, process],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.stdout.count("freed") > 0) == freed

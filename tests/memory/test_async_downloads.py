@@ -1,0 +1,181 @@
+"""`Blob.prefetch("cpu")`: downloads that still run when the call returns, and who waits."""
+
+from __future__ import annotations
+
+import threading
+
+import cupy_model
+import numpy as np
+import pytest
+from cuda_model import CUDARuntimeError, Machine
+
+import syncblob
+from syncblob import Blob, Head
+from syncblob.devices import accelerator
+
+HOST, GPU, SYNCED = Head.HEAD_AT_CPU, Head.HEAD_AT_GPU, Head.SYNCED
+
+
+@pytest.fixture(params=["simulated:0", "lazy", "eager"])
+def device(request):
+    """Give a simulated device whose copies are late, or the model of a CUDA device."""
+    if request.param == "simulated:0":
+        backend = syncblob.simulated()
+        backend.synchronize()
+        backend.delay = 0.02
+        yield request.param
+        backend.delay = 0.0
+        backend.synchronize()
+        return
+    with cupy_model.installed(Machine(2, eager=request.param == "eager")):
+        yield "cuda:0"
+
+
+def on_device(device, value=3, shape=(4, 5)):
+    """Make a Blob whose newest contents are on the device; no other code has its memory there."""
+    blob = Blob(shape, device=device)
+    blob.overwrite_cpu_data()[...] = value
+    blob.prefetch()
+    array, home = blob._on_device("test")
+    made = Blob._fresh(home.compute(array.copy), home)
+    assert made.head is GPU
+    return made
+
+
+def values(array):
+    """Return the unique values of an array of either library."""
+    return set(np.asarray(getattr(array, "get", lambda: array)()).ravel().tolist())
+
+
+def test_a_download_is_started_and_reads_on_the_host_wait_for_it(device):
+    blob = on_device(device)
+    with syncblob.record_transfers() as log:
+        blob.prefetch("cpu")
+        assert blob.head is SYNCED
+        blob.prefetch("cpu")
+        assert values(blob.gpu_data()) == {3}
+        assert values(blob.cpu_data()) == {3}
+    assert (log.uploads, log.downloads) == (0, 1)
+    assert log[0].asynchronous
+    assert log[0].reason == "prefetch"
+    assert "prefetch" in {transition.reason for transition in blob.memory.history}
+
+
+@pytest.mark.parametrize("read", [np.asarray, Blob.tolist, lambda blob: blob[1].cpu_data()])
+def test_every_read_waits(device, read):
+    blob = on_device(device)
+    blob.prefetch("cpu")
+    assert set(np.ravel(read(blob))) == {3}
+
+
+def test_a_write_on_the_device_comes_after_the_download(device):
+    blob = on_device(device)
+    blob.prefetch("cpu")
+    host = blob.memory.buffer(0)
+    array = blob.mutable_gpu_data()
+    array.fill(7)
+    assert blob.head is GPU
+    accelerator(device).synchronize()
+    # The host got what was there when the download was started.
+    assert set(host.view("float32").tolist()) == {3}
+    assert values(blob.cpu_data()) == {7}
+
+
+def test_a_part_is_downloaded_and_the_others_stay(device):
+    blob = on_device(device)
+    with syncblob.record_transfers() as log:
+        blob[1].prefetch("cpu")
+        assert blob.head is Head.HEAD_AT_GPU or blob.head is Head.SPLIT
+        assert blob[1].head is SYNCED
+        assert values(blob[1].cpu_data()) == {3}
+    assert log.nbytes == blob[1].nbytes
+    blob[1].mutable_cpu_data()[...] = 9
+    assert set(np.ravel(blob.tolist())) == {3, 9}
+
+
+def test_a_write_on_the_host_waits(device):
+    blob = on_device(device)
+    blob.prefetch("cpu")
+    blob.mutable_cpu_data()[0] = 8
+    accelerator(device).synchronize()
+    assert blob.tolist()[0] == [8] * 5
+    assert blob.tolist()[1] == [3] * 5
+
+
+def test_bytes_that_an_alias_may_write_are_downloaded_at_once(device):
+    blob = on_device(device)
+    alias = syncblob.asarray(blob.gpu) if device != "cuda:0" else blob.gpu.__dlpack__()
+    with syncblob.record_transfers() as log:
+        blob.prefetch("cpu")
+    assert (log.downloads, log[0].asynchronous, blob.head) == (1, False, GPU)
+    del alias
+
+
+def test_a_device_is_named(device):
+    blob = Blob(3)
+    blob[...] = 2
+    blob.prefetch(device)
+    assert (blob.head, blob.device) == (SYNCED, "cpu")
+    assert blob.memory.accelerator.device == device
+    other = "simulated:1" if device == "simulated:0" else "cuda:1"
+    with pytest.raises(syncblob.DeviceMismatchError):
+        blob.prefetch(other)
+    with pytest.raises(ValueError, match="a device is"):
+        blob.prefetch("gpu")
+    assert values(blob.gpu_data()) == {2}
+
+
+def test_a_download_that_cannot_start_changes_nothing():
+    with cupy_model.installed(machine := Machine(1)):
+        blob = on_device("cuda:0")
+        for kind in ("memcpyAsync", "eventCreate", "pinned_allocation"):
+            with machine.failing(**{kind: 1}):
+                if kind == "pinned_allocation":
+                    blob.memory.buffer(0)
+                    blob.prefetch("cpu")
+                    continue
+                with pytest.raises(CUDARuntimeError):
+                    blob.prefetch("cpu")
+            assert blob.head is GPU
+        assert values(blob.cpu_data()) == {3}
+
+
+def test_a_download_that_fails_leaves_the_newest_contents_on_the_device():
+    backend = syncblob.simulated()
+    blob = on_device("simulated:0")
+    with backend.failing(transfer=1):
+        blob.prefetch("cpu")
+        with pytest.raises(RuntimeError, match="injected failure"):
+            blob.cpu_data()
+    assert blob.head is GPU
+    assert values(blob.cpu_data()) == {3}
+
+
+def test_threads_that_read_meanwhile_wait():
+    backend = syncblob.simulated()
+    backend.delay = 0.05
+    blob, seen = on_device("simulated:0"), []
+    blob.prefetch("cpu")
+    readers = [threading.Thread(target=lambda: seen.append(values(blob.cpu_data()))) for _ in "abc"]
+    for reader in readers:
+        reader.start()
+    for reader in readers:
+        reader.join()
+    backend.delay = 0.0
+    assert seen == [{3}] * 3
+
+
+def test_a_loop_of_downloads_does_not_wait_for_the_device():
+    with cupy_model.installed(machine := Machine(1)):
+        x = Blob(64, device="cuda:0")
+        x.overwrite_cpu_data()[...] = 1
+        array, home = x._on_device("test")
+        results = []
+        machine.calls.clear()
+        for _ in range(4):
+            result = Blob._fresh(home.compute(array.copy), home)
+            result.prefetch("cpu")
+            results.append(result)
+        assert not machine.idle
+        assert [values(result.cpu_data()) for result in results] == [{1}] * 4
+        assert not machine.calls["deviceSynchronize"]

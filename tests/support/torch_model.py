@@ -1,0 +1,81 @@
+"""PyTorch's CUDA streams on the model of CUDA: the parts that syncblob asks about.
+
+PyTorch without CUDA has no tensors on a device. Here its tensors lie over the model's memory as
+tensors of the host, so its functions compute at once, in no order of streams: use an eager machine
+for them. Work on PyTorch's streams is launched with `cupy_model.launch`.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+
+from syncblob.arrays import capsules
+from syncblob.dispatch.torch import devices, tensors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Streams:
+    """PyTorch's current stream. `exports` counts the tensors made over the model's memory."""
+
+    def __init__(self) -> None:
+        self.current: Any = None
+        self.exports = 0
+
+    @contextmanager
+    def stream(self, stream: Any) -> Iterator[None]:
+        """Make a stream of the model PyTorch's current one, as `torch.cuda.stream` does."""
+        before, self.current = self.current, stream
+        try:
+            yield
+        finally:
+            self.current = before
+
+    @contextmanager
+    def graph(self, stream: Any, mode: int) -> Iterator[list[Any]]:
+        """Capture a graph on a stream, as `torch.cuda.graph` does; yield a list for the graph."""
+        made: list[Any] = []
+        with self.stream(stream):
+            stream.begin_capture(mode)
+            try:
+                yield made
+            finally:
+                made.append(stream.end_capture())
+
+    def pointer(self, index: int = 0) -> int:
+        """Return the pointer of the current stream."""
+        del index
+        return 0 if self.current is None else int(self.current.ptr)
+
+
+@contextmanager
+def installed() -> Iterator[Streams]:
+    """Make PyTorch use CUDA devices, as far as syncblob can tell."""
+    streams = Streams()
+    imported = tensors._of_capsule
+
+    def of_capsule(capsule: Any) -> torch.Tensor:
+        streams.exports += 1
+        return imported(capsules.edit(capsule, device=(1, 0)))
+
+    def current_stream(index: int) -> Any:
+        return SimpleNamespace(cuda_stream=streams.pointer(index))
+
+    def capturing() -> bool:
+        return streams.current is not None and streams.current.is_capturing()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.cuda, "is_initialized", lambda: True)
+        patch.setattr(torch.cuda, "init", lambda: None)
+        patch.setattr(torch.cuda, "is_available", lambda: True)
+        patch.setattr(torch.cuda, "current_stream", current_stream)
+        patch.setattr(torch.cuda, "is_current_stream_capturing", capturing)
+        patch.setattr(tensors, "_of_capsule", of_capsule)
+        patch.setattr(devices, "_reached", set())
+        yield streams

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.groups import GROUPS
 from benchmarks.results import Results
+from benchmarks.rows import CUT_OFF, Measured, Row, noting
 from benchmarks.tables import as_markdown
 from benchmarks.timing import Timer
 
@@ -17,15 +18,29 @@ if TYPE_CHECKING:
 __all__ = ["main", "run"]
 
 
-def run(names: Iterable[str], timer: Timer) -> Results:
-    """Measure the named groups, and print the results of each as soon as it is done."""
-    print(Results.of_this_machine({}).describe(), flush=True)
-    groups = {}
+def run(names: Iterable[str], timer: Timer, path: Path | None = None) -> Results:
+    """Measure the named groups, and print the results of each as soon as it is done.
+
+    With a path, write what is known there after each row, so that a run that is killed leaves it.
+    """
+    results = Results.of_this_machine({})
+    print(results.describe(), flush=True)
     for name in names:
-        found = groups[name] = GROUPS[name](timer)
+        so_far = results.groups[name] = Measured([], [CUT_OFF])
+
+        def note(row: Row, so_far: Measured = so_far) -> None:
+            so_far.rows.append(row)
+            if path is not None:
+                results.write(path)
+
+        with noting(note):
+            results.groups[name] = GROUPS[name](timer)
+        found = results.groups[name]
         notes = [f"{name}: {note}" for note in found.notes]
         print("", f"# {name}", "", as_markdown(found.rows), *notes, sep="\n", flush=True)
-    return Results.of_this_machine(groups)
+        if path is not None:
+            results.write(path)
+    return results
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -43,9 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     unknown = [name for name in names if name not in GROUPS]
     if unknown:
         parser.error(f"expected groups among {', '.join(GROUPS)}, got {', '.join(unknown)}")
-    results = run(names, Timer(brief=options.brief))
-    if options.json is not None:
-        results.write(options.json)
+    run(names, Timer(brief=options.brief), options.json)
 
 
 if __name__ == "__main__":

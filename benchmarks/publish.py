@@ -17,6 +17,7 @@ from benchmarks.groups import GROUPS
 from benchmarks.machine import describe_machine, kind_of_machine
 from benchmarks.plot import draw
 from benchmarks.results import FOLDER, Results, merged
+from benchmarks.rows import CUT_OFF, Measured
 from benchmarks.tables import as_markdown
 from benchmarks.timing import Timer
 
@@ -38,6 +39,7 @@ _PLACE = re.compile(
 _MISSING = (
     "*Not measured yet on such a machine; `python -m benchmarks.publish` there fills this in.*\n"
 )
+_NOT_MEASURED = "*Not measured in this run.*\n"
 
 
 def published() -> dict[str, Results]:
@@ -51,12 +53,12 @@ def pages() -> str:
 
 
 def filled(page: str, results: Mapping[str, Results]) -> str:
-    """Return a page with figures in all of its placeholders.
+    """Return a page with figures in all of its placeholders, or the words "not measured".
 
     Raises
     ------
     LookupError
-        If the results lack the group or the section of a placeholder.
+        If a placeholder names a group, or a section of a complete group, that does not exist.
     """
 
     def figures(place: re.Match[str]) -> str:
@@ -85,12 +87,14 @@ def _picture(kind: str) -> Path:
 
 
 def _figures(results: Results, group: str, section: str | None) -> str:
-    measured = results.groups.get(group)
-    if measured is None:
-        raise LookupError(f"expected a group among {', '.join(results.groups)}, got {group!r}")
+    if group not in GROUPS:
+        raise LookupError(f"expected a group among {', '.join(GROUPS)}, got {group!r}")
+    measured = results.groups.get(group, Measured(notes=[CUT_OFF]))
     rows = [row for row in measured.rows if section in {None, row.section}]
     if not rows:
-        raise LookupError(f"expected a section of {group}, got {section!r}")
+        if CUT_OFF not in measured.notes:
+            raise LookupError(f"expected a section of {group}, got {section!r}")
+        return _NOT_MEASURED
     notes = [] if section else [f"*{note[0].upper()}{note[1:]}.*\n" for note in measured.notes]
     return "\n".join([as_markdown(rows), *notes])
 
@@ -107,8 +111,7 @@ def taken(paths: Sequence[Path], page: str) -> tuple[str, Results]:
     Raises
     ------
     ValueError
-        If they are from several machines or from the tests' model of CUDA, or lack a group that the
-        page shows.
+        If they are from several machines or from the tests' model of CUDA.
     """
     results = merged([Results.read(path) for path in paths])
     if results.machine.get("model"):
@@ -119,7 +122,7 @@ def taken(paths: Sequence[Path], page: str) -> tuple[str, Results]:
     kind = "cuda" if "gpu" in results.machine else "cpu"
     missing = sorted(shown(page, kind) - set(results.groups))
     if missing:
-        raise ValueError(f"expected all groups that the page shows, {', '.join(missing)} missing")
+        print(f"not measured, and marked so: {', '.join(missing)}")
     return kind, results
 
 
@@ -135,7 +138,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         nargs="+",
         type=Path,
         metavar="FILE",
-        help="renew them from what `.ci/gpu` has written on another machine: benchmarks.json",
+        help="renew them from what `.ci/gpu` has written on another machine: benchmarks-*.json",
     )
     options = parser.parse_args(arguments)
     if options.take:

@@ -56,7 +56,10 @@ class Results:
         """Write everything as JSON, a row on a line. Replaces the contents of the file."""
         text = json.dumps(asdict(self)).replace('{"section":', '\n{"section":')
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text + "\n", encoding="utf-8")
+        # Replaced as a whole: a run may be killed at any time.
+        new = path.with_suffix(".new")
+        new.write_text(text + "\n", encoding="utf-8")
+        new.replace(path)
 
     def describe(self) -> str:
         """Describe the machine and the versions in one line."""

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-__all__ = ["Cell", "Goal", "Measured", "Row", "quantity"]
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+__all__ = ["CUT_OFF", "Cell", "Goal", "Measured", "Row", "noting", "quantity"]
 
 Unit = Literal["s", "B/s", "B", "bytes", "adds", "times"]
 Kind = Literal["ratio", "difference", "value"]
 
 _THOUSAND = 1000
+# The note of a group whose measurement was killed.
+CUT_OFF = "the measurement was cut off here"
 
 
 @dataclass(frozen=True)
@@ -79,6 +85,11 @@ class Row:
     goal: Goal | None = None
     cell: Cell | None = None
 
+    def __post_init__(self) -> None:
+        """Tell those who write results while a group is being measured."""
+        for note in _noting:
+            note(self)
+
     def of(self, kind: Kind) -> float | None:
         """Return the ratio to the rival, the difference from it, or the value; None if unknown."""
         if kind == "value":
@@ -102,6 +113,19 @@ class Row:
         goal, cell = kept["goal"], kept["cell"]
         kept = {**kept, "goal": goal and Goal(**goal), "cell": cell and Cell(**cell)}
         return cls(**kept)
+
+
+_noting: list[Callable[[Row], None]] = []
+
+
+@contextmanager
+def noting(note: Callable[[Row], None]) -> Iterator[None]:
+    """Call a function with each row that is made inside a ``with`` block."""
+    _noting.append(note)
+    try:
+        yield
+    finally:
+        _noting.remove(note)
 
 
 @dataclass

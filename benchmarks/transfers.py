@@ -38,6 +38,8 @@ def measure(timer: Timer) -> Measured:
     sizes = BRIEF_SIZES if timer.brief else SIZES
     rows = [row for size in sizes for row in _bandwidth(timer, device, size)]
     rows += [_own_time(timer, device or "simulated:0"), *_overlap(timer, device)]
+    if device is not None:
+        rows += [row for size in sizes[:3] for row in _loop(timer, device, size)]
     notes = [] if device else ["there is no CUDA device: the simulated device's copies are timed"]
     return Measured(rows, notes)
 
@@ -200,3 +202,23 @@ def _overlap(timer: Timer, device: str | None) -> list[Row]:
     ours = times.pop("ours")
     section = f"async_gpu_push of {_size(pushed)}, during a computation"
     return [Row(section, "push, compute, gpu_data", ours, *rival) for rival in times.items()]
+
+
+def _loop(timer: Timer, device: str, nbytes: int) -> list[Row]:
+    """Time a step of a loop that computes and reads the result, with its allocations."""
+    import cupy  # there is a CUDA device, so CuPy is there
+
+    x, array, pinned = (
+        _written(nbytes, device),
+        cupy.ones(nbytes, np.uint8),
+        pinned_array(cupy, nbytes),
+    )
+    calls: dict[str, Callable[[], object]] = {
+        "ours": lambda: np.asarray(x + x),
+        "get()": lambda: (array + array).get(),  # noqa: PLW0108  # the sum belongs to the call
+        "get(out=pinned)": lambda: (array + array).get(out=pinned),
+    }
+    times = timer.medians(calls)
+    ours = times.pop("ours")
+    section = f"a result of {_size(nbytes)} read in a loop"
+    return [Row(section, "np.asarray(x + x)", ours, *rival) for rival in times.items()]

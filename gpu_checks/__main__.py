@@ -6,14 +6,13 @@ import argparse
 import os
 import signal
 import sys
-import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpu_checks.packing import PackError, carried_suite, describe, pack, unpack
-from gpu_checks.running import Place, Record, kill_all, run_steps
-from gpu_checks.steps import ROOT, Context, chosen, make_steps, process_environment
+from gpu_checks.packing import PackError, carried_suite, pack, unpack
+from gpu_checks.running import ROOT, Record, kill_all, run_jobs
+from gpu_checks.steps import STEPS, Context, chosen, make_jobs, process_environment
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,11 +22,6 @@ __all__ = ["WARNING", "main"]
 WARNING = (
     "A MODEL OF CUDA, AND NO GPU: what passes here is proved about our use of streams, and nothing "
     "about CUDA or CuPy; no figure is a measurement, and none may be published"
-)
-
-_EPILOG = "steps:\n" + "\n".join(
-    f"  {step.number}  {step.name}, at most {step.seconds:.0f} s"
-    for step in make_steps(Context(Path(), Path()))
 )
 
 
@@ -55,12 +49,16 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=".ci/gpu",
         description=(__doc__ or "").partition(":")[0] + ".",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=f"The steps, in their order: {', '.join(STEPS)}. A probe is probes/test_forks.",
     )
     add = parser.add_argument
     add("--out", type=_path, metavar="FOLDER", help="where summary.json and the other results go")
-    add("--steps", default="", metavar="LIST", help="1-3,8 for example (default: all)")
+    add(
+        "--steps",
+        default="",
+        metavar="LIST",
+        help="steps, jobs of them, or patterns: probes,regions",
+    )
     add("--limit", type=float, default=1750, metavar="SECONDS", help="for everything together")
     add("--carried", type=_path, metavar="FOLDER", help="what --pack made")
     add("--processes", type=int, default=min(8, os.cpu_count() or 1), metavar="N")
@@ -109,20 +107,24 @@ def _run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
         site, names = unpack(options.carried)
         sys.path.insert(0, str(site))
         about["carried"] = names
-        print(f"carried, and used: {describe(names)}")
+        print(f"carried, and used: {', '.join(names) or 'nothing'}")
     if options.model:
         # For modules that the steps import in this process.
         sys.path.append(str(ROOT / "tests" / "support"))
-    with tempfile.TemporaryDirectory(prefix="syncblob-gpu-") as work:
-        suite = options.suite or carried_suite(options.carried)
-        context = Context(options.out, Path(work), suite, options.model, options.processes)
-        try:
-            steps = chosen(options.steps, make_steps(context))
-        except ValueError as error:
-            parser.error(str(error))
-        place = Place(process_environment(site, options.model), ROOT)
-        good = run_steps(steps, Record(options.out, about), place, limit=options.limit)
-    print(f"\nwritten: {options.out / 'summary.json'}, log.txt beside it")
+    suite = options.suite or carried_suite(options.carried)
+    context = Context(options.out, suite, options.model, options.processes)
+    try:
+        jobs = chosen(options.steps, make_jobs(context))
+    except ValueError as error:
+        parser.error(str(error))
+    good = run_jobs(
+        jobs,
+        Record(options.out, about, jobs),
+        process_environment(site, options.model),
+        limit=options.limit,
+        together={"probes": options.processes},
+    )
+    print(f"\nwritten: {options.out / 'summary.json'}, the output of each job beside it")
     if options.model:
         _shout()
     return 0 if good else 1

@@ -6,14 +6,11 @@ Each query is independent: a failure is recorded and does not affect the others.
 from __future__ import annotations
 
 import json
-import os
 import platform
-import resource
 import shutil
 import subprocess
 import sys
-import tempfile
-import time
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,24 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["compute_sanitizer", "main"]
 
-_QUERY = (
-    "name,driver_version,memory.total,memory.used,pcie.link.gen.current,pcie.link.width.current,"
-    "clocks.sm,clocks.max.sm,compute_mode,utilization.gpu"
-)
-
-_PROPERTIES = (
-    "name",
-    "totalGlobalMem",
-    "multiProcessorCount",
-    "major",
-    "minor",
-    "concurrentManagedAccess",
-    "pageableMemoryAccess",
-    "unifiedAddressing",
-    "asyncEngineCount",
-    "concurrentKernels",
-    "integrated",
-)
+_QUERY = "name,driver_version,memory.total,memory.used,clocks.max.sm,utilization.gpu"
 
 
 def compute_sanitizer() -> str | None:
@@ -64,8 +44,7 @@ def _nvidia_smi() -> Any:
 
 def _versions() -> dict[str, str]:
     found = {"python": platform.python_version()}
-    names = [*THERE, *CARRIED, "syncblob", "cupy-cuda12x", "cupy-cuda13x", "numba", "numba-cuda"]
-    for name in (*names, "matplotlib", "pillow", "pandas", "dask", "distributed", "mpi4py"):
+    for name in (*THERE, *CARRIED, "syncblob", "cupy-cuda12x", "cupy-cuda13x", "numba-cuda"):
         try:
             found[name] = version(name)
         except PackageNotFoundError:
@@ -75,16 +54,8 @@ def _versions() -> dict[str, str]:
 
 def _missing() -> list[str]:
     there = _versions()
-    cupy = any(name.startswith("cupy-cuda") for name in there)
-    return [
-        name for name in (*THERE, *CARRIED) if name not in there and not (name == "cupy" and cupy)
-    ]
-
-
-def _machine() -> dict[str, Any]:
-    from benchmarks.machine import describe_machine
-
-    return describe_machine()
+    cupy = {name for name in there if name.startswith("cupy-cuda")}
+    return [name for name in (*THERE, *CARRIED) if name not in {*there, *(cupy and {"cupy"})}]
 
 
 def _cupy() -> dict[str, Any]:
@@ -95,40 +66,22 @@ def _cupy() -> dict[str, Any]:
     if getattr(cupy, "is_model", False):
         return found | {"model": True}
     found |= {"runtime": runtime.runtimeGetVersion(), "driver": runtime.driverGetVersion()}
-    properties = runtime.getDeviceProperties(0)
-    for name in _PROPERTIES:
-        value = properties.get(name)
-        found[name] = value.decode() if isinstance(value, bytes) else value
-    return found
+    return found | runtime.getDeviceProperties(0)
 
 
 def _computes() -> dict[str, Any]:
     """Try parts of CuPy that compile kernels or load CUDA libraries."""
     import cupy
 
-    def add() -> Any:
-        return float((cupy.ones(3) + 1).sum())
-
-    def multiply() -> Any:
-        return float((cupy.ones((4, 4)) @ cupy.ones((4, 4))).sum())
-
-    def transform() -> Any:
-        return float(abs(cupy.fft.fft(cupy.ones(4)))[0])
-
-    def solve() -> Any:
-        return float(cupy.linalg.solve(cupy.eye(2), cupy.ones(2)).sum())
-
-    def kernels_of_the_probes() -> str:
+    tries: dict[str, Callable[[], Any]] = {
+        "add": lambda: float((cupy.ones(3) + 1).sum()),
+        "multiply": lambda: float((cupy.ones((4, 4)) @ cupy.ones((4, 4))).sum()),
+        "transform": lambda: float(abs(cupy.fft.fft(cupy.ones(4)))[0]),
+        "solve": lambda: float(cupy.linalg.solve(cupy.eye(2), cupy.ones(2)).sum()),
         # CuPy caches compiled kernels, so that the probes need not compile them.
-        warm_up()
-        return "loaded"
-
-    found: dict[str, Any] = {}
-    for ask in (add, multiply, transform, solve, kernels_of_the_probes):
-        start = time.perf_counter()
-        found[ask.__name__] = _asked(ask)
-        found[f"{ask.__name__}: s"] = round(time.perf_counter() - start, 3)
-    return found
+        "kernels of the probes": warm_up,
+    }
+    return {name: _asked(ask) for name, ask in tries.items()}
 
 
 def _torch() -> dict[str, Any]:
@@ -139,23 +92,6 @@ def _torch() -> dict[str, Any]:
         found["device"] = torch.cuda.get_device_name(0)
         found["computes"] = float((torch.ones(3, device="cuda") + 1).sum())
     return found
-
-
-def _limits() -> dict[str, Any]:
-    return {
-        "cores": os.cpu_count(),
-        "usable cores": len(os.sched_getaffinity(0)),
-        "memlock": resource.getrlimit(resource.RLIMIT_MEMLOCK),
-        "address space": resource.getrlimit(resource.RLIMIT_AS),
-        "processes": resource.getrlimit(resource.RLIMIT_NPROC),
-        "shared memory": _free(Path("/dev", "shm")),
-        "temporary files": _free(Path(tempfile.gettempdir())),
-        "load": os.getloadavg(),
-    }
-
-
-def _free(folder: Path) -> int | None:
-    return shutil.disk_usage(folder).free if folder.is_dir() else None
 
 
 def _syncblob() -> dict[str, Any]:
@@ -174,10 +110,7 @@ _QUESTIONS: dict[str, Callable[[], Any]] = {
     "missing": _missing,
     "syncblob": _syncblob,
     "cupy": _cupy,
-    "machine": _machine,
-    "limits": _limits,
-    "compute-sanitizer": compute_sanitizer,
-    "nvcc": lambda: shutil.which("nvcc"),
+    "machine": lambda: import_module("benchmarks.machine").describe_machine(),
     "computes": _computes,
     "torch": _torch,
 }

@@ -1,13 +1,12 @@
-"""A pytest plugin that writes intermediate results: ``-p gpu_checks.journal``.
+"""A pytest plugin that writes each result as soon as it is known: ``-p gpu_checks.journal``.
 
-It writes to the file ``$SYNCBLOB_JOURNAL``, which is valid even if the run is cut off.
+It appends lines of JSON to the file ``$SYNCBLOB_JOURNAL``. `summary` reads what is there.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import time
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,64 +14,59 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pytest
 
-__all__ = ["pytest_collectreport", "pytest_runtest_logreport", "pytest_sessionfinish"]
+__all__ = ["pytest_collectreport", "pytest_runtest_logreport", "summary"]
 
-_EVERY = 2.0
-_MOST = 150
-_TEXT = 1200
-_counts: Counter[str] = Counter()
-_failed: list[dict[str, Any]] = []
-_skipped: Counter[str] = Counter()
-_written = 0.0
+_MOST = 100
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Count a test, and record the message of a failure."""
+    """Write the outcome of a test, with the message of a failure or the reason of a skip."""
     if report.failed:
-        _fail(report.nodeid, report.when or "", report.longreprtext)
+        _write(report.nodeid, "failed", report.longreprtext[-2000:])
     elif report.skipped:
-        expected = hasattr(report, "wasxfail")
-        _counts["xfailed" if expected else "skipped"] += 1
-        if not expected and isinstance(report.longrepr, tuple):
-            _skipped[str(report.longrepr[2])[:120]] += 1
+        reason = getattr(report, "wasxfail", None)
+        if reason is not None:
+            _write(report.nodeid, "not provoked", reason.removeprefix("reason: "))
+        else:
+            _write(report.nodeid, "skipped", str(report.longrepr[2]))  # type: ignore[index]  # a tuple
     elif report.when == "call":
-        _counts["passed"] += 1
-    _write()
+        _write(report.nodeid, "passed", "")
 
 
 def pytest_collectreport(report: pytest.CollectReport) -> None:
-    """Record why a file cannot be collected."""
+    """Write why a file cannot be collected."""
     if report.failed:
-        _fail(report.nodeid, "collect", report.longreprtext)
+        _write(report.nodeid, "failed", report.longreprtext[-2000:])
 
 
-def pytest_sessionfinish() -> None:
-    """Write the final results."""
-    _write(now=True)
-
-
-def _fail(test: str, when: str, text: str) -> None:
-    _counts["failed" if when == "call" else f"failed in {when}"] += 1
-    if len(_failed) < _MOST:
-        _failed.append({"test": test, "when": when, "text": text[-_TEXT:]})
-
-
-def _write(*, now: bool = False) -> None:
-    global _written  # noqa: PLW0603  # of this process
+def _write(test: str, outcome: str, text: str) -> None:
     path = os.environ.get("SYNCBLOB_JOURNAL")
     # Workers of xdist report to the main process, which writes.
-    if not path or "PYTEST_XDIST_WORKER" in os.environ:
-        return
-    if not now and time.monotonic() - _written < _EVERY:
-        return
-    line = ", ".join(f"{number} {name}" for name, number in _counts.items()) or "nothing yet"
-    found = {
-        "line": line,
-        "counts": _counts,
-        "failed": _failed,
-        "skipped": dict(_skipped.most_common(30)),
+    if path and "PYTEST_XDIST_WORKER" not in os.environ:
+        line = json.dumps({"test": test, "outcome": outcome, "text": text})
+        with Path(path).open("a", encoding="utf-8") as file:
+            file.write(line + "\n")
+
+
+def summary(path: Path) -> dict[str, Any] | None:
+    """Return the results in a journal: their numbers, and what is not simply passed; None if none.
+
+    The last line may be incomplete, if the process was killed.
+    """
+    if not path.is_file():
+        return None
+    found = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            found.append(json.loads(line))
+        except ValueError:
+            continue
+    counts = Counter(each["outcome"] for each in found)
+    others = Counter((each["outcome"], each["text"]) for each in found)
+    told = {
+        outcome: [text for (of, text), _ in others.most_common() if of == outcome][:_MOST]
+        for outcome in ("not provoked", "skipped")
     }
-    new = Path(path + ".new")
-    new.write_text(json.dumps(found, indent=1), encoding="utf-8")
-    new.replace(path)
-    _written = time.monotonic()
+    failed = [each for each in found if each["outcome"] == "failed"][:_MOST]
+    line = ", ".join(f"{number} {name}" for name, number in counts.items()) or "nothing yet"
+    return {"line": line, "failed": failed, **told}

@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from conformance.suite import Commits
 
-__all__ = ["CARRIED", "LARGE", "THERE", "PackError", "carried_suite", "pack", "unpack"]
+__all__ = ["CARRIED", "THERE", "PackError", "carried_suite", "pack", "unpack"]
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -57,9 +57,8 @@ CARRIED = (
     "safetensors",
     "h5py",
     "typing-extensions",
+    "scipy",
 )
-# Carried if there is room.
-LARGE = ("scipy",)
 
 PYTHON = "3.12"
 PLATFORMS = tuple(
@@ -115,20 +114,16 @@ def pack(
     _download(CARRIED, wheels)
     pack_suite(suite, folder / _SUITE, commits)
     taken = _size_of_checkout(root)
-    left_out = [
-        name for name in LARGE if not _download_if_small(name, wheels, most - taken - _size(folder))
-    ]
     total = taken + _size(folder)
     if total > most:
         raise PackError(f"expected at most {most >> 20} MiB, got {total / 2**20:.1f} MiB")
     names = sorted(path.name for path in wheels.iterdir())
-    manifest = {"wheels": names, "suite": commits._asdict(), "left out": left_out}
+    manifest = {"wheels": names, "suite": commits._asdict()}
     (folder / _MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
     return [
         f"{len(names)} wheels, {_size(wheels) / 2**20:.1f} MiB",
         f"the suite at {commits.suite}, {_size(folder / _SUITE) / 2**20:.1f} MiB",
         f"with the checkout {total / 2**20:.1f} MiB of {most >> 20} MiB",
-        *(f"left out, for want of room: {name}" for name in left_out),
     ]
 
 
@@ -155,16 +150,6 @@ def _download(names: Iterable[str], wheels: Path) -> None:
     implementation = ("--implementation", "cp")
     platforms = [part for name in PLATFORMS for part in ("--platform", name)]
     _pip("download", *options, *implementation, *platforms, "--dest", str(wheels), *names)
-
-
-def _download_if_small(name: str, wheels: Path, room: int) -> bool:
-    with tempfile.TemporaryDirectory() as temporary:
-        _download([name], Path(temporary))
-        (wheel,) = Path(temporary).iterdir()
-        if wheel.stat().st_size > room:
-            return False
-        shutil.move(wheel, wheels / wheel.name)
-    return True
 
 
 def _pip(*arguments: str) -> None:
@@ -250,8 +235,3 @@ def carried_suite(folder: Path | None) -> Path | None:
     """Return the folder of the suite in a carried folder; None if there is none."""
     suite = None if folder is None else folder / _SUITE
     return suite if suite is not None and suite.is_dir() else None
-
-
-def describe(names: Sequence[str]) -> str:
-    """List packages by the names of their wheels."""
-    return ", ".join(name.partition("-")[0] for name in names) or "none"

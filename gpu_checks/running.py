@@ -1,4 +1,4 @@
-"""Runs steps with time limits, goes on after a failure, and writes results immediately."""
+"""Runs jobs with time limits, goes on after a failure, and writes results immediately."""
 
 from __future__ import annotations
 
@@ -9,283 +9,192 @@ import signal
 import subprocess
 import threading
 import time
-import traceback
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from gpu_checks.journal import summary
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Mapping, Sequence
 
-__all__ = ["Job", "NotHereError", "Place", "Record", "Step", "kill_all", "run_job", "run_steps"]
+__all__ = ["Job", "Record", "kill_all", "run_jobs"]
 
-# With less time left than this, nothing is started.
-_TOO_SHORT = 2.0
+ROOT = Path(__file__).resolve().parents[1]
 # The time for a process over its limit to write its results.
 _GRACE = 8.0
 _TAIL = 2500
-# The processes running now.
 _running: set[subprocess.Popen[bytes]] = set()
 
 
-class NotHereError(Exception):
-    """A step cannot run on this machine. The message says why."""
-
-
 class Job(NamedTuple):
-    """A process of a step.
+    """A process.
 
     Attributes
     ----------
-    name
-        A short description, unique in its step.
+    step, name
+        The step that it belongs to, and its name in the step.
     command
-        The command to run.
+        The command to run; empty if it cannot run here.
     seconds
         The time limit.
     found
-        The JSON file that it writes, which becomes part of the summary, even if the process is
-        stopped. None if it writes none.
+        The file that it writes: JSON, or a journal of tests (``.jsonl``). None if it writes none.
     environment
         Additional variables.
+    why
+        Why it cannot run here.
     """
 
+    step: str
     name: str
     command: Sequence[str]
     seconds: float
     found: Path | None = None
     environment: Mapping[str, str] = {}
+    why: str = ""
+
+    @property
+    def title(self) -> str:
+        """The step and the name, or one of them if they are the same."""
+        return self.step if self.name == self.step else f"{self.step}/{self.name}"
 
 
-@dataclass(frozen=True)
-class Step:
-    """One step of the command.
-
-    Attributes
-    ----------
-    number, name
-        The number that selects it, and its name.
-    seconds
-        The time limit for all its jobs together.
-    jobs
-        A function that makes the jobs. It raises `NotHereError` if the step cannot run.
-    together
-        The number of jobs that run at the same time.
-    after_job
-        Called after each job.
-    """
-
-    number: int
-    name: str
-    seconds: float
-    jobs: Callable[[], Sequence[Job]]
-    together: int = 1
-    after_job: Callable[[], None] | None = None
-
-
-@dataclass
 class Record:
-    """The results so far, in ``summary.json``, and the output, in ``log.txt``.
+    """The results so far, in ``summary.json``; the output of each job has its own file beside it.
 
     Parameters
     ----------
     folder
-        The folder of the two files.
+        The folder of the files.
     about
         The head of the summary.
+    jobs
+        The jobs, which count as not run until they begin.
     """
 
-    folder: Path
-    about: dict[str, Any]
-    steps: dict[str, dict[str, Any]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        """Write a summary without results."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+    def __init__(self, folder: Path, about: dict[str, Any], jobs: Sequence[Job]) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self._about = about
+        self.jobs: dict[str, dict[str, Any]] = {job.title: {"status": "not run"} for job in jobs}
         self._lock = threading.Lock()
-        self._log = self.folder / "log.txt"
-        self._log.write_text("", encoding="utf-8")
-        self.write()
+        self._write()
 
-    def write(self) -> None:
-        """Replace the summary atomically."""
-        path = self.folder / "summary.json"
-        new = path.with_suffix(".new")
-        text = json.dumps({**self.about, "steps": self.steps}, indent=1, default=str)
+    def _write(self) -> None:
+        new = self.folder / "summary.new"
+        text = json.dumps({**self._about, "jobs": self.jobs}, indent=1, default=str)
         new.write_text(text + "\n", encoding="utf-8")
-        new.replace(path)
+        new.replace(self.folder / "summary.json")
 
-    def begin(self, step: Step) -> None:
-        """Record that a step has begun."""
-        self.steps[step.name] = {"number": step.number, "status": "cut off", "jobs": {}}
-        self.write()
-
-    def job(self, step: Step, name: str, result: dict[str, Any], output: str = "") -> None:
-        """Record the result of a job, and print a line."""
+    def tell(self, job: Job, **result: Any) -> None:
+        """Record the state of a job; print a line once it has ended."""
         with self._lock:
-            self.steps[step.name]["jobs"][name] = result
-            with self._log.open("a", encoding="utf-8") as log:
-                log.write(f"\n=== {step.number} {step.name}: {name}: {result['status']}\n{output}")
-            self.write()
-            line = f"{step.name}: {name}: {result['status']}"
-            print(f"  {line}, {result.get('seconds', 0):.1f} s{_verdict(result)}", flush=True)
+            self.jobs[job.title] = result
+            self._write()
+        if result["status"] != "running":
+            found = result.get("found")
+            line = found.get("line", "") if isinstance(found, dict) else result.get("why", "")
+            print(
+                f"{job.title}: {result['status']}, {result.get('seconds', 0)} s  {line}", flush=True
+            )
 
-    def end(self, step: Step, status: str, why: str = "") -> None:
-        """Record the result of a step, and print a line."""
-        self.steps.setdefault(step.name, {"number": step.number, "jobs": {}})["status"] = status
-        if why:
-            self.steps[step.name]["why"] = why
-        self.write()
-        print(f"step {step.number}, {step.name}: {status}{f': {why}' if why else ''}", flush=True)
+    def log_of(self, job: Job) -> Path:
+        """Return the file for the output of a job."""
+        return self.folder / f"{job.title.replace('/', '-')}.log"
 
 
-def _verdict(result: Mapping[str, Any]) -> str:
-    found = result.get("found")
-    if not isinstance(found, dict):
-        return ""
-    text = found.get("line") or found.get("counts")
-    return f": {text}" if text else ""
-
-
-class Place(NamedTuple):
-    """The environment variables and the working folder of processes."""
-
-    environment: Mapping[str, str]
-    folder: Path
-
-
-def run_steps(steps: Sequence[Step], record: Record, place: Place, *, limit: float) -> bool:
-    """Run steps one after the other; return whether all of them passed.
+def run_jobs(
+    jobs: Sequence[Job],
+    record: Record,
+    environment: Mapping[str, str],
+    *,
+    limit: float,
+    together: Mapping[str, int],
+) -> bool:
+    """Run jobs; return whether none has failed.
 
     Parameters
     ----------
-    steps
-        The steps, in order.
+    jobs
+        The jobs, in order.
     record
         Receives all results.
-    place
+    environment
         The environment of the processes.
     limit
-        The time limit for all steps, in seconds. Steps without time left are recorded as not run.
+        The time limit for all of them, in seconds. Jobs without time left are not run.
+    together
+        The number of jobs of a step that run at the same time; by default 1.
     """
     end = time.monotonic() + limit
-    good = True
-    for step in steps:
-        if end - time.monotonic() < _TOO_SHORT:
-            record.end(step, "not run", "no time is left")
-            good = False
-            continue
-        print(f"\nstep {step.number}, {step.name}", flush=True)
-        record.begin(step)
-        try:
-            jobs = step.jobs()
-        except NotHereError as error:
-            record.end(step, "not here", str(error))
-            continue
-        except Exception:  # noqa: BLE001  # the next steps may work
-            record.end(step, "failed", traceback.format_exc(limit=4))
-            good = False
-            continue
-        deadline = min(end, time.monotonic() + step.seconds)
-        statuses = _run_jobs(step, jobs, record, place, deadline)
-        passed = statuses <= {"passed"}
-        good &= passed
-        record.end(step, "passed" if passed else ", ".join(sorted(statuses - {"passed"})))
-    return good
 
-
-def _run_jobs(
-    step: Step, jobs: Sequence[Job], record: Record, place: Place, deadline: float
-) -> set[str]:
     def run(job: Job) -> str:
-        left = deadline - time.monotonic()
-        if left < _TOO_SHORT:
-            record.job(step, job.name, {"status": "not run", "why": "no time is left"})
-            return "not run"
-        allowed = job._replace(seconds=min(job.seconds, left))
-        try:
-            result, output = run_job(allowed, place)
-        except OSError as error:
-            result, output = {"status": "failed", "why": str(error)}, ""
-        record.job(step, job.name, result, output)
-        if step.after_job is not None:
-            try:
-                step.after_job()
-            except Exception:  # noqa: BLE001  # the next jobs may work
-                record.job(step, f"after {job.name}", _failure(traceback.format_exc(limit=4)))
-                return "failed"
-        return str(result["status"])
+        left = end - time.monotonic()
+        if not job.command or left < _GRACE / 2:
+            record.tell(job, status="not run", why=job.why or "no time is left")
+            return "failed" if job.command else "passed"
+        return _run_job(job, record, environment, min(job.seconds, left))
 
-    with ThreadPoolExecutor(max(1, step.together)) as pool:
-        return set(pool.map(run, jobs))
+    statuses = set()
+    for step, of_step in groupby(jobs, lambda job: job.step):
+        with ThreadPoolExecutor(together.get(step, 1)) as pool:
+            statuses |= {*pool.map(run, of_step)}
+    return statuses <= {"passed"}
 
 
-def _failure(why: str) -> dict[str, Any]:
-    return {"status": "failed", "why": why}
-
-
-def run_job(job: Job, place: Place) -> tuple[dict[str, Any], str]:
-    """Run a process with its time limit; return its result and its output.
+def _run_job(job: Job, record: Record, environment: Mapping[str, str], seconds: float) -> str:
+    """Run a process with its time limit, and record its result; return its status.
 
     A process over its limit is interrupted, as by Ctrl-C, and killed a little later, with all
     processes that it has started.
     """
     start = time.monotonic()
-    grace = min(_GRACE, job.seconds / 4)
-    process = subprocess.Popen(  # noqa: S603  # commands of this package
-        list(job.command),
-        cwd=place.folder,
-        env={**place.environment, **job.environment},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        stdin=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    cut = False
-    _running.add(process)
-    try:
+    grace = min(_GRACE, seconds / 4)
+    log = record.log_of(job)
+    with log.open("wb") as output:
         try:
-            printed, _ = process.communicate(timeout=job.seconds - grace)
+            process = subprocess.Popen(  # noqa: S603  # commands of this package
+                list(job.command),
+                cwd=ROOT,
+                env={**environment, **job.environment},
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        except OSError as error:
+            record.tell(job, status="failed", why=str(error))
+            return "failed"
+        _running.add(process)
+        record.tell(job, status="running", process=process.pid)
+        try:
+            status = "failed" if process.wait(seconds - grace) else "passed"
         except subprocess.TimeoutExpired:
-            cut = True
+            status = "cut off"
             # Only the first process: the others stop when it does.
             process.send_signal(signal.SIGINT)
-            try:
-                printed, _ = process.communicate(timeout=grace)
-            except subprocess.TimeoutExpired:
-                _kill(process)
-                printed = _what_is_left(process)
-    finally:
-        _kill(process)
-        _running.discard(process)
-    output = (printed or b"").decode("utf-8", "replace")
-    result: dict[str, Any] = {
-        "status": "cut off" if cut else "failed" if process.returncode else "passed",
-        "seconds": round(time.monotonic() - start, 2),
-        "exit": process.returncode,
-    }
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(grace)
+        finally:
+            _kill(process)
+            _running.discard(process)
+    result: dict[str, Any] = {"status": status, "seconds": round(time.monotonic() - start, 2)}
     found = _read(job.found)
     if found is not None:
         result["found"] = found
-    if result["status"] != "passed":
-        result["tail"] = output[-_TAIL:]
-        result["command"] = " ".join(map(str, job.command))
-    return result, output
+    if status != "passed":
+        result |= {"exit": process.returncode, "command": " ".join(map(str, job.command))}
+        result["tail"] = log.read_text(encoding="utf-8", errors="replace")[-_TAIL:]
+    record.tell(job, **result)
+    return status
 
 
 def kill_all() -> None:
     """Kill all running processes before this one exits."""
     for process in list(_running):
         _kill(process)
-
-
-def _what_is_left(process: subprocess.Popen[bytes]) -> bytes:
-    """Return the output of a killed process. A child of it may hold the pipe open."""
-    try:
-        return process.communicate(timeout=2)[0]
-    except subprocess.TimeoutExpired as error:
-        return error.output or b""
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
@@ -297,9 +206,9 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def _read(path: Path | None) -> Any:
-    """Return the JSON that a process has written so far."""
-    if path is None:
-        return None
+    """Return what a process has written so far."""
+    if path is None or path.suffix == ".jsonl":
+        return None if path is None else summary(path)
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -1,27 +1,33 @@
-"""The steps of the command, the most informative first."""
+"""The jobs of the command, the most informative first."""
 
 from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import sys
 from dataclasses import dataclass
-from pathlib import Path
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from gpu_checks.environment import compute_sanitizer
-from gpu_checks.running import Job, NotHereError, Step
+from gpu_checks.running import ROOT, Job
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
+    from pathlib import Path
 
-__all__ = ["PROBES", "Context", "chosen", "make_steps", "process_environment"]
+__all__ = ["STEPS", "Context", "chosen", "gpu_files", "make_jobs", "process_environment"]
 
-ROOT = Path(__file__).resolve().parents[1]
-
-# The groups about the device come first, because the documentation shows them.
-ON_THE_DEVICE = ("transfers", "regions", "pipeline", "interop")
-
+# In the order in which they run.
+STEPS = (
+    *("environment", "probes", "programs", "gpu-tests", "transfers", "interop", "regions"),
+    *("pipeline", "conformance", "sanitizer", "other-tests", "benchmarks"),
+)
+_FIGURES = ("transfers", "interop", "regions", "pipeline")
+# What a test file has that runs on a GPU: the mark, or a fixture of tests/conftest.py with it.
+# A conftest.py that matches makes all tests of its folder such files, except that of all tests.
+_FOR_A_GPU = re.compile(r"mark\.gpu\b|\bACCELERATORS\b|\b(?:accelerator|program_device)\b[,):]")
 # Properties and random programs that take the device as a parameter.
 _OF_THE_SUITE = (
     "tests/aliases/test_programs.py",
@@ -32,21 +38,19 @@ _OF_THE_SUITE = (
     "tests/blob/test_programs_of_parts.py",
     "tests/test_transfer_properties.py",
 )
-
-# Tests of the suite that can compute on the model.
+# Tests of the conformance suite that can compute on the model.
 _FEW = "test_zeros or test_abs or test_add"
+_PER_THREAD = {"CUPY_CUDA_PER_THREAD_DEFAULT_STREAM": "1"}
 
 
 @dataclass(frozen=True)
 class Context:
-    """The options that the steps depend on.
+    """The options that the jobs depend on.
 
     Attributes
     ----------
     out
         The folder for results.
-    work
-        A folder for temporary files.
     suite
         The conformance suite; None lets `conformance/run.py` look for it.
     model
@@ -56,7 +60,6 @@ class Context:
     """
 
     out: Path
-    work: Path
     suite: Path | None = None
     model: str | None = None
     processes: int = 4
@@ -78,110 +81,70 @@ def process_environment(site: Path | None, model: str | None) -> dict[str, str]:
     }
 
 
-def make_steps(context: Context) -> list[Step]:
-    """Return all steps, in the order in which they run."""
-    makers: list[tuple[str, float, Callable[[Context], Sequence[Job]]]] = [
-        ("environment", 90, _environment),
-        ("probes", 270, _probes),
-        ("benchmarks", 900, _benchmarks),
-        ("gpu tests", 570, _gpu_tests),
-        ("conformance", 420, _conformance),
-        ("other tests", 570, _other_tests),
-        ("compute-sanitizer", 300, _sanitizer),
-        ("random programs", 240, _programs),
-    ]
-    together = {"probes": context.processes}
-    after = {"benchmarks": lambda: _merge_benchmarks(context)}
-    return [
-        Step(
-            number,
-            name,
-            seconds,
-            lambda make=make: make(context),  # type: ignore[misc]  # mypy sees no default here
-            together.get(name, 1),
-            after.get(name),
-        )
-        for number, (name, seconds, make) in enumerate(makers, 1)
-    ]
+def chosen(text: str, jobs: Sequence[Job]) -> list[Job]:
+    """Return the jobs that a text selects, such as ``"probes,transfers"``; all if it is empty.
 
-
-def chosen(text: str, steps: Sequence[Step]) -> list[Step]:
-    """Return the steps selected by a text such as ``"1-3,8"``, in that order; all if it is empty.
+    Its parts are names of steps or of jobs, as in ``probes/test_forks``, or patterns with ``*``.
+    The jobs are in the order of the parts.
 
     Raises
     ------
     ValueError
-        If it names a step that does not exist.
+        If a part selects nothing.
     """
-    found: list[Step] = []
-    by_number = {step.number: step for step in steps}
-    for part in text.split(","):
-        if not part.strip():
-            continue
-        first, dash, last = part.strip().partition("-")
-        if not (first.isdecimal() and (last.isdecimal() or not dash)):
-            raise ValueError(f"expected steps as in 1-3,8, got {text!r}")
-        for number in range(int(first), int(last or first) + 1):
-            if number not in by_number:
-                raise ValueError(f"expected steps from 1 to {len(steps)}, got {number}")
-            if by_number[number] not in found:
-                found.append(by_number[number])
-    return found or list(steps)
+    found: dict[str, Job] = {}
+    for part in filter(None, map(str.strip, text.split(","))):
+        of_part = [
+            job for job in jobs if fnmatchcase(job.title, part) or fnmatchcase(job.step, part)
+        ]
+        if not of_part:
+            raise ValueError(f"expected names among {', '.join(STEPS)}, got {part!r}")
+        found.update((job.title, job) for job in of_part)
+    return [*found.values()] or list(jobs)
 
 
-# --- the jobs of each -----------------------------------------------------------------------------
+def make_jobs(context: Context) -> list[Job]:
+    """Return all jobs, in the order in which they run."""
+    benchmarks = _benchmarks(context)
+    made = [
+        _environment(context),
+        *_probes(context),
+        _programs(context),
+        _gpu_tests(context),
+        _conformance(context),
+        *_sanitizer(context),
+        _other_tests(context),
+        *benchmarks,
+    ]
+    return sorted(made, key=lambda job: STEPS.index(job.step))
 
 
 def _python(*arguments: object) -> list[str]:
     return [sys.executable, *map(str, arguments)]
 
 
-def _environment(context: Context) -> list[Job]:
-    found = context.work / "environment.json"
+def _environment(context: Context) -> Job:
+    found = context.out / "environment.json"
     command = _python("-m", "gpu_checks.environment", found)
-    return [Job("environment", command, 80, found)]
+    return Job("environment", "environment", command, 80, found)
 
 
-# In the order in which they run: likely defects and unexplored behaviour first.
-PROBES = (
-    "torch_order",
-    "host_blobs_and_libraries",
-    "host_blobs_and_cupy",
-    "torch_adopted",
-    "readers",
-    "writers",
-    "captures",
-    "first_zeros",
-    "late_push_failure",
-    "other_device",
-    "page_locked",
-    "pinning_fails",
-    "allocators",
-    "forks",
-    "per_thread_default_stream",
-    "shutdown",
-    "host_callbacks",
-)
-_OF_PROBES = {
-    "per_thread_default_stream": {"CUPY_CUDA_PER_THREAD_DEFAULT_STREAM": "1"},
-}
-# The first import of PyTorch is slow, and the last probe starts processes.
-_SECONDS = {
-    "torch_order": 40.0,
-    "host_blobs_and_libraries": 40.0,
-    "torch_adopted": 40.0,
-    "shutdown": 60.0,
-}
+def probe_names() -> list[tuple[Path, str]]:
+    """Return the files and the names of the probes, without importing them."""
+    paths = sorted((ROOT / "gpu_checks" / "probes").glob("test_*.py"))
+    pattern = re.compile(r"^def (test_\w+)", re.MULTILINE)
+    return [(path, name) for path in paths for name in pattern.findall(path.read_text("utf-8"))]
 
 
 def _probes(context: Context) -> list[Job]:
+    # A trial may share its machine with other work.
+    seconds = 60.0 * (3 if context.model else 1)
     jobs = []
-    for name in PROBES:
-        found = context.work / f"probe-{name}.json"
-        command = _python("-m", "gpu_checks.probes", name, found)
-        # A trial may share its machine with other work.
-        seconds = _SECONDS.get(name, 20.0) * (3 if context.model else 1)
-        jobs.append(Job(name, command, seconds, found, _OF_PROBES.get(name, {})))
+    for path, name in probe_names():
+        options = ("--confcutdir", path.parent, "-n", "0", f"{path.relative_to(ROOT)}::{name}")
+        job = _pytest(context, "probes", name, seconds, *options)
+        per_thread = _PER_THREAD if "per_thread" in name else {}
+        jobs.append(job._replace(environment={**job.environment, **per_thread}))
     return jobs
 
 
@@ -189,99 +152,105 @@ def _benchmarks(context: Context) -> list[Job]:
     from benchmarks.groups import GROUPS
 
     jobs = []
-    brief = ["--brief"] if context.model else []
-    for name in (*ON_THE_DEVICE, *(name for name in GROUPS if name not in ON_THE_DEVICE)):
-        found = context.work / f"benchmarks-{name}.json"
-        command = _python("-m", "benchmarks", name, "--json", found, *brief)
-        jobs.append(Job(name, command, 240, found))
+    for name in (*_FIGURES, *(name for name in GROUPS if name not in _FIGURES)):
+        # Written after each row.
+        found = context.out / f"benchmarks-{name}.json"
+        command = _python("-m", "benchmarks", name, "--json", found)
+        command += ["--brief"] if context.model else []
+        jobs.append(Job(name if name in _FIGURES else "benchmarks", name, command, 240))
     return jobs
-
-
-def _merge_benchmarks(context: Context) -> None:
-    """Merge the results of the benchmarks so far into the file to publish."""
-    from benchmarks.results import Results, merged
-
-    parts = [Results.read(path) for path in sorted(context.work.glob("benchmarks-*.json"))]
-    if parts:
-        merged(parts).write(context.out / "benchmarks.json")
 
 
 def _pytest(
     context: Context,
+    step: str,
     name: str,
     seconds: float,
     *arguments: object,
     before: Sequence[str] = (),
-    processes: bool = True,
 ) -> Job:
-    found = context.work / f"{name.replace(' ', '-')}.json"
+    found = context.out / f"{step}-{name}.jsonl"
     options: list[object] = ["-q", "-p", "no:cacheprovider", "-p", "gpu_checks.journal"]
     options += ["--continue-on-collection-errors", "--tb=short"]
-    has_timeout, has_xdist = map(importlib.util.find_spec, ("pytest_timeout", "xdist"))
-    if has_timeout:
+    options += ["-o", "addopts=--import-mode=importlib"]
+    if importlib.util.find_spec("pytest_timeout"):
         options += ["-o", "timeout=120"]
-    if has_xdist:
-        options += ["-n", context.processes if processes else 0, "--dist", "loadfile"]
-    if not (has_timeout and has_xdist):
-        # The project's addopts have options of both plugins.
-        options += ["-o", "addopts=--import-mode=importlib"]
+    if importlib.util.find_spec("xdist"):
+        options += ["-n", context.processes, "--dist", "loadfile"]
+    else:
+        arguments = tuple(x for x in arguments if x not in ("-n", "0"))
     command = [*before, *_python("-m", "pytest", *options, *arguments)]
-    return Job(name, command, seconds, found, {"SYNCBLOB_JOURNAL": str(found)})
+    return Job(step, name, command, seconds, found, {"SYNCBLOB_JOURNAL": str(found)})
 
 
-def _gpu_tests(context: Context) -> list[Job]:
+def gpu_files() -> list[str]:
+    """Return the test files with tests for a GPU, found by their text, without importing any.
+
+    Collecting all tests takes half a minute of a core.
+    """
+
+    def is_found(path: Path) -> bool:
+        return path.is_file() and _FOR_A_GPU.search(path.read_text("utf-8")) is not None
+
+    tests = ROOT / "tests"
+    folders = {path.parent for path in tests.glob("*/**/conftest.py") if is_found(path)}
+    paths = sorted(tests.rglob("test_*.py"))
+    found = [path for path in paths if is_found(path) or path.parent in folders]
+    # The examples of documents that import CuPy.
+    found += [
+        path
+        for path in sorted((ROOT / "docs").glob("*.md"))
+        if ">>> import cupy" in path.read_text("utf-8")
+    ]
+    return [str(path.relative_to(ROOT)) for path in found]
+
+
+def _gpu_tests(context: Context) -> Job:
     # Little computes on the model. That some tests pass shows that the step works.
     paths = ["tests/memory/test_buffers.py", "tests/blob/test_accessors.py"]
-    paths = paths if context.model else []
-    job = _pytest(context, "pytest -m gpu", 560, "-m", "gpu", "--require-gpu", *paths)
-    # A separate step runs more of them.
-    return [job._replace(environment={**job.environment, **_programs_of_the_suite(400, 200)})]
+    paths = paths if context.model else gpu_files()
+    job = _pytest(context, "gpu-tests", "gpu-tests", 420, "-m", "gpu", "--require-gpu", *paths)
+    # The step "programs" runs more of them.
+    return job._replace(environment={**job.environment, **_programs_of_the_suite(400, 200)})
 
 
-def _conformance(context: Context) -> list[Job]:
-    report = context.work / "conformance.json"
+def _conformance(context: Context) -> Job:
+    report = context.out / "conformance.json"
     command = _python("conformance/run.py", "--tier", "quick", "--device", "cuda:0")
     command += ["--report", str(report), "-n", str(context.processes)]
     if context.suite is not None:
         command += ["--suite", str(context.suite)]
     if context.model:
         command += ["-k", _FEW]
-    return [Job("quick on cuda:0", command, 410, report)]
+    return Job("conformance", "conformance", command, 410, report)
 
 
-def _other_tests(context: Context) -> list[Job]:
+def _other_tests(context: Context) -> Job:
     paths = ["tests/memory/test_memory.py", "tests/test_shape.py"] if context.model else []
-    wanted = "not gpu and not long"
-    return [_pytest(context, f"pytest -m '{wanted}'", 560, "-m", wanted, *paths)]
+    options = ("-m", "not gpu and not long", *paths)
+    return _pytest(context, "other-tests", "other-tests", 560, *options)
 
 
 def _sanitizer(context: Context) -> list[Job]:
-    if context.model:
-        raise NotHereError("needs a GPU")
-    sanitizer = compute_sanitizer()
+    sanitizer = None if context.model else compute_sanitizer()
     if sanitizer is None:
-        raise NotHereError("compute-sanitizer is not installed")
+        why = "needs a GPU" if context.model else "compute-sanitizer is not installed"
+        return [Job("sanitizer", "sanitizer", (), 0, why=why)]
     jobs = []
     for tool in ("memcheck", "racecheck"):
         before = [sanitizer, "--tool", tool, "--error-exitcode", "9", "--print-limit", "20"]
-        arguments = ("-m", "gpu", "--require-gpu", "tests/gpu/test_kernels.py")
-        jobs.append(_pytest(context, tool, 140, *arguments, before=before, processes=False))
+        arguments = ("-n", "0", "-m", "gpu", "--require-gpu", "tests/gpu/test_kernels.py")
+        jobs.append(_pytest(context, "sanitizer", tool, 140, *arguments, before=before))
     return jobs
 
 
-def _programs(context: Context) -> list[Job]:
-    found = context.work / "programs.json"
-    seconds = 5 if context.model else 60
-    command = _python("-m", "gpu_checks.programs", seconds, found)
-    jobs = [Job("programs", command, seconds + 25, found)]
-    if not context.model:
-        # The ordinary tests run them on the model.
-        arguments = ("-m", "gpu", "--require-gpu", *_OF_THE_SUITE)
-        job = _pytest(context, "programs of the suite", 150, *arguments)
-        jobs.append(
-            job._replace(environment={**job.environment, **_programs_of_the_suite(2000, 1000)})
-        )
-    return jobs
+def _programs(context: Context) -> Job:
+    # The ordinary tests run the others on the model.
+    paths = ("tests/gpu_checks/test_stream_programs.py", *(() if context.model else _OF_THE_SUITE))
+    wanted = () if context.model else ("-m", "gpu", "--require-gpu")
+    job = _pytest(context, "programs", "programs", 240, *wanted, *paths)
+    more = _programs_of_the_suite(100 if context.model else 2000, 1000)
+    return job._replace(environment={**job.environment, **more})
 
 
 def _programs_of_the_suite(aliases: int, parts: int) -> dict[str, str]:

@@ -1,8 +1,8 @@
-"""Make the command for a GPU importable. It is not installed with the package."""
+"""Make the command for a GPU and the tests beside it importable; neither is installed."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path[:0] = [str(Path(__file__).resolve().parents[2]), str(Path(__file__).resolve().parent)]

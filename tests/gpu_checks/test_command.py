@@ -10,47 +10,72 @@ import sys
 import time
 from pathlib import Path
 
+import cupy_model
 import pytest
+import test_stream_programs
+from cuda_model import CUDARuntimeError, Machine
+from program_devices import run_programs
 
 from gpu_checks import __main__ as command
-from gpu_checks.probes.__main__ import MODULES
-from gpu_checks.probes.report import PROBES, Report
-from gpu_checks.steps import PROBES as CHOSEN
-from gpu_checks.steps import Context, chosen, make_steps, process_environment
+from gpu_checks.journal import summary
+from gpu_checks.running import ROOT
+from gpu_checks.steps import STEPS, Context, chosen, gpu_files, make_jobs, process_environment
+from syncblob.devices.cuda import CudaBackend
+from syncblob.devices.cuda_order import Order
 
-ROOT = Path(__file__).resolve().parents[2]
-STEPS = make_steps(Context(Path("out"), Path("work")))
+JOBS = make_jobs(Context(Path("out")))
+FIRST = ["environment", "probes", "programs", "gpu-tests", "transfers"]
+
+
+def steps_of(jobs):
+    return [*dict.fromkeys(job.step for job in jobs)]
+
+
+def test_the_jobs_are_in_the_order_of_their_worth():
+    assert steps_of(JOBS) == [*STEPS]
+    assert steps_of(chosen("", JOBS))[:5] == FIRST
+    assert len({job.title for job in JOBS}) == len(JOBS)
+    assert all(job.seconds < 570 for job in JOBS)
 
 
 @pytest.mark.parametrize(
-    ("text", "numbers"),
+    ("text", "steps"),
     [
-        ("", [1, 2, 3, 4, 5, 6, 7, 8]),
-        ("2", [2]),
-        ("1-3", [1, 2, 3]),
-        ("8,1-2", [8, 1, 2]),
-        ("1-3, 2", [1, 2, 3]),
+        ("probes", ["probes"]),
+        ("transfers, probes", ["transfers", "probes"]),
+        ("probes/test_per_thread_default_streams", ["probes"]),
+        ("*capture*", ["probes"]),
+        ("benchmarks/files", ["benchmarks"]),
     ],
 )
-def test_steps_are_chosen_by_their_numbers(text, numbers):
-    assert [step.number for step in chosen(text, STEPS)] == numbers
+def test_steps_jobs_and_patterns_are_chosen(text, steps):
+    found = chosen(text, JOBS)
+    assert steps_of(found) == steps
+    assert ("/" not in text) or len(found) == 1
 
 
-@pytest.mark.parametrize("text", ["9", "0", "a", "1-", "-2", "1-x", "2-9"])
-def test_steps_that_are_not_there_are_refused(text):
-    with pytest.raises(ValueError, match="expected steps"):
-        chosen(text, STEPS)
+@pytest.mark.parametrize("text", ["9", "probe", "probes/", "probes,nothing"])
+def test_what_is_not_there_is_refused(text):
+    with pytest.raises(ValueError, match="expected names among environment"):
+        chosen(text, JOBS)
 
 
-def test_each_step_fits_a_call_of_half_an_hour():
-    assert all(step.seconds < 1750 for step in STEPS)
-    assert len({step.name for step in STEPS}) == len(STEPS)
-
-
-def test_every_probe_is_made():
-    assert sorted(CHOSEN) == sorted(PROBES)
-    assert all(module.__all__ for module in MODULES)
-    assert {name for module in MODULES for name in module.__all__} == set(PROBES)
+@pytest.mark.long
+def test_the_files_of_tests_for_a_gpu_are_found_without_importing_them():
+    code = (
+        "import pytest\n"
+        "class Found:\n"
+        "    def pytest_collection_finish(self, session):\n"
+        "        print(*sorted({str(item.path) for item in session.items}), sep='\\n')\n"
+        "pytest.main(['-q', '-n0', '--collect-only', '-m', 'gpu'], [Found()])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    collected = {line for line in done.stdout.splitlines() if line.startswith(str(ROOT))}
+    assert collected
+    assert collected <= {str(ROOT / name) for name in gpu_files()}
+    assert len(gpu_files()) < 0.5 * len([*(ROOT / "tests").rglob("test_*.py")])
 
 
 def test_the_model_is_on_the_path_of_trials_only(monkeypatch):
@@ -78,140 +103,178 @@ def test_a_folder_that_was_not_packed_is_refused(tmp_path, capsys):
     assert "--pack` made" in capsys.readouterr().err
 
 
-STOPPED = """
-import sys
-from pathlib import Path
-from gpu_checks import __main__ as command
-from gpu_checks.running import Job, Step
+def trial(out, steps):
+    """Start a trial on the model."""
+    command = [sys.executable, "-m", "gpu_checks", "--model", "--out", str(out), "--steps", steps]
+    command += ["--processes", "2"]
+    environment = process_environment(None, None)
+    return subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
 
-code = "import os, sys, time; open(sys.argv[1], 'w').write(str(os.getpid())); time.sleep(60)"
-jobs = [Job("slow", [sys.executable, "-c", code, sys.argv[1]], 60)]
-command.make_steps = lambda context: [Step(1, "slow", 60, lambda: jobs)]
-command.main(["--out", sys.argv[2]])
-"""
+
+def await_in(out, good, seconds=120):
+    """Wait until the jobs of a summary are in a state; return them."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        try:
+            jobs = json.loads((out / "summary.json").read_text())["jobs"]
+        except (OSError, ValueError):
+            jobs = {}
+        if good(jobs):
+            return jobs
+        time.sleep(0.02)
+    raise TimeoutError(jobs)
+
+
+def process_of(jobs):
+    return next(job["process"] for job in jobs.values() if job["status"] == "running")
 
 
 def test_a_command_that_is_stopped_leaves_a_summary_and_no_process(tmp_path):
-    started, out = tmp_path / "started", tmp_path / "out"
-    environment = process_environment(None, None)
-    running = subprocess.Popen([sys.executable, "-c", STOPPED, started, out], env=environment)
-    deadline = time.monotonic() + 30
-    while not (started.exists() and started.read_text()) and time.monotonic() < deadline:
-        time.sleep(0.02)
+    running = trial(tmp_path, "environment")
+    jobs = await_in(tmp_path, lambda jobs: jobs and jobs["environment"]["status"] == "running")
     running.terminate()
     assert running.wait(timeout=10) == 128 + signal.SIGTERM
-    assert json.loads((out / "summary.json").read_text())["steps"]["slow"]["status"] == "cut off"
+    assert await_in(tmp_path, bool)["environment"]["status"] == "running"
     with pytest.raises(ProcessLookupError):
-        os.kill(int(started.read_text()), 0)
+        os.kill(process_of(jobs), 0)
 
 
-# --- the verdict of a probe -----------------------------------------------------------------------
+def rows_in(out):
+    try:
+        groups = json.loads((out / "benchmarks-interop.json").read_text())["groups"]
+    except OSError:
+        return []
+    return groups["interop"]["rows"]
 
 
-def test_a_verdict_names_what_is_wrong():
-    report = Report()
-    report.equal("one", 1, 1)
-    assert (report.verdict, report.line) == ("right", "right: 1 check")
-    report.doubt("the race was not there")
-    assert report.line == "not provoked: the race was not there"
-    report.equal("two", 3, 2)
-    report.refused("three", lambda: None)
-    assert report.line == "wrong: two: expected 2, got 3; three: it was not refused"
+MOMENTS = {
+    "at the start": lambda _out, jobs: bool(jobs),
+    "in the first job": lambda _out, jobs: jobs and jobs["environment"]["status"] == "running",
+    "in a test": lambda out, _jobs: (out / "programs-programs.jsonl").exists(),
+    "between rows": lambda out, _jobs: len(rows_in(out)) >= 2,
+}
 
 
-def test_an_error_of_cudas_is_no_refusal():
-    class CUDARuntimeError(RuntimeError):
-        """Named like CuPy's class."""
-
-    def fails():
-        raise CUDARuntimeError
-
-    report = Report()
-    report.refused("an upload", fails)
-    assert report.verdict == "wrong"
+@pytest.mark.long
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_command_that_is_killed_leaves_the_figures_and_a_summary_of_what_had_ended(
+    tmp_path, moment
+):
+    running = trial(tmp_path, "environment,programs,interop")
+    await_in(tmp_path, lambda jobs: MOMENTS[moment](tmp_path, jobs))
+    running.kill()
+    running.wait()
+    jobs = await_in(tmp_path, bool)
+    for job in jobs.values():
+        if job["status"] == "running":
+            os.killpg(job["process"], signal.SIGKILL)
+    titles = ["environment", "programs", "interop"]
+    assert [*jobs] == titles
+    # What had ended before has passed, and what comes after has not run.
+    states = [jobs[title]["status"] for title in titles]
+    expected = ("passed", "running", "not run")
+    assert states == sorted(states, key=expected.index)
+    if moment == "in a test":
+        assert "passed" in summary(tmp_path / "programs-programs.jsonl")["line"]
+    if moment == "between rows":
+        assert jobs["programs"]["found"]["line"] == "3 passed"
+        assert len(rows_in(tmp_path)) >= 2
 
 
 # --- a trial on the model -------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def trial(tmp_path_factory):
-    """Run the first steps on the model, from another folder. Return the output and the summary."""
+@pytest.mark.long
+def test_a_trial_makes_every_probe_or_says_what_it_needs(tmp_path):
     if not (ROOT / ".ci" / "gpu").is_file():
         pytest.skip(".ci is in the source tree only")
-    folder = tmp_path_factory.mktemp("trial")
-    environment = {**os.environ, "PYTHON": sys.executable}
-    arguments = ["--model", "--out", "out", "--steps", "1,2", "--processes", "2"]
     done = subprocess.run(
-        [str(ROOT / ".ci" / "gpu"), *arguments],
-        cwd=folder,
-        env=environment,
+        # From another folder.
+        [ROOT / ".ci" / "gpu", "--model", "--out", "out", "--steps", "probes", "--processes", "2"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHON": sys.executable},
         capture_output=True,
         text=True,
         check=False,
     )
-    return done, json.loads((folder / "out" / "summary.json").read_text())
-
-
-@pytest.mark.long
-def test_a_trial_passes_and_says_loudly_what_it_is(trial):
-    done, summary = trial
     assert done.returncode == 0, done.stdout
     assert done.stdout.count("A MODEL OF CUDA, AND NO GPU") >= 2
-    assert (summary["model"], summary["warning"]) == ("lazy", command.WARNING)
-    assert [each["status"] for each in summary["steps"].values()] == ["passed"] * 2
-
-
-@pytest.mark.long
-def test_a_trial_makes_every_probe_or_says_what_it_needs(trial):
-    _, summary = trial
-    verdicts = {
-        name: job["found"]["verdict"] for name, job in summary["steps"]["probes"]["jobs"].items()
-    }
-    assert sorted(verdicts) == sorted(CHOSEN)
-    needing = {"torch_order", "torch_adopted"}
-    assert {name for name, verdict in verdicts.items() if verdict != "right"} == needing
+    told = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert (told["model"], told["warning"]) == ("lazy", command.WARNING)
+    needing = {name for name, job in told["jobs"].items() if job["found"]["skipped"]}
+    # Those of PyTorch, and those that are about time or about operations that are not queued.
+    assert len(needing) == 9
+    assert not any(job["found"]["not provoked"] for job in told["jobs"].values())
 
 
 BROKEN = """
 import sys
-from pathlib import Path
+import pytest
 from syncblob.devices.cuda import CudaBackend
+from syncblob.devices.cuda_order import Order
 
 for name in sys.argv[1].split(","):
-    setattr(CudaBackend, name, {})
-if sys.argv[2] == "programs":
-    from gpu_checks import programs
-    sys.exit(programs.main(20, Path(sys.argv[3]), 0))
-from gpu_checks.probes.__main__ import main
-sys.exit(main(sys.argv[2], Path(sys.argv[3])))
+    setattr(Order if hasattr(Order, name) else CudaBackend, name, {})
+sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", "-o", "addopts=", *sys.argv[2:]]))
 """
 NOTHING = "lambda *args, **keywords: None"
 NO_WAIT = "lambda self, buffer: buffer.data.memset_async(0, buffer.nbytes)"
 
 
+PROBES = "gpu_checks/probes"
+
+
 @pytest.mark.parametrize(
     ("methods", "replacement", "probe"),
     [
-        ("wait_for_work", NOTHING, "readers"),
-        pytest.param("_zero_now", NO_WAIT, "first_zeros", marks=pytest.mark.long),
-        pytest.param("_refuse_capture", NOTHING, "captures", marks=pytest.mark.long),
-        pytest.param("_finish,synchronize", NOTHING, "late_push_failure", marks=pytest.mark.long),
-        ("current_stream_wait", NOTHING, "programs"),
+        (
+            "wait",
+            NOTHING,
+            "test_streams.py::test_an_upload_is_not_seen_by_a_kernel_that_still_reads",
+        ),
+        pytest.param(
+            "_zero_now",
+            NO_WAIT,
+            "test_streams.py::test_the_first_zeros_are_seen_on_every_stream",
+            marks=pytest.mark.long,
+        ),
+        pytest.param("_refuse_capture", NOTHING, "test_captures.py", marks=pytest.mark.long),
+        pytest.param(
+            "_finish,synchronize",
+            NOTHING,
+            "test_streams.py::test_a_push_that_fails_late_frees_nothing_in_use",
+            marks=pytest.mark.long,
+        ),
     ],
 )
-def test_a_backend_that_waits_for_nothing_is_found_out(methods, replacement, probe, tmp_path):
-    path = tmp_path / "found.json"
+def test_a_backend_that_waits_for_nothing_is_found_out(methods, replacement, probe):
+    probe = f"{PROBES}/{probe}"
     done = subprocess.run(
-        [sys.executable, "-c", BROKEN.format(replacement), methods, probe, str(path)],
+        [
+            sys.executable,
+            "-c",
+            BROKEN.format(replacement),
+            methods,
+            f"--confcutdir={PROBES}",
+            probe,
+        ],
         cwd=ROOT,
         env=process_environment(None, "lazy"),
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 1, done.stderr
-    assert json.loads(path.read_text())["line"].split(":")[0] not in ("right", "not provoked")
+    assert done.returncode == 1, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("method", ["current_stream_wait", "wait", "lend", "note"])
+def test_random_programs_find_a_backend_that_waits_for_nothing(monkeypatch, method):
+    kind = Order if hasattr(Order, method) else CudaBackend
+    monkeypatch.setattr(kind, method, lambda *_args, **_keywords: None)
+    with cupy_model.installed(Machine(1)) as cupy:
+        cupy.is_model = True
+        with pytest.raises((AssertionError, CUDARuntimeError)):
+            run_programs(test_stream_programs.Program, range(300))
 
 
 @pytest.mark.long
@@ -228,12 +291,7 @@ def test_the_benchmarks_of_a_gpu_run_on_the_model(tmp_path):
     kept = json.loads(path.read_text())
     assert kept["machine"]["model"] is True
     rivals = {row["rival"] for group in kept["groups"].values() for row in group["rows"]}
-    assert {
-        "managed memory, pooled",
-        "copies planned by hand, page-locked",
-        "the bytes needed, by hand, page-locked",
-        "cudaMemcpyAsync, pinned, on a stream of its own",
-    } <= rivals
+    assert {"cudaMemcpyAsync, pinned", "get(out=pinned)"} <= rivals
     for group in kept["groups"].values():
         names = [(row["section"], row["ours"], row["rival"]) for row in group["rows"]]
         assert len(set(names)) == len(names)

@@ -52,7 +52,7 @@ def fetched(monkeypatch):
 
     def download(names, wheels):
         for name in names:
-            wheel(wheels, name.replace("-", "_"), 20_000 if name in packing.LARGE else 0)
+            wheel(wheels, name.replace("-", "_"))
 
     monkeypatch.setattr(packing, "_build", lambda _, wheels: wheel(wheels, "syncblob"))
     monkeypatch.setattr(packing, "_download", download)
@@ -66,7 +66,7 @@ def test_what_is_packed_is_found_on_the_machine(suite, tmp_path):
     lines = pack(folder, suite)
     assert any(PINNED[0] in line for line in lines)
     manifest = json.loads((folder / "manifest.json").read_text())
-    assert len(manifest["wheels"]) == len(packing.CARRIED) + len(packing.LARGE) + 1
+    assert len(manifest["wheels"]) == len(packing.CARRIED) + 1
     copied = carried_suite(folder)
     assert check_suite(copied) == PINNED
     assert not (copied / ".git").exists()
@@ -88,12 +88,7 @@ def test_a_copied_suite_that_was_changed_is_refused(suite, tmp_path):
 
 
 @pytest.mark.usefixtures("fetched")
-def test_a_large_wheel_is_left_out_where_there_is_no_room(suite, tmp_path):
-    complete = tmp_path / "complete"
-    pack(complete, suite)
-    size = sum(path.stat().st_size for path in complete.rglob("*") if path.is_file())
-    lines = pack(tmp_path / "less", suite, most=size - 5000)
-    assert lines[-1] == "left out, for want of room: scipy"
+def test_a_folder_that_becomes_too_large_is_refused(suite, tmp_path):
     with pytest.raises(PackError, match="at most 0 MiB"):
         pack(tmp_path / "nothing", suite, most=5000)
 
@@ -123,7 +118,6 @@ def test_only_what_is_missing_is_unpacked_and_once(suite, tmp_path, monkeypatch)
     monkeypatch.setattr(packing, "_download", download)
     monkeypatch.setattr(packing, "_size_of_checkout", lambda _: 1000)
     monkeypatch.setattr(packing, "CARRIED", ("numpy", "not_installed_anywhere"))
-    monkeypatch.setattr(packing, "LARGE", ())
     pack(tmp_path / "packed", suite)
     site, names = unpack(tmp_path / "packed", tmp_path / "site")
     assert [name.partition("-")[0] for name in names] == ["not_installed_anywhere", "syncblob"]

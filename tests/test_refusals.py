@@ -32,7 +32,7 @@ def editing_a_consumed_capsule():
             },
         )()
     )
-    capsules.edit(capsule, device_id=0)
+    capsules.edit(capsule, device=(1, 0))
 
 
 def without(name, call):

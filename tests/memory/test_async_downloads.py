@@ -12,6 +12,7 @@ from cuda_model import CUDARuntimeError, Machine
 import syncblob
 from syncblob import Blob, Head
 from syncblob.devices import accelerator
+from syncblob.memory import changes
 
 HOST, GPU, SYNCED = Head.HEAD_AT_CPU, Head.HEAD_AT_GPU, Head.SYNCED
 
@@ -81,7 +82,8 @@ def test_a_write_on_the_device_comes_after_the_download(device):
     assert values(blob.cpu_data()) == {7}
 
 
-def test_a_part_is_downloaded_and_the_others_stay(device):
+def test_a_part_is_downloaded_and_the_others_stay(device, monkeypatch):
+    monkeypatch.setattr(changes, "SMALL", 0)
     blob = on_device(device)
     with syncblob.record_transfers() as log:
         blob[1].prefetch("cpu")
@@ -91,6 +93,14 @@ def test_a_part_is_downloaded_and_the_others_stay(device):
     assert log.nbytes == blob[1].nbytes
     blob[1].mutable_cpu_data()[...] = 9
     assert set(np.ravel(blob.tolist())) == {3, 9}
+
+
+def test_what_lies_beside_a_part_of_a_small_memory_comes_along_at_once(device):
+    blob = on_device(device)
+    with syncblob.record_transfers() as log:
+        blob[1].prefetch("cpu")
+    assert [(transfer.nbytes, transfer.asynchronous) for transfer in log] == [(blob.nbytes, False)]
+    assert values(blob.cpu_data()) == {3}
 
 
 def test_a_write_on_the_host_waits(device):

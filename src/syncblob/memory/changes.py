@@ -550,13 +550,16 @@ def pull(ledger: Ledger, start: int, stop: int, reason: str) -> bool:
     Returns
     -------
     bool
-        False if the device cannot, or if aliases may write into the range, so that the host would
-        not hold the newest contents afterwards. Nothing has changed then.
+        False if the device cannot, if aliases may write into the range, so that the host would not
+        hold the newest contents afterwards, or if more than the range has to come along, as in a
+        small memory. Nothing has changed then.
     """
     await_uploads(ledger, Side.HOST, MUTABLE, start, stop)
     accelerator = ledger.buffers.accelerator
     aliased = any([*loans.writers(start, stop)] for loans in ledger.loans)
-    if accelerator is None or not accelerator.pulls or aliased or ledger.watch is not None:
+    nbytes = ledger.spans.nbytes
+    more = nbytes <= SMALL and stop - start < nbytes
+    if accelerator is None or not accelerator.pulls or aliased or more or ledger.watch is not None:
         return False
     commit(ledger, _plan_push, Side.ACCELERATOR, CONST, start, stop, reason, None)
     return True

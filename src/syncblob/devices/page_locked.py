@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob._forks import Lock
+from syncblob._locks import Lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 README = ROOT / "conformance" / "README.md"
+# The tests that dpnp fails, by itself and as the library of SYCL devices.
+XFAILS_OF_DPNP = ROOT / "conformance" / "xfails-dpnp.txt"
 STANDARD = "2025.12"
 _REPORTS = ROOT / "build" / "conformance"
 _MODULES = ("hypothesis", "ndindex", "pytest", "pytest_jsonreport", "xdist")
@@ -108,7 +110,7 @@ def run_suite(suite: Path, request: dict[str, Any], processes: str) -> dict[str,
         "--max-examples": tier.max_examples,
         "--hypothesis-seed": request["seed"],
         "--skips-file": os.devnull,
-        "--xfails-file": os.devnull,
+        "--xfails-file": XFAILS_OF_DPNP if request["device"].startswith("sycl") else os.devnull,
         "--syncblob-device": request["device"],
     }
     if request["selection"]:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import cupy_model
 import pytest
 from cuda_model import Machine
+from devices import ACCELERATORS
 from hypothesis import HealthCheck, settings
-from program_devices import Cuda, Simulated
+from program_devices import Cuda, Simulated, Sycl
 
 import syncblob
+from syncblob.devices import accelerator as accelerator_named
 from syncblob.devices import cuda
+from syncblob.errors import NoDeviceError
 from syncblob.memory import changes
 
 if TYPE_CHECKING:
@@ -27,8 +31,8 @@ settings.register_profile(
 )
 settings.load_profile("default")
 
-# Tests for all accelerators are parametrised with these.
-ACCELERATORS = ["simulated:0", pytest.param("cuda:0", marks=pytest.mark.gpu)]
+# As if the package had been installed: its backend, of drawer:N, is found by its entry point.
+sys.path.append(str(Path(__file__).parent / "devices" / "drawers_package"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -49,6 +53,13 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("sycl") is not None:
+        try:
+            accelerator_named("sycl:0")
+        except NoDeviceError as error:
+            pytest.skip(str(error))
+        if "bfloat16" in item.name.partition("[")[2]:
+            pytest.skip("dpnp has no bfloat16")
     if item.get_closest_marker("gpu") is None or cuda.device_count():
         return
     if item.config.getoption("--require-gpu"):
@@ -95,11 +106,20 @@ def machine(request: pytest.FixtureRequest) -> Iterator[Machine]:
         yield machine
 
 
-@pytest.fixture(params=["simulated", "lazy", "eager", pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.fixture(
+    params=[
+        "simulated",
+        "lazy",
+        "eager",
+        pytest.param("cuda", marks=pytest.mark.gpu),
+        pytest.param("sycl", marks=[pytest.mark.sycl, pytest.mark.long]),
+    ]
+)
 def program_device(request: pytest.FixtureRequest) -> Iterator[type[Simulated | Cuda]]:
     """Give the device that random programs run on, including both modes of the CUDA model."""
-    if request.param in ("simulated", "cuda"):
-        yield Simulated if request.param == "simulated" else Cuda
+    real = {"simulated": Simulated, "cuda": Cuda, "sycl": Sycl}
+    if request.param in real:
+        yield real[request.param]
         return
     with cupy_model.installed(Machine(1, eager=request.param == "eager")):
         yield Cuda

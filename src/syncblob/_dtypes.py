@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -97,6 +99,16 @@ def numpy_dtype(dtype: DTypeLike) -> np.dtype[np.generic]:
         shape = "a shape of several dimensions is one tuple"
         advice = shape if isinstance(dtype, int) else named
         raise TypeError(f"expected a dtype, got {dtype!r} ({error}); {advice}") from None
+
+
+@cache
+def register_for_dlpack(dtype: np.dtype[np.generic]) -> None:
+    """Let NumPy take bfloat16 by DLPack. Since version 2.5, it can if the dtype is registered."""
+    register: Any = getattr(np.dtypes, "register_dlpack_dtype", None)
+    if register is not None:
+        # ml_dtypes may have made the same one, and NumPy refuses another.
+        with suppress(ValueError):
+            register((4, 16), dtype)  # kDLBfloat, bits
 
 
 def _bfloat16() -> np.dtype[np.generic]:

@@ -27,7 +27,7 @@ _LIBRARIES = frozenset(
     """
     syncblob numpy torch cupy cupyx array_api_compat array_api_extra scipy sklearn pandas pyarrow
     xarray jax jaxlib numba tensorflow einops dask matplotlib PIL skimage h5py zarr safetensors
-    distributed
+    distributed dpnp dpctl
     """.split()  # noqa: SIM905  # easier to read as words
 )
 

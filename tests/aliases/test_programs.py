@@ -371,7 +371,7 @@ class Program:
         lender = getattr(blob, side)
         take = CONSUMERS[consumer]
         if side == GPU and not self.device.revocable:
-            consumer, take = "cupy", self.from_dlpack
+            consumer, take = "DLPack", self.device.from_dlpack
         self.note(f"{consumer} of {name} on the {side}{', overwrite' * overwrite}")
 
         def access() -> None:
@@ -383,12 +383,6 @@ class Program:
             self.revive(truth, side, set(accessed))
             if overwrite:
                 self.store(self.aliases[-1])
-
-    def from_dlpack(self, side: Any) -> Any:
-        """Make an alias on a CUDA device."""
-        import cupy
-
-        return self.device.seen(cupy.from_dlpack(side))
 
     def consumed(self, alias: Alias) -> Any:
         if isinstance(alias.array, Capsule):

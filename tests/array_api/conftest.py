@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from devices import DEVICES
 
 import syncblob
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-@pytest.fixture(params=["cpu", "simulated:0", pytest.param("cuda:0", marks=pytest.mark.gpu)])
+@pytest.fixture(params=[*DEVICES, pytest.param("cuda:0", marks=pytest.mark.gpu)])
 def device(request: pytest.FixtureRequest) -> str:
     """The name of a device: the host, the simulated device, and CUDA if there is a GPU."""
     name: str = request.param

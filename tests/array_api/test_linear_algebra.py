@@ -15,8 +15,9 @@ from syncblob import Blob, Head
 )
 def test_matmul_refuses_shapes_that_do_not_fit(on, shape1, shape2):
     x1, x2 = on(np.ones(shape1)), on(np.ones(shape2))
-    # CuPy has messages of its own.
-    with pytest.raises(ValueError, match=r"matmul|broadcast|dimension mismatch|Scalar operands"):
+    # CuPy and dpnp have messages of their own.
+    messages = r"matmul|broadcast|dimension mismatch|Scalar operands|enough dimensions"
+    with pytest.raises(ValueError, match=messages):
         xp.matmul(x1, x2)
 
 
@@ -42,7 +43,7 @@ def test_matrix_transpose_refuses_a_vector(on):
         (((2,), (0,)), IndexError, "axis 2 is out of range"),
         (((0,), (-3,)), IndexError, "axis -3 is out of range"),
         (((0,), (0, 1)), ValueError, "mismatch"),
-        (((0,), (1,)), ValueError, "mismatch"),
+        (((0,), (1,)), ValueError, "mismatch|not similar"),
     ],
 )
 def test_tensordot_refuses_axes(on, axes, error, message):

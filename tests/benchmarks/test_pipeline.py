@@ -29,6 +29,8 @@ by_name = pytest.mark.parametrize("program", SMALL, ids=lambda program: program.
 
 @by_name
 def test_blobs_move_exactly_the_least_possible(program, accelerator):
+    if accelerator.startswith(("drawer", "sycl")):
+        pytest.skip("NumPy's functions do not take its arrays")
     moved, results = bytes_moved(program, accelerator)
     assert moved == bytes_of(plan(program))
     require_same("on Blobs", results, run_on_host(program))

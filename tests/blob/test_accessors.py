@@ -42,11 +42,14 @@ def values(dtype, shape=(2, 3)):
 
 def host(array):
     """Convert an accessor's array, of either side, to NumPy."""
-    return array.get() if hasattr(array, "get") else np.asarray(array)
+    for method in ("get", "asnumpy"):
+        if hasattr(array, method):
+            return getattr(array, method)()
+    return np.asarray(array)
 
 
 def address(array):
-    return array.data.ptr if hasattr(array, "get") else array.__array_interface__["data"][0]
+    return array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr
 
 
 def blob_in(head, which="data", device="simulated", value=5):

@@ -329,8 +329,8 @@ def test_a_registered_kind_is_a_device_like_the_others() -> None:
     register("shelf", Shelf)
     unused = Device("shelf:7")
     try:
-        with pytest.raises(ValueError, match='"simulated:N" or "shelf:N"'):
-            Device("drawer")
+        with pytest.raises(ValueError, match=r'"simulated:N".* or "shelf:N"'):
+            Device("hook")
         blob = syncblob.ones(3, device="shelf:2")
         with syncblob.no_transfers():
             assert (blob + blob).device == "shelf:2"
@@ -354,16 +354,16 @@ def test_a_registered_kind_is_a_device_like_the_others() -> None:
 
 @pytest.mark.parametrize("make", [lambda _: object(), simulated])
 def test_a_backend_of_something_else_is_refused(make) -> None:
-    register("drawer", make)
+    register("hook", make)
     try:
-        with pytest.raises(TypeError, match="to return a backend of drawer:1"):
-            Blob(3, device="drawer:1")
+        with pytest.raises(TypeError, match="to return a backend of hook:1"):
+            Blob(3, device="hook:1")
     finally:
-        unregister("drawer")
+        unregister("hook")
     with pytest.raises(TypeError, match="expected a function"):
-        register("drawer", 3)  # type: ignore[arg-type]
+        register("hook", 3)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="a device is"):
-        Device("drawer")
+        Device("hook")
 
 
 @pytest.mark.parametrize("kind", ["cpu", "cuda", "simulated", "", "a b", "a:0"])

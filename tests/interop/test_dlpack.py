@@ -124,6 +124,18 @@ def test_flags_tell_what_is_read_only_and_what_is_a_copy(const, copy, dtype):
     assert blob.head is (SYNCED if const or copy else GPU)
 
 
+@pytest.mark.skipif(
+    not hasattr(np.dtypes, "register_dlpack_dtype"), reason="NumPy takes it since version 2.5"
+)
+def test_numpy_takes_bfloat16() -> None:
+    blob = blob_in(CPU, "bfloat16")
+    array = np.from_dlpack(blob)
+    assert array.dtype == values("bfloat16").dtype
+    array[0, 0] = 5
+    assert blob[0, 0].item() == 5
+    assert not np.from_dlpack(blob.const).flags.writeable
+
+
 def test_a_copy_is_private_and_an_older_consumer_can_have_one_of_a_const_blob():
     blob = blob_in(SYNCED)
     managed = look(blob.T.const.__dlpack__(copy=True))

@@ -18,6 +18,7 @@ from collections import defaultdict
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -78,10 +79,9 @@ def consumer(expression: str, line: int) -> Callable[[Any], Any]:
     """Return a function that makes an alias at a line of its own, which a warning then names."""
     source = "\n" * (line - 1) + f"def take(side):  return {expression.format('side')}"
     names: dict[str, Any] = {"np": np, "torch": torch, "__name__": "region_aliases"}
-    if "cupy" in expression:
-        import cupy
-
-        names["cupy"] = cupy
+    library = expression.partition(".")[0]
+    if library in {"cupy", "dpnp"}:
+        names[library] = import_module(library)
     exec(compile(source, "/programs/region_aliases.py", "exec"), names)  # noqa: S102  # our own text
     take: Callable[[Any], Any] = names["take"]
     return take

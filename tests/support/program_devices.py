@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from hypothesis import reject
 
 from syncblob.devices import accelerator, simulated
 
@@ -88,7 +89,7 @@ class Cuda:
     def __init__(self) -> None:
         import cupy  # or the model of it
 
-        self._cupy = cupy
+        self._library = cupy
         # The model's arrays only support copies and fills.
         self.computes = hasattr(cupy.ndarray, "__add__")
         self.accelerator = accelerator(self.name)
@@ -96,24 +97,28 @@ class Cuda:
 
     def array(self, values: Any) -> Any:
         """Return an array on the device."""
-        return self._cupy.asarray(values)
+        return self._library.asarray(values)
 
     def seen(self, array: Any) -> Any:
         """Return an array as programs can look at it."""
-        return Lent(array) if isinstance(array, self._cupy.ndarray) else array
+        return Lent(array) if isinstance(array, self._library.ndarray) else array
 
     def alias(self, side: Any) -> Any:
         """Return an alias of a side on the device, as programs can look at it and write it."""
-        return self.seen(self._cupy.asarray(side))
+        return self.seen(self._library.asarray(side))
 
     def copy(self, side: Any) -> Any:
         """Return a private copy of a side on the device, as programs can look at it."""
-        return self.seen(self._cupy.asarray(side.const).copy())
+        return self.seen(self._library.asarray(side.const).copy())
+
+    def from_dlpack(self, side: Any) -> Any:
+        """Return an alias of a side on the device that is made by DLPack."""
+        return self.seen(self._library.from_dlpack(side))
 
     def consumer(self, how: str) -> str:
         """Return how an alias on the device is made, in place of one on the host."""
         del how
-        return "cupy.from_dlpack({})"
+        return f"{self._library.__name__}.from_dlpack({{}})"
 
     def count_all(self) -> None:
         """No-op: copies are counted when they are started."""
@@ -123,8 +128,42 @@ class Cuda:
         self.controls.close()
 
 
+class Sycl(Cuda):
+    """A SYCL device, with dpnp's arrays."""
+
+    name = "sycl:0"
+    computes = True
+
+    def __init__(self) -> None:
+        import dpnp
+
+        self._library = dpnp
+        self.accelerator = accelerator(self.name)
+        self.controls = _Controls(self.accelerator)
+
+    def seen(self, array: Any) -> Any:
+        """Return an array as programs can look at it."""
+        if isinstance(array, self._library.ndarray):
+            # dpnp takes an array of no axes for read-only, if it comes by DLPack.
+            array.flags.writable = True
+        return super().seen(array)
+
+    def alias(self, side: Any) -> Any:
+        """Return an alias of a side on the device, as programs can look at it and write it."""
+        try:
+            # dpnp.asarray copies what is not dpnp's.
+            return self.seen(self._library.asarray(self._library.tensor.asarray(side)))
+        except BufferError:
+            # Its protocol has no negative strides.
+            reject()
+
+    def copy(self, side: Any) -> Any:
+        """Return a private copy of a side on the device, as programs can look at it."""
+        return self.alias(side.const)
+
+
 class Lent:
-    """A CuPy array that can be read and written like a NumPy array.
+    """An array of CuPy or dpnp that can be read and written like a NumPy array.
 
     Each read is a copy. Each write is on the current stream, without a wait.
     """
@@ -135,21 +174,27 @@ class Lent:
         self.array = array
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        return np.array(self.array.get(), dtype)
+        return np.array(self._on_host(), dtype)
 
     def __getitem__(self, key: Any) -> Lent:
         return Lent(self.array[key])
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        import cupy  # or the model of it
+        values = np.asarray(value, np.int32)
+        if hasattr(self.array, "get"):
+            import cupy  # or the model of it
 
-        self.array[key] = cupy.asarray(np.asarray(value, np.int32))
+            values = cupy.asarray(values)
+        self.array[key] = values
 
     def __len__(self) -> int:
         return len(self.array)
 
     def __int__(self) -> int:
-        return int(self.array.get())
+        return int(self._on_host())
+
+    def _on_host(self) -> Any:
+        return self.array.get() if hasattr(self.array, "get") else self.array.asnumpy()
 
 
 class _Controls:

@@ -378,7 +378,7 @@ def _made(
     if wanted is None:
         # Long doubles, dates and large integers give dtypes that Blobs do not support.
         as_dtype(array.dtype)
-    return Blob._fresh(array if array.base is None else home.compute(array.copy), home)
+    return Blob._fresh(array if home.owns(array) else home.compute(array.copy), home)
 
 
 def _triangle(name: str, x: Blob, k: int) -> Blob:

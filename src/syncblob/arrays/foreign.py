@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from syncblob.devices.base import is_on_device
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 __all__ = ["is_array", "is_ndarray_like", "is_stranger"]
 
-# Every array library has one of these.
-_PROTOCOLS = ("__cuda_array_interface__", "__dlpack__", "__array__")
+# Every array library has one of these, or one for its devices.
+_PROTOCOLS = ("__dlpack__", "__array__")
 
 
 def is_array(x: Any) -> bool:
@@ -22,7 +24,7 @@ def is_array(x: Any) -> bool:
     if isinstance(x, (np.generic, type)):
         return False
     kind = type(x)
-    return any(hasattr(kind, protocol) for protocol in _PROTOCOLS)
+    return any(hasattr(kind, protocol) for protocol in _PROTOCOLS) or is_on_device(kind)
 
 
 def is_ndarray_like(x: Any) -> bool:
@@ -36,8 +38,8 @@ def is_ndarray_like(x: Any) -> bool:
 def is_stranger(kinds: Iterable[type], protocol: str) -> bool:
     """Return whether one of the types implements a protocol of NumPy's in its own way.
 
-    Arrays of NumPy and CuPy do not count; they are ordinary operands. Masked arrays count, because
-    their masks would be lost.
+    Arrays of NumPy and of devices do not count; they are ordinary operands. Masked arrays count,
+    because their masks would be lost.
 
     Parameters
     ----------
@@ -51,6 +53,6 @@ def is_stranger(kinds: Iterable[type], protocol: str) -> bool:
         answer = getattr(kind, protocol, usual)
         if issubclass(kind, np.ma.MaskedArray):
             return True
-        if answer is not usual and not hasattr(kind, "__cuda_array_interface__"):
+        if answer is not usual and not is_on_device(kind):
             return True
     return False

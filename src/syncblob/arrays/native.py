@@ -12,8 +12,13 @@ import numpy as np
 
 from syncblob._dtypes import as_dtype
 from syncblob.arrays import capsules, cuda_arrays
-from syncblob.devices import HOST, Side, current_accelerator
-from syncblob.devices.base import DLPACK_CUDA, DLPACK_CUDA_MANAGED, DLPACK_HOST_TYPES
+from syncblob.devices import HOST, Side, accelerator, current_accelerator, owner_of
+from syncblob.devices.base import (
+    DLPACK_CUDA,
+    DLPACK_CUDA_MANAGED,
+    DLPACK_HOST_TYPES,
+    protocols,
+)
 from syncblob.devices.host import NumpyHome
 
 if TYPE_CHECKING:
@@ -29,7 +34,7 @@ _WITHOUT_VALUES = (
     ("_is_zerotensor", "has no memory, only zeros", "clone()"),
 )
 
-__all__ = ["buffer_of", "import_array", "memory_of_tensor", "native_array"]
+__all__ = ["backend_of", "buffer_of", "import_array", "memory_of_tensor", "native_array"]
 
 
 def native_array(
@@ -37,7 +42,7 @@ def native_array(
 ) -> tuple[Any, bool]:
     """Return `x` as a NumPy or CuPy array, over its own memory if a protocol allows it.
 
-    The CUDA array interface is tried first, then DLPack. NumPy converts everything else:
+    The protocols of devices are tried first, then DLPack. NumPy converts everything else:
     ``__array__``, buffers, nested sequences and scalars.
 
     Parameters
@@ -51,7 +56,7 @@ def native_array(
 
     Returns
     -------
-    array : numpy.ndarray or cupy.ndarray
+    array : numpy.ndarray, cupy.ndarray, or an array of another backend's library
     owned : bool
         Whether the array has no other owner.
 
@@ -81,11 +86,20 @@ def native_array(
     _require_values(x)
     if hasattr(x, "__cuda_array_interface__"):
         return cuda_arrays.from_interface(x, copy=copy), False
+    owner = owner_of(x)
+    if owner is not None:
+        return owner.import_array(x, copy=copy), False
     if hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__"):
         return import_array(x, copy=copy), False
     array = np.asarray(x, copy=False if copy is False else None)
     # NumPy's own copy of another sequence, such as a range, belongs to no other object.
     return array, array.base is None and not hasattr(x, "__array__")
+
+
+def backend_of(array: Any) -> Accelerator:
+    """Return the backend of the device that holds an array that is not NumPy's."""
+    owner = owner_of(array)
+    return cuda_arrays.backend_of(array) if owner is None else accelerator(owner.device_of(array))
 
 
 def _require_values(x: Any) -> None:
@@ -164,8 +178,7 @@ def buffer_of(
         If the size differs, or the array is not C-contiguous, aligned and writable.
     """
     if not isinstance(array, np.ndarray) and not any(
-        hasattr(array, protocol)
-        for protocol in ("__dlpack__", "__cuda_array_interface__", "__array__")
+        hasattr(array, protocol) for protocol in ("__dlpack__", "__array__", *protocols)
     ):
         of_dtype = "" if layout is None else f" of dtype {layout.dtype}"
         raise TypeError(f"expected an array{of_dtype}, got {type(array).__name__}")
@@ -202,13 +215,13 @@ def _home_for(
     if side is Side.HOST:
         return HOST, None
     if backend is None:
-        on_cuda = not isinstance(array, np.ndarray)
-        backend = cuda_arrays.backend_of(array) if on_cuda else current_accelerator()
+        on_device = not isinstance(array, np.ndarray)
+        backend = backend_of(array) if on_device else current_accelerator()
     return backend, backend
 
 
 def import_array(x: Any, *, copy: bool | None = None) -> Any:
-    """Return a NumPy or CuPy array over the memory of a DLPack producer.
+    """Return an array of NumPy or of a device over the memory of a DLPack producer.
 
     Parameters
     ----------
@@ -230,8 +243,11 @@ def import_array(x: Any, *, copy: bool | None = None) -> Any:
         return _import_host(x, copy)
     if kind in (DLPACK_CUDA, DLPACK_CUDA_MANAGED):
         return cuda_arrays.from_dlpack(x, copy=copy)
+    owner = owner_of(x, kind)
+    if owner is not None:
+        return owner.import_array(x, copy=copy)
     raise BufferError(
-        f"expected memory of the host or of a CUDA device, got DLPack device type {kind}"
+        f"expected memory of the host or of a device with a backend, got DLPack device type {kind}"
     )
 
 

@@ -65,7 +65,7 @@ def apply(function: str | Callable[..., Any], *operands: Any, **keywords: Any) -
     else:
         arrays, home, operands = gather(_name_of(function), *operands)
         if isinstance(function, str):
-            result = home.compute(attrgetter(function)(home.namespace), *arrays, **keywords)
+            result = home.compute(home.own(function), *arrays, **keywords)
         else:
             result = home.compute(function, home.namespace, *arrays, **keywords)
     blobs = [x for x in operands if isinstance(x, BlobCore)]
@@ -115,7 +115,7 @@ def view(x: Any, name: str, function: Callable[[Any], Any]) -> Any:
     """
     if not isinstance(x, BlobCore):
         x = as_blob(name, x)
-    return x._derived(function)
+    return x._derived(function) if x._home.views else x._view(x._layout.derive(function))
 
 
 def forgets_newest(x: BlobCore, side: Side) -> bool:
@@ -135,7 +135,7 @@ def wrap(array: Any, home: Home, *operands: BlobCore) -> Any:
     """
     if type(array) is not np.ndarray:
         array = home.as_array(array)
-    if array.base is None:
+    if home.owns(array):
         for x in operands:
             # Some functions return the operand itself if there is nothing to do.
             if array is x._array:
@@ -153,7 +153,7 @@ def wrap(array: Any, home: Home, *operands: BlobCore) -> Any:
         # Of several Blobs over one memory, a const one, because the result may be its view.
         x = next((x for x in sharing if x._readonly), sharing[0])
         return x._view(home.layout(array, x._memory.buffer(side)))
-    if not can_adopt(array):
+    if not can_adopt(array, home):
         array = home.compute(array.copy)
     return operands[0]._fresh(array, home)
 
@@ -162,7 +162,7 @@ def result_on(blob: AnyBlob, side: Side, array: Any, *, copy: bool = False) -> A
     """Wrap an array that was computed on one side of a Blob's memory."""
     home = blob._memory.home(side)
     array = home.as_array(array)
-    if copy or not can_adopt(array):
+    if copy or not can_adopt(array, home):
         array = home.compute(array.copy, order="C")
     return blob._fresh(array, home)
 

@@ -325,7 +325,11 @@ class BlobCore:
                         accelerator=accelerator,
                         device=home.device,
                     )
-                    layout = Layout.dense(array)
+                    if home.native:
+                        layout = Layout.dense(array)
+                    else:
+                        layout = Layout.c_order(tuple(array.shape), array.dtype)
+                        layout.whole = True
                     if isinstance(self._shortcut.buffer, Place):
                         memory.expose(Side.HOST, self._shortcut.buffer)
                 else:

@@ -17,6 +17,7 @@ from syncblob.blob.core import BlobCore
 from syncblob.blob.forks import writes
 from syncblob.blob.operands import blob_to_read, require_device_of
 from syncblob.devices import HOST, Side
+from syncblob.devices.base import is_on_device
 from syncblob.guards import require_device
 from syncblob.memory import CONST, MUTABLE, OVERWRITE
 from syncblob.transfers import recording
@@ -209,7 +210,7 @@ def _selected_shape(shape: tuple[int, ...], key: Any) -> tuple[int, ...] | None:
         If the index is out of bounds.
     """
     entries = key if isinstance(key, tuple) else (key,)
-    if any(hasattr(entry, "__cuda_array_interface__") for entry in entries):
+    if any(is_on_device(entry) for entry in entries):
         return None
     return np.broadcast_to(np.uint8(0), shape)[key].shape
 
@@ -254,7 +255,7 @@ def _foreign_keys_on(blob: BlobCore, key: Any, given: Any, side: Side, reason: s
         return tuple(
             _foreign_keys_on(blob, *pair, side, reason) for pair in zip(key, given, strict=True)
         )
-    if not is_array(given) or hasattr(given, "__cuda_array_interface__"):
+    if not is_array(given) or is_on_device(given):
         return key
     array = native_array(given)[0]
     if not array.ndim or array.dtype.kind not in "biu":

@@ -10,9 +10,8 @@ import numpy as np
 from syncblob._dtypes import as_dtype, is_supported
 from syncblob._layout import Layout
 from syncblob._shape import as_shape
-from syncblob.arrays.cuda_arrays import backend_of
 from syncblob.arrays.foreign import is_array
-from syncblob.arrays.native import import_array, memory_of_tensor, native_array
+from syncblob.arrays.native import backend_of, import_array, memory_of_tensor, native_array
 from syncblob.blob.copying import astype, to_device
 from syncblob.blob.core import GPU_DATA, BlobCore
 from syncblob.devices import CPU, Device, Side, default_device, home_of

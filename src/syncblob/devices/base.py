@@ -6,6 +6,8 @@ import enum
 import sys
 import time
 from abc import ABC, abstractmethod
+from functools import cache
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from syncblob._layout import Layout
@@ -34,7 +36,10 @@ __all__ = [
     "Home",
     "Push",
     "Side",
+    "installed_backends",
+    "is_on_device",
     "kinds",
+    "protocols",
 ]
 
 # DLPack's numbers for kinds of devices: DLDeviceType in dlpack.h.
@@ -45,7 +50,25 @@ DLPACK_CUDA_MANAGED = 13
 DLPACK_HOST_TYPES = frozenset({DLPACK_CPU, 3, 11})
 
 # The kinds of devices; `register` adds to them.
-kinds: list[str] = ["cpu", "cuda", "simulated"]
+kinds: list[str] = ["cpu", "cuda", "sycl", "simulated"]
+
+# The attributes by which arrays on devices describe themselves.
+protocols: list[str] = ["__cuda_array_interface__", "__sycl_usm_array_interface__"]
+
+
+@cache
+def installed_backends() -> dict[str, Any]:
+    """Return the entry points of backends by kind; adds the kinds to `kinds`."""
+    from importlib.metadata import entry_points  # slow, and rarely needed
+
+    found = {point.name: point for point in entry_points(group="syncblob.devices")}
+    kinds.extend(found.keys() - kinds)
+    return found
+
+
+def is_on_device(x: object) -> bool:
+    """Return whether an array is on a device, as its protocol tells."""
+    return any(hasattr(x, protocol) for protocol in protocols)
 
 
 class Side(enum.IntEnum):
@@ -100,7 +123,9 @@ class Device:
             return
         text = name if isinstance(name, str) else _torch_name(name) or repr(name)
         kind, colon, index = text.partition(":")
-        if kind not in kinds or (colon and not (index.isascii() and index.isdigit())):
+        if not (kind in kinds or kind in installed_backends()) or (
+            colon and not (index.isascii() and index.isdigit())
+        ):
             *others, last = (f'"{accelerator}:N"' for accelerator in kinds[1:])
             raise ValueError(f'a device is "cpu", {", ".join(others)} or {last}, got {name!r}')
         if kind == "cpu" and int(index or 0) != 0:
@@ -171,16 +196,36 @@ class Home(ABC):
     # Whether this needs no check of guards or of const exports either: the home is native, and no
     # `compute_only_on` or `verified_const` is active in any thread. Set by `NumpyHome`.
     direct: bool = False
-    # The array library of this home: NumPy, or CuPy through array-api-compat.
+    # Whether NumPy's functions make views of arrays here. Otherwise the views are computed from
+    # layouts.
+    views: bool = True
+    # The array library of this home: NumPy, CuPy through array-api-compat, or a backend's own.
     namespace: ModuleType
 
     @abstractmethod
     def compute(self, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
         """Call a function with arrays of this home."""
 
+    def own(self, name: str) -> Callable[..., Any]:
+        """Return the function of this home's library of a name, such as ``"linalg.inv"``."""
+        function: Callable[..., Any] = attrgetter(name)(self.namespace)
+        return function
+
     @abstractmethod
     def as_array(self, result: Any) -> Any:
         """Convert the result of a computation to an array; NumPy's functions may return scalars."""
+
+    def owns(self, array: Any) -> bool:
+        """Return whether an array is no view of another, so that none shares its memory.
+
+        False is the safe answer, if the library cannot tell.
+        """
+        return array.base is None
+
+    def read_only(self, array: Any) -> bool:
+        """Return whether an array must not be written, in a library with such arrays."""
+        del array
+        return False
 
     @abstractmethod
     def overlap(self, array: Any, buffer: Any) -> bool:
@@ -212,6 +257,10 @@ class Home(ABC):
     @abstractmethod
     def address(self, array: Any) -> int:
         """Return the address of the first element of an array of this home."""
+
+    def strides(self, array: Any) -> tuple[int, ...]:
+        """Return the strides of an array in bytes."""
+        return tuple(array.strides)
 
     def layout(self, array: Any, buffer: Any) -> Layout:
         """Return the layout in its buffer of an array made by `view`, or of a view of one."""
@@ -295,6 +344,35 @@ class Accelerator(Home):
 
     Copies are between buffers of equal length, and raise before any state changes.
     """
+
+    # The attribute by which arrays of this accelerator's library describe themselves, such as
+    # "__sycl_usm_array_interface__", and their DLPack device type; empty and 0 if there is none.
+    protocol: str = ""
+    dlpack_type: int = 0
+
+    @classmethod
+    def import_array(cls, x: Any, *, copy: bool | None = None) -> Any:
+        """Return an array of this accelerator's library over the memory of an object.
+
+        Only called with objects that have `protocol`, or are of `dlpack_type`.
+
+        Parameters
+        ----------
+        x
+            The object.
+        copy
+            False raises ValueError or BufferError if a copy is needed.
+        """
+        raise NotImplementedError
+
+    def describe(self, array: Any, *, readonly: bool) -> Any:
+        """Return what `protocol` says of an array of this accelerator."""
+        raise NotImplementedError
+
+    @classmethod
+    def device_of(cls, array: Any) -> Device:
+        """Return the device of an array of this accelerator's library."""
+        raise NotImplementedError
 
     @abstractmethod
     def allocate_host(self, nbytes: int, *, zeroed: bool = False) -> NDArray[np.uint8]:

@@ -51,6 +51,10 @@ class NumpyHome(Home):
         """Return an array; a 0-d array for a NumPy scalar."""
         return np.asarray(result)
 
+    def read_only(self, array: NDArray[Any]) -> bool:
+        """Return whether an array must not be written."""
+        return not array.flags.writeable
+
     def overlap(self, array: NDArray[Any], buffer: NDArray[np.uint8]) -> bool:
         """Compare the memory bounds of both."""
         return np.may_share_memory(array, buffer)

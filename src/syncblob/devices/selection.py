@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from syncblob._locks import Lock
 from syncblob.devices import cuda
-from syncblob.devices.base import CPU, Accelerator, Device, Home, kinds
+from syncblob.devices.base import (
+    CPU,
+    Accelerator,
+    Device,
+    Home,
+    installed_backends,
+    kinds,
+    protocols,
+)
 from syncblob.devices.host import HOST
 from syncblob.devices.simulation import SimulatedBackend
+from syncblob.devices.sycl import SyclBackend
 from syncblob.errors import NoDeviceError
 
 if TYPE_CHECKING:
@@ -23,6 +32,7 @@ __all__ = [
     "default_device",
     "home_accelerator",
     "home_of",
+    "owner_of",
     "register",
     "set_default_device",
     "simulated",
@@ -32,6 +42,7 @@ __all__ = [
 
 _makers: dict[str, Callable[[int], Accelerator]] = {
     "cuda": cuda.CudaBackend,
+    "sycl": SyclBackend,
     "simulated": SimulatedBackend,
 }
 _registered: set[str] = set()
@@ -74,7 +85,7 @@ def accelerator(device: Device | str) -> Accelerator:
     # Memories compare backends by identity, so there must be only one for each device.
     with _backends_lock.held:
         if device not in _backends:
-            if device.type not in _makers:
+            if device.type not in _makers and not _load(device.type):
                 raise NoDeviceError(f"{device}: its kind is not registered any more")
             backend = _makers[device.type](device.index)
             if getattr(backend, "device", None) != device:
@@ -114,9 +125,23 @@ def register(kind: str, make: Callable[[int], Accelerator]) -> None:
                 f"expected the name of a new kind of device, got {kind!r}; there are "
                 f"{', '.join(kinds)}"
             )
-        _makers[kind] = make
         kinds.append(kind)
-        _registered.add(kind)
+        _add(kind, make)
+
+
+def _add(kind: str, make: Any) -> None:
+    _makers[kind] = make
+    _registered.add(kind)
+    protocols.append(getattr(make, "protocol", ""))
+
+
+def _load(kind: str) -> bool:
+    """Import the backend of a kind that an installed package offers; return whether one does."""
+    with _backends_lock.held:
+        point = installed_backends().get(kind)
+        if point is not None and kind not in _makers:
+            _add(kind, point.load())
+        return point is not None
 
 
 def unregister(kind: str) -> None:
@@ -137,7 +162,7 @@ def unregister(kind: str) -> None:
             )
         _registered.remove(kind)
         kinds.remove(kind)
-        del _makers[kind]
+        protocols.remove(getattr(_makers.pop(kind), "protocol", ""))
 
 
 def simulated(index: int = 0) -> SimulatedBackend:
@@ -168,6 +193,23 @@ def home_of(device: Device | str | None = None) -> Home:
     if device is CPU:
         return HOST
     return home_accelerator(Device(device)) or HOST
+
+
+def owner_of(x: object, dlpack_type: int = 0) -> type[Accelerator] | None:
+    """Return the backend whose arrays have the protocol of an object, or a DLPack device type.
+
+    None for NumPy's and CuPy's arrays, and for those of kinds that are not there.
+    """
+    if dlpack_type:
+        for kind in installed_backends():
+            _load(kind)
+    makers: list[Any] = list(_makers.values())
+    for maker in makers:
+        protocol, own = getattr(maker, "protocol", ""), getattr(maker, "dlpack_type", 0)
+        if (protocol and hasattr(x, protocol)) or (own and own == dlpack_type):
+            backend: type[Accelerator] = maker
+            return backend
+    return None
 
 
 def home_accelerator(device: Device) -> Accelerator | None:

@@ -8,12 +8,12 @@ import numpy as np
 
 from syncblob._dtypes import SUPPORTED, as_dtype, is_supported
 from syncblob._layout import Layout
-from syncblob.arrays import cuda_arrays
+from syncblob.arrays.native import backend_of
 from syncblob.devices import HOST, Device, Side
 from syncblob.memory import SyncedMemory
 
 if TYPE_CHECKING:
-    from syncblob.devices.base import Accelerator
+    from syncblob.devices.base import Accelerator, Home
 
 __all__ = ["adopt", "can_adopt"]
 
@@ -57,67 +57,68 @@ def adopt(  # noqa: PLR0913  # an array, its target, and its ownership
         If Blobs do not support the dtype.
     """
     if backend is None and not isinstance(array, np.ndarray):
-        backend = cuda_arrays.backend_of(array)
-    obstacle = _obstacle(array, dtype)
+        backend = backend_of(array)
+    home: Home = backend or HOST
+    obstacle = _obstacle(array, dtype, home)
     if copy is False and obstacle is None and device is not None:
-        elsewhere = Device(device) != (HOST if backend is None else backend).device
+        elsewhere = Device(device) != home.device
         obstacle = f"the array is not on {device}" if elsewhere else None
     if copy is False and obstacle is not None:
         raise ValueError(f"copy=False was asked for, but {obstacle}")
     if obstacle is not None or copy:
         target = as_dtype(array.dtype.newbyteorder("=")) if dtype is None else dtype
-        array = (backend or HOST).compute(array.astype, target, order="C", copy=True)
+        array = home.compute(array.astype, target, order="C", copy=True)
         owned = True
-    base, layout = _dense(array)
+    base, layout = _dense(array, home)
     side = Side.HOST if backend is None else Side.ACCELERATOR
-    buffer = (backend or HOST).wrap(base)
-    memory = SyncedMemory.adopting(side, buffer, accelerator=backend, device=device)
+    memory = SyncedMemory.adopting(side, home.wrap(base), accelerator=backend, device=device)
     if not owned:
         memory.expose(side)
     return memory, layout
 
 
-def can_adopt(array: Any) -> bool:
-    """Return whether an array can be adopted without a copy."""
+def can_adopt(array: Any, home: Home) -> bool:
+    """Return whether an array of a home can be adopted without a copy."""
     if type(array) is np.ndarray and array.flags.carray and array.dtype in SUPPORTED:
         # The usual case.
         return True
-    return _obstacle(array, None) is None
+    return _obstacle(array, None, home) is None
 
 
-def _obstacle(array: Any, dtype: np.dtype[np.generic] | None) -> str | None:
+def _obstacle(array: Any, dtype: np.dtype[np.generic] | None, home: Home) -> str | None:
     """Return why an array cannot be adopted without a copy; None if it can."""
     if dtype is not None and array.dtype != dtype:
         return f"a conversion from {array.dtype} to {dtype} is needed"
     if not is_supported(array.dtype):
         as_dtype(array.dtype.newbyteorder("="))
         return f"a conversion from {array.dtype} to native byte order is needed"
-    if isinstance(array, np.ndarray):
-        if not array.flags.writeable:
-            return "the array is read-only, and a Blob's memory is written by transfers"
-        if not array.flags.aligned:
-            return "the array is not aligned"
-    if _dense_base(array) is None:
+    if home.read_only(array):
+        return "the array is read-only, and a Blob's memory is written by transfers"
+    if isinstance(array, np.ndarray) and not array.flags.aligned:
+        return "the array is not aligned"
+    if _dense_base(array, home) is None:
         return "the array has gaps or repeats elements, and transfers move whole blocks"
     return None
 
 
-def _dense_base(array: Any) -> Any:
+def _dense_base(array: Any, home: Home) -> Any:
     """Return a C-contiguous view of exactly an array's bytes; None if there is none."""
     if array.flags.c_contiguous:
         return array
-    forward = array[tuple(slice(None, None, -1 if step < 0 else 1) for step in array.strides)]
-    order = sorted(range(array.ndim), key=lambda axis: -forward.strides[axis])
+    forward = array[tuple(slice(None, None, -1 if step < 0 else 1) for step in home.strides(array))]
+    strides = home.strides(forward)
+    order = sorted(range(array.ndim), key=lambda axis: -strides[axis])
     base = forward.transpose(order)
     return base if base.flags.c_contiguous else None
 
 
-def _dense(array: Any) -> tuple[Any, Layout]:
+def _dense(array: Any, home: Home) -> tuple[Any, Layout]:
     """Return the dense base of an array, and the layout of the array in it."""
-    base = _dense_base(array)
+    base = _dense_base(array, home)
     if base is array:
         return array, Layout.c_order(tuple(array.shape), array.dtype)
+    strides = home.strides(array)
     offset = sum(
-        (dim - 1) * -step for dim, step in zip(array.shape, array.strides, strict=True) if step < 0
+        (dim - 1) * -step for dim, step in zip(array.shape, strides, strict=True) if step < 0
     )
-    return base, Layout(tuple(array.shape), array.dtype, tuple(array.strides), offset)
+    return base, Layout(tuple(array.shape), array.dtype, strides, offset)

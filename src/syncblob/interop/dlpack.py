@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob._dtypes import is_bfloat16
+from syncblob._dtypes import is_bfloat16, register_for_dlpack
 from syncblob.arrays import capsules
 from syncblob.devices import HOST, Side
 from syncblob.devices.host import NumpyHome
@@ -125,6 +125,8 @@ def export(  # noqa: PLR0913  # the keywords of the protocol
         # NumPy sets the flag itself, according to the array.
         flags = capsules.READ_ONLY if readonly and not isinstance(home, NumpyHome) else 0
     bfloat16 = is_bfloat16(layout.dtype)
+    if bfloat16:
+        register_for_dlpack(layout.dtype)
     capsule = home.capsule(
         array.view(np.uint16) if bfloat16 else array, stream=stream, max_version=max_version
     )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from syncblob.devices import Side
+from syncblob.devices import Accelerator, Side
+from syncblob.devices.base import protocols
 from syncblob.devices.host import NumpyHome
 from syncblob.interop import cuda, dlpack
 from syncblob.interop import numpy as numpy_protocol
@@ -121,6 +123,25 @@ class SideView:
         """
         if self._side is Side.HOST:
             raise AttributeError("__cuda_array_interface__: this is the host's side")
+        memory, array = self._lend(cuda.array_over_memory)
+        return cuda.describe(memory, array, readonly=self._access is CONST)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return the protocol by which arrays of the accelerator's library describe themselves.
+
+        As `__sycl_usm_array_interface__`; the consumer keeps this object, so it is tracked.
+        """
+        if name in vars(SideView):
+            # A property that has raised; Python has dropped its error.
+            return vars(SideView)[name].__get__(self)
+        if name in protocols and self._side is Side.ACCELERATOR:
+            home = self._what()[0].home(self._side)
+            if isinstance(home, Accelerator) and home.protocol == name:
+                _, array = self._lend(partial(_exported, name))
+                return home.describe(array, readonly=self._access is CONST)
+        raise AttributeError(f"this side of a Blob has no attribute {name!r}")
+
+    def _lend(self, take: Callable[..., Any]) -> tuple[SyncedMemory, Any]:
         memory, layout = self._what()
         # Most consumers read the attribute twice: make one lease, but return the newest contents.
         leased = any(lender is memory for lender, _ in self._lent)
@@ -128,10 +149,10 @@ class SideView:
         if leased and memory.head_over(layout.start, layout.stop) is Head.HEAD_AT_GPU:
             # The second read must not repeat a warning.
             access = CONST
-        array = cuda.array_over_memory(memory, layout, access, target=None if leased else self)
+        array = take(memory, layout, access, target=None if leased else self)
         # The consumer has only an address, which must stay valid as long as this object exists.
         self._lent.append((memory, array))
-        return cuda.describe(memory, array, readonly=self._access is CONST)
+        return memory, array
 
     @property
     def __cupy_get_ndarray__(self) -> Callable[[], Any]:
@@ -162,3 +183,12 @@ class SideView:
             f"<{self._side.name.lower()} side of a Blob, to {self._access.value}: "
             f"shape={layout.shape}, dtype={layout.dtype.name}>"
         )
+
+
+def _exported(
+    protocol: str, memory: SyncedMemory, layout: Layout, access: Access, *, target: Any
+) -> Any:
+    """Return an array over the accelerator side, for a protocol."""
+    if target is None:
+        return memory.array(Side.ACCELERATOR, access, layout, protocol)
+    return memory.export(Side.ACCELERATOR, access, layout, protocol, protocol, target)

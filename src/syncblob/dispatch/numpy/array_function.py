@@ -15,7 +15,7 @@ import numpy as np
 from syncblob._dtypes import SCALAR_CLASSES, SUPPORTED
 from syncblob._layout import Layout
 from syncblob.arrays.foreign import is_stranger
-from syncblob.arrays.native import native_array
+from syncblob.arrays.native import backend_of, native_array
 from syncblob.blob.core import BlobCore
 from syncblob.blob.operands import SCALARS, require_device_of
 from syncblob.devices import HOST, Side
@@ -484,18 +484,33 @@ class _Sharing(Plan):
             # It may have no buffer yet.
             pairs = [(a._layout.dummy(), b._layout.dummy())]
         else:
-            pairs = [(x, y) for x in _buffers_of(a) for y in _buffers_of(b) if type(x) is type(y)]
+            pairs = [
+                (x, y)
+                for home, x in _buffers_of(a)
+                for other, y in _buffers_of(b)
+                if home is other or (home.native and other.native)
+            ]
         return any(bool(self.function(x, y, max_work=max_work)) for x, y in pairs)
 
 
-def _buffers_of(x: Any) -> list[Any]:
-    """Return arrays over a Blob's existing buffers."""
+def _buffers_of(x: Any) -> list[tuple[Home, Any]]:
+    """Return arrays over a Blob's existing buffers, with their homes."""
     if not isinstance(x, BlobCore):
-        return [native_array(x)[0]]
+        array = native_array(x)[0]
+        home = HOST if isinstance(array, _ndarray) else backend_of(array)
+        return [(home, _comparable(home, array))]
     memory = x._memory
     homes = {Side.HOST: HOST, Side.ACCELERATOR: memory.accelerator}
     return [
-        home.own_view(buffer, x._layout, writable=False)
+        (home, _comparable(home, home.own_view(buffer, x._layout, writable=False)))
         for side, home in homes.items()
         if home is not None and (buffer := memory.buffer(side)) is not None
     ]
+
+
+def _comparable(home: Home, array: Any) -> Any:
+    """Return an array that NumPy or CuPy can compare with another of its home."""
+    if home.views:
+        return array
+    strides, address = home.strides(array), home.address(array)
+    return Layout(tuple(array.shape), array.dtype, strides, address).dummy()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from operator import attrgetter, setitem
+from operator import setitem
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from syncblob.blob.core import BlobCore
 from syncblob.blob.forks import writes
 from syncblob.blob.operands import bind
 from syncblob.devices import HOST
+from syncblob.devices.base import is_on_device
 from syncblob.dispatch.walk import instances, mapped
 from syncblob.guards import require_device
 from syncblob.interop.adopt import adopt
@@ -78,7 +79,7 @@ def call(  # noqa: PLR0913  # a call, and properties of its function
     """
     targets = {} if written is None else written
     arguments = joined(args, kwargs)
-    wrapped = partial(of_cuda, like=like)
+    wrapped = partial(of_device, like=like)
     for key, x in arguments.items():
         if key not in targets:
             arguments[key] = mapped(x, wrapped)
@@ -96,7 +97,7 @@ def call(  # noqa: PLR0913  # a call, and properties of its function
         arguments[key] = running.write(arguments[key], whole=whole)
     arrays, keywords = split(arguments)
     if by_name and not running.home.native:
-        function = attrgetter(name)(running.home.namespace)
+        function = running.home.own(name)
         if isinstance(keywords.get("out"), tuple):
             (keywords["out"],) = keywords["out"]
     try:
@@ -343,12 +344,11 @@ def common_home(operands: Any, like: BlobCore) -> Home:
     return home if movable else HOST
 
 
-def of_cuda(x: Any, like: BlobCore) -> Any:
-    """Wrap an array on a CUDA device in a Blob, because its device determines where to compute."""
+def of_device(x: Any, like: BlobCore) -> Any:
+    """Wrap an array on a device in a Blob, because its device determines where to compute."""
     if x is None or isinstance(x, (BlobCore, np.ndarray, *LEAVES)):
         return x
-    on_cuda = hasattr(x, "__cuda_array_interface__")
-    return _adopted(native_array(x)[0], like, None) if on_cuda else x
+    return _adopted(native_array(x)[0], like, None) if is_on_device(x) else x
 
 
 def _adopted(array: Any, like: BlobCore, device: Device | None) -> BlobCore:

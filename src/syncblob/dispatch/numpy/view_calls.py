@@ -9,7 +9,7 @@ import numpy as np
 from syncblob.arrays.foreign import is_array
 from syncblob.blob.core import BlobCore
 from syncblob.dispatch.numpy import tables
-from syncblob.dispatch.numpy.general_call import Operands, common_home, joined, of_cuda, split
+from syncblob.dispatch.numpy.general_call import Operands, common_home, joined, of_device, split
 from syncblob.dispatch.walk import instances, replaced
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def call_for_views(  # noqa: PLR0913  # a call, and properties of its function
     The parameters are those of `call`; `viewed` is the result of `viewed_arguments`.
     """
     arguments = joined(args, kwargs)
-    operands = {key: of_cuda(arguments[key], like) for key in viewed}
+    operands = {key: of_device(arguments[key], like) for key in viewed}
     running = _Views(function.__name__, like, common_home([*operands.values()], like))
     for key, x in arguments.items():
         # The other arguments are axes, shapes and the like, which are read.

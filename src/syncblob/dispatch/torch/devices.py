@@ -29,7 +29,7 @@ def require_reach(home: Home) -> None:
     NoDeviceError
         If it is a CUDA device, and PyTorch was built without CUDA or finds no device.
     """
-    if home.native or home.device in _reached:
+    if home.device.type != "cuda" or home.device in _reached:
         return
     if torch.cuda.is_available():
         # Otherwise nobody could ask for its current stream before its first function.

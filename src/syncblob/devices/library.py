@@ -1,0 +1,199 @@
+"""Accelerators with an array library of their own, whose arrays NumPy's functions do not take."""
+
+from __future__ import annotations
+
+from functools import cache, partial
+from operator import getitem, setitem
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from syncblob._layout import Layout
+from syncblob.devices import watching
+from syncblob.devices.base import Accelerator
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["LibraryHome", "Namespace"]
+
+# Functions that make an array without being given one.
+_CREATION = frozenset(
+    """
+    arange array asarray empty eye fftfreq frombuffer fromfile fromfunction fromiter fromstring full
+    identity linspace loadtxt ones rfftfreq tri zeros
+    """.split()  # noqa: SIM905  # reads best as words
+)
+# Functions in which NumPy differs from the array API's standard; libraries are taken as they are.
+_CORRECTED = "syncblob.blob.corrected_elementwise"
+_NUMBERS = (bool, int, float, complex, np.generic)
+
+
+class Namespace:
+    """An array library whose creation functions make arrays on one device.
+
+    Parameters
+    ----------
+    module
+        The library.
+    device
+        What its creation functions take for ``device=``.
+    """
+
+    def __init__(self, module: ModuleType, device: Any) -> None:
+        self._module = module
+        self._device = device
+
+    def __getattr__(self, name: str) -> Any:
+        """Return an attribute of the library."""
+        found = getattr(self._module, name)
+        if name in _CREATION:
+            return partial(found, device=self._device)
+        return Namespace(found, self._device) if isinstance(found, ModuleType) else found
+
+
+class LibraryHome(Accelerator):
+    """An accelerator whose arrays are of a library of its own.
+
+    The library has NumPy's functions under their names, and its arrays have the methods of ndarrays
+    that docs/device-backend.md lists.
+    """
+
+    native = False
+    views = False
+
+    def compute(self, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+        """Call a function; the library's own in place of one of NumPy's.
+
+        Raises
+        ------
+        NotImplementedError
+            If the library has no such function.
+        """
+        name = _name_of(function)
+        if name is not None:
+            own = self.own(name)
+            ufunc = getattr(np, name, None)
+            if isinstance(ufunc, np.ufunc):
+                args, after = args[: ufunc.nin], args[ufunc.nin :]
+                if after:
+                    keywords["out"] = after
+                if all(isinstance(x, _NUMBERS) for x in args):
+                    # Libraries take no numbers only.
+                    own = ufunc
+            # Arrays that are no operands, such as shapes.
+            args = tuple([x.tolist() if isinstance(x, np.ndarray) else x for x in args])
+            out = keywords.pop("out", None)
+            function = own if out is None else partial(_into, out, own)
+        elif function in {getitem, setitem}:
+            args = (args[0], self._index(args[1]), *args[2:])
+        if watching.watchers:
+            return watching.run(self, function, args, keywords)
+        return function(*args, **keywords)
+
+    def own(self, name: str) -> Callable[..., Any]:
+        """Return the library's function of a name.
+
+        Raises
+        ------
+        NotImplementedError
+            If there is none.
+        """
+        try:
+            return super().own(name)
+        except AttributeError:
+            raise NotImplementedError(
+                f"{self.device} cannot compute {name}, which its array library lacks; compute on "
+                "the host, with blob.on('cpu')"
+            ) from None
+
+    def _index(self, key: Any) -> Any:
+        """Replace lists and NumPy arrays in an index."""
+        if isinstance(key, tuple):
+            return tuple(map(self._index, key))
+        if not isinstance(key, (list, np.ndarray)):
+            return key
+        array = np.asarray(key)
+        return self.namespace.asarray(array if array.size else array.astype(np.intp))
+
+    def empty(self, shape: Any, dtype: Any) -> Any:
+        """Return a new array with arbitrary contents."""
+        return self.namespace.empty(shape, dtype=dtype)
+
+    def as_array(self, result: Any) -> Any:
+        """Return an array; a 0-d array for a number."""
+        return self.namespace.asarray(result) if isinstance(result, _NUMBERS) else result
+
+    def owns(self, array: Any) -> bool:
+        """Return False: these arrays do not tell whether they are views."""
+        del array
+        return False
+
+    def overlap(self, array: Any, buffer: Any) -> bool:
+        """Compare the addresses of both."""
+        layout = self.layout(array, buffer)
+        return layout.start < buffer.nbytes and layout.stop > 0
+
+    def layout(self, array: Any, buffer: Any) -> Layout:
+        """Return the layout of an array in its buffer."""
+        offset = self.address(array) - self.address(buffer) if array.size else 0
+        return Layout(tuple(array.shape), array.dtype, self.strides(array), offset)
+
+    def exporter(self, buffer: Any) -> Any:
+        """Return the buffer; each alias has its own owner."""
+        return buffer
+
+    def capsule(self, array: Any, *, stream: Any, max_version: tuple[int, int] | None) -> Any:
+        """Return the library's own capsule."""
+        return array.__dlpack__(stream=stream, max_version=max_version)
+
+    @property
+    def dlpack_device(self) -> tuple[int, int]:
+        """The library's DLPack type and the index of the device."""
+        return (self.dlpack_type, self.device.index)
+
+
+def _name_of(function: Any) -> str | None:
+    """Return the name of a function of NumPy's, or of a corrected one; None for other functions."""
+    name = _names().get(function)
+    module = getattr(function, "__module__", None) or ""
+    if module == _CORRECTED:
+        return str(function.__name__)
+    if name is None and module.startswith("numpy."):
+        return f"{module.removeprefix('numpy.')}.{function.__name__}"
+    return name
+
+
+@cache
+def _names() -> dict[Any, str]:
+    """Return NumPy's functions with the names that libraries have."""
+    return {
+        function: f"{prefix}{function.__name__}"
+        for prefix, module in (("linalg.", np.linalg), ("fft.", np.fft), ("", np))
+        for function in vars(module).values()
+        if isinstance(function, (np.ufunc, type(np.sum)))
+    }
+
+
+def _into(out: Any, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+    """Call a function, and assign its results to arrays: libraries may have no `out`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a result has another shape, or a dtype that is not of the same kind.
+    """
+    targets = out if isinstance(out, tuple) else (out,)
+    results = function(*args, **keywords)
+    pairs = list(zip(targets, results if len(targets) > 1 else (results,), strict=True))
+    for target, result in pairs:
+        if tuple(result.shape) != tuple(target.shape):
+            raise ValueError(f"expected out of shape {result.shape}, got {target.shape}")
+        if not np.can_cast(result.dtype, target.dtype, "same_kind"):
+            raise TypeError(
+                f"expected out of a dtype that holds {result.dtype}, got {target.dtype}"
+            )
+    for target, result in pairs:
+        target[...] = result
+    return out if len(targets) > 1 else targets[0]

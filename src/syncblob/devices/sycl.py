@@ -1,0 +1,267 @@
+"""SYCL devices, through dpnp and dpctl, which are imported only when a device is used.
+
+``sycl:N`` is the device of this index in `dpctl.get_devices`, as in DLPack. Device memory is USM
+device memory. Work runs on the queue that dpnp uses by default, on which dpnp runs one function
+after another; so users' arrays and those of Blobs can be mixed.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from syncblob._dtypes import is_bfloat16
+from syncblob._layout import Layout
+from syncblob.devices.base import Device, Push
+from syncblob.devices.library import LibraryHome, Namespace
+from syncblob.errors import DeviceMismatchError, NoDeviceError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from syncblob.devices.base import Moment
+
+__all__ = ["SyclBackend"]
+
+_PROTOCOL = "__sycl_usm_array_interface__"
+
+
+class SyclBackend(LibraryHome):
+    """One SYCL device.
+
+    Raises
+    ------
+    NoDeviceError
+        If dpnp or the device is missing.
+    """
+
+    protocol = _PROTOCOL
+    dlpack_type = 14  # kDLOneAPI
+
+    def __init__(self, index: int) -> None:
+        self.device: Device = Device(f"sycl:{index}")
+        try:
+            import dpctl  # imported only if a SYCL device is used
+            import dpnp
+        except ImportError as error:
+            raise NoDeviceError(
+                f"{self.device} cannot be used: dpnp cannot be imported ({error}); "
+                "pip install 'syncblob[sycl]'"
+            ) from None
+        devices = dpctl.get_devices()
+        if index >= len(devices):
+            raise NoDeviceError(
+                f"{self.device} cannot be used: dpctl.get_devices() returns {devices}. An x86 CPU "
+                "needs intel-opencl-rt, and its library in OCL_ICD_FILENAMES"
+            )
+        self._dpnp = dpnp
+        self._memory = dpctl.memory
+        self._own_queue = dpnp.tensor.Device.create_device(devices[index]).sycl_queue
+        self._process = os.getpid()
+        self.namespace: Any = Namespace(dpnp, self._own_queue)
+
+    @property
+    def _queue(self) -> Any:
+        if self._process != os.getpid():
+            raise NoDeviceError(
+                f"{self.device} cannot be used in the child of a fork: start the process with the "
+                "method 'spawn', or leave the device to the parent"
+            )
+        return self._own_queue
+
+    # --- buffers and arrays ----------------------------------------------------------------------
+
+    def allocate(self, nbytes: int, *, zeroed: bool = False) -> Any:
+        """Return a new buffer of USM device memory."""
+        queue = self._queue
+        try:
+            # An array without elements has memory, too.
+            memory = self._memory.MemoryUSMDevice(max(nbytes, 1), queue=queue)
+        except self._memory.USMAllocationError as error:
+            raise MemoryError(f"{self.device} has no memory for {nbytes} more bytes") from error
+        buffer = self._dpnp.ndarray((nbytes,), np.uint8, buffer=memory)
+        if zeroed:
+            self.zero(buffer)
+        return buffer
+
+    def allocate_host(self, nbytes: int, *, zeroed: bool = False) -> NDArray[np.uint8]:
+        """Return a host buffer in USM host memory, from which the device copies directly."""
+        memory = self._memory.MemoryUSMHost(max(nbytes, 1), queue=self._queue)
+        buffer = np.frombuffer(memory, np.uint8, nbytes)
+        if zeroed:
+            buffer.fill(0)
+        return buffer
+
+    def zero(self, buffer: Any) -> None:
+        """Set every byte of a buffer to zero, after all work, and wait for that."""
+        buffer.fill(0)
+        self._queue.wait()
+
+    def address(self, array: Any) -> int:
+        """Return the address of the first element of an array."""
+        address: int = array.data.ptr
+        return address
+
+    def read_only(self, array: Any) -> bool:
+        """Return whether an array must not be written."""
+        return not array.flags.writable
+
+    def view(self, buffer: Any, layout: Layout, *, writable: bool) -> Any:
+        """Return an array over a buffer; see `alias`."""
+        array, _ = self.alias(buffer, layout)
+        array.flags.writable = writable
+        return array
+
+    def alias(self, exporter: Any, layout: Layout) -> tuple[Any, object]:
+        """Return an array over a buffer, and an owner that lives as long as the last view of it.
+
+        Raises
+        ------
+        ValueError
+            If a stride is no multiple of the size of an element, in which dpnp counts.
+        TypeError
+            For bfloat16.
+        """
+        itemsize = layout.dtype.itemsize
+        if is_bfloat16(layout.dtype):
+            raise TypeError(
+                "dpnp has no bfloat16; compute on the host, or convert with .astype('float32')"
+            )
+        if any(step % itemsize for step in layout.strides):
+            raise ValueError(
+                f"dpnp needs strides that are multiples of {itemsize} bytes for {layout.dtype}, "
+                f"got {layout.strides}; compute on the host, or use .copy()"
+            )
+        # An array without elements has memory, too, which keeps its owner.
+        owner = _Owner(exporter, layout.start, max(layout.stop - layout.start, itemsize))
+        array = self._dpnp.ndarray(
+            layout.shape,
+            layout.dtype,
+            buffer=self._memory.as_usm_memory(owner),
+            offset=(layout.offset - layout.start) // itemsize if layout.size else 0,
+            strides=layout.strides if layout.size else None,
+        )
+        return array, owner
+
+    def wrap(self, array: Any) -> Any:
+        """Return the buffer under a C-contiguous array of this device, without a copy."""
+        if self.device_of(array) != self.device:
+            raise DeviceMismatchError(
+                f"expected an array on {self.device}, got one of shape {array.shape} on "
+                f"{self.device_of(array)}; arrays are not copied between accelerators: copy it "
+                "through the host"
+            )
+        return self.view(array, Layout.raw(array.nbytes), writable=True)
+
+    # --- arrays of others ------------------------------------------------------------------------
+
+    @classmethod
+    def import_array(cls, x: Any, *, copy: bool | None = None) -> Any:
+        """Return a dpnp array on dpnp's default queue of the device, over the memory of `x`."""
+        del copy  # never needed
+        import dpnp  # only called with SYCL arrays
+
+        if isinstance(x, dpnp.ndarray):
+            array = x
+        elif hasattr(x, _PROTOCOL):
+            # dpnp's own function would copy.
+            array = dpnp.asarray(dpnp.tensor.asarray(x, copy=False))
+        else:
+            array = dpnp.from_dlpack(x)
+        queue = dpnp.tensor.Device.create_device(array.sycl_device).sycl_queue
+        if array.sycl_queue != queue:
+            array.sycl_queue.wait()
+            array = array.to_device(queue)
+        return array
+
+    @classmethod
+    def device_of(cls, array: Any) -> Device:
+        """Return the device of a dpnp array."""
+        return Device(f"sycl:{array.sycl_device.get_device_id()}")
+
+    def describe(self, array: Any, *, readonly: bool) -> dict[str, Any]:
+        """Return ``__sycl_usm_array_interface__``, version 1, of an array.
+
+        Raises
+        ------
+        BufferError
+            If a stride is negative: consumers take the address for the lowest.
+        """
+        if any(step < 0 and dim > 1 for step, dim in zip(array.strides, array.shape, strict=True)):
+            raise BufferError(f"{_PROTOCOL} has no negative strides; use .copy()")
+        described: dict[str, Any] = getattr(array, _PROTOCOL)
+        return {**described, "data": (self.address(array), readonly), "offset": 0}
+
+    # --- copies and work -------------------------------------------------------------------------
+
+    def _usm(self, buffer: Any) -> Any:
+        return self._memory.as_usm_memory(_Owner(buffer, 0, buffer.nbytes))
+
+    def upload(self, host: NDArray[np.uint8], buffer: Any) -> None:
+        """Wait for all work on the queue, copy, and wait for that."""
+        self._queue.wait()
+        if host.nbytes:
+            self._queue.memcpy(self._usm(buffer), host, host.nbytes)
+
+    def download(self, buffer: Any, host: NDArray[np.uint8]) -> None:
+        """Wait for all work on the queue, then copy."""
+        self._queue.wait()
+        if host.nbytes:
+            self._queue.memcpy(host, self._usm(buffer), host.nbytes)
+
+    def push(self, host: NDArray[np.uint8], buffer: Any, stream: Any) -> Push:
+        """Start an upload on a queue, after all work; None is the queue of the device.
+
+        Raises
+        ------
+        TypeError
+            If `stream` is something else.
+        """
+        queue = self._queue if stream is None else stream
+        if not isinstance(queue, type(self._queue)):
+            raise TypeError(f"expected a dpctl.SyclQueue or None, got {stream!r}")
+        usm, earlier = self._usm(buffer), self._queue.submit_barrier()
+        return _SyclPush(queue.memcpy_async(usm, host, host.nbytes, [earlier]), (usm, host))
+
+    def synchronize(self) -> None:
+        """Wait for all work on the queue."""
+        self._queue.wait()
+
+    def moment(self) -> Moment:
+        """Wait for all work, and return a function that tells when it had run."""
+        self._queue.wait()
+        return super().moment()
+
+
+class _Owner:
+    """Bytes of a buffer, which it keeps alive; memory made from it keeps this object alive."""
+
+    def __init__(self, buffer: Any, start: int, nbytes: int) -> None:
+        self._buffer = buffer
+        described = dict(buffer.__sycl_usm_array_interface__)
+        described |= {"data": (buffer.data.ptr + start, False), "shape": (nbytes,), "offset": 0}
+        self.__sycl_usm_array_interface__ = described | {"strides": None, "typestr": "|u1"}
+
+
+class _SyclPush(Push):
+    """An upload that runs, and the memory that it uses."""
+
+    def __init__(self, event: Any, memory: Any) -> None:
+        self._event = event
+        self._used = memory
+        self._process = os.getpid()
+
+    def order(self) -> bool:
+        """Wait: later work on dpnp's queue takes no events of others."""
+        self.wait()
+        return True
+
+    def wait(self) -> None:
+        """Block until the upload has run."""
+        if self._process == os.getpid():
+            self._event.wait()
+        self._used = None
+
+    __del__ = wait

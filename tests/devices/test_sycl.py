@@ -1,0 +1,108 @@
+"""SYCL devices: what is dpnp's and dpctl's own. The tests of all accelerators run there, too."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+
+import syncblob
+from syncblob import Blob, StaleAliasWarning
+from syncblob.devices import accelerator
+
+pytestmark = [pytest.mark.sycl, pytest.mark.long]
+
+DEVICE = "sycl:0"
+
+
+@pytest.fixture
+def dpnp():
+    return pytest.importorskip("dpnp")
+
+
+def made(values) -> Blob:
+    blob = syncblob.asarray(np.asarray(values), device="cpu").to_device(DEVICE)
+    blob.mutable_gpu_data()
+    return blob
+
+
+def test_arrays_of_dpnps_default_queue_are_operands(dpnp):
+    x = made([1.0, 2.0])
+    ones = dpnp.ones(2, device=x.gpu_data().sycl_queue)
+    assert ((x + ones).tolist(), (ones - x.gpu_data()).tolist()) == ([2, 3], [0, -1])
+    assert np.stack([x, ones]).tolist() == [[1, 2], [1, 1]]
+
+
+def test_an_array_of_another_queue_is_adopted_where_it_is(dpnp):
+    dpctl = pytest.importorskip("dpctl")
+    queue = dpctl.SyclQueue(accelerator(DEVICE)._queue.sycl_device, property="in_order")
+    array = dpnp.arange(3, sycl_queue=queue)
+    blob = syncblob.asarray(array, copy=False)
+    array[1] = 7
+    queue.wait()
+    assert (blob.device, blob.tolist()) == (DEVICE, [0, 7, 2])
+    assert (blob + made([1, 1, 1])).tolist() == [1, 8, 3]
+
+
+@pytest.mark.parametrize("way", ["from_dlpack", "tensor.asarray"])
+def test_aliases_are_tracked(dpnp, way):
+    blob = made([1.0, 2.0, 3.0])
+    take = dpnp.tensor.asarray if way == "tensor.asarray" else dpnp.from_dlpack
+    alias = take(blob.gpu)
+    alias[0] = 5
+    assert blob.tolist() == [5, 2, 3]
+    with pytest.warns(StaleAliasWarning):
+        blob.mutable_cpu_data()
+    del alias
+    blob.gpu_data()
+    blob.mutable_cpu_data()
+
+
+def test_what_dpnp_lacks_says_what_to_do(dpnp):
+    del dpnp
+    x = made([[1.0, 2.0], [3.0, 4.0]])
+    with pytest.raises(NotImplementedError, match=r"sycl:0 cannot compute lexsort.*blob\.on"):
+        np.lexsort(x)
+    assert np.lexsort(x.on("cpu")).tolist() == [0, 1]
+    flat = made(np.arange(12, dtype=np.float32))
+    uneven = flat.reshape(4, 3)[:, :2].view("complex64")
+    with pytest.raises(ValueError, match="multiples of 8 bytes"):
+        uneven.gpu_data()
+    assert uneven.on("cpu").cpu_data().tolist() == [[1j], [3 + 4j], [6 + 7j], [9 + 10j]]
+
+
+def test_bfloat16_stays_on_the_host(dpnp):
+    del dpnp
+    pytest.importorskip("ml_dtypes")
+    with pytest.raises(TypeError, match=r"dpnp has no bfloat16.*astype"):
+        Blob(3, "bfloat16", device=DEVICE).gpu_data()
+
+
+def test_pushes_take_queues(dpnp):
+    del dpnp
+    blob = made(np.zeros(1 << 16))
+    blob.mutable_cpu_data()[...] = 4
+    with pytest.raises(TypeError, match="SyclQueue or None"):
+        blob.async_gpu_push(stream=1)
+    blob.async_gpu_push(stream=accelerator(DEVICE)._queue)
+    assert blob.sum().item() == 4 << 16
+
+
+def test_a_forked_child_refuses(dpnp):
+    del dpnp
+    blob = made([1.0])
+    child = os.fork()
+    if not child:
+        try:
+            blob + 1
+            blob.cpu_data()
+        except syncblob.NoDeviceError:
+            os._exit(3)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
+
+
+def test_a_device_that_is_not_there_is_named():
+    with pytest.raises(syncblob.NoDeviceError, match=r"dpctl\.get_devices"):
+        Blob(3, device="sycl:99")

@@ -1,0 +1,16 @@
+"""The devices that tests take as a parameter."""
+
+from __future__ import annotations
+
+import pytest
+
+# One of a backend that is not syncblob's: see tests/devices/drawers_package.
+OTHER = "drawer:0"
+
+SYCL = pytest.param("sycl:0", marks=[pytest.mark.sycl, pytest.mark.long])
+
+# Accelerators on which everything works.
+ACCELERATORS = ["simulated:0", pytest.param("cuda:0", marks=pytest.mark.gpu), SYCL, OTHER]
+
+# Devices on which NumPy's functions and those of the array API compute.
+DEVICES = ["cpu", "simulated:0", pytest.param(OTHER, marks=pytest.mark.long), SYCL]

@@ -190,7 +190,7 @@ def refusal(faces, real_files, tmp_path, monkeypatch, capsys):
         ({"model": "nowhere.caffemodel"}, "No such file or directory"),
         ({"model": "text.png"}, "text.png"),
         ({"model": "tiny_v2.caffemodel"}, "expected the first stage of MTCNN"),
-        ({"--device": "gpu"}, 'a device is "cpu", "cuda:N" or "simulated:N"'),
+        ({"--device": "gpu"}, 'a device is "cpu", "cuda:N"'),
         ({"--output": "faces.xyz"}, "expected the extension of an image, as .png"),
         ({"--output": "no/faces.png"}, "there is no folder no"),
         ({"--threshold": "5"}, "scores are from 0 to 1, got 5"),

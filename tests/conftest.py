@@ -76,7 +76,7 @@ def accelerator(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def simulated() -> Iterator[SimulatedBackend]:
-    """Give the backend of simulated:0, with counters at zero and no delay."""
+    """Give the backend of simulated:0, with counters at zero, no delay and no capacity."""
     backend = syncblob.simulated(0)
     # Uploads that an earlier test started must not be counted here.
     backend.synchronize()
@@ -84,6 +84,7 @@ def simulated() -> Iterator[SimulatedBackend]:
     backend.delay = 0.0
     yield backend
     backend.delay = 0.0
+    backend.capacity = None
     backend.synchronize()
 
 

@@ -22,6 +22,10 @@ from syncblob._source_lines import SourceLine as SourceLine
 from syncblob.array_api import *  # noqa: F403  # the names of the standard
 from syncblob.array_api import __array_api_version__ as __array_api_version__
 from syncblob.array_api import __array_namespace_info__ as __array_namespace_info__
+from syncblob.blob.eviction import Evictable as Evictable
+from syncblob.blob.eviction import memory_summary as memory_summary
+from syncblob.blob.eviction import set_eviction_policy as set_eviction_policy
+from syncblob.blob.eviction import set_memory_limit as set_memory_limit
 from syncblob.devices import Device as Device
 from syncblob.devices import available_devices as available_devices
 from syncblob.devices import default_device as default_device

@@ -18,6 +18,7 @@ from syncblob._source_lines import user_instruction
 from syncblob.blob import (
     caffe_math,
     copying,
+    eviction,
     making,
     pickling,
     protocols,
@@ -601,6 +602,59 @@ class Blob(Operators, NdarrayMethods):
         """
         home = self._home if device is None else home_of(device)
         self._memory.prefetch(bind(self, home), *self._memory.range_of(self._layout))
+
+    def evict(self, side: Literal["cpu", "gpu"] = "gpu") -> int:
+        """Free the memory of data on a side. What only that side holds moves to the other first.
+
+        Writable borrowed arrays of that side become read-only. Arrays that are kept longer than a
+        borrow may be keep the bytes alive.
+
+        Parameters
+        ----------
+        side
+            ``"gpu"`` or ``"cpu"``.
+
+        Returns
+        -------
+        int
+            The number of bytes freed. Of a view, these are those of the buffers that lie in its
+            range; a buffer that reaches beyond it stays.
+
+        Raises
+        ------
+        BufferError
+            If an alias, exposed memory, or an operation of another thread needs a buffer. Nothing
+            has changed then.
+        """
+        return eviction.evict(self, side)
+
+    def parts(self, axis: int = 0, *, nbytes: int = 1 << 26) -> Iterator[Self]:
+        """Walk the Blob in views that are on its device one after the other.
+
+        While one is used, the next is brought. Each is evicted behind it, so that the device needs
+        room for two. Only what is missing moves: a part that was written moves back once, and one
+        that was only read does not.
+
+        Parameters
+        ----------
+        axis
+            The axis to divide.
+        nbytes
+            The size of a part. It has at least one index along `axis`.
+
+        Yields
+        ------
+        Blob
+            A view.
+
+        Raises
+        ------
+        ValueError
+            If the views would lie between each other in memory.
+        BufferError
+            If a part that was left is aliased, as by a tensor that was kept.
+        """
+        return eviction.parts(self, axis, nbytes)
 
     def data_at(self, *indices: Any) -> Any:
         """Return one element of data as a Python scalar. Transfers only that element.

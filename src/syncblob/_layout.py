@@ -146,6 +146,11 @@ class Layout:
         self.view = layout
         return layout
 
+    def moved(self, nbytes: int) -> Layout:
+        """Return the layout of an array that lies some bytes further on."""
+        strides = None if self.contiguous else self.strides
+        return Layout(self.shape, self.dtype, strides, self.offset + nbytes if self.size else 0)
+
     @property
     def backwards(self) -> bool:
         """Whether any axis has a negative stride, which PyTorch does not support."""

@@ -415,8 +415,8 @@ def may_compute_directly(home: Home, name: str) -> bool:
 
     Hot callers check ``home.direct`` themselves to save the call.
     """
-    if not home.native or watching.watchers:
-        # Logs of operations time what `Home.compute` calls.
+    if not home.native or home.bounded or watching.watchers:
+        # Logs of operations time what `Home.compute` calls, and bounded devices count it.
         return False
     require_device(home.device, name)
     return True

@@ -26,7 +26,7 @@ from cuda_model import CUDARuntimeError
 from cupy_model import launch
 
 import syncblob
-from syncblob import Blob, Head, record_transfers
+from syncblob import Blob, Head, record_transfers, set_memory_limit
 from syncblob._layout import Layout
 from syncblob.arrays import cuda_arrays as interop
 from syncblob.arrays import native
@@ -1567,3 +1567,24 @@ def test_no_write_on_the_host_ends_a_borrow_of_other_elements_on_the_device():
         blob[place : place + 2].mutable_cpu_data()
     borrow[...] = 7
     assert blob[4:8].cpu_data().tolist() == [1, 7, 1, 1]
+
+
+# --- a full device --------------------------------------------------------------------------------
+
+
+def test_a_limit_evicts_what_nobody_sees(cupy):
+    with set_memory_limit("cuda:0", 1500):
+        blobs = [Blob(128, "int32", device="cuda:0") for _ in range(5)]
+        for value, blob in enumerate(blobs):
+            blob.overwrite_gpu_data()[...] = value
+        assert [blob.head for blob in blobs] == [Head.HEAD_AT_CPU] * 3 + [Head.HEAD_AT_GPU] * 2
+        borrow = blobs[3].mutable_gpu_data()
+        alias = cupy.from_dlpack(blobs[4])
+        with pytest.raises(MemoryError, match=r"nothing there can be evicted:\n +512 B"):
+            blobs[0].gpu_data()
+        del alias
+        assert blobs[0].gpu_data().get().tolist() == [0] * 128
+        assert blobs[4].head is Head.HEAD_AT_CPU
+        borrow[...] = 7
+    assert blobs[3].tolist() == [7] * 128
+    assert cupy.get_default_memory_pool().get_limit() == 0

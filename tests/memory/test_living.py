@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from syncblob.memory import living
 from syncblob.memory.leases import Borrows, Loans
 from syncblob.memory.living import LivingArrays, Reference
+from syncblob.memory.windows import Window
 
 FEW = living._FEW
 NBYTES = 1 << 12
@@ -248,10 +249,11 @@ def test_the_range_of_a_borrow_is_computed_once():
     for array in arrays:
         borrows.add(array)
     assert not any(is_set(borrow) for borrow in borrows.live)
-    found = borrows.reaching(buffer, 10, 11)
+    windows = (Window(0, buffer.nbytes, buffer),)
+    found = borrows.reaching(windows, 10, 11)
     assert {array.ctypes.data - buffer.ctypes.data for array in found} == {9, 10}
     assert all(is_set(borrow) for borrow in borrows.live)
-    assert sorted(borrows.ranges(buffer)) == [(place, place + 2) for place in range(2 * FEW)]
+    assert sorted(borrows.ranges(windows)) == [(place, place + 2) for place in range(2 * FEW)]
 
 
 def test_a_borrow_has_no_other_attributes():

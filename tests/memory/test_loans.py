@@ -12,6 +12,7 @@ from syncblob.devices import Side
 from syncblob.memory import Access
 from syncblob.memory.leases import NUMPY, Exposure, Loans
 from syncblob.memory.ledger import Ledger
+from syncblob.memory.windows import Window
 
 ALL = Layout.raw(8)
 
@@ -28,7 +29,7 @@ def test_who_may_write_into_a_range_is_who_overlaps_it():
     assert writers(0, 9) == [8]
     assert writers(15, 33) == [8, 32]
     assert writers(39, 64) == [32]
-    assert loans.ranges(None) == [(8, 16), (32, 40)]
+    assert loans.ranges(()) == [(8, 16), (32, 40)]
 
 
 def test_an_alias_of_no_elements_keeps_its_permission():
@@ -46,7 +47,7 @@ def test_a_borrow_of_no_elements_is_over_nothing():
     borrows = [buffer[2:5], buffer[5:5]]
     for borrow in borrows:
         loans.borrows.add(borrow)
-    assert loans.ranges(buffer) == [(2, 5)]
+    assert loans.ranges((Window(0, 8, buffer),)) == [(2, 5)]
 
 
 @pytest.mark.parametrize("side", Side)

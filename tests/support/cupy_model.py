@@ -446,6 +446,16 @@ class MemoryPool:
         if allocator not in (None, malloc_managed):
             raise NotImplementedError(f"a pool over {allocator}")
         self._kind = _PooledManaged if allocator is malloc_managed else _Pooled
+        self._limit = 0
+        self._used: weakref.WeakSet[_Allocated] = weakref.WeakSet()
+
+    def get_limit(self) -> int:
+        return self._limit
+
+    def set_limit(self, size: int | None = None, fraction: float | None = None) -> None:
+        if fraction is not None:
+            raise NotImplementedError("a limit as a fraction")
+        self._limit = size or 0
 
     def malloc(self, size: int) -> MemoryPointer:
         if not size:
@@ -454,7 +464,11 @@ class MemoryPool:
         # The per-thread default streams have the same pointer but separate memory. CuPy tells them
         # apart by thread ids, and a later thread with the same id has another stream.
         own = _machine.stream(handle) if handle == model.PER_THREAD else None
-        return MemoryPointer(self._kind(size, (self, handle, own)), 0)
+        if self._limit and sum(each.size for each in self._used) + size > self._limit:
+            raise OutOfMemoryError(f"Out of memory allocating {size:,} bytes")
+        memory = self._kind(size, (self, handle, own))
+        self._used.add(memory)
+        return MemoryPointer(memory, 0)
 
     def free_all_blocks(self, stream: Any = None) -> None:
         del stream

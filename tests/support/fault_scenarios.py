@@ -306,6 +306,69 @@ for _name, _create in _CREATION.items():
         lambda _, act=_create: act(),
     )
 
+
+def with_windows(where: str) -> Callable[[Path], dict[str, Any]]:
+    """Make a Blob of which the device has two windows that differ from what the host has."""
+
+    def make(_: Path) -> dict[str, Any]:
+        blob = made(where, shape=LARGE)
+        blob[:2].mutable_gpu_data()[...] = 70
+        blob[3:5].mutable_gpu_data()[...] = 71
+        blob[4].cpu_data()
+        return {"a": blob}
+
+    return make
+
+
+def _evicted(side: str) -> Callable[[dict[str, Any]], Any]:
+    def act(state: dict[str, Any]) -> Any:
+        state["a"].evict(side)
+
+    return act
+
+
+def on_a_full_device(first: str, second: str) -> Callable[[Path], dict[str, Any]]:
+    def make(folder: Path) -> dict[str, Any]:
+        # An interrupt may have left it.
+        xp.set_memory_limit(BACKEND.device, None)
+        return two(first, second)(folder)
+
+    return make
+
+
+def _full(state: dict[str, Any]) -> Any:
+    """Compute with one Blob on a device that has room for it if it evicts another."""
+    # Both `b` and the result fit only if `a` leaves, whatever other tests have left there.
+    with xp.set_memory_limit("simulated:0", BACKEND.used_nbytes + state["b"].nbytes * 3 // 2):
+        return (state["b"].on("simulated:0") * 2).tolist()
+
+
+# Memories of this size have windows.
+LARGE = (8, 1 << 16)
+for _where in WHERE:
+    for _side in ("cpu", "gpu"):
+        SEVERAL[f"evict from the {_side}, {_where}"] = Scenario(one(_where), _evicted(_side))
+for _first, _second in (("device", "host"), ("both", "host"), ("split", "blank")):
+    SEVERAL[f"evict for another, {_first} and {_second}"] = Scenario(
+        on_a_full_device(_first, _second), _full, tolerant=True
+    )
+SEVERAL["evict windows"] = Scenario(with_windows("host"), _evicted("gpu"))
+SEVERAL["evict a window"] = Scenario(
+    with_windows("host"), lambda state: _evicted("gpu")({"a": state["a"][:3]})
+)
+SEVERAL["join windows"] = Scenario(
+    with_windows("host"),
+    lambda state: state["a"][1:4].mutable_gpu_data()[:, 5].tolist(),
+    tolerant=True,
+)
+SEVERAL["make one buffer of windows"] = Scenario(
+    with_windows("host"), lambda state: np.asarray(state["a"][2].gpu)[:5].tolist(), tolerant=True
+)
+SEVERAL["walk in parts"] = Scenario(
+    with_windows("host"),
+    lambda state: [part[0, 3].item() for part in state["a"].parts(nbytes=1 << 19)],
+)
+
 SEVERAL["async push"] = Scenario(one("host"), _pushed)
 SEVERAL["async download"] = Scenario(one("device"), _prefetched)
 SEVERAL["async downloads"] = Scenario(one("split"), _prefetched)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from syncblob import SyncedMemory
+    from syncblob.memory.spans import Run
 
 __all__ = ["Scenario", "contents", "heads", "plain"]
 
@@ -44,13 +45,25 @@ def newest(memory: SyncedMemory) -> bytes:
     contents = np.zeros(memory.used_nbytes, np.uint8)
     for run in memory.spans.runs(0, memory.used_nbytes):
         part = slice(run.start, run.stop)
-        found = {memory.buffer(side)[part].tobytes() for side in Side if run.holders & 1 << side}
+        found = {held_by(memory, side, run) for side in Side if run.holders & 1 << side}
         assert len(found) < 2, f"both sides hold bytes {run.start} to {run.stop}, and they differ"
         if found:
             contents[part] = np.frombuffer(found.pop(), np.uint8)
         elif memory._ledger.source is not None:
             fill_from_source(memory, contents[part], run.start)
     return contents.tobytes()
+
+
+def held_by(memory: SyncedMemory, side: Side, run: Run) -> bytes:
+    """Return the bytes of a run that a side holds, perhaps in several windows."""
+    parts = [
+        window.array[max(run.start, window.start) - window.start : run.stop - window.start]
+        for window in memory.windows(side)
+        if window.start < run.stop and run.start < window.stop
+    ]
+    found = b"".join(part.tobytes() for part in parts)
+    assert len(found) == run.nbytes, f"no buffer of {side} has bytes {run.start} to {run.stop}"
+    return found
 
 
 def fill_from_source(memory: SyncedMemory, contents: np.ndarray[Any, Any], start: int) -> None:

@@ -93,6 +93,8 @@ class Cuda:
         # The model's arrays only support copies and fills.
         self.computes = hasattr(cupy.ndarray, "__add__")
         self.accelerator = accelerator(self.name)
+        # A failure that is injected must raise, and not evict another Blob of the program.
+        self.accelerator.bounded = False
         self.controls = _Controls(self.accelerator)
 
     def array(self, values: Any) -> Any:
@@ -125,6 +127,7 @@ class Cuda:
 
     def close(self) -> None:
         """Restore the device."""
+        self.accelerator.bounded = True
         self.controls.close()
 
 

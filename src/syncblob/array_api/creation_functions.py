@@ -17,6 +17,7 @@ from syncblob._made_functions import name_made_functions
 from syncblob._shape import as_shape
 from syncblob.array_api._operands import require_blobs
 from syncblob.blob.compute import apply
+from syncblob.blob.eviction import compute
 from syncblob.blob.operands import as_blob
 from syncblob.devices import home_of
 from syncblob.guards import require_device
@@ -98,7 +99,7 @@ def _filled(name: str, shape: Shape, dtype: DTypeLike | None, device: Device | s
         array = make(shape, wanted)
     else:
         require_device(home.device, name)
-        array = home.compute(make, shape, dtype=wanted)
+        array = compute(home, make, shape, dtype=wanted)
     return Blob._fresh(array, home)
 
 
@@ -374,7 +375,7 @@ def _made(
     wanted = None if dtype is None else as_dtype(dtype)
     if wanted is None and name == "eye":
         wanted = _FLOAT64
-    array = home.compute(getattr(home.namespace, name), *args, dtype=wanted, **keywords)
+    array = compute(home, getattr(home.namespace, name), *args, dtype=wanted, **keywords)
     if wanted is None:
         # Long doubles, dates and large integers give dtypes that Blobs do not support.
         as_dtype(array.dtype)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob.blob.core import BlobCore
+from syncblob.blob.eviction import compute
 from syncblob.blob.forks import writes
 from syncblob.blob.operands import SCALARS, as_blob, gather
 from syncblob.devices import HOST, Side
@@ -65,9 +66,9 @@ def apply(function: str | Callable[..., Any], *operands: Any, **keywords: Any) -
     else:
         arrays, home, operands = gather(_name_of(function), *operands)
         if isinstance(function, str):
-            result = home.compute(home.own(function), *arrays, **keywords)
+            result = compute(home, home.own(function), *arrays, **keywords)
         else:
-            result = home.compute(function, home.namespace, *arrays, **keywords)
+            result = compute(home, function, home.namespace, *arrays, **keywords)
     blobs = [x for x in operands if isinstance(x, BlobCore)]
     if isinstance(result, (tuple, list)):
         return tuple([wrap(array, home, *blobs) for array in result])
@@ -145,16 +146,17 @@ def wrap(array: Any, home: Home, *operands: BlobCore) -> Any:
     # A result over memory that a Blob tracks must share that memory, or writes would be missed.
     side = Side.HOST if home is HOST else Side.ACCELERATOR
     sharing = [
-        x
+        (x, window)
         for x in operands
-        if (buffer := x._memory.buffer(side)) is not None and home.overlap(array, buffer)
+        for window in x._memory.windows(side)
+        if home.overlap(array, window.array)
     ]
     if sharing:
         # Of several Blobs over one memory, a const one, because the result may be its view.
-        x = next((x for x in sharing if x._readonly), sharing[0])
-        return x._view(home.layout(array, x._memory.buffer(side)))
+        x, window = next((pair for pair in sharing if pair[0]._readonly), sharing[0])
+        return x._view(home.layout(array, window.array).moved(window.start))
     if not can_adopt(array, home):
-        array = home.compute(array.copy)
+        array = compute(home, array.copy)
     return operands[0]._fresh(array, home)
 
 
@@ -163,7 +165,7 @@ def result_on(blob: AnyBlob, side: Side, array: Any, *, copy: bool = False) -> A
     home = blob._memory.home(side)
     array = home.as_array(array)
     if copy or not can_adopt(array, home):
-        array = home.compute(array.copy, order="C")
+        array = compute(home, array.copy, order="C")
     return blob._fresh(array, home)
 
 

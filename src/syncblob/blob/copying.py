@@ -10,6 +10,7 @@ from syncblob._dtypes import is_bfloat16, is_supported, numpy_dtype
 from syncblob._layout import Layout
 from syncblob.arrays.native import native_array
 from syncblob.blob.core import BlobCore
+from syncblob.blob.eviction import compute
 from syncblob.blob.flags import Flags
 from syncblob.blob.operands import blob_to_read, require_device_of
 from syncblob.blob.resize import assign
@@ -71,7 +72,7 @@ def astype(blob: AnyBlob, dtype: DTypeLike, order: Any, casting: Any, *, copy: b
         home, array = blob._home, blob._array
     else:
         home, array = blob._memory.home(blob._side), blob._elements(blob._side, "astype")
-    return blob._fresh(home.compute(array.astype, wanted, order=order or "C"), home)
+    return blob._fresh(compute(home, array.astype, wanted, order=order or "C"), home)
 
 
 def to_device(blob: AnyBlob, device: Device | str, *, stream: Any) -> AnyBlob:
@@ -85,7 +86,7 @@ def to_device(blob: AnyBlob, device: Device | str, *, stream: Any) -> AnyBlob:
     if home is HOST or home is blob._memory.accelerator:
         side = Side.HOST if home is HOST else Side.ACCELERATOR
         array = blob._elements(side, "to_device")
-        return blob._fresh(home.compute(array.copy, order="C"), home)
+        return blob._fresh(compute(home, array.copy, order="C"), home)
     contents = np.array(blob._elements(Side.HOST, "to_device"), order="C")
     flat = contents.reshape(-1).view(np.uint8)
     layout = Layout.c_order(blob.shape, blob.dtype)
@@ -119,9 +120,9 @@ def copy_from(blob: BlobCore, source: Any, *, copy_diff: bool, resize: bool) -> 
     blob._bind_partner(blob._memory_of(diff=copy_diff), side)
     if source.dtype != blob.dtype:
         # Convert first: under ``numpy.errstate``, a conversion may raise.
-        contents = blob._memory.home(side).compute(contents.astype, blob.dtype)
+        contents = compute(blob._memory.home(side), contents.astype, blob.dtype)
     elif origin is blob._memory_of(diff=copy_diff):
-        contents = blob._memory.home(side).compute(contents.copy)
+        contents = compute(blob._memory.home(side), contents.copy)
     layout = Layout.c_order(source.shape, blob.dtype)
     assign(blob, contents, layout, side, "copy_from", diff=copy_diff)
 
@@ -136,7 +137,7 @@ def _duplicate(blob: BlobCore, memory: SyncedMemory) -> SyncedMemory:
     side, layout = blob._side, blob._layout.of_view()
     home = memory.home(side)
     if layout.gapless:
-        contents = home.compute(memory.array(side, CONST, layout, "copy").copy, order="C")
+        contents = compute(home, memory.array(side, CONST, layout, "copy").copy, order="C")
     else:
         contents = memory.gather(side, layout, "copy")
     return SyncedMemory.adopting(

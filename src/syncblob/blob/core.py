@@ -21,7 +21,7 @@ from syncblob._source_lines import Place, user_place
 from syncblob.devices import HOST, Side
 from syncblob.devices.base import Accelerator
 from syncblob.interop.adopt import adopt
-from syncblob.memory import CONST, FRESH, NO_SHORTCUT, Access, Shortcut, SyncedMemory
+from syncblob.memory import CONST, FRESH, NO_SHORTCUT, Access, Shortcut, SyncedMemory, laid
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -439,8 +439,8 @@ class BlobCore:
             if shortcut.readable and shortcut.buffer is buffer:
                 return self._array, self._home
             if not self._attach(memory, layout) and self._shortcut.buffer is not buffer:
-                # Another thread has replaced the buffer meanwhile.
-                return self._home.own_view(buffer, layout, writable=False), self._home
+                # It is a window, or another thread has replaced the buffer meanwhile.
+                return laid(self._home, buffer, layout, writable=False, own=True), self._home
         array = self._array
         # Without an array, another thread has resized the Blob meanwhile.
         return (array, self._home) if array is not None else self._on_device(reason)

@@ -15,6 +15,7 @@ import numpy as np
 from syncblob._dtypes import is_supported
 from syncblob.arrays.foreign import is_ndarray_like
 from syncblob.blob.core import BlobCore
+from syncblob.blob.eviction import compute
 from syncblob.blob.foreign_operators import answer_of, by_array
 from syncblob.blob.operands import (
     SCALARS,
@@ -64,7 +65,7 @@ def unary(kernel: Callable[..., Any], x: Any) -> Any:
         result = kernel(array)
     else:
         require_device(home.device, kernel.__name__)
-        result = home.compute(kernel, array)
+        result = compute(home, kernel, array)
     if type(result) is not np.ndarray:
         result = home.as_array(result)
     return x._fresh(result, home)
@@ -159,7 +160,7 @@ def _binary(kernel: Callable[..., Any], x1: Any, x2: Any, operator: bool) -> Any
         # `gather` keeps None, and NumPy would compute an array of objects.
         raise refusal(kernel.__name__, None)
     (array1, array2), home, (x1, x2) = gather(kernel.__name__, x1, x2)
-    result = kernel(array1, array2) if home.direct else home.compute(kernel, array1, array2)
+    result = kernel(array1, array2) if home.direct else compute(home, kernel, array1, array2)
     like = x1 if isinstance(x1, BlobCore) else x2
     return like._fresh(home.as_array(result), home)
 

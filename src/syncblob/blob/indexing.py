@@ -14,6 +14,7 @@ from syncblob.arrays.foreign import is_array
 from syncblob.arrays.native import native_array
 from syncblob.blob.compute import result_on, write_by
 from syncblob.blob.core import BlobCore
+from syncblob.blob.eviction import compute
 from syncblob.blob.forks import writes
 from syncblob.blob.operands import blob_to_read, require_device_of
 from syncblob.devices import HOST, Side
@@ -46,7 +47,7 @@ def get_item(blob: AnyBlob, key: Any) -> AnyBlob:
                 require_device_of("__getitem__", blob)
             indices, home = key._on_device("__getitem__")
             array, _ = blob._on_device("__getitem__")
-            selected = home.compute(operator.getitem, array, indices)
+            selected = compute(home, operator.getitem, array, indices)
             return blob._fresh(home.as_array(selected), home)
         key = _plain(key)
         if not is_basic_index(key):
@@ -273,7 +274,7 @@ def _selected(blob: AnyBlob, key: Any) -> AnyBlob:
     array = blob._array_on(side, CONST, "__getitem__")
     home = blob._memory.home(side)
     arrays = _foreign_keys_on(blob, _keys_on(blob, key, side), key, side, "__getitem__")
-    selected = home.compute(operator.getitem, array, arrays)
+    selected = compute(home, operator.getitem, array, arrays)
     return result_on(blob, side, selected)
 
 

@@ -199,6 +199,9 @@ class Home(ABC):
     # Whether NumPy's functions make views of arrays here. Otherwise the views are computed from
     # layouts.
     views: bool = True
+    # Whether an allocation may fail because other buffers hold the memory, so that it helps to
+    # evict them.
+    bounded: bool = False
     # The array library of this home: NumPy, CuPy through array-api-compat, or a backend's own.
     namespace: ModuleType
 
@@ -373,6 +376,25 @@ class Accelerator(Home):
     def device_of(cls, array: Any) -> Device:
         """Return the device of an array of this accelerator's library."""
         raise NotImplementedError
+
+    bounded = True
+
+    def is_seen(self, buffer: Any) -> bool:
+        """Return whether any other array lies over the memory of a buffer.
+
+        Only buffers that nobody sees are evicted when memory is short. Backends that cannot tell
+        need not override this.
+        """
+        del buffer
+        return True
+
+    def limit_memory(self, nbytes: int | None) -> int | None:
+        """Let allocations fail that would pass a number of bytes; None ends that.
+
+        Returns the limit so far. Backends without limits need not override this.
+        """
+        del nbytes
+        raise NotImplementedError(f"the memory of {self.device} cannot be limited")
 
     @abstractmethod
     def allocate_host(self, nbytes: int, *, zeroed: bool = False) -> NDArray[np.uint8]:

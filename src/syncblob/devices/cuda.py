@@ -194,6 +194,20 @@ class CudaBackend(Accelerator):
         self._drop_finished()
         return allocate(*args, **keywords)
 
+    def is_seen(self, buffer: Any) -> bool:
+        """Count the references to the memory: arrays over it share its pointer, or have another."""
+        pointer = buffer.data
+        # Those of the buffer or the pointer, of this function, and of the call.
+        return sys.getrefcount(pointer) > 3 or sys.getrefcount(pointer.mem) > 2  # noqa: PLR2004  # see above
+
+    def limit_memory(self, nbytes: int | None) -> int | None:
+        """Limit CuPy's default pool on this device; 0 and None mean no limit."""
+        pool = self._cupy.get_default_memory_pool()
+        with self._context:
+            before: int = pool.get_limit()
+            pool.set_limit(size=nbytes or 0)
+        return before or None
+
     def _shortage(self) -> str:
         """Return how much memory is in use, and what frees some."""
         # CuPy's pool and PyTorch's allocator keep memory that was freed, each for itself.

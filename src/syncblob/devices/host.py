@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import weakref
 from pickle import PickleBuffer
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from syncblob._layout import Layout
 
-__all__ = ["HOST", "NumpyHome", "allow_direct_calls", "forbid_direct_calls"]
+__all__ = ["HOST", "NumpyHome", "allow_direct_calls", "forbid_direct_calls", "update_homes"]
 
 # A cache line; DLPack consumers with vector code require it.
 _ALIGNMENT = 64
@@ -31,6 +32,7 @@ class NumpyHome(Home):
     """A home whose buffers are NumPy arrays."""
 
     native = True
+    bounded = False
     namespace: ModuleType = np
 
     def __new__(cls, *_args: Any, **_keywords: Any) -> Self:
@@ -38,7 +40,7 @@ class NumpyHome(Home):
         home = super().__new__(cls)
         with _direct_calls_lock.held:
             _numpy_homes.add(home)
-            home.direct = home.native and not _forbidding
+            home.direct = home.native and not home.bounded and not _forbidding
         return home
 
     def compute(self, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
@@ -54,6 +56,13 @@ class NumpyHome(Home):
     def read_only(self, array: NDArray[Any]) -> bool:
         """Return whether an array must not be written."""
         return not array.flags.writeable
+
+    def is_seen(self, buffer: NDArray[np.uint8]) -> bool:
+        """Count the references to the array that owns the memory: views of it refer to that."""
+        owner = buffer if buffer.base is None else buffer.base
+        # Those of the buffer, of this function, and of the call. If the buffer itself owns the
+        # memory, it is not the memory's own.
+        return sys.getrefcount(owner) > 3  # noqa: PLR2004  # see above
 
     def overlap(self, array: NDArray[Any], buffer: NDArray[np.uint8]) -> bool:
         """Compare the memory bounds of both."""
@@ -141,20 +150,21 @@ def forbid_direct_calls(guard: object) -> None:
     """
     with _direct_calls_lock.held:
         _forbidding.add(guard)
-        _update_homes()
+        update_homes()
 
 
 def allow_direct_calls(guard: object) -> None:
     """Undo `forbid_direct_calls`. A no-op for a guard that is not active."""
     with _direct_calls_lock.held:
         _forbidding.discard(guard)
-        _update_homes()
+        update_homes()
 
 
-def _update_homes() -> None:
+def update_homes() -> None:
+    """Set `Home.direct` of all homes that compute with NumPy."""
     for home in list(_numpy_homes):
         # Evaluated for each home, because a signal handler may activate a guard during this loop.
-        home.direct = home.native and not _forbidding
+        home.direct = home.native and not home.bounded and not _forbidding
 
 
 HOST = _Host()

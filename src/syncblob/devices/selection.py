@@ -165,17 +165,22 @@ def unregister(kind: str) -> None:
         protocols.remove(getattr(_makers.pop(kind), "protocol", ""))
 
 
-def simulated(index: int = 0) -> SimulatedBackend:
+def simulated(index: int = 0, *, capacity: int | None = None) -> SimulatedBackend:
     """Return the backend of a simulated device, with its counters, failures and delays.
 
     Parameters
     ----------
     index
         The N of ``"simulated:N"``. Naming a simulated device creates it.
+    capacity
+        The bytes that the device has from now on; None leaves them as they are, initially without
+        end.
     """
     backend = accelerator(f"simulated:{index}")
     if not isinstance(backend, SimulatedBackend):  # pragma: no cover  # the name decides the kind
         raise TypeError(f"{backend.device} is not simulated")
+    if capacity is not None:
+        backend.capacity = capacity
     return backend
 
 

@@ -21,10 +21,11 @@ import numpy as np
 
 from syncblob._locks import Lock
 from syncblob.devices.base import DLPACK_CPU, Accelerator, Device, Push
-from syncblob.devices.host import NumpyHome
+from syncblob.devices.host import NumpyHome, update_homes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from typing import ClassVar
 
     from numpy.typing import NDArray
 
@@ -57,6 +58,9 @@ class SimulatedBackend(NumpyHome, Accelerator):
         Transfers made; asynchronous ones count when they have run.
     delay
         The seconds that an asynchronous upload waits before it copies.
+    capacity
+        The bytes that the device has; None if it never runs out. Results of computations count,
+        their temporary arrays do not. An allocation beyond it raises MemoryError.
     """
 
     allocations: int
@@ -71,12 +75,42 @@ class SimulatedBackend(NumpyHome, Accelerator):
     def __init__(self, index: int) -> None:
         self.device: Device = Device(f"simulated:{index}")
         self.delay = 0.0
+        self._capacity: int | None = None
+        self._limit: int | None = None
+        # The buffers and results that are alive. Entries vanish at any time, on any thread.
+        self._blocks: set[_Block] = set()
         # A signal handler may run on the thread that holds it.
         self._lock = Lock()
         self._countdowns: dict[str, int] = {}
         self._default_stream: SimulatedStream | None = None
         self._streams: weakref.WeakSet[SimulatedStream] = weakref.WeakSet()
         self.reset_counts()
+
+    @property
+    def capacity(self) -> int | None:
+        """See `SimulatedBackend`."""
+        return self._capacity
+
+    @capacity.setter
+    def capacity(self, nbytes: int | None) -> None:
+        self._capacity = nbytes
+        self._update_bounds()
+
+    def limit_memory(self, nbytes: int | None) -> int | None:
+        """Let allocations fail that would pass a number of bytes, as beyond `capacity`."""
+        before, self._limit = self._limit, nbytes
+        self._update_bounds()
+        return before
+
+    def _update_bounds(self) -> None:
+        self.bounded = self._capacity is not None or self._limit is not None
+        # Results count only if `compute` makes them.
+        update_homes()
+
+    @property
+    def used_nbytes(self) -> int:
+        """The bytes of the buffers that are alive; with a capacity or limit, of results, too."""
+        return sum(block.nbytes for block in list(self._blocks))
 
     def reset_counts(self) -> None:
         """Set all counters to zero."""
@@ -115,10 +149,41 @@ class SimulatedBackend(NumpyHome, Accelerator):
     def allocate(self, nbytes: int, *, zeroed: bool = False) -> NDArray[np.uint8]:
         """Return a new buffer on the device, filled with poison unless `zeroed`."""
         self._count("allocation", allocations=1)
+        if self.bounded:
+            self._require_room(nbytes)
         buffer = super().allocate(nbytes, zeroed=zeroed)
+        # The base is the array that owns the memory.
+        self._charge(buffer if buffer.base is None else buffer.base, nbytes)
         if not zeroed:
             buffer.fill(POISON)
         return buffer
+
+    def compute(self, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+        """Call the function. With a capacity or limit, count the array that it returns, if new."""
+        result = super().compute(function, *args, **keywords)
+        if self.bounded and isinstance(result, np.ndarray):
+            owner = result
+            while isinstance(owner.base, np.ndarray):
+                owner = owner.base
+            if not any(isinstance(each, _Block) for each in weakref.getweakrefs(owner)):
+                self._require_room(owner.nbytes)
+                self._charge(owner, owner.nbytes)
+        return result
+
+    def _require_room(self, nbytes: int) -> None:
+        """Raise MemoryError if the device is too full for an allocation."""
+        bounds = [bound for bound in (self._capacity, self._limit) if bound is not None]
+        if bounds and (used := self.used_nbytes) + nbytes > min(bounds):
+            raise MemoryError(
+                f"{self.device} has no memory for {nbytes} more bytes: {used} of its "
+                f"{min(bounds)} bytes are in use"
+            )
+
+    def _charge(self, owner: NDArray[Any], nbytes: int) -> None:
+        """Count an array as long as it lives."""
+        block = _Block(owner, self._blocks.discard)
+        block.nbytes = nbytes
+        self._blocks.add(block)
 
     def empty(self, shape: Any, dtype: Any) -> NDArray[Any]:
         """Return a new array, full of poison."""
@@ -187,6 +252,17 @@ class SimulatedBackend(NumpyHome, Accelerator):
         """Return the device and the counters."""
         counts = ", ".join(f"{name}={getattr(self, name)}" for name in _COUNTERS)
         return f"<SimulatedBackend {self.device}: {counts}>"
+
+
+class _Block(weakref.ref[Any]):
+    """A reference to an array that owns memory of the device. It is only equal to itself."""
+
+    __slots__ = ("nbytes",)
+
+    __hash__: ClassVar[Callable[[Any], int]] = object.__hash__
+    __eq__: ClassVar[Callable[[Any, object], bool]] = object.__eq__
+
+    nbytes: int
 
 
 class SimulatedStream:

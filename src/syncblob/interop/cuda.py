@@ -77,6 +77,7 @@ def array_over_memory(
     name = "__cuda_array_interface__"
     if is_bfloat16(layout.dtype):
         raise AttributeError(f"{name}: it does not support bfloat16; use DLPack")
+    memory.make_whole(Side.ACCELERATOR, layout, name)
     if target is not None:
         return memory.export(Side.ACCELERATOR, access, layout, name, "CUDA array interface", target)
     return memory.array(Side.ACCELERATOR, access, layout, name)

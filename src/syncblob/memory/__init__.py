@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from syncblob.memory.changes import evict as evict_windows
 from syncblob.memory.history import Transition
+from syncblob.memory.ledger import Ledger
 from syncblob.memory.shortcut import FRESH, NO_SHORTCUT, Shortcut
 from syncblob.memory.state import CONST, MUTABLE, OVERWRITE, Access, Head
 from syncblob.memory.synced_memory import SyncedMemory
+from syncblob.memory.windows import Window, laid
 
 __all__ = [
     "CONST",
@@ -15,7 +18,11 @@ __all__ = [
     "OVERWRITE",
     "Access",
     "Head",
+    "Ledger",
     "Shortcut",
     "SyncedMemory",
     "Transition",
+    "Window",
+    "evict_windows",
+    "laid",
 ]

@@ -1,8 +1,16 @@
-"""The two buffers of a memory, and copies between ranges of them. Does not know the head."""
+"""The buffers of a memory, and copies between ranges of them. Does not know the head.
+
+A side has one buffer of the whole memory, or *windows*: buffers of disjoint ranges, made by
+accesses of parts. Only accelerators have windows. The host needs none, because the operating system
+gives its buffer memory page by page.
+"""
 
 from __future__ import annotations
 
 import itertools
+import operator
+from bisect import bisect_right
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +18,7 @@ import numpy as np
 from syncblob._formatting import extend, human_bytes
 from syncblob._source_lines import user_line
 from syncblob.devices import HOST, Side, current_accelerator, default_device, home_accelerator
+from syncblob.memory.windows import Window, part_of
 from syncblob.transfers import Copying, download, pull, push, upload
 
 if TYPE_CHECKING:
@@ -20,6 +29,12 @@ if TYPE_CHECKING:
 __all__ = ["Buffers"]
 
 _serials = itertools.count(1)
+
+# A memory of at most so many bytes has no windows: one buffer costs little more.
+_WHOLE = 1 << 20
+
+# Nor has one of which windows would be this share.
+_MOST = 0.5
 
 
 class Buffers:
@@ -36,16 +51,19 @@ class Buffers:
     ----------
     sides
         The buffers, by side; None for a side without a buffer.
+    windows
+        The windows of each side that has no buffer of the whole memory, in ascending order.
     accelerator, nbytes
         As above.
     name
         The name of this memory in the journal; empty if it has none.
     """
 
-    __slots__ = ("_copying", "accelerator", "name", "nbytes", "sides")
+    __slots__ = ("_copying", "accelerator", "name", "nbytes", "sides", "windows")
 
     def __init__(self, nbytes: int, accelerator: Accelerator | None) -> None:
         self.sides: list[Any] = [None, None]
+        self.windows: list[tuple[Window, ...]] = [(), ()]
         self.accelerator: Accelerator | None = accelerator
         self.nbytes: int = nbytes
         self.name: str = ""
@@ -61,8 +79,8 @@ class Buffers:
 
     def tracks_borrows(self, side: Side) -> bool:
         """Whether borrows of a side are tracked: they have a write permission to revoke."""
-        buffer = self.sides[side]
-        return buffer is None or isinstance(buffer, np.ndarray)
+        windows = self.all_of(side)
+        return not windows or isinstance(windows[0].array, np.ndarray)
 
     def home(self, side: Side) -> Home:
         """Return the home of one side. Binds, allocates and moves nothing.
@@ -76,24 +94,81 @@ class Buffers:
             return HOST
         return self.accelerator or current_accelerator()
 
-    def get(self, side: Side, accelerator: Accelerator | None, *, zeroed: bool = False) -> Any:
-        """Return one side's buffer; allocate one if it has none. Changes no state.
+    @property
+    def divisible(self) -> bool:
+        """Whether the memory is large enough for windows."""
+        return self.nbytes > _WHOLE
+
+    def all_of(self, side: int) -> tuple[Window, ...]:
+        """Return the windows of a side; one that is everything if it has one buffer."""
+        buffer = self.sides[side]
+        return self.windows[side] if buffer is None else (Window(0, buffer.nbytes, buffer),)
+
+    def within(self, side: int, start: int, stop: int) -> tuple[Window, ...]:
+        """Return the windows of a side that overlap a range."""
+        return tuple(w for w in self.all_of(side) if w.start < stop and start < w.stop)
+
+    def inside(self, side: int, start: int, stop: int, used: int) -> tuple[Window, ...]:
+        """Return the windows of a side whose bytes in use lie in a range."""
+        return tuple(w for w in self.all_of(side) if start <= w.start and min(w.stop, used) <= stop)
+
+    def containing(self, side: int, start: int, stop: int) -> Any:
+        """Return the buffer or the window of a side that contains a range; None if none does."""
+        buffer, windows = self.sides[side], self.windows[side]
+        if buffer is None and windows:
+            index = bisect_right(windows, start, key=_START) - 1
+            if index >= 0 and stop <= windows[index].stop:
+                return windows[index]
+        return buffer
+
+    def reach(self, side: int, start: int, stop: int) -> tuple[int, int] | None:
+        """Return the range of the window to make for an access of a range; None to make none.
+
+        It is the union of the range and the windows that it overlaps. If most of the memory would
+        have windows then, it is everything. Small memories have no windows.
+        """
+        if side == Side.HOST or not self.divisible or (start <= 0 and stop >= self.nbytes):
+            return None
+        low, high = self.union(side, start, stop)
+        apart = [each for each in self.windows[side] if each.stop <= low or high <= each.start]
+        total = high - low + sum(window.nbytes for window in apart)
+        return (0, self.nbytes) if total > _MOST * self.nbytes else (low, high)
+
+    def union(self, side: int, start: int, stop: int) -> tuple[int, int]:
+        """Return the smallest range that contains a range and the windows that it overlaps."""
+        replaced = self.within(side, start, stop)
+        low = min([start, *(window.start for window in replaced)])
+        # An array of no elements needs an address, too.
+        return low, max([stop, low + 1, *(window.stop for window in replaced)])
+
+    def get(  # a range, and its contents
+        self,
+        side: Side,
+        accelerator: Accelerator | None,
+        start: int,
+        stop: int,
+        *,
+        zeroed: bool = False,
+    ) -> Any:
+        """Return one side's buffer or window for a range; allocate a buffer if there is none.
+
+        Changes no state.
 
         Parameters
         ----------
-        side
-            The side.
+        side, start, stop
+            The side and the range.
         accelerator
             The backend that the memory is bound to or is about to be bound to.
         zeroed
             Fill the buffer with zeros.
         """
-        buffer = self.sides[side]
+        buffer = self.containing(side, start, stop)
         if buffer is not None:
             if zeroed:
-                # An interrupted access left this buffer.
+                # Just made for this access, or an interrupted access left it.
                 home = HOST if side is Side.HOST or accelerator is None else accelerator
-                home.zero(buffer)
+                home.zero(buffer.array if type(buffer) is Window else buffer)
             return buffer
         if side is Side.ACCELERATOR and accelerator is not None:
             return accelerator.allocate(self.nbytes, zeroed=zeroed)
@@ -168,50 +243,78 @@ class Buffers:
             upload(copying, contents, target, offset)
 
     def bring(self, copying: Copying, side: int, buffer: Any, start: int, stop: int) -> None:
-        """Copy a range from the other side into a buffer of one side."""
-        contents = _part(self.sides[1 - side], start, stop)
+        """Copy a range from the other side into a buffer or window of one side."""
+        contents, nbytes = self.sides[1 - side], stop - start
+        if contents is None:
+            for window in self.within(Side.ACCELERATOR, start, stop):
+                low, high = max(start, window.start), min(stop, window.stop)
+                download(copying, part_of(window, low, high), part_of(buffer, low, high), low)
+            return
+        # As `part_of`, which takes longer.
+        target = part_of(buffer, start, stop) if type(buffer) is Window else buffer
+        if target.nbytes != nbytes:
+            target = target[start:stop]
+        if contents.nbytes != nbytes:
+            contents = contents[start:stop]
         if side:
-            upload(copying, contents, _part(buffer, start, stop), start)
+            upload(copying, contents, target, start)
         else:
-            download(copying, contents, _part(buffer, start, stop), start)
+            download(copying, contents, target, start)
+
+    def enlarged(self, side: Side, accelerator: Accelerator, start: int, stop: int) -> Any:
+        """Return the buffer or the windows of a side with a window of a range. Changes no state.
+
+        Its contents are those of the windows that lie in the range, which it replaces.
+        """
+        array = accelerator.allocate(stop - start)
+        window = Window(start, stop, array)
+        replaced = self.within(side, start, stop)
+        for old in replaced:
+            accelerator.settle(old.array)
+            target = part_of(window, old.start, old.stop)
+            accelerator.compute(operator.setitem, target, ..., old.array)
+        if stop - start == self.nbytes:
+            return array
+        others = (other for other in self.windows[side] if other not in replaced)
+        return tuple(sorted((*others, window), key=_START))
 
     def start_copy(  # noqa: PLR0913, PLR0917  # a copy
         self, copying: Copying, side: Side, buffer: Any, start: int, stop: int, stream: Any
     ) -> Push:
-        """Start to copy a range from the other side into a buffer of one side."""
-        contents = self.sides[1 - side][start:stop]
+        """Start to copy a range from a window of the other side into a buffer of one side."""
+        contents = part_of(self.containing(1 - side, start, stop), start, stop)
+        target = part_of(buffer, start, stop)
         if side is Side.HOST:
-            return pull(copying, contents, buffer[start:stop], start)
-        return push(copying, contents, buffer[start:stop], stream, start)
+            return pull(copying, contents, target, start)
+        return push(copying, contents, target, stream, start)
 
     def fill(
-        self, source: Source, buffer: Any, start: int, stop: int, copying: Copying | None
+        self, source: Source | None, buffer: Any, start: int, stop: int, copying: Copying | None
     ) -> None:
         """Fill a range of a buffer from a source; the accelerator's by an upload.
 
         Parameters
         ----------
         source
-            The source.
+            The source; None for zeros.
         buffer, start, stop
             The range.
         copying
             For the journal; None for a host buffer, which needs no transfer.
         """
+        limit = 0 if source is None else source.limit
         if copying is None:
-            source.fill(buffer[start:stop], start)
+            if source is None:
+                HOST.zero(part_of(buffer, start, stop))
+            else:
+                source.fill(part_of(buffer, start, stop), start)
             return
         # No side held these bytes, so no work reads them yet.
-        known = max(start, min(source.limit, stop))
-        if known > start:
-            upload(copying, source.part(start, known), buffer[start:known], start)
+        known = max(start, min(limit, stop))
+        if source is not None and known > start:
+            upload(copying, source.part(start, known), part_of(buffer, start, known), start)
         if known < stop:
-            copying.accelerator.zero(buffer[known:stop])
+            copying.accelerator.zero(part_of(buffer, known, stop))
 
 
-def _part(buffer: Any, start: int, stop: int) -> Any:
-    """Return a range of a buffer. Skips the slice if the range is the whole buffer.
-
-    After an adoption the two buffers of a memory may have different sizes.
-    """
-    return buffer if stop - start == buffer.nbytes else buffer[start:stop]
+_START = attrgetter("start")

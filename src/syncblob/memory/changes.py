@@ -17,6 +17,7 @@ import operator
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from syncblob._layout import Layout
 from syncblob.devices import Side
 from syncblob.memory.history import note, note_use
 from syncblob.memory.leases import NO_LOANS, Exposure, restore
@@ -25,6 +26,7 @@ from syncblob.memory.spans import Run, Spans
 from syncblob.memory.stale_aliases import require_announced
 from syncblob.memory.state import CONST, MUTABLE, OVERWRITE, SMALL, Access, plan_access
 from syncblob.memory.uploads import await_uploads, finish_uploads, start_uploads
+from syncblob.memory.windows import Window, part_of
 from syncblob.transfers import recording
 
 if TYPE_CHECKING:
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from syncblob._layout import Layout
     from syncblob.devices.base import Accelerator
     from syncblob.memory.leases import Lease
     from syncblob.memory.ledger import Ledger
@@ -46,10 +47,13 @@ __all__ = [
     "claim",
     "claim_shared",
     "commit",
+    "evict",
     "expose",
     "finish_write",
     "fit",
+    "grow",
     "leave",
+    "provide",
     "push",
     "take",
 ]
@@ -83,12 +87,14 @@ class Change(NamedTuple):
         Whether the side's buffer is filled with zeros first.
     prepare
         A function of the ledger, the change and the reason. It does what can fail, and returns the
-        side's buffer and the uploads that it has started. None if there is nothing to prepare.
+        side's buffer, or the window of the access, or a tuple of all windows that the side gets;
+        and the uploads that it has started. None if there is nothing to prepare.
     undo
         A function of the ledger that is called if `prepare` or anything after it fails.
     between
-        The map while the side gets another buffer, whose bytes are the capacity from then on; None
-        if the buffer stays.
+        The map while the side gets another buffer, or none; None if the buffer stays.
+    capacity
+        The new capacity; None if it stays.
     counted
         Whether open logs count what it avoids.
     limit, exposures
@@ -108,6 +114,7 @@ class Change(NamedTuple):
     prepare: Callable[[Ledger, Change, str], tuple[Any, Sequence[Upload]]] | None = None
     undo: Callable[[Ledger], None] | None = None
     between: Spans | None = None
+    capacity: int | None = None
     counted: bool = False
     limit: int | None = None
     exposures: tuple[Exposure, ...] | None = None
@@ -166,20 +173,27 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
             finish_uploads(ledger, side, access, start, stop)
         change = plan(ledger, side, access, start, stop, *args)
         side, before, after = change.side, change.before, change.after
-        buffer = buffers.sides[side]
+        buffer = whole = buffers.sides[side]
+        windows = buffers.windows[side]
         for loser, ranges in change.losses:
             ledger.revoke_in(loser, ranges, revoked, aliases=change.writes)
         uploads: Sequence[Upload] = ()
         if change.prepare is not None:
             buffer, uploads = change.prepare(ledger, change, reason)
+            if type(buffer) is tuple:
+                whole, windows = None, buffer
+            elif type(buffer) is not Window:
+                whole, windows = buffer, ()
         if change.between is not None:
             # Before the exchange: afterwards, an interrupt could leave it to be renewed.
             shortcuts.forget(side)
-            # Another side's buffer may be larger than the new one. The bytes in use fit in both.
-            buffers.nbytes = before.nbytes
+            if change.capacity is not None:
+                # Another side's buffer may be larger. The bytes in use fit in both.
+                buffers.nbytes = change.capacity
             ledger.spans = change.between
         # Harmless before the map changes: bytes that the map does not count may hold anything.
-        buffers.sides[side] = buffer
+        buffers.sides[side] = whole
+        buffers.windows[side] = windows
         if change.counted and recording():
             note_use(ledger, side, change.start, change.stop)
         if fill is not None:
@@ -194,8 +208,10 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
             ledger.loans[side].exposures = change.exposures
         ledger.spans = after
         done = True
-        if change.between is not None:
+        if change.capacity is not None:
             ledger.loans[side].detach()
+        elif change.between is not None:
+            ledger.own_loans(side).exporter = (None, None)
         if ledger.source is not None and change.limit is None and 0 not in after.holders:
             ledger.source = None
         if reason and (change.copied or after is not before or change.between is not None):
@@ -222,7 +238,9 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
             if change is not None and change.undo is not None:
                 change.undo(ledger)
         if isinstance(error, MemoryError):
-            buffers.explain_shortage(error, side, buffers.nbytes, reason, layout)
+            grown = change is not None and change.prepare is _enlarge
+            needed = stop - start if grown else buffers.nbytes
+            buffers.explain_shortage(error, side, needed, reason, layout)
         raise
     finally:
         ledger.moving = False
@@ -346,6 +364,8 @@ def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0917  # an access
     if access is OVERWRITE and not (layout.gapless and layout.stop - layout.start == stop - start):
         access = MUTABLE
     buffer = ledger.buffers.sides[side]
+    if buffer is None and side:
+        buffer = provide(ledger, side, start, stop, reason, layout)
     if fill is None and claim(ledger, buffer, side, access, start, stop, reason):
         return buffer
     writes, mine = access is not CONST, 1 << side
@@ -394,7 +414,8 @@ def _plan_crossing(  # noqa: PLR0913, PLR0917  # an access
     if writes and there.leases:
         # Check again: an alias may have been made since.
         require_announced(ledger.loans, announced, start, stop, side.other)
-    initial = before.uniform == 0 and ledger.source is None
+    window = ledger.buffers.sides[side] is None and ledger.buffers.containing(side, start, stop)
+    initial = before.uniform == 0 and ledger.source is None and not window
     pieces: Sequence[Run] = ()
     changed = (start, stop)
     # A signal handler may have copied the range to this side since the caller looked.
@@ -504,6 +525,9 @@ def _shortened(  # noqa: PLR0913, PLR0917  # an access, and its plan
     if side is Side.HOST and not ledger.buffers.tracks_borrows(Side.ACCELERATOR):
         # A download would end borrows of the accelerator, and those are not tracked.
         side = None
+    if side is Side.ACCELERATOR and ledger.buffers.windows[side]:
+        # They may not contain what would be copied.
+        side = None
     ranges = ledger.ranges_in_use()
     kept = Spans.covering(after.nbytes, ranges)
     more, after = joined(after, side, start, stop, kept, source=source)
@@ -516,13 +540,12 @@ def _bring(ledger: Ledger, change: Change, reason: str) -> tuple[Any, Sequence[U
     """Copy or fill the pieces of an access; bind the memory to the accelerator that it uses."""
     side, buffers = change.side, ledger.buffers
     accelerator = ledger.accelerator_of(side)
-    buffer = buffers.get(side, accelerator, zeroed=change.zeroed)
+    buffer = buffers.get(side, accelerator, change.start, change.stop, zeroed=change.zeroed)
     source = ledger.source
     for start, stop, holders in change.pieces:
         if accelerator is None:
             # There is no other side, so the bytes come from the source.
-            if source is not None:
-                source.fill(buffer[start:stop], start)
+            buffers.fill(source, buffer, start, stop, None)
             continue
         because = ""
         if not change.writes and recording():
@@ -530,7 +553,7 @@ def _bring(ledger: Ledger, change: Change, reason: str) -> tuple[Any, Sequence[U
         copying = buffers.copying(accelerator, reason, because)
         if holders:
             buffers.bring(copying, side, buffer, start, stop)
-        elif source is not None:
+        else:
             upload = copying if side is Side.ACCELERATOR else None
             buffers.fill(source, buffer, start, stop, upload)
     if side is Side.ACCELERATOR and accelerator is not None:
@@ -540,6 +563,8 @@ def _bring(ledger: Ledger, change: Change, reason: str) -> tuple[Any, Sequence[U
 
 def push(ledger: Ledger, stream: object, start: int, stop: int, reason: str) -> None:
     """Start to upload the bytes of a range that the host holds and the accelerator lacks."""
+    if ledger.buffers.sides[Side.ACCELERATOR] is None:
+        provide(ledger, Side.ACCELERATOR, start, stop, reason)
     await_uploads(ledger, Side.HOST, MUTABLE, start, stop)
     commit(ledger, _plan_push, Side.HOST, MUTABLE, start, stop, reason, stream)
 
@@ -603,8 +628,13 @@ def _start(
     # A caller on the host may reach beyond a part, and must not find old bytes of the heap there.
     part = change.stop - change.start < change.before.nbytes
     zeroed = side is Side.HOST and buffers.sides[side] is None and part
-    buffer = buffers.get(side, accelerator, zeroed=zeroed)
-    uploads = start_uploads(ledger, accelerator, side, buffer, change.pieces, stream, reason)
+    buffer = buffers.get(side, accelerator, change.start, change.stop, zeroed=zeroed)
+    pieces = [
+        Run(max(piece.start, window.start), min(piece.stop, window.stop), piece.holders)
+        for piece in change.pieces
+        for window in buffers.within(side.other, piece.start, piece.stop)
+    ]
+    uploads = start_uploads(ledger, accelerator, side, buffer, pieces, stream, reason)
     buffers.accelerator = accelerator
     return buffer, uploads
 
@@ -718,6 +748,144 @@ def assign(  # noqa: C901, PLR0913, PLR0917  # a write
     return True
 
 
+# --- windows -------------------------------------------------------------------------------------
+
+
+def provide(  # noqa: PLR0913, PLR0917  # an access
+    ledger: Ledger, side: Side, start: int, stop: int, reason: str, layout: Layout | None = None
+) -> Any:
+    """Return the window of a side that contains a range; make one if the memory has windows.
+
+    Returns
+    -------
+    Window or array
+        The buffer of the whole memory, if it was made instead. None if the access is to make it.
+    """
+    buffers = ledger.buffers
+    if not buffers.divisible:
+        return None
+    found = buffers.containing(side, start, stop)
+    reach = buffers.reach(side, start, stop) if found is None else None
+    if found is None and buffers.windows[side] and reach is None:
+        reach = 0, buffers.nbytes
+    if reach is None or ledger.moving:
+        return found
+    try:
+        grow(ledger, side, *reach, reason, layout)
+    except MemoryError:
+        smaller = buffers.union(side, start, stop)
+        if smaller == reach:
+            raise
+        grow(ledger, side, *smaller, reason, layout)
+    return buffers.containing(side, start, stop)
+
+
+def grow(  # noqa: PLR0913, PLR0917  # a range, and the access that needs it
+    ledger: Ledger, side: Side, start: int, stop: int, reason: str, layout: Layout | None = None
+) -> None:
+    """Make a window of a range, which replaces those that it overlaps; of everything, a buffer."""
+    commit(ledger, _plan_growth, side, MUTABLE, start, stop, reason, layout=layout)
+
+
+def _plan_growth(ledger: Ledger, side: Side, _access: Access, start: int, stop: int) -> Change:
+    """Plan to make a window, which replaces those that it overlaps. The map stays."""
+    replaced = [(w.start, w.stop) for w in ledger.buffers.within(side, start, stop)]
+    for part in replaced:
+        holder = ledger.loans[side].writer_in(side, *part)
+        if holder:
+            raise BufferError(
+                f"bytes {start} to {stop} of {ledger.buffers.described()} are needed in one "
+                f"buffer, and bytes {part[0]} to {part[1]} have one that cannot be moved, because "
+                f"of {holder}; delete it first, or make it when the accelerator has room for the "
+                "whole Blob"
+            )
+        if ledger.watch is not None:
+            ledger.watch.drop(side, *part)
+    before = ledger.spans
+    return Change(side, before, before, start, stop, losses=((side, replaced),), prepare=_enlarge)
+
+
+def _enlarge(ledger: Ledger, change: Change, _reason: str) -> tuple[Any, Sequence[Upload]]:
+    accelerator = ledger.accelerator_of(change.side)
+    if accelerator is None:
+        raise RuntimeError("a window needs an accelerator")
+    buffers = ledger.buffers
+    enlarged = buffers.enlarged(change.side, accelerator, change.start, change.stop)
+    buffers.accelerator = accelerator
+    return enlarged, ()
+
+
+def evict(ledger: Ledger, side: Side, start: int, stop: int, reason: str) -> int:
+    """Free the windows of a side that lie in a range; what only they hold moves to the other side.
+
+    Returns
+    -------
+    int
+        The number of bytes freed.
+
+    Raises
+    ------
+    BufferError
+        If aliases need a window.
+    """
+    if ledger.moving:
+        ledger.refuse_reentry()
+    used = ledger.spans.nbytes
+    for window in (windows := ledger.buffers.inside(side, start, stop, used)):
+        low, high = window.start, min(window.stop, used)
+        _require_free(ledger, side, low, high)
+        for run in [*ledger.spans.runs(low, high)]:
+            if run.holders == 1 << side:
+                layout = Layout.raw(run.nbytes, run.start)
+                acquire(ledger, side.other, CONST, layout, reason)
+    if windows:
+        # A host access that may write waits for uploads.
+        commit(ledger, _plan_eviction, Side.HOST, MUTABLE, start, min(stop, used), reason, side)
+    return sum(window.nbytes for window in windows)
+
+
+def _require_free(ledger: Ledger, side: Side, start: int, stop: int) -> None:
+    """Raise unless the bytes of a window may go elsewhere."""
+    holder = ledger.loans[side].writer_in(side, start, stop)
+    if holder:
+        raise BufferError(
+            f"bytes {start} to {stop} of {ledger.buffers.described()} cannot leave "
+            f"{ledger.buffers.home(side).device}, because of {holder}; delete it first"
+        )
+
+
+def _plan_eviction(  # a range
+    ledger: Ledger, _host: Side, _access: Access, start: int, stop: int, side: Side
+) -> Change:
+    before, mine = ledger.spans, 1 << side
+    after, losses = before, []
+    for window in ledger.buffers.inside(side, start, stop, before.nbytes):
+        low, high = window.start, min(window.stop, before.nbytes)
+        # Check again: an alias may have been made since.
+        _require_free(ledger, side, low, high)
+        runs = [run._replace(holders=run.holders & ~mine) for run in before.runs(low, high)]
+        if any(old.holders == mine for old in before.runs(low, high)):
+            raise RuntimeError(
+                "this memory was written from a finaliser or a signal handler while it was evicted"
+            )
+        after = after.replaced(runs)
+        losses.append((side, ((low, high),)))
+    if ledger.watch is not None:
+        ledger.watch.compare()
+        ledger.watch.drop(side, start, stop)
+    return Change(side, before, after, start, stop, losses=losses, prepare=_drop, between=after)
+
+
+def _drop(ledger: Ledger, change: Change, _reason: str) -> tuple[Any, Sequence[Upload]]:
+    side, buffers = change.side, ledger.buffers
+    gone = buffers.inside(side, change.start, change.stop, change.before.nbytes)
+    if side is Side.ACCELERATOR and buffers.accelerator is not None:
+        for window in gone:
+            # Its memory may be given to someone else at once.
+            buffers.accelerator.settle(window.array)
+    return tuple(each for each in buffers.windows[side] if each not in gone), ()
+
+
 # --- changes without copies ----------------------------------------------------------------------
 
 
@@ -811,6 +979,7 @@ def _plan_adoption(  # noqa: PLR0913, PLR0917  # a buffer
         writes=True,
         prepare=lambda *_: (buffer, ()),
         between=before.replaced(runs),
+        capacity=stop,
     )
 
 
@@ -832,14 +1001,18 @@ def _plan_fit(ledger: Ledger, side: Side, _access: Access, used: int, nbytes: in
     and NumPy aliases of the host are revoked. A borrow is revoked unless its side alone holds its
     bytes.
     """
-    before = ledger.spans
+    before, buffers = ledger.spans, ledger.buffers
     after = before.resized(nbytes)
+    if nbytes > used and buffers.windows[Side.ACCELERATOR]:
+        # They end before, so that they cannot hold the new bytes.
+        holders = after.common(used, nbytes) & 1 << Side.HOST
+        after = after.put(used, nbytes, holders)
     losses = []
     if nbytes > used:
         for owner in Side:
             for writer in ledger.loans[owner].writers(used, nbytes):
-                if ledger.buffers.sides[owner] is not None and not writer.revoked:
-                    start, stop = max(writer.start, used), min(writer.stop, nbytes)
+                start, stop = max(writer.start, used), min(writer.stop, nbytes)
+                if buffers.containing(owner, start, stop) is not None and not writer.revoked:
                     after = after.put(start, stop, 1 << owner)
         for loser in Side:
             runs = after.runs(used, nbytes)
@@ -857,9 +1030,13 @@ def _zero(ledger: Ledger, change: Change, _reason: str) -> tuple[Any, Sequence[U
         if ledger.watch is not None:
             ledger.watch.drop(side, change.start, change.stop)
         for run in change.after.runs(change.start, change.stop):
-            if run.holders & (1 << side):
-                buffers.home(side).zero(buffers.sides[side][run.start : run.stop])
-    return buffers.sides[change.side], ()
+            # Several, if aliases of windows reach there.
+            for window in buffers.within(side, run.start, run.stop):
+                if run.holders & (1 << side):
+                    start, stop = max(run.start, window.start), min(run.stop, window.stop)
+                    buffers.home(side).zero(part_of(window, start, stop))
+    buffer = buffers.sides[change.side]
+    return buffers.windows[change.side] if buffer is None else buffer, ()
 
 
 def leave(

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob._dtypes import UINT8
 from syncblob._layout import Layout
 from syncblob.devices import Accelerator, Side
 from syncblob.memory.state import CONST
 from syncblob.memory.uploads import await_uploads
+from syncblob.memory.windows import laid, part_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from syncblob.memory.buffers import Buffers
     from syncblob.memory.ledger import Ledger
     from syncblob.memory.sources import Source
-    from syncblob.memory.spans import Spans
 
 __all__ = ["gather"]
 
@@ -38,9 +37,11 @@ def gather(  # noqa: C901  # each place that elements may come from
     if side is Side.ACCELERATOR:
         buffers.accelerator = ledger.accelerator_of(side)
     home = buffers.home(side)
-    if spans.common(layout.start, layout.stop) & (1 << side):
-        await_uploads(ledger, side, CONST, layout.start, layout.stop)
-        array = home.own_view(buffers.sides[side], layout, writable=False)
+    reach = layout.start, layout.stop
+    own = buffers.containing(side, *reach)
+    if spans.common(*reach) & (1 << side) and own is not None:
+        await_uploads(ledger, side, CONST, *reach)
+        array = laid(home, own, layout, writable=False, own=True)
         return home.compute(array.copy, order="C")
     dense = Layout.c_order(layout.shape, layout.dtype)
     try:
@@ -48,17 +49,18 @@ def gather(  # noqa: C901  # each place that elements may come from
     except MemoryError as error:
         buffers.explain_shortage(error, side, dense.nbytes, reason, dense)
         raise
-    if layout.contiguous and spans.alike(layout.start, layout.stop) == 1 << side.other:
+    other = buffers.containing(side.other, *reach)
+    if layout.contiguous and spans.alike(*reach) == 1 << side.other and other is not None:
         # The usual case, such as one number: a single copy.
-        contents = buffers.sides[side.other][layout.start : layout.stop]
-        _transfer(buffers, side, contents, target, layout, reason)
+        _transfer(buffers, side, part_of(other, *reach), target, layout, reason)
         return home.view(target, dense, writable=True)
-    for offset, part in _parts(layout, spans, 0):
+    for offset, part in _parts(layout, ledger, 0):
         place = target[offset : offset + part.nbytes]
         held = spans.common(part.start, part.stop)
         if held & (1 << side):
             await_uploads(ledger, side, CONST, part.start, part.stop)
-            array = home.own_view(buffers.sides[side], part, writable=False)
+            held_in = buffers.containing(side, part.start, part.stop)
+            array = laid(home, held_in, part, writable=False, own=True)
             c_order = Layout.c_order(part.shape, part.dtype)
             home.compute(operator.setitem, home.view(place, c_order, writable=True), ..., array)
         elif held:
@@ -72,8 +74,19 @@ def gather(  # noqa: C901  # each place that elements may come from
     return home.view(target, dense, writable=True)
 
 
-def _parts(layout: Layout, spans: Spans, offset: int) -> Iterator[tuple[int, Layout]]:
-    """Divide a layout into parts whose bytes have the same holders.
+def _runs(ledger: Ledger, start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """Yield the spans of a range, divided where windows that hold them begin and end."""
+    for run in ledger.spans.runs(start, stop):
+        windows = ledger.buffers.windows[Side.ACCELERATOR]
+        if not windows or not run.holders & (1 << Side.ACCELERATOR):
+            yield run.start, run.stop
+            continue
+        for window in ledger.buffers.within(Side.ACCELERATOR, run.start, run.stop):
+            yield max(run.start, window.start), min(run.stop, window.stop)
+
+
+def _parts(layout: Layout, ledger: Ledger, offset: int) -> Iterator[tuple[int, Layout]]:
+    """Divide a layout into parts whose bytes have the same holders, in one window.
 
     The first axis longer than 1 is halved until they do, so that each part is one contiguous
     piece of a C-contiguous copy.
@@ -87,11 +100,10 @@ def _parts(layout: Layout, spans: Spans, offset: int) -> Iterator[tuple[int, Lay
         within an element.
     """
     if layout.contiguous:
-        for run in spans.runs(layout.start, layout.stop):
-            part = Layout((run.nbytes,), UINT8, None, run.start)
-            yield offset + run.start - layout.start, part
+        for start, stop in _runs(ledger, layout.start, layout.stop):
+            yield offset + start - layout.start, Layout.raw(stop - start, start)
         return
-    runs = spans.runs(layout.start, layout.stop)
+    runs = _runs(ledger, layout.start, layout.stop)
     next(runs)
     if next(runs, None) is None:
         yield offset, layout
@@ -101,15 +113,16 @@ def _parts(layout: Layout, spans: Spans, offset: int) -> Iterator[tuple[int, Lay
     middle = layout.shape[axis] // 2
     before = (slice(None),) * axis
     first = layout.derive(lambda a: a[(*before, slice(None, middle))])
-    yield from _parts(first, spans, offset)
+    yield from _parts(first, ledger, offset)
     second = layout.derive(lambda a: a[(*before, slice(middle, None))])
-    yield from _parts(second, spans, offset + first.nbytes)
+    yield from _parts(second, ledger, offset + first.nbytes)
 
 
 def _dense_bytes(buffers: Buffers, side: Side, part: Layout) -> Any:
     """Return the elements of a part of one side as gapless bytes; a copy if it has gaps."""
     home = buffers.home(side)
-    array = home.own_view(buffers.sides[side], part, writable=False)
+    buffer = buffers.containing(side, part.start, part.stop)
+    array = laid(home, buffer, part, writable=False, own=True)
     if isinstance(home, Accelerator) and not part.contiguous:
         # The gathering copy comes before the download, so it must wait for other work itself.
         home.settle(array)

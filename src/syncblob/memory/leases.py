@@ -22,6 +22,7 @@ import numpy as np
 
 from syncblob._source_lines import Place, user_instruction
 from syncblob.memory.living import LivingArrays, Reference
+from syncblob.memory.windows import Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -91,7 +92,7 @@ class Borrows(LivingArrays[Borrow]):
     def revoke(
         self,
         revoked: list[NDArray[Any]],
-        buffer: NDArray[np.uint8] | None = None,
+        windows: Sequence[Window] | None = None,
         start: int = 0,
         stop: int = 0,
     ) -> None:
@@ -101,34 +102,39 @@ class Borrows(LivingArrays[Borrow]):
         ----------
         revoked
             Receives the arrays that had it; see `restore`.
-        buffer
-            The buffer that the borrows lie over, to revoke only those that overlap a range; None
+        windows
+            The windows that the borrows lie over, to revoke only those that overlap a range; None
             for all of them.
         start, stop
             The range.
         """
-        if buffer is not None:
-            found = self.reaching(buffer, start, stop)
+        if windows is not None:
+            found = self.reaching(windows, start, stop)
         else:
             found = [array for borrow in list(self.live) if (array := borrow()) is not None]
         for array in found:
             _revoke(array, revoked)
 
-    def reaching(self, buffer: NDArray[np.uint8], start: int, stop: int) -> list[NDArray[Any]]:
-        """Return the borrows over a buffer that overlap a range."""
-        if not self.live:
-            return []
-        origin = _address(buffer)
-        found = self.overlapping(origin + start, origin + stop)
+    def reaching(self, windows: Sequence[Window], start: int, stop: int) -> list[NDArray[Any]]:
+        """Return the borrows over windows that overlap a range."""
+        found: list[Borrow] = []
+        for window in windows if self.live else ():
+            low, high = max(start, window.start), min(stop, window.stop)
+            if low < high:
+                origin = _origin(window)
+                found += self.overlapping(origin + low, origin + high)
         return [array for borrow in found if (array := borrow()) is not None]
 
-    def ranges(self, buffer: NDArray[np.uint8] | None) -> list[tuple[int, int]]:
-        """Return the ranges of the borrows over a buffer."""
-        if not self.live or buffer is None:
-            return []
-        origin = _address(buffer)
-        ranges = [(borrow.start - origin, borrow.stop - origin) for borrow in list(self.live)]
-        return [(start, stop) for start, stop in ranges if start < stop]
+    def ranges(self, windows: Sequence[Window]) -> list[tuple[int, int]]:
+        """Return the ranges of the borrows over windows."""
+        ranges = []
+        for window in windows if self.live else ():
+            origin = _origin(window)
+            for borrow in list(self.live):
+                start, stop = borrow.start - origin, borrow.stop - origin
+                if start < stop and window.start <= start and stop <= window.stop:
+                    ranges.append((start, stop))
+        return ranges
 
     def forget(self, revoked: list[NDArray[Any]]) -> list[NDArray[Any]]:
         """Forget the borrows among arrays that were revoked, and return these."""
@@ -141,8 +147,9 @@ class Borrows(LivingArrays[Borrow]):
         return ended
 
 
-def _address(buffer: NDArray[np.uint8]) -> int:
-    return int(buffer.__array_interface__["data"][0])
+def _origin(window: Window) -> int:
+    """Return the address that the first byte of the memory would have."""
+    return int(window.array.__array_interface__["data"][0]) - window.start
 
 
 def _revoke(array: NDArray[Any] | None, revoked: list[NDArray[Any]]) -> None:
@@ -301,18 +308,20 @@ class Loans:
         """Return an array over the side's buffer, and the object that dies with its last use."""
         over, exporter = self.exporter
         if over is not buffer:
-            exporter = home.exporter(buffer)
+            exporter = home.exporter(buffer.array if type(buffer) is Window else buffer)
             self.exporter = (buffer, exporter)
+        if type(buffer) is Window:
+            layout = layout.moved(-buffer.start)
         return home.alias(exporter, layout)
 
-    def ranges(self, buffer: Any) -> list[tuple[int, int]]:
-        """Return the ranges of all borrows, leases and exposures over the side's buffer.
+    def ranges(self, windows: Sequence[Window]) -> list[tuple[int, int]]:
+        """Return the ranges of all borrows, leases and exposures over the side's windows.
 
         Only NumPy borrows are tracked.
         """
         ranges = [(lease.start, lease.stop) for lease in list(self.leases)]
         ranges += [exposure[:2] for exposure in self.exposures]
-        return ranges + self.borrows.ranges(buffer)
+        return ranges + self.borrows.ranges(windows)
 
     def lease(
         self, target: object, kind: str, start: int, stop: int, noted: NotedPlace | None = None
@@ -356,7 +365,7 @@ class Loans:
     def revoke(
         self,
         revoked: list[NDArray[Any]],
-        buffer: NDArray[np.uint8] | None = None,
+        windows: Sequence[Window] | None = None,
         start: int = 0,
         stop: int = 0,
     ) -> None:
@@ -364,8 +373,8 @@ class Loans:
 
         The parameters are those of `Borrows.revoke`.
         """
-        self.borrows.revoke(revoked, buffer, start, stop)
-        for lease in list(self.leases) if buffer is None else self.leases_in(start, stop):
+        self.borrows.revoke(revoked, windows, start, stop)
+        for lease in list(self.leases) if windows is None else self.leases_in(start, stop):
             if lease.kind is NUMPY and lease.start < lease.stop:
                 _revoke(lease(), revoked)
 

@@ -246,20 +246,21 @@ class Ledger:
             Whether to revoke that of aliases, too.
         """
         loans = self.loans[side]
+        if not loans.borrows.live and not (aliases and loans.leases):
+            return
         revoke = loans.revoke if aliases else loans.borrows.revoke
-        buffer = self.buffers.sides[side]
         for start, stop in ranges:
             if start == 0 and stop == self.spans.nbytes:
                 revoke(revoked)
             elif self.buffers.tracks_borrows(side):
                 # Other arrays have no write permission.
-                revoke(revoked, buffer, start, stop)
+                revoke(revoked, self.buffers.all_of(side), start, stop)
 
     def ranges_in_use(self) -> Sequence[tuple[int, int]]:
         """Return the ranges of all uploads, and of what has been handed out."""
         ranges = [upload[:2] for upload in self.uploads]
-        for loans, buffer in zip(self.loans, self.buffers.sides, strict=True):
-            ranges += loans.ranges(buffer)
+        for side in Side:
+            ranges += self.loans[side].ranges(self.buffers.all_of(side))
         return ranges
 
     # --- under the lock --------------------------------------------------------------------------
@@ -313,5 +314,5 @@ class Ledger:
         """Refuse all accesses from now on: another thread held the lock during a fork."""
         self.shortcuts.revoke()
         # With a watch, every access takes the lock.
-        self.watch = Watch(self.lock, self.buffers.sides)
+        self.watch = Watch(self.lock, self.buffers)
         self.lock = LostLock()  # type: ignore[assignment]  # stands in for the lock

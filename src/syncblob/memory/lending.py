@@ -15,6 +15,7 @@ import numpy as np
 from syncblob.memory.changes import acquire, finish_write
 from syncblob.memory.state import CONST, Access
 from syncblob.memory.verify import Watch
+from syncblob.memory.windows import Window, laid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -50,7 +51,10 @@ def lend(  # noqa: PLR0913, PLR0917  # an access, and what is handed out
 
 def view(ledger: Ledger, side: Side, buffer: Any, layout: Layout) -> Any:
     """Return an array for work that ends before the caller returns."""
-    return ledger.buffers.home(side).view(buffer, layout, writable=True)
+    home = ledger.buffers.home(side)
+    if type(buffer) is Window:
+        return laid(home, buffer, layout, writable=True)
+    return home.view(buffer, layout, writable=True)
 
 
 def borrow(
@@ -86,13 +90,15 @@ def export_watched(  # noqa: PLR0913, PLR0917  # an access, and its consumer
     array, owner = loans.alias(ledger.buffers.home(side), buffer, layout)
     if isinstance(array, np.ndarray):
         array.flags.writeable = False
-    reach = buffer, layout.start, layout.stop
-    borrowed = isinstance(buffer, np.ndarray) and loans.borrows.reaching(*reach)
+    reach = layout.start, layout.stop
+    borrowed = isinstance(array, np.ndarray) and loans.borrows.reaching(
+        ledger.buffers.all_of(side), *reach
+    )
     if borrowed or loans.may_write_in(layout.start, layout.stop):
         # Borrows or aliases may write here legitimately, so a difference proves nothing.
         return array
     if ledger.watch is None:
-        ledger.watch = Watch(ledger.lock, ledger.buffers.sides)
+        ledger.watch = Watch(ledger.lock, ledger.buffers)
         # The access may have renewed them.
         ledger.shortcuts.revoke()
     owner = owner if target is None else target

@@ -7,8 +7,9 @@ returns, `lend` makes borrows, and `export` makes aliases.
 from __future__ import annotations
 
 import operator
+from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Never
+from typing import TYPE_CHECKING, Any, ClassVar, Never
 
 from syncblob._layout import Layout
 from syncblob._source_lines import Place, user_line, user_place
@@ -21,9 +22,11 @@ from syncblob.memory.changes import (
     assign,
     claim,
     claim_shared,
+    evict,
     expose,
     finish_write,
     fit,
+    grow,
     leave,
     pull,
     push,
@@ -38,6 +41,7 @@ from syncblob.memory.stale_aliases import announcing
 from syncblob.memory.state import CONST, MUTABLE, OVERWRITE, Access, Head, head_over
 from syncblob.memory.uploads import await_uploads
 from syncblob.memory.verify import verifying
+from syncblob.memory.windows import Window, laid
 from syncblob.transfers import recording
 
 if TYPE_CHECKING:
@@ -89,6 +93,10 @@ class SyncedMemory:
     """
 
     __slots__ = ("__weakref__", "_device_home", "_ledger")
+
+    # Evicts something from a home after an allocation has failed; returns whether to try again. The
+    # module that knows Blobs, `blob.eviction`, assigns it.
+    make_room: ClassVar[Callable[[Home, MemoryError, str], bool]]
 
     def __init__(
         self,
@@ -286,6 +294,34 @@ class SyncedMemory:
                 layout = Layout.raw(stop - start, start)
                 acquire(self._ledger, side, CONST, layout, "prefetch")
 
+    def evict(
+        self, side: Side, start: int = 0, stop: int | None = None, reason: str = "evict"
+    ) -> int:
+        """Free the buffers of a side; what only they hold moves to the other side first.
+
+        Writable borrows of them lose their permission. Other arrays over them keep the bytes alive.
+
+        Parameters
+        ----------
+        side, reason
+            The side, and the reason for the journal.
+        start, stop
+            The range, by default everything. Of a part, the windows that lie in it are freed.
+
+        Returns
+        -------
+        int
+            The number of bytes freed.
+
+        Raises
+        ------
+        BufferError
+            If an alias, or memory that was exposed, needs a buffer. Nothing has changed then.
+        """
+        with self._ledger.lock:
+            stop = self.used_nbytes if stop is None else stop
+            return evict(self._ledger, side, start, stop, reason)
+
     # --- attributes ------------------------------------------------------------------------------
 
     @property
@@ -357,6 +393,11 @@ class SyncedMemory:
         return tuple(self._ledger.history or ())
 
     @property
+    def ledger(self) -> Ledger:
+        """The state."""
+        return self._ledger
+
+    @property
     def lock(self) -> threading.RLock:
         """The lock that is held while the state changes."""
         return self._ledger.lock
@@ -372,13 +413,17 @@ class SyncedMemory:
         return self._ledger.buffers.home(side)
 
     def buffer(self, side: Side) -> Any:
-        """Return the buffer of one side, up to date or not; None if there is none."""
+        """Return the buffer of one side, up to date or not; None if it has none or windows."""
         return self._ledger.buffers.sides[side]
+
+    def windows(self, side: Side) -> tuple[Window, ...]:
+        """Return the windows of one side; one that is everything if it has a buffer."""
+        return self._ledger.buffers.all_of(side)
 
     def buffer_nbytes(self, side: Side) -> int | None:
         """Return the number of bytes allocated on one side; None if there is no buffer."""
-        buffer = self._ledger.buffers.sides[side]
-        return None if buffer is None else int(buffer.nbytes)
+        windows = self.windows(side)
+        return sum(window.nbytes for window in windows) if windows else None
 
     def loans(self, side: Side) -> Loans:
         """Return the loans of one side. Read-only for the caller."""
@@ -533,17 +578,25 @@ class SyncedMemory:
         """
         if access is CONST:
             buffer = self.read(side, layout, reason)
+            if type(buffer) is Window:
+                return laid(self.home(side), buffer, layout, writable=False)
             return self.home(side).view(buffer, layout, writable=False)
         ledger = self._ledger
-        return announcing(ledger, reason, lend, ledger, side, access, layout, reason, view)
+        arguments = ledger, reason, lend, ledger, side, access, layout, reason, view
+        return self._in_room(side, reason, announcing, *arguments)
 
     def read(self, side: Side, layout: Layout, reason: str) -> Any:
-        """Prepare one side for a const access, as `array` does, and return the side's buffer."""
+        """Prepare one side for a const access, as `array` does, and return its buffer or window."""
         # This changes no state, so it needs no lock.
         buffer = None if recording() else self.newest(side, layout)
-        if buffer is None:
-            with self._ledger.lock:
-                buffer = acquire(self._ledger, side, CONST, layout, reason)
+        while buffer is None:
+            # As in `_in_room`, which takes longer.
+            try:
+                with self._ledger.lock:
+                    buffer = acquire(self._ledger, side, CONST, layout, reason)
+            except MemoryError as error:
+                if not SyncedMemory.make_room(self.home(side), error, reason):
+                    raise
         return buffer
 
     def write(
@@ -573,7 +626,8 @@ class SyncedMemory:
             As for `array`.
         """
         ledger = self._ledger
-        announcing(ledger, reason, write, ledger, side, access, layout, reason, function, args)
+        arguments = ledger, side, access, layout, reason, function, args
+        self._in_room(side, reason, announcing, ledger, reason, write, *arguments)
 
     def finish_write(self, side: Side, start: int, stop: int, reason: str) -> None:
         """Record that work which may write into a range of one side has ended.
@@ -606,8 +660,14 @@ class SyncedMemory:
         """
         if access is CONST:
             return self.array(side, access, layout, reason)
-        ledger, hand_out = self._ledger, partial(borrow, template)
-        return announcing(ledger, reason, lend, ledger, side, access, layout, reason, hand_out)
+        ledger, out = self._ledger, partial(borrow, template)
+        while True:
+            # As in `_in_room`, which takes longer.
+            try:
+                return announcing(ledger, reason, lend, ledger, side, access, layout, reason, out)
+            except MemoryError as error:
+                if not SyncedMemory.make_room(self.home(side), error, reason):
+                    raise
 
     def record_borrow(self, side: int, array: NDArray[Any]) -> None:
         """Record a writable borrow made by a shortcut. Check `writable` once more afterwards.
@@ -646,13 +706,39 @@ class SyncedMemory:
         target
             The object that dies with the last use of the alias, if that is not the array itself.
         """
+        self.make_whole(side, layout, reason)
         if access is CONST:
             if verifying():
                 with self._ledger.lock:
                     return export_watched(self._ledger, side, layout, reason, kind, target)
             return self.array(side, access, layout, reason)
         ledger, hand_out = self._ledger, partial(alias, kind, target)
-        return announcing(ledger, reason, lend, ledger, side, access, layout, reason, hand_out)
+        arguments = ledger, reason, lend, ledger, side, access, layout, reason, hand_out
+        return self._in_room(side, reason, announcing, *arguments)
+
+    def make_whole(self, side: Side, layout: Layout, reason: str) -> None:
+        """Give a side one buffer, if it has none and the device has room for it.
+
+        Aliases of parts keep their windows from growing. So they get none if possible.
+        """
+        ledger = self._ledger
+        if side and ledger.buffers.sides[side] is None and layout.size:
+            with ledger.lock, suppress(MemoryError):
+                if ledger.buffers.reach(side, layout.start, layout.stop):
+                    grow(ledger, side, 0, self.nbytes, reason)
+
+    def _in_room(self, side: Side, reason: str, function: Callable[..., Any], *args: Any) -> Any:
+        """Call a function, and again as long as evictions make room on a side that lacks it."""
+        while True:
+            try:
+                return function(*args)
+            except MemoryError as error:
+                if not SyncedMemory.make_room(self.home(side), error, reason):
+                    raise
+
+    def _locked(self, function: Callable[..., Any], *args: Any) -> Any:
+        with self._ledger.lock:
+            return function(self._ledger, *args)
 
     def record_lease(  # noqa: PLR0913, PLR0917  # an alias, and its caller
         self,
@@ -717,8 +803,7 @@ class SyncedMemory:
         array
             Writable and private.
         """
-        with self._ledger.lock:
-            return gather(self._ledger, side, layout, reason)
+        return self._in_room(side, reason, self._locked, gather, side, layout, reason)
 
     def expose(
         self,

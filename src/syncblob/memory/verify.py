@@ -18,6 +18,7 @@ from syncblob._locks import Lock
 from syncblob._source_lines import user_place
 from syncblob.devices import allow_direct_calls, forbid_direct_calls
 from syncblob.errors import ConstWriteWarning
+from syncblob.memory.windows import part_of
 
 if TYPE_CHECKING:
     import threading
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from syncblob._source_lines import Place
     from syncblob.devices.base import Side
+    from syncblob.memory.buffers import Buffers
 
 __all__ = ["Watch", "verified_const", "verifying"]
 
@@ -73,13 +75,6 @@ def verifying() -> bool:
     return _depth > 0
 
 
-def _checksum(buffer: Any) -> int:
-    import zlib  # only for debugging
-
-    array: np.ndarray[Any, Any] = buffer if isinstance(buffer, np.ndarray) else buffer.get()
-    return zlib.crc32(array.data)
-
-
 class Watch:
     """The const exports of one memory that are checked.
 
@@ -90,12 +85,12 @@ class Watch:
     lock
         The memory's lock.
     buffers
-        The memory's list of buffers, by side, so that it always has the current ones.
+        The memory's buffers.
     """
 
     __slots__ = ("_buffers", "_checks", "_lock")
 
-    def __init__(self, lock: threading.RLock, buffers: list[Any]) -> None:
+    def __init__(self, lock: threading.RLock, buffers: Buffers) -> None:
         self._lock = lock
         self._buffers = buffers
         self._checks: list[_Check] = []
@@ -113,7 +108,7 @@ class Watch:
         check.stop = stop
         check.kind = kind
         check.place = user_place()
-        check.checksum = _checksum(self._buffers[side][start:stop])
+        check.checksum = self._checksum(check)
         self._checks.append(check)
 
     def compare(self) -> None:
@@ -122,7 +117,7 @@ class Watch:
         self._checks = [check for check in checks if check() is not None]
         for check in checks:
             before = check.checksum
-            check.checksum = _checksum(self._buffers[check.side][check.start : check.stop])
+            check.checksum = self._checksum(check)
             if check.checksum != before:
                 check.report()
 
@@ -130,11 +125,19 @@ class Watch:
         """Accept the current bytes of a range of one side: a transfer has written them."""
         for check in self._checks:
             if check.concerns(side, start, stop):
-                check.checksum = _checksum(self._buffers[side][check.start : check.stop])
+                check.checksum = self._checksum(check)
 
     def drop(self, side: Side, start: int, stop: int) -> None:
         """Stop watching a range of one side: its bytes may change legitimately from now on."""
         self._checks = [check for check in self._checks if not check.concerns(side, start, stop)]
+
+    def _checksum(self, check: _Check) -> int:
+        import zlib  # only for debugging
+
+        buffer = self._buffers.containing(check.side, check.start, check.stop)
+        part = part_of(buffer, check.start, check.stop)
+        array: np.ndarray[Any, Any] = part if isinstance(part, np.ndarray) else part.get()
+        return zlib.crc32(array.data)
 
     def _ended(self, _: object) -> None:
         # If the lock is taken, the memory is in use, and its next access compares. This thread may

@@ -17,6 +17,7 @@ from syncblob._layout import Layout
 from syncblob.arrays.foreign import is_stranger
 from syncblob.arrays.native import backend_of, native_array
 from syncblob.blob.core import BlobCore
+from syncblob.blob.eviction import compute
 from syncblob.blob.operands import SCALARS, require_device_of
 from syncblob.devices import HOST, Side
 from syncblob.dispatch.numpy import tables
@@ -33,6 +34,7 @@ from syncblob.dispatch.numpy.general_call import (
 from syncblob.dispatch.numpy.view_calls import call_for_views, viewed_arguments
 from syncblob.dispatch.walk import instances, replaced
 from syncblob.guards import require_device
+from syncblob.memory import laid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -200,7 +202,7 @@ class Plan:
         """Call the function outside NumPy, or after a check of the guards."""
         if not HOST.direct:
             require_device(home.device, self.function.__name__)
-        return home.compute(self.function, *args, **kwargs)
+        return compute(home, self.function, *args, **kwargs)
 
     def give(self, result: Any, like: Any, home: Home, operands: Sequence[_Operand]) -> Any:
         """Replace arrays and NumPy scalars in a result by Blobs; inputs by their Blobs.
@@ -499,12 +501,14 @@ def _buffers_of(x: Any) -> list[tuple[Home, Any]]:
         array = native_array(x)[0]
         home = HOST if isinstance(array, _ndarray) else backend_of(array)
         return [(home, _comparable(home, array))]
-    memory = x._memory
+    memory, layout = x._memory, x._layout
     homes = {Side.HOST: HOST, Side.ACCELERATOR: memory.accelerator}
     return [
-        (home, _comparable(home, home.own_view(buffer, x._layout, writable=False)))
+        (home, _comparable(home, laid(home, window, layout, writable=False, own=True)))
         for side, home in homes.items()
-        if home is not None and (buffer := memory.buffer(side)) is not None
+        if home is not None
+        for window in memory.windows(side)
+        if window.start <= layout.start and layout.stop <= window.stop
     ]
 
 

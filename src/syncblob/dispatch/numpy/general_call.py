@@ -13,6 +13,7 @@ from syncblob.arrays.foreign import is_array
 from syncblob.arrays.native import native_array
 from syncblob.blob.compute import forgets_newest, wrap
 from syncblob.blob.core import BlobCore
+from syncblob.blob.eviction import compute
 from syncblob.blob.forks import writes
 from syncblob.blob.operands import bind
 from syncblob.devices import HOST
@@ -101,7 +102,7 @@ def call(  # noqa: PLR0913  # a call, and properties of its function
         if isinstance(keywords.get("out"), tuple):
             (keywords["out"],) = keywords["out"]
     try:
-        result = running.home.compute(function, *arrays, **keywords)
+        result = compute(running.home, function, *arrays, **keywords)
         running.deliver(result)
     finally:
         running.finish_write()

@@ -27,7 +27,7 @@ from syncblob.blob.operands import bind
 from syncblob.devices import HOST, Side
 from syncblob.dispatch.torch.devices import require_reach
 from syncblob.dispatch.torch.tracing import untraced
-from syncblob.memory import CONST, MUTABLE, OVERWRITE, Access
+from syncblob.memory import CONST, MUTABLE, OVERWRITE, Access, Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -269,7 +269,7 @@ def cuda_loan(x: BlobCore, reason: str) -> Loan | None:
     home: Any = memory.home(Side.ACCELERATOR)
     require_reach(home)
     buffer = memory.read(Side.ACCELERATOR, layout, reason)
-    shelf = home.order.loans(buffer)
+    shelf = None if type(buffer) is Window else home.order.loans(buffer)
     if shelf is None:
         return None
     loan: Loan | None = shelf.get(layout)

@@ -1,0 +1,457 @@
+"""Memory that gives way: evictions by hand, and those that make room on an accelerator.
+
+If an allocation on an accelerator fails, `make_room` evicts a buffer that nobody sees, and the
+caller tries again. Nothing is recorded for that while there is room: the buffers, the Blobs that
+keep arrays over them, and the functions that are using them are found when room is needed.
+"""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import os
+import sys
+import threading
+import time
+from contextlib import AbstractContextManager, suppress
+from inspect import CO_OPTIMIZED
+from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+from syncblob._formatting import counted, extend, human_bytes
+from syncblob._locks import Lock, LostLock
+from syncblob.blob.core import NOTHING_KEPT, BlobCore
+from syncblob.devices import Accelerator, Device, Side, accelerator
+from syncblob.memory import Ledger, SyncedMemory, evict_windows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from types import FrameType
+
+    from syncblob.devices.base import Home
+
+__all__ = [
+    "Evictable",
+    "compute",
+    "evict",
+    "make_room",
+    "memory_summary",
+    "parts",
+    "set_eviction_policy",
+    "set_memory_limit",
+]
+
+_PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep  # noqa: PTH120  # compared as a prefix
+
+# How often to try again while other threads use everything, and the seconds in between.
+_PATIENCE, _PAUSE = 200, 0.005
+_waits = threading.local()
+
+# Held by one thread that makes room at a time, because its lists keep results of others alive. It
+# waits for no other lock of a memory.
+_making_room = Lock()
+_made_room = 0
+
+
+class Evictable(NamedTuple):
+    """A buffer that may be evicted, for an eviction policy.
+
+    Attributes
+    ----------
+    nbytes
+        Its size.
+    newest
+        The bytes that are newest only there. An eviction downloads them.
+    age
+        How many evictions ago it was last used.
+    name
+        The name of its Blob; empty if it has none.
+    """
+
+    nbytes: int
+    newest: int
+    age: int
+    name: str
+
+
+def least_recently_used(buffer: Evictable) -> float:
+    """Return the default score: the age, by what it costs to evict the buffer and bring it back.
+
+    A buffer that the host holds, too, must only be uploaded again. One that it lacks is downloaded
+    first.
+    """
+    return (1 + buffer.age) / (1 + buffer.newest / max(buffer.nbytes, 1))
+
+
+_policy: Callable[[Evictable], float] = least_recently_used
+
+
+def set_eviction_policy(policy: Callable[[Evictable], float] | None) -> None:
+    """Set the function that scores buffers; that with the highest score is evicted first.
+
+    Parameters
+    ----------
+    policy
+        Takes an `Evictable`. None means the default: least recently used, weighted by the cost.
+    """
+    global _policy  # noqa: PLW0603  # a setting of the process
+    _policy = least_recently_used if policy is None else policy
+
+
+# --- by hand -------------------------------------------------------------------------------------
+
+
+def evict(blob: BlobCore, side: str) -> int:
+    """Free the buffers of a side; see `Blob.evict`."""
+    sides = {"cpu": Side.HOST, "gpu": Side.ACCELERATOR}
+    if side not in sides:
+        raise ValueError(f'expected "cpu" or "gpu", got {side!r}')
+    memory, layout = blob._memory, blob._layout
+    start, stop = memory.range_of(layout)
+    buffer = memory.buffer(sides[side])
+    if buffer is not None and (start > 0 or stop < memory.used_nbytes):
+        return 0
+    with memory.lock:
+        busy = _in_use(beyond=True)
+        if memory.ledger in busy:
+            raise BufferError(
+                f"another thread, or an operation that this one interrupts, is using {memory!r}"
+            )
+        freed = memory.evict(sides[side], start, stop)
+        if buffer is not None:
+            _let_go(_find(BlobCore), buffer, busy)
+    return freed
+
+
+def parts(blob: Any, axis: int, nbytes: int) -> Iterator[Any]:
+    """Walk a Blob in views; see `Blob.parts`."""
+    length = blob.shape[axis]
+    before = (slice(None),) * (axis % blob.ndim)
+    step = max(1, nbytes * length // max(blob.nbytes, 1))
+    views = [blob[(*before, slice(at, at + step))] for at in range(0, length, step)]
+    ranges = sorted((view._layout.start, view._layout.stop) for view in views)
+    if any(stop > start for (_, stop), (start, _) in itertools.pairwise(ranges)):
+        raise ValueError(
+            f"the parts along axis {axis} of a Blob of shape {blob.shape} lie between each other "
+            "in memory, so that none can be moved alone; walk along the axis of the largest stride"
+        )
+    side = "cpu" if blob._side is Side.HOST else "gpu"
+    for view, following in itertools.zip_longest(views, views[1:]):
+        try:
+            if following is not None and blob._side is Side.ACCELERATOR:
+                view.prefetch()
+                # It is brought when it is used if there is no room for two.
+                with suppress(MemoryError):
+                    following.prefetch()
+            yield view
+        finally:
+            evict(view, side)
+
+
+# --- finding what is there -----------------------------------------------------------------------
+
+
+def _find(kind: type) -> list[Any]:
+    """Return all objects of a class. Its test runs no code of other classes."""
+    return [each for each in gc.get_objects() if issubclass(type(each), kind)]
+
+
+def _ledgers(home: Accelerator | None = None) -> list[Ledger]:
+    """Return all ledgers, or those of an accelerator. Another thread may be making one."""
+    made = [each for each in _find(Ledger) if hasattr(each, "lock")]
+    return [each for each in made if home is None or each.buffers.accelerator is home]
+
+
+def _in_use(*, own: bool = True, others: bool = True, beyond: bool = False) -> set[Ledger]:
+    """Return the ledgers of Blobs and memories that functions of this package have at hand.
+
+    Parameters
+    ----------
+    own, others
+        Whether to look at the functions of this thread, and at those of others.
+    beyond
+        Leave out the functions of this thread that run now. Those that they have interrupted, by
+        way of a signal handler or a callback, count.
+    """
+    found: set[Ledger] = set()
+    frames: dict[int, FrameType | None] = {**sys._current_frames()}
+    # Not the frame of this call, which would refer to itself and keep its callers' variables alive.
+    frames[threading.get_ident()] = sys._getframe(1)
+    while frames:
+        thread, frame = frames.popitem()
+        here = thread == threading.get_ident()
+        if not (own if here else others):
+            continue
+        leaving_out = beyond and here
+        while frame is not None:
+            path = frame.f_code.co_filename
+            leaving_out = leaving_out and path.startswith(_PACKAGE)
+            if path.startswith(_PACKAGE) and path != __file__ and not leaving_out:
+                variables = frame.f_locals
+                _collect(variables.values(), found)
+                if type(variables) is dict and frame.f_code.co_flags & CO_OPTIMIZED:
+                    # The frame keeps this copy, and with it all that the variables refer to.
+                    variables.clear()
+            frame = frame.f_back
+    return found
+
+
+def _collect(values: Iterable[Any], found: set[Ledger], depth: int = 3) -> None:
+    """Add the ledgers of Blobs and memories among values, also in tuples, lists and dicts."""
+    for value in list(values):
+        # Another thread may be making one.
+        if isinstance(value, BlobCore):
+            _collect((getattr(value, "_held", None), getattr(value, "_diff", None)), found, 0)
+        elif type(value) is SyncedMemory:
+            _collect((getattr(value, "_ledger", None),), found, 0)
+        elif type(value) is Ledger:
+            found.add(value)
+        elif depth and type(value) in (tuple, list, dict):
+            _collect(value.values() if type(value) is dict else value, found, depth - 1)
+
+
+def _let_go(blobs: Iterable[BlobCore], buffer: Any, busy: set[Ledger]) -> None:
+    """Drop the arrays over a buffer that Blobs keep, except those that are being used."""
+    for blob in blobs:
+        # Another thread may be making it.
+        with suppress(AttributeError):
+            held = blob._held
+            if not isinstance(held, SyncedMemory) or held.ledger in busy:
+                continue
+            if blob._shortcut.buffer is buffer:
+                blob._use(held)
+            if any(kept is not None and kept[0].buffer is buffer for kept in blob._kept):
+                blob._kept = NOTHING_KEPT
+
+
+# --- making room ---------------------------------------------------------------------------------
+
+_clock = itertools.count(1)
+_last_used: WeakKeyDictionary[Ledger, tuple[int, object, object]] = WeakKeyDictionary()
+
+
+def _age(ledger: Ledger, now: int) -> int:
+    """Return how long ago a ledger was used. The next use shows, because shortcuts are revoked.
+
+    A use makes them readable again; a change of state replaces the map and the epoch.
+    """
+    shortcuts, spans = ledger.shortcuts, ledger.spans
+    then, epoch, before = _last_used.get(ledger, (now, None, None))
+    shortcut = shortcuts.sides[Side.ACCELERATOR]
+    readable = shortcut is not None and shortcut.readable
+    if readable or epoch is not shortcuts.epoch or before is not spans:
+        shortcuts.revoke()
+        then = now
+        _last_used[ledger] = then, shortcuts.epoch, spans
+    return now - then
+
+
+def compute(home: Home, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+    """Call a function with arrays of a home; make room and call it again if memory is short."""
+    while True:
+        try:
+            return home.compute(function, *args, **keywords)
+        except MemoryError as error:
+            if not make_room(home, error, getattr(function, "__name__", "a computation")):
+                raise
+
+
+def make_room(home: Home, error: MemoryError, reason: str) -> bool:
+    """Evict one buffer from an accelerator that nobody sees, and return whether there was one.
+
+    If not, add to the error a list of what is there. The caller raises it: a frame with a name for
+    it would keep all objects of the traceback alive.
+    """
+    if not home.bounded or not isinstance(home, Accelerator):
+        return False
+    # Its frames refer to buffers, and to look at the variables of the callers keeps it alive.
+    traceback, error.__traceback__, error.__context__ = error.__traceback__, None, None
+    began = _made_room
+    with _making_room.held:
+        # Another thread may have made some in the meantime.
+        evicted, waiting = (True, False) if _made_room != began else _evict_one(home, reason)
+    if evicted:
+        return True
+    # What the others use is free soon. If it is not, the next allocation calls this again.
+    now, (count, last) = time.monotonic(), getattr(_waits, "waits", (0, 0.0))
+    count = count + 1 if now - last < 100 * _PAUSE else 0
+    _waits.waits = count, now
+    if waiting and count < _PATIENCE:
+        time.sleep(_PAUSE)
+        return True
+    extend(error, "nothing there can be evicted:\n" + _table(home))
+    error.__traceback__ = traceback
+    return False
+
+
+SyncedMemory.make_room = staticmethod(make_room)
+
+
+def _evict_one(home: Accelerator, reason: str) -> tuple[bool, bool]:
+    """Evict the buffer with the highest score that can be.
+
+    Returns
+    -------
+    evicted : bool
+    waiting : bool
+        Whether other threads are using Blobs or memories.
+    """
+    global _made_room  # noqa: PLW0603  # counts evictions of the process
+    others = _in_use(own=False)
+    busy = others | _in_use(others=False)
+    blobs = _find(BlobCore)
+    for blob in blobs:
+        with suppress(AttributeError):
+            if blob._held is None and blob._home is home:
+                # A fresh result: it gets a memory, so that it can be evicted.
+                blob._memory  # noqa: B018  # made on demand
+    now = next(_clock)
+    scored: list[tuple[float, int, Ledger, int]] = []
+    for ledger in _ledgers(home):
+        age = _age(ledger, now)
+        for start, evictable in _described(ledger, age):
+            # Of equal ones the oldest, which Python's list has first.
+            scored.append((_policy(evictable), -len(scored), ledger, start))
+    waiting = bool(others)
+    for *_, ledger, start in sorted(scored, reverse=True):
+        text = f"eviction for {reason}"
+        evicted = _if_free(ledger.lock, _evict_unseen, home, ledger, start, blobs, busy, text)
+        if evicted:
+            _made_room += 1
+            return True, waiting
+        waiting = waiting or evicted is None
+    return False, waiting
+
+
+def _described(ledger: Ledger, age: int) -> list[tuple[int, Evictable]]:
+    """Return where the windows of a memory begin, and what a policy is told of them."""
+    found = []
+    for window in ledger.buffers.all_of(Side.ACCELERATOR):
+        runs = ledger.spans.runs(window.start, min(window.stop, ledger.spans.nbytes))
+        newest = sum(run.nbytes for run in runs if run.holders == 1 << Side.ACCELERATOR)
+        name = ledger.buffers.name
+        found.append((window.start, Evictable(window.nbytes, newest, age, name)))
+    return found
+
+
+def _if_free(lock: Any, function: Callable[..., bool], *args: Any) -> bool | None:
+    """Call a function under a lock. Return None, and never wait, if another thread has it.
+
+    That thread may be waiting for this one.
+    """
+    if isinstance(lock, LostLock):
+        return False
+    if lock._is_owned():
+        with lock:
+            return function(*args)
+    try:
+        return function(*args) if lock.acquire(blocking=False) else None
+    finally:
+        # Also after an interrupt right behind the call.
+        if lock._is_owned():
+            lock.release()
+
+
+def _evict_unseen(  # noqa: PLR0913, PLR0917  # a buffer, and who may see it
+    home: Accelerator,
+    ledger: Ledger,
+    start: int,
+    blobs: Iterable[BlobCore],
+    busy: set[Ledger],
+    reason: str,
+) -> bool:
+    """Evict the window at a byte if nobody sees it, under the lock. Return whether it was."""
+    windows = [each for each in ledger.buffers.all_of(Side.ACCELERATOR) if each.start == start]
+    if not windows:
+        return False
+    (window,) = windows
+    stop = window.stop
+    loans = ledger.loans[Side.ACCELERATOR]
+    if (
+        ledger.moving
+        or ledger.uploads
+        or ledger.watch is not None
+        or loans.may_write_in(start, stop)
+        or loans.borrows.reaching((window,), start, stop)
+    ):
+        return False
+    buffer = ledger.buffers.sides[Side.ACCELERATOR]
+    if buffer is not None:
+        if ledger in busy:
+            return False
+        ledger.shortcuts.revoke()
+        _let_go(blobs, buffer, busy)
+    if home.is_seen(window.array):
+        return False
+    return bool(
+        evict_windows(ledger, Side.ACCELERATOR, start, min(stop, ledger.spans.nbytes), reason)
+    )
+
+
+# --- seeing it -----------------------------------------------------------------------------------
+
+
+def _table(home: Accelerator) -> str:
+    """Return what lies on an accelerator, largest first, and what keeps it there."""
+    rows = []
+    for ledger in _ledgers(home):
+        loans = ledger.loans[Side.ACCELERATOR]
+        for window in ledger.buffers.all_of(Side.ACCELERATOR):
+            start, stop = window.start, window.stop
+            holder = loans.writer_in(Side.ACCELERATOR, start, stop)
+            if not holder and (borrows := loans.borrows.reaching((window,), start, stop)):
+                holder = counted(len(borrows), "writable borrow")
+            part = "" if stop - start == ledger.buffers.nbytes else f", bytes {start} to {stop}"
+            why = f": {holder}" if holder else ""
+            text = f"{human_bytes(window.nbytes):>12}  {ledger.buffers.described()}{part}{why}"
+            rows.append((window.nbytes, text))
+    return "\n".join(text for _, text in sorted(rows, key=lambda row: -row[0])) or "    nothing"
+
+
+def memory_summary(device: Device | str | None = None) -> str:
+    """Return a table of the buffers on accelerators, largest first, and what keeps them there.
+
+    Transfers nothing. Results of operations appear once their Blobs have been used otherwise.
+
+    Parameters
+    ----------
+    device
+        One accelerator; None for all that are used.
+    """
+    homes = {ledger.buffers.accelerator: None for ledger in _ledgers()}
+    if device is not None:
+        homes = {accelerator(device): None}
+    return "\n".join(f"{home.device}\n{_table(home)}" for home in homes if home is not None)
+
+
+class _MemoryLimit(AbstractContextManager[None]):
+    """A limit of the memory of a device, which a ``with`` block ends; see `set_memory_limit`."""
+
+    def __init__(self, home: Accelerator, nbytes: int | None) -> None:
+        self._home = home
+        self._before = home.limit_memory(nbytes)
+
+    def __enter__(self) -> None:
+        """Do nothing: the limit holds already."""
+
+    def __exit__(self, *_exception: object) -> None:
+        """Restore the limit that was there before."""
+        self._home.limit_memory(self._before)
+
+
+def set_memory_limit(device: Device | str, nbytes: int | None) -> AbstractContextManager[None]:
+    """Limit the bytes on an accelerator. Beyond it, buffers are evicted, or allocations fail.
+
+    Parameters
+    ----------
+    device
+        The accelerator.
+    nbytes
+        The limit; None for none.
+
+    Returns
+    -------
+    context manager
+        In a ``with`` statement, it restores the limit before at the end of the block.
+    """
+    return _MemoryLimit(accelerator(device), nbytes)

@@ -1,0 +1,480 @@
+"""Evictions: by hand, and by themselves when an accelerator is full."""
+
+import random
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+import tiers
+
+import syncblob
+from syncblob import Blob, Evictable, Head, record_transfers, set_memory_limit
+from syncblob.devices import Side
+from syncblob.memory import buffers
+
+COUNT = 64
+NBYTES = 4 * COUNT
+# No other tests use it, so that nothing else needs room there.
+DEVICE = "simulated:7"
+
+
+@pytest.fixture
+def simulated():
+    backend = syncblob.simulated(7)
+    backend.synchronize()
+    backend.reset_counts()
+    yield backend
+    backend.capacity = None
+    backend.delay = 0.0
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Let small memories have windows, too."""
+    monkeypatch.setattr(buffers, "_WHOLE", 0)
+
+
+@pytest.fixture
+def two(simulated):
+    """Give a simulated device with room for two Blobs of `NBYTES`, and for some numbers."""
+    simulated.capacity = 2 * NBYTES + 64
+    return simulated
+
+
+def filled(value, count=COUNT, name=""):
+    """Make a Blob of a number, which the device alone holds."""
+    blob = Blob(count, "int32", device=DEVICE, name=name)
+    blob[...] = value
+    return blob
+
+
+# --- a device with a capacity ---------------------------------------------------------------------
+
+
+def test_buffers_and_results_count_until_they_die(simulated):
+    blob = filled(1)
+    assert simulated.used_nbytes == NBYTES
+    simulated.capacity = 10 * NBYTES
+    result = blob + blob
+    assert simulated.used_nbytes == 2 * NBYTES
+    view = result[:3]
+    del result
+    assert simulated.used_nbytes == 2 * NBYTES
+    del view
+    assert simulated.used_nbytes == NBYTES
+
+
+def test_an_allocation_beyond_the_capacity_fails(simulated):
+    simulated.capacity = NBYTES
+    blob = Blob(COUNT + 1, "int32", device=DEVICE, name="large")
+    with pytest.raises(
+        MemoryError, match=r"no memory for 260 more bytes: 0 of its 256 bytes .*'lar"
+    ):
+        blob.gpu_data()
+    assert blob.head is Head.UNINITIALIZED
+    assert filled(1).sum().item() == COUNT
+
+
+def test_a_limit_ends_with_its_block(simulated):
+    first, second = filled(1), filled(2)
+    with set_memory_limit(DEVICE, NBYTES):
+        third = filled(3)
+        assert (first.head, second.head, third.head) == (
+            Head.HEAD_AT_CPU,
+            Head.HEAD_AT_CPU,
+            Head.HEAD_AT_GPU,
+        )
+    assert not simulated.bounded
+    assert first.sum().item() + second.sum().item() == 3 * COUNT
+    assert simulated.used_nbytes == 3 * NBYTES
+
+
+def test_only_accelerators_are_limited():
+    with pytest.raises(ValueError, match="expected an accelerator"):
+        set_memory_limit("cpu", 100)
+
+
+# --- by hand --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("side", ["cpu", "gpu"])
+@pytest.mark.usefixtures("simulated")
+def test_what_only_one_side_holds_moves_to_the_other(side):
+    blob = filled(7)
+    if side == "cpu":
+        blob.mutable_cpu_data()[...] = 7
+    with record_transfers() as log:
+        assert blob.evict(side) == NBYTES
+        assert blob.evict(side) == 0
+    assert [(t.direction, t.nbytes, t.reason) for t in log] == [
+        ("upload" if side == "cpu" else "download", NBYTES, "evict")
+    ]
+    assert blob.head is (Head.HEAD_AT_GPU if side == "cpu" else Head.HEAD_AT_CPU)
+    assert blob.memory.buffer(Side.HOST if side == "cpu" else Side.ACCELERATOR) is None
+    assert blob.tolist() == [7] * COUNT
+    assert "evict: " in str(blob.explain())
+
+
+def test_what_both_sides_hold_is_dropped(simulated):
+    blob = filled(7)
+    blob.cpu_data()
+    simulated.reset_counts()
+    assert blob.evict("gpu") == NBYTES
+    assert (simulated.downloads, simulated.used_nbytes) == (0, 0)
+
+
+def test_a_blob_that_was_computed_with_lets_go_of_its_arrays(simulated):
+    blob = filled(7)
+    view, const = blob[1:], blob.const
+    assert (blob + view.sum() + const).sum().item() == COUNT * (14 + 7 * (COUNT - 1))
+    blob.gpu_data(), blob.mutable_gpu_data()
+    blob.evict("gpu")
+    assert simulated.used_nbytes == 0
+    assert blob.sum().item() == view.sum().item() + 7 == 7 * COUNT
+
+
+def test_a_borrow_loses_its_permission_and_keeps_its_bytes(simulated):
+    blob = filled(7)
+    borrow, const = blob.mutable_gpu_data(), blob.gpu_data()
+    blob.evict("gpu")
+    assert not borrow.flags.writeable
+    assert const.tolist() == [7] * COUNT
+    assert simulated.used_nbytes == NBYTES
+    del borrow, const
+    assert simulated.used_nbytes == 0
+
+
+@pytest.mark.usefixtures("simulated")
+def test_an_alias_refuses():
+    blob = filled(7)
+    alias = np.asarray(blob.gpu)
+    with pytest.raises(BufferError, match=r"because of a NumPy alias .*test_eviction\.py"):
+        blob.evict("gpu")
+    alias[...] = 8
+    assert blob.tolist() == [8] * COUNT
+    del alias
+    assert blob.evict("gpu") == NBYTES
+    assert blob.tolist() == [8] * COUNT
+
+
+def test_an_array_of_someone_else_stays(simulated):
+    array = np.arange(COUNT)
+    blob = syncblob.asarray(array, device="cpu")
+    blob.memory.bind(simulated)
+    with pytest.raises(BufferError, match="because of the host side, exposed at"):
+        blob.evict("cpu")
+
+
+def test_a_push_arrives_first(simulated):
+    simulated.delay = 0.05
+    blob = Blob(COUNT, "int32", device=DEVICE)
+    blob.mutable_cpu_data()[...] = 7
+    blob.async_gpu_push()
+    blob.evict("cpu")
+    assert blob.gpu_data().tolist() == [7] * COUNT
+
+
+@pytest.mark.usefixtures("small", "simulated")
+def test_of_a_view_the_windows_in_its_range_are_freed():
+    blob = Blob(COUNT, "int32", device=DEVICE)
+    blob.mutable_cpu_data()[...] = np.arange(COUNT)
+    blob[:8] += 1
+    blob[10:18] += 1
+    assert blob[:9].evict("gpu") == 32
+    assert blob[9:17].evict("gpu") == 0
+    assert blob.memory.head_over(40, 72) is Head.HEAD_AT_GPU
+    assert blob.evict("gpu") == 32
+    assert blob.tolist() == [*range(1, 9), 8, 9, *range(11, 19), *range(18, COUNT)]
+
+
+def test_a_side_has_two_names():
+    with pytest.raises(ValueError, match=r'expected "cpu" or "gpu", got .cuda.'):
+        Blob(3).evict("cuda")
+
+
+# --- by itself ------------------------------------------------------------------------------------
+
+
+def test_the_least_recently_used_goes_first(two):
+    two.capacity = 3 * NBYTES + 64
+    blobs = [filled(value) for value in range(4)]
+    assert [blob.head for blob in blobs] == [Head.HEAD_AT_CPU] + [Head.HEAD_AT_GPU] * 3
+    blobs[1] += 1
+    blobs.append(filled(4))
+    assert blobs[2].head is Head.HEAD_AT_CPU
+    assert [blob.on("cpu").tolist()[0] for blob in blobs] == [0, 2, 2, 3, 4]
+
+
+@pytest.mark.usefixtures("two")
+def test_what_the_host_has_costs_less():
+    clean, dirty = filled(1), filled(2)
+    clean.cpu_data()
+    filled(0).sum()
+    assert (clean.head, dirty.head) == (Head.HEAD_AT_CPU, Head.HEAD_AT_GPU)
+
+
+@pytest.mark.usefixtures("two")
+def test_results_are_evicted_and_evict():
+    results = [filled(value) * 2 for value in range(6)]
+    assert [result.sum().item() for result in results] == [2 * v * COUNT for v in range(6)]
+
+
+@pytest.mark.usefixtures("two")
+def test_operands_stay():
+    first, second = filled(1), filled(2)
+    with pytest.raises(MemoryError, match=r"add|nothing there can be evicted"):
+        first + second
+    assert (first.sum().item(), second.sum().item()) == (COUNT, 2 * COUNT)
+    first += second
+    assert first.sum().item() == 3 * COUNT
+
+
+@pytest.mark.usefixtures("two")
+def test_the_error_names_who_holds_what():
+    first, second = filled(1, name="one"), filled(2, count=COUNT // 2, name="two")
+    alias, borrow = np.asarray(first.gpu), second.mutable_gpu_data()
+    with pytest.raises(MemoryError) as caught:
+        filled(3)
+    text = str(caught.value).split("nothing there can be evicted:\n")[1]
+    large, small = text.splitlines()
+    assert "256 B  Blob 'one' of 256 bytes: a NumPy alias of the accelerator side" in large
+    assert "test_eviction.py" in large
+    assert "128 B  Blob 'two' of 128 bytes: 1 writable borrow" in small
+    assert text in syncblob.memory_summary()
+    del alias, borrow
+    assert filled(3).sum().item() == 3 * COUNT
+
+
+@pytest.mark.usefixtures("two")
+def test_the_log_says_for_whom():
+    first, second = filled(1, name="first"), filled(2)
+    with record_transfers() as log:
+        third = second.copy()
+    assert [(t.direction, t.reason, t.name) for t in log] == [
+        ("download", "eviction for copy", "first")
+    ]
+    assert log[0].line.filename == __file__
+    assert "eviction for copy: HEAD_AT_GPU -> SYNCED, download" in str(first.explain())
+    assert third.sum().item() == 2 * COUNT
+
+
+@pytest.mark.usefixtures("two")
+def test_a_guard_forbids_the_transfers_of_evictions():
+    first, second = filled(1), filled(2)
+    with syncblob.no_transfers(), pytest.raises(syncblob.TransferGuardError, match="eviction"):
+        second.copy()
+    assert (first.sum().item(), second.sum().item()) == (COUNT, 2 * COUNT)
+
+
+@pytest.mark.usefixtures("two")
+def test_another_policy():
+    seen = []
+
+    def largest_name(buffer):
+        seen.append(buffer)
+        return ord(buffer.name or "a")
+
+    syncblob.set_eviction_policy(largest_name)
+    try:
+        blobs = [filled(value, name=name) for value, name in enumerate("xyz")]
+    finally:
+        syncblob.set_eviction_policy(None)
+    assert [blob.head for blob in blobs] == [Head.HEAD_AT_GPU, Head.HEAD_AT_CPU, Head.HEAD_AT_GPU]
+    assert all(isinstance(buffer, Evictable) for buffer in seen)
+    assert {(buffer.nbytes, buffer.newest, buffer.name) for buffer in seen} == {
+        (NBYTES, NBYTES, "x"),
+        (NBYTES, NBYTES, "y"),
+    }
+
+
+@pytest.mark.usefixtures("two")
+def test_a_signal_handler_that_needs_room_leaves_the_interrupted_operation_its_operands():
+    blob, values = filled(1), []
+
+    def use_more(*_):
+        values.append(filled(2).sum().item() + filled(3).sum().item())
+        signal.setitimer(signal.ITIMER_REAL, 0.002)
+
+    before = signal.signal(signal.SIGALRM, use_more)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.002)
+        count = 0
+        while len(values) < 20:
+            blob += 1
+            count += 1
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert blob.tolist() == [1 + count] * COUNT
+    assert set(values) == {5 * COUNT}
+
+
+# --- in parts -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("change", [False, True])
+def test_a_blob_streams_through_a_device_with_a_quarter_of_its_size(simulated, change):
+    mib = 1 << 20
+    simulated.capacity = 16 * mib
+    blob = Blob((64, mib // 4), device=DEVICE)
+    blob.overwrite_cpu_data()[...] = np.arange(64)[:, None]
+    total = 0
+    for part in blob.parts(nbytes=4 * mib):
+        total += part[:, 0].sum().item()
+        if change:
+            part[...] = part * 2
+    assert total == 63 * 32
+    assert simulated.uploaded_bytes == blob.nbytes
+    assert simulated.downloaded_bytes - 64 == (blob.nbytes if change else 0)
+    assert simulated.used_nbytes == 0
+    assert (blob.head, blob[9, 3].item()) == (Head.HEAD_AT_CPU, 18 if change else 9)
+
+
+@pytest.mark.usefixtures("small", "exact_parts")
+def test_results_stream_back(simulated):
+    simulated.capacity = NBYTES
+    source, result = (Blob(COUNT, "int32", device=DEVICE) for _ in range(2))
+    source.overwrite_cpu_data()[...] = np.arange(COUNT)
+    for part, out in zip(source.parts(nbytes=32), result.parts(nbytes=32), strict=True):
+        np.multiply(part, 3, out=out)
+    assert result.tolist() == list(range(0, 3 * COUNT, 3))
+    assert (simulated.uploaded_bytes, simulated.downloaded_bytes) == (NBYTES, NBYTES)
+
+
+@pytest.mark.usefixtures("small")
+def test_a_walk_that_ends_early_gives_up_its_part(simulated):
+    blob = Blob((8, 8), "int32", device=DEVICE)
+    blob.mutable_cpu_data()[...] = 1
+    for part in blob.parts(nbytes=64):
+        part[...] = 2
+        break
+    del part
+    blob.evict("gpu")
+    assert blob.tolist() == [[2] * 8] * 2 + [[1] * 8] * 6
+    assert simulated.used_nbytes == 0
+
+
+def test_parts_that_lie_between_each_other_are_refused():
+    blob = Blob((4, 4))
+    with pytest.raises(ValueError, match="along the axis of the largest stride"):
+        next(blob.parts(1, nbytes=16))
+    assert [part.shape for part in blob.T.parts(1, nbytes=32)] == [(4, 2), (4, 2)]
+
+
+# --- random programs and threads ------------------------------------------------------------------
+
+
+class Program:
+    """Random operations on Blobs, of which every second must evict another."""
+
+    def __init__(self, number, device):
+        self.random = random.Random(number)  # noqa: S311  # programs, not secrets
+        self.device = device
+        self.blobs, self.values = [], []
+        self.kept = {}
+        for value in range(6):
+            self.blobs.append(filled(value))
+            self.values.append(np.full(COUNT, value))
+
+    def step(self):  # noqa: C901, PLR0912  # a list of operations
+        first, second = (self.random.randrange(len(self.blobs)) for _ in range(2))
+        a, b = self.blobs[first], self.blobs[second]
+        match self.random.randrange(11):
+            case 0:
+                self.values[first] = self.values[first] + 1
+                a += 1
+            case 1:
+                self.values[first] = self.values[first] + self.values[second]
+                a += b
+            case 2:
+                self.blobs[first], self.values[first] = -b, -self.values[second]
+            case 3:
+                assert a.cpu_data().tolist() == self.values[first].tolist()
+            case 4:
+                self.values[first] = np.full(COUNT, second)
+                a.mutable_cpu_data()[...] = second
+            case 5:
+                a.mutable_gpu_data()[...] = second
+                self.values[first] = np.full(COUNT, second)
+            case 6:
+                self.blobs[first] = b.copy()
+                self.values[first] = self.values[second].copy()
+            case 7:
+                a[3:9] = b[5:11].copy()
+                self.values[first] = self.values[first].copy()
+                self.values[first][3:9] = self.values[second][5:11]
+            case 8:
+                assert (a[7:20].sum().item(), a[0].item()) == (
+                    self.values[first][7:20].sum(),
+                    self.values[first][0],
+                )
+            case 9:
+                self.kept = {first: (np.asarray(a.gpu), a)} if not self.kept else {}
+            case 10:
+                for place, (array, blob) in self.kept.items():
+                    if blob is self.blobs[place] and array.flags.writeable:
+                        array[:5] = second
+                        self.values[place] = self.values[place].copy()
+                        self.values[place][:5] = second
+
+    def check(self):
+        for blob, values in zip(self.blobs, self.values, strict=True):
+            assert np.array_equal(blob.on("cpu").tolist(), values)
+        assert self.device.used_nbytes <= self.device.capacity
+
+
+@pytest.mark.filterwarnings("ignore::syncblob.StaleAliasWarning")
+@tiers.amount("count", 30, 1000)
+def test_programs_on_a_device_that_is_always_full(simulated, count):
+    simulated.capacity = 4 * NBYTES
+    evictions = 0
+    for number in range(count):
+        program = Program(number, simulated)
+        for step in range(20):
+            before = simulated.allocations
+            try:
+                program.step()
+            except BaseException as error:
+                error.add_note(f"program {number}, step {step}")
+                raise
+            evictions += simulated.allocations - before
+        program.kept = {}
+        program.check()
+        del program
+    assert evictions > 5 * count
+
+
+@tiers.amount("seconds", 2, 600)
+def test_eight_threads_with_four_times_the_capacity(simulated, seconds):
+    simulated.capacity = 24 * NBYTES
+    problems = []
+    end = time.monotonic() + seconds
+
+    def work(seed):
+        try:
+            rng = random.Random(seed)  # noqa: S311  # programs, not secrets
+            blobs, counts = [filled(seed * 100 + i) for i in range(12)], [0] * 12
+            while time.monotonic() < end:
+                i = rng.randrange(12)
+                blobs[i] += 1
+                counts[i] += 1
+                j = rng.randrange(12)
+                if (blobs[j] * 2)[5].item() != 2 * (seed * 100 + j + counts[j]):
+                    problems.append((seed, j, counts[j], blobs[j].tolist()))
+            for i, blob in enumerate(blobs):
+                if blob.tolist() != [seed * 100 + i + counts[i]] * COUNT:
+                    problems.append((seed, i, counts[i], blob.tolist()))
+        except BaseException as error:  # noqa: BLE001  # the test reports any error
+            problems.append(error)
+
+    threads = [threading.Thread(target=work, args=(seed,), daemon=True) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(seconds + 60)
+        assert not thread.is_alive()
+    assert problems == []
+    threads.clear()
+    assert simulated.used_nbytes == 0

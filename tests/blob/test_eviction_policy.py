@@ -1,0 +1,129 @@
+"""The default policy against the best offline policy: evict what is needed last (Belady, 1966).
+
+Both start with everything on the host. An access is of a whole Blob, to read it, to change it, or
+to overwrite it. Evictions of what the host lacks download it.
+"""
+
+import random
+
+import pytest
+
+import syncblob
+from syncblob import Blob
+
+# No other tests use it, so that nothing else needs room there.
+DEVICE = "simulated:7"
+
+
+@pytest.fixture
+def simulated():
+    backend = syncblob.simulated(7)
+    backend.synchronize()
+    backend.reset_counts()
+    yield backend
+    backend.capacity = None
+    backend.delay = 0.0
+
+
+READ, CHANGE, OVERWRITE = "read", "change", "overwrite"
+COUNT = 64
+NBYTES = 4 * COUNT
+
+
+def belady(accesses, capacity):
+    """Return the number of Blobs that the offline policy moves."""
+    following = [len(accesses)] * len(accesses)
+    last = {}
+    for place in range(len(accesses) - 1, -1, -1):
+        following[place] = last.get(accesses[place][0], len(accesses))
+        last[accesses[place][0]] = place
+    resident, dirty, moved = {}, set(), 0
+    for (blob, kind), needed in zip(accesses, following, strict=True):
+        if blob not in resident:
+            if len(resident) == capacity:
+                gone = max(resident, key=lambda each: (resident[each], each not in dirty))
+                moved += gone in dirty
+                dirty.discard(gone)
+                del resident[gone]
+            moved += kind != OVERWRITE
+        resident[blob] = needed
+        if kind != READ:
+            dirty.add(blob)
+    return moved
+
+
+def measured(accesses, capacity, device):
+    """Return the number of Blobs that the default policy moves, and check all contents."""
+    device.capacity = capacity * NBYTES + 64
+    count = 1 + max(blob for blob, _ in accesses)
+    blobs = [Blob(COUNT, "int32", device=DEVICE) for _ in range(count)]
+    values = list(range(count))
+    for value, blob in enumerate(blobs):
+        blob.overwrite_cpu_data()[...] = value
+    device.reset_counts()
+    for place, (index, kind) in enumerate(accesses):
+        if kind == READ:
+            assert blobs[index].gpu_data()[3] == values[index]
+        elif kind == CHANGE:
+            blobs[index] += 1
+            values[index] += 1
+        else:
+            blobs[index][...] = values[index] = place
+    moved = (device.uploaded_bytes + device.downloaded_bytes) / NBYTES
+    assert [blob.on("cpu")[5].item() for blob in blobs] == values
+    return moved
+
+
+def forward_and_backward():
+    """Activations of 20 layers, written forward and read backward, in three steps."""
+    layers = range(20)
+    step = [(i, OVERWRITE) for i in layers] + [(i, READ) for i in reversed(layers)]
+    return 3 * step, 8
+
+
+def sliding_window():
+    """Each place of a window over 5 of 60 Blobs changes the middle and reads the others."""
+    accesses = []
+    for start in range(56):
+        accesses += [(start + offset, CHANGE if offset == 2 else READ) for offset in range(5)]
+    return accesses, 7
+
+
+def skewed():
+    """Random accesses: nine of ten are to 6 of 64 Blobs, which nobody can foresee."""
+    rng = random.Random(1)  # noqa: S311  # accesses, not secrets
+    weights = [0.9 / 6] * 6 + [0.1 / 58] * 58
+    chosen = rng.choices(range(64), weights, k=1000)
+    return [(blob, rng.choice((READ, READ, READ, CHANGE))) for blob in chosen], 12
+
+
+def two_nets():
+    """Two nets of 8 layers in turn on a device with room for one and a half."""
+    accesses = []
+    for _ in range(6):
+        for first in (0, 8):
+            layers = range(first, first + 8)
+            accesses += [(i, READ) for i in layers] + [(i, READ) for i in reversed(layers)]
+    return accesses, 12
+
+
+def scan():
+    """Reading more than fits, again and again: the known bad case of least recently used."""
+    return [(i, READ) for _ in range(6) for i in range(12)], 10
+
+
+# What the default policy moves, at most, as a multiple of what the offline policy moves.
+PATTERNS = {
+    forward_and_backward: 1.2,
+    sliding_window: 1.2,
+    skewed: 1.35,
+    two_nets: 2.0,
+    scan: 5.0,
+}
+
+
+@pytest.mark.parametrize("pattern", PATTERNS, ids=lambda pattern: pattern.__name__)
+def test_the_default_policy_is_near_the_best(simulated, pattern):
+    accesses, capacity = pattern()
+    best, found = belady(accesses, capacity), measured(accesses, capacity, simulated)
+    assert best <= found <= PATTERNS[pattern] * best, f"{found} of {best}"

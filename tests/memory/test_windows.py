@@ -1,0 +1,351 @@
+"""Windows: an accelerator holds the parts of a large memory that were needed there, and no more."""
+
+import random
+
+import numpy as np
+import pytest
+import tiers
+
+import syncblob
+from syncblob import Blob, Head
+from syncblob.devices import Side
+from syncblob.memory import buffers
+
+# No other tests use it, so that nothing else needs room there.
+DEVICE = "simulated:7"
+
+
+@pytest.fixture
+def simulated():
+    backend = syncblob.simulated(7)
+    backend.synchronize()
+    backend.reset_counts()
+    yield backend
+    backend.capacity = None
+    backend.delay = 0.0
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Let small memories have windows, too."""
+    monkeypatch.setattr(buffers, "_WHOLE", 0)
+
+
+def ranges(blob):
+    """Return the windows of a Blob, in elements."""
+    itemsize = blob.dtype.itemsize
+    return [
+        (w.start // itemsize, w.stop // itemsize) for w in blob.memory.windows(Side.ACCELERATOR)
+    ]
+
+
+def numbered(count=100):
+    blob = Blob(count, "int32", device=DEVICE)
+    blob.overwrite_cpu_data()[...] = np.arange(count)
+    return blob
+
+
+def test_ten_rows_of_a_large_blob_allocate_ten_rows(simulated):
+    blob = Blob((1024, 1024), device=DEVICE)
+    blob[:10].on("cpu")[...] = 1
+    assert blob[:10].sum().item() == 10 * 1024
+    assert simulated.used_nbytes == 10 * 1024 * 4
+    assert simulated.uploaded_bytes == 10 * 1024 * 4
+
+
+@pytest.mark.usefixtures("simulated")
+def test_a_small_memory_has_one_buffer():
+    blob = Blob(1000, device=DEVICE)
+    blob[:10].gpu_data()
+    assert ranges(blob) == [(0, 1000)]
+    assert blob.memory.buffer(Side.ACCELERATOR) is not None
+
+
+@pytest.mark.usefixtures("small")
+def test_an_access_makes_the_union_of_the_windows_that_it_overlaps(simulated):
+    blob = numbered()
+    for start, stop in ((10, 20), (30, 35), (25, 28)):
+        assert blob[start:stop].gpu_data().tolist() == list(range(start, stop))
+    assert ranges(blob) == [(10, 20), (25, 28), (30, 35)]
+    # In one window already.
+    blob[12:18].gpu_data()
+    assert ranges(blob) == [(10, 20), (25, 28), (30, 35)]
+    blob[15:26].mutable_gpu_data()[...] = -1
+    assert ranges(blob) == [(10, 28), (30, 35)]
+    assert blob[10:28].gpu_data().tolist() == [10, 11, 12, 13, 14, *[-1] * 11, 26, 27]
+    # Only what was not there has moved.
+    assert simulated.uploaded_bytes == (10 + 5 + 3 + 5) * 4
+    assert blob.tolist()[8:30] == [8, 9, 10, 11, 12, 13, 14, *[-1] * 11, 26, 27, 28, 29]
+
+
+@pytest.mark.usefixtures("small")
+def test_most_of_a_memory_gets_one_buffer():
+    blob = numbered()
+    blob[:30].gpu_data()
+    blob[60:81].gpu_data()
+    assert ranges(blob) == [(0, 100)]
+    assert blob.sum().item() == 4950
+
+
+@pytest.mark.usefixtures("small")
+def test_a_window_is_enough_if_there_is_no_room_for_all(simulated):
+    simulated.capacity = 300
+    blob = numbered()
+    assert blob[:60].gpu_data().tolist() == list(range(60))
+    assert ranges(blob) == [(0, 60)]
+
+
+@pytest.mark.usefixtures("small")
+def test_unwritten_parts_are_zeros_and_belong_to_nobody():
+    blob = Blob(100, "int32", device=DEVICE)
+    assert blob[10:20].sum().item() == 0
+    assert (blob[10:20].head, blob[20:].head) == (Head.HEAD_AT_GPU, Head.UNINITIALIZED)
+    blob[12:30] += 1
+    assert blob.tolist() == [0] * 12 + [1] * 18 + [0] * 70
+    assert "not read yet" not in str(blob.explain())
+
+
+@pytest.mark.usefixtures("small")
+def test_a_source_is_read_into_windows(simulated):
+    values = np.arange(100, dtype=np.int32)
+    blob = Blob.from_source(100, "int32", lambda: values.view(np.uint8), device=DEVICE)
+    assert blob[40:50].sum().item() == values[40:50].sum()
+    assert (simulated.uploaded_bytes, ranges(blob)) == (40, [(40, 50)])
+
+
+@pytest.mark.usefixtures("small")
+def test_a_borrow_ends_when_its_window_is_replaced():
+    blob = numbered()
+    first, second = blob[:10].mutable_gpu_data(), blob[50:60].mutable_gpu_data()
+    first[...] = second[...] = 7
+    blob[5:15].gpu_data()
+    assert (first.flags.writeable, second.flags.writeable) == (False, True)
+    assert blob[:12].tolist() == [7] * 10 + [10, 11]
+    second[...] = 8
+    assert blob[50:60].tolist() == [8] * 10
+
+
+@pytest.mark.usefixtures("small")
+def test_an_alias_of_a_part_gets_a_buffer_that_need_not_grow():
+    blob = numbered()
+    alias = np.asarray(blob[10:20].gpu)
+    blob[15:30].mutable_gpu_data()[...] = -1
+    alias[:5] = -2
+    assert blob.tolist()[8:22] == [8, 9, *[-2] * 5, *[-1] * 7]
+
+
+@pytest.mark.usefixtures("small")
+def test_an_alias_keeps_its_window_from_moving(simulated):
+    simulated.capacity = 200
+    blob = numbered()
+    alias = np.asarray(blob[10:20].gpu)
+    assert ranges(blob) == [(10, 20)]
+    with pytest.raises(BufferError, match=r"bytes 40 to 80 .* because of a NumPy alias .*test_win"):
+        blob[15:30].gpu_data()
+    alias[...] = -1
+    assert blob[12:18].gpu_data().tolist() == [-1] * 6
+    assert blob[30:40].gpu_data().tolist() == list(range(30, 40))
+    del alias
+    assert blob[15:30].gpu_data().tolist() == [-1] * 5 + list(range(20, 30))
+
+
+@pytest.mark.usefixtures("small")
+def test_a_resize_takes_bytes_into_use_beyond_the_windows():
+    blob = numbered()
+    blob.resize(50)
+    blob[40:50].mutable_gpu_data()[...] = -1
+    blob.resize(60)
+    assert blob.tolist() == list(range(40)) + [-1] * 10 + [0] * 10
+    assert blob[45:55].gpu_data().tolist() == [-1] * 5 + [0] * 5
+
+
+@pytest.mark.usefixtures("small")
+def test_a_view_among_the_results_is_a_view_of_the_blob():
+    blob = numbered()
+    part = blob[10:20].on(DEVICE)
+    part.sum()
+    result = np.broadcast_to(part, (2, 10))
+    blob[10:20] += 1
+    assert result.tolist() == [list(range(11, 21))] * 2
+
+
+@pytest.mark.usefixtures("small")
+def test_what_two_windows_hold_is_gathered_and_downloaded(simulated):
+    blob = numbered(60)
+    for start in (10, 15):
+        blob[start : start + 5].mutable_gpu_data()[...] += 100
+    simulated.reset_counts()
+    assert blob[8:22:3].tolist() == [8, 111, 114, 117, 20]
+    assert simulated.downloaded_bytes == 3 * 4
+    assert blob.cpu_data()[8:22].tolist() == [8, 9, *range(110, 120), 20, 21]
+    assert (simulated.downloaded_bytes, simulated.downloads) == (3 * 4 + 40, 5)
+
+
+@pytest.mark.usefixtures("small")
+def test_pushes_go_into_windows(simulated):
+    blob = numbered()
+    simulated.delay = 0.01
+    blob[10:20].async_gpu_push()
+    blob[30:40].prefetch()
+    # This replaces a window that an upload is under way to.
+    assert blob[15:25].gpu_data().tolist() == list(range(15, 25))
+    assert blob[30:40].gpu_data().tolist() == list(range(30, 40))
+    assert simulated.uploaded_bytes == 25 * 4
+    simulated.delay = 0.0
+
+
+class Program:
+    """A random program over parts of one Blob, with what each element is and who holds it."""
+
+    def __init__(self, number, capacity=None):
+        self.random = random.Random(number)  # noqa: S311  # programs, not secrets
+        self.device = syncblob.simulated(7)
+        self.device.synchronize()
+        self.device.capacity = None
+        self.columns = self.random.randint(1, 8)
+        self.rows = self.random.randint(4, 120 // self.columns)
+        self.blob = Blob((self.rows, self.columns), "int32", device=DEVICE)
+        self.values = np.zeros((self.rows, self.columns), np.int32)
+        # Bit 0: the host, bit 1: the device.
+        self.holders = np.zeros(self.values.size, int)
+        self.moved = [0, 0]
+        self.trace = []
+        self.device.reset_counts()
+        if capacity is not None:
+            self.device.capacity = max(int(capacity * self.values.nbytes), 64)
+
+    def run(self, steps=30):
+        try:
+            for _ in range(steps):
+                getattr(self, self.random.choice(self.moves))()
+                self.check()
+            self.trace.append("the end")
+            assert np.array_equal(self.blob.on("cpu").tolist(), self.values)
+        finally:
+            self.device.capacity = None
+
+    moves = "read read write write overwrite change private prefetch evict evict_part".split()
+
+    def part(self):
+        start = self.random.randrange(self.rows)
+        rows = slice(start, min(self.rows, start + self.random.choice((1, 2, 5))))
+        columns = self.random.choice((slice(None), slice(None), slice(1, None, 2)))
+        cells = np.arange(self.values.size).reshape(self.values.shape)[rows, columns]
+        hull = slice(cells.min(), cells.max() + 1) if cells.size else slice(0, 0)
+        return self.blob[rows, columns], (rows, columns), hull, cells.size == hull.stop - hull.start
+
+    def copied(self, side, hull, *, keeps=True, moves=True):
+        """Account for an access."""
+        part = self.holders[hull]
+        lacking = part & (1 << side) == 0
+        if moves:
+            self.moved[side] += 4 * np.count_nonzero(lacking & (part > 0))
+        self.holders[hull] = part | (1 << side) if keeps else 1 << side
+        # The host's first access makes it the holder of everything, as in Caffe.
+        if side == 0 and not self.held_before:
+            self.holders[self.holders == 0] = 1
+
+    def access(self, side, hull, *, keeps, moves=True):
+        self.held_before = bool(self.holders.any())
+        self.copied(side, hull, keeps=keeps, moves=moves)
+
+    def side(self):
+        return self.random.randrange(2)
+
+    def read(self):
+        part, index, hull, _ = self.part()
+        side = self.side()
+        self.trace.append(f"read {index} on {side}")
+        array = (part.cpu_data, part.gpu_data)[side]()
+        assert np.array_equal(array, self.values[index])
+        self.access(side, hull, keeps=True)
+
+    def write(self):
+        part, index, hull, _ = self.part()
+        side = self.side()
+        self.trace.append(f"write {index} on {side}")
+        (part.mutable_cpu_data, part.mutable_gpu_data)[side]()[...] += 1
+        self.values[index] += 1
+        self.access(side, hull, keeps=False)
+
+    def overwrite(self):
+        part, index, hull, dense = self.part()
+        side = self.side()
+        self.trace.append(f"overwrite {index} on {side}")
+        self.values[index] = value = self.random.randrange(1000)
+        (part.overwrite_cpu_data, part.overwrite_gpu_data)[side]()[...] = value
+        self.access(side, hull, keeps=False, moves=not dense)
+
+    def change(self):
+        part, index, hull, _ = self.part()
+        self.trace.append(f"{index} *= 3")
+        part *= 3
+        self.values[index] *= 3
+        self.access(1, hull, keeps=False)
+
+    def private(self):
+        part, index, _, _ = self.part()
+        self.trace.append(f"tolist of {index}")
+        before = self.device.downloaded_bytes
+        if part.size:
+            place = self.random.randrange(part.size)
+            assert part.item(place) == self.values[index].ravel()[place]
+            self.moved[0] += self.device.downloaded_bytes - before
+            assert self.device.downloaded_bytes - before <= 4
+
+    def prefetch(self):
+        part, index, hull, _ = self.part()
+        self.trace.append(f"prefetch {index}")
+        part.prefetch()
+        self.device.synchronize()
+        self.access(1, hull, keeps=True)
+
+    def evict(self):
+        self.trace.append("evict")
+        self.blob.evict("gpu")
+        self.leave(slice(0, self.values.size))
+        assert not self.blob.memory.windows(Side.ACCELERATOR)
+
+    def evict_part(self):
+        part, index, _, _ = self.part()
+        self.trace.append(f"evict {index}")
+        before = self.windows()
+        freed = part.evict("gpu")
+        gone = before - self.windows()
+        assert freed == sum(stop - start for start, stop in gone)
+        for start, stop in gone:
+            self.leave(slice(start // 4, stop // 4))
+
+    def windows(self):
+        return {(w.start, w.stop) for w in self.blob.memory.windows(Side.ACCELERATOR)}
+
+    def leave(self, hull):
+        part = self.holders[hull]
+        self.moved[0] += 4 * np.count_nonzero(part == 2)
+        self.holders[hull] = np.where(part & 2, 1, part)
+
+    def check(self):
+        moved = [self.device.downloaded_bytes, self.device.uploaded_bytes]
+        assert moved == self.moved, f"moved {moved}, must be {self.moved}"
+        found = [0] * self.values.size
+        for run in self.blob.memory.spans.runs(0, 4 * self.values.size):
+            for element in range(run.start // 4, run.stop // 4):
+                found[element] = run.holders
+        assert found == self.holders.tolist()
+        held = [stop for start, stop in ranges(self.blob) for stop in range(start, stop)]
+        assert len(set(held)) == len(held)
+        assert set(np.flatnonzero(self.holders & 2)) <= set(held)
+
+
+@tiers.amount("count", 200, 4000)
+@pytest.mark.usefixtures("small", "exact_parts")
+def test_programs(monkeypatch, count):
+    # No window is made larger than needed, so that there are many.
+    monkeypatch.setattr(buffers, "_MOST", 2.0)
+    for number in range(count):
+        program = Program(number)
+        try:
+            program.run()
+        except BaseException as error:
+            error.add_note(f"program {number}: " + "; ".join(program.trace))
+            raise

@@ -31,6 +31,7 @@ from syncblob._layout import Layout
 from syncblob.arrays import cuda_arrays as interop
 from syncblob.arrays import native
 from syncblob.devices import Side, accelerator, cuda, current_accelerator
+from syncblob.memory import buffers
 from syncblob.memory.span_limit import MAX_SPANS
 
 pytestmark = pytest.mark.usefixtures("machine")
@@ -1588,3 +1589,15 @@ def test_a_limit_evicts_what_nobody_sees(cupy):
         borrow[...] = 7
     assert blobs[3].tolist() == [7] * 128
     assert cupy.get_default_memory_pool().get_limit() == 0
+
+
+@pytest.mark.usefixtures("machine")
+def test_a_borrow_of_a_part_outlives_an_access_of_the_whole(monkeypatch):
+    """Its window could not be replaced: nothing ends the writes of CuPy's arrays."""
+    monkeypatch.setattr(buffers, "_WHOLE", 0)
+    blob = Blob(100, "int32", device="cuda:0")
+    blob.overwrite_cpu_data()[...] = 3
+    rows = blob[:10].mutable_gpu_data()
+    assert blob.gpu_data().get().tolist() == [3] * 100
+    rows[...] = 7
+    assert blob.cpu_data().tolist() == [7] * 10 + [3] * 90

@@ -1,6 +1,7 @@
 """Windows: an accelerator holds the parts of a large memory that were needed there, and no more."""
 
 import random
+import threading
 
 import numpy as np
 import pytest
@@ -147,6 +148,46 @@ def test_an_alias_keeps_its_window_from_moving(simulated):
     assert blob[30:40].gpu_data().tolist() == list(range(30, 40))
     del alias
     assert blob[15:30].gpu_data().tolist() == [-1] * 5 + list(range(20, 30))
+
+
+@pytest.mark.usefixtures("small")
+def test_an_alias_elsewhere_leaves_an_access_its_own_window():
+    blob = numbered()
+    blob[:50].gpu_data()
+    window = blob.memory.windows(Side.ACCELERATOR)[0]
+    blob.memory.ledger.own_loans(Side.ACCELERATOR).lease(window.array, "test", 0, 200)
+    # Most of the memory is asked for now, but not at the price of an error.
+    assert blob[60:70].gpu_data().tolist() == list(range(60, 70))
+    assert ranges(blob) == [(0, 50), (60, 70)]
+
+
+class Slow:
+    """An operand whose library computes, until it is told to end."""
+
+    def __init__(self):
+        self.began, self.goes_on = threading.Event(), threading.Event()
+
+    def __array_ufunc__(self, *args, **keywords):
+        self.began.set()
+        assert self.goes_on.wait(20)
+        return 0
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("used", [False, True])
+def test_what_another_thread_may_be_writing_keeps_its_window(used):
+    blob = numbered()
+    part, slow = blob[:50], Slow()
+    part.gpu_data()
+    thread = threading.Thread(target=lambda: np.add(part, slow, out=part))
+    if used:
+        thread.start()
+        assert slow.began.wait(20)
+    assert blob[60:70].gpu_data().tolist() == list(range(60, 70))
+    slow.goes_on.set()
+    if used:
+        thread.join()
+    assert ranges(blob) == ([(0, 50), (60, 70)] if used else [(0, 100)])
 
 
 @pytest.mark.usefixtures("small")

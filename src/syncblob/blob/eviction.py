@@ -284,7 +284,13 @@ def make_room(home: Home, error: MemoryError, reason: str) -> bool:
     return False
 
 
+def used_by_others(ledger: Ledger) -> bool:
+    """Return whether functions of other threads have a memory at hand."""
+    return threading.active_count() > 1 and ledger in _in_use(own=False)
+
+
 SyncedMemory.make_room = staticmethod(make_room)
+Ledger.used_by_others = staticmethod(used_by_others)
 
 
 def _evict_one(home: Accelerator, reason: str) -> tuple[bool, bool]:

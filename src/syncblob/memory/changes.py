@@ -770,26 +770,48 @@ def provide(  # noqa: PLR0913, PLR0917  # an access
         reach = 0, buffers.nbytes
     if reach is None or ledger.moving:
         return found
+    union = buffers.union(side, start, stop)
     try:
-        grow(ledger, side, *reach, reason, layout)
-    except MemoryError:
-        smaller = buffers.union(side, start, stop)
-        if smaller == reach:
+        grow(ledger, side, *reach, reason, layout, union)
+    except (MemoryError, BufferError):
+        if union == reach:
             raise
-        grow(ledger, side, *smaller, reason, layout)
+        grow(ledger, side, *union, reason, layout, union)
     return buffers.containing(side, start, stop)
 
 
 def grow(  # noqa: PLR0913, PLR0917  # a range, and the access that needs it
-    ledger: Ledger, side: Side, start: int, stop: int, reason: str, layout: Layout | None = None
+    ledger: Ledger,
+    side: Side,
+    start: int,
+    stop: int,
+    reason: str,
+    layout: Layout | None = None,
+    needed: tuple[int, int] = (0, 0),
 ) -> None:
-    """Make a window of a range, which replaces those that it overlaps; of everything, a buffer."""
-    commit(ledger, _plan_growth, side, MUTABLE, start, stop, reason, layout=layout)
+    """Make a window of a range, which replaces those that it overlaps; of everything, a buffer.
+
+    An access needs the range `needed` in one buffer.
+    """
+    commit(ledger, _plan_growth, side, MUTABLE, start, stop, reason, *needed, layout=layout)
 
 
-def _plan_growth(ledger: Ledger, side: Side, _access: Access, start: int, stop: int) -> Change:
+def _plan_growth(  # noqa: PLR0913, PLR0917  # an access, and what it needs
+    ledger: Ledger,
+    side: Side,
+    _access: Access,
+    start: int,
+    stop: int,
+    needed_start: int,
+    needed_stop: int,
+) -> Change:
     """Plan to make a window, which replaces those that it overlaps. The map stays."""
     replaced = [(w.start, w.stop) for w in ledger.buffers.within(side, start, stop)]
+    untouched = any(low < needed_start or needed_stop < high for low, high in replaced)
+    # Another thread may be writing into a part that this access does not touch, without the lock.
+    # The shortcuts are revoked, so that no further thread begins to.
+    if untouched and type(ledger).used_by_others(ledger):
+        raise BufferError(f"another thread is using {ledger.buffers.described()}")
     for part in replaced:
         holder = ledger.loans[side].writer_in(side, *part)
         if holder:

@@ -7,7 +7,7 @@ questions that accesses ask.
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any, Never
+from typing import TYPE_CHECKING, Any, ClassVar, Never
 
 from syncblob._locks import LostLock, is_lost, notify
 from syncblob.devices import Side, current_accelerator
@@ -22,7 +22,7 @@ from syncblob.transfers import follow_logs, recording
 
 if TYPE_CHECKING:
     from collections import deque
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -109,6 +109,10 @@ class Ledger:
         "uploads",
         "watch",
     )
+
+    # Whether a function of another thread has the memory at hand. The module that knows Blobs,
+    # `blob.eviction`, assigns it.
+    used_by_others: ClassVar[Callable[[Ledger], bool]]
 
     def __init__(self, nbytes: int, accelerator: Accelerator | None, source: Source | None) -> None:
         self.buffers: Buffers = Buffers(nbytes, accelerator)

@@ -68,6 +68,9 @@ def borrow(
     # Only NumPy arrays have a write permission to revoke.
     if isinstance(array, np.ndarray):
         ledger.own_loans(side).borrows.add(array)
+    elif type(buffer) is Window:
+        # A larger window would leave it behind, and nothing could stop its writes.
+        return alias("a borrow", None, ledger, side, buffer, layout)
     return array
 
 

@@ -660,6 +660,9 @@ class SyncedMemory:
         """
         if access is CONST:
             return self.array(side, access, layout, reason)
+        if side and not self.home(side).native:
+            # Such a borrow cannot be ended when its window is replaced.
+            self.make_whole(side, layout, reason)
         ledger, out = self._ledger, partial(borrow, template)
         while True:
             # As in `_in_room`, which takes longer.
@@ -723,7 +726,8 @@ class SyncedMemory:
         """
         ledger = self._ledger
         if side and ledger.buffers.sides[side] is None and layout.size:
-            with ledger.lock, suppress(MemoryError):
+            # Another alias may keep its window. Then this range gets one, too.
+            with ledger.lock, suppress(MemoryError, BufferError):
                 if ledger.buffers.reach(side, layout.start, layout.stop):
                     grow(ledger, side, 0, self.nbytes, reason)
 

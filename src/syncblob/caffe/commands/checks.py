@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     _Test = Callable[[NDArray[np.float64]], NDArray[np.bool]]
 
-__all__ = ["Checked", "Trouble", "check"]
-
 # A filter is dead if its largest weight is at most this fraction of the largest in the blob: weight
 # decay shrinks unused filters, but rarely to zero.
 _DEAD = 1e-6

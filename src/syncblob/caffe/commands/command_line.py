@@ -17,8 +17,6 @@ from syncblob.errors import ModelFileError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["main"]
-
 _NOT_UTF8 = re.compile(r"(?<!\\)(\\udc[89a-f][0-9a-f])+")
 _FAILURE = 1
 _MISUSE = 2

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from syncblob.caffe.commands.contents import Contents
     from syncblob.formats import Blob
 
-__all__ = ["Compared", "Status", "compare"]
-
 
 class Status(Enum):
     """The result of comparing a blob of two files."""

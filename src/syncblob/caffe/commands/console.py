@@ -17,17 +17,6 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.text import Text
 
-__all__ = [
-    "Cell",
-    "Column",
-    "Output",
-    "counted",
-    "listed",
-    "print_json",
-    "printable",
-    "progress_bar",
-]
-
 Cell = str | tuple[str, str]
 """A text, or a pair of a text and a style of rich's."""
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from syncblob.caffe import ModelFile
 
-__all__ = ["Contents", "LayerLike", "is_definition", "open_contents", "open_definition"]
-
 _CAFFEMODEL, _SOLVER_STATE, _PROTOTXT = "caffemodel", "solverstate", "prototxt"
 _LONE = ("binaryproto", "npy")
 _DESCRIPTIONS = {

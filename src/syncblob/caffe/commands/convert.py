@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from syncblob.caffe.convert import Conversion
 
-__all__ = ["DESCRIPTION", "EPILOG", "HINT", "NAME", "SUMMARY", "add_arguments", "run"]
-
 NAME = "convert"
 SUMMARY = "convert weights to another format"
 DESCRIPTION = f"""\

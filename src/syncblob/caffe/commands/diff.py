@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from syncblob.caffe.commands.comparison import Compared
     from syncblob.caffe.commands.contents import Contents
 
-__all__ = ["DESCRIPTION", "EPILOG", "HINT", "NAME", "SUMMARY", "add_arguments", "run"]
-
 NAME = "diff"
 SUMMARY = "compare the weights of two files"
 DESCRIPTION = """\

@@ -21,8 +21,6 @@ from syncblob.errors import ModelFileError
 if TYPE_CHECKING:
     from syncblob.caffe.commands.contents import Contents
 
-__all__ = ["DESCRIPTION", "EPILOG", "HINT", "NAME", "SUMMARY", "add_arguments", "run"]
-
 NAME = "inspect"
 SUMMARY = "list the layers and blobs of a file, and check its weights"
 DESCRIPTION = """\

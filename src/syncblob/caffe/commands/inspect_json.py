@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from syncblob.caffe.commands.contents import Contents
     from syncblob.formats import Blob
 
-__all__ = ["Wishes", "as_json"]
-
 
 class Wishes(NamedTuple):
     """What to show in addition to the list of layers."""

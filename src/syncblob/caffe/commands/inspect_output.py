@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from syncblob.caffe.commands.stats import Stats
     from syncblob.formats import Blob
 
-__all__ = ["show"]
-
 _STATS = ("min", "mean", "max", "std")
 _NONE: Cell = ("-", "dim")
 # At most this many layers are listed.

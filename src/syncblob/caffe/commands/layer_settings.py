@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from syncblob.caffe import Layer, ModelFile
 
-__all__ = ["definition_of", "settings_as_json", "settings_in_words"]
-
 # Fields that are shown separately.
 _SHOWN = ("name", "type", "bottom", "top", "blobs")
 # The initialization before training matters least.

@@ -17,8 +17,6 @@ from syncblob.errors import ModelFileError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["local_file"]
-
 _STANDARD_INPUT = "-"
 
 

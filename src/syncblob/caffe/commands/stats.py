@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from syncblob.formats import Blob
 
-__all__ = ["Stats", "blocks", "finite_blocks", "magnitudes", "stats_of"]
-
 # The number of values converted to float64 at a time, which keeps temporary arrays small.
 _BLOCK = 1 << 18
 

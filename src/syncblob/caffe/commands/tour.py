@@ -21,18 +21,6 @@ from syncblob.formats import counted, human_bytes
 if TYPE_CHECKING:
     import argparse
 
-__all__ = [
-    "DESCRIPTION",
-    "EPILOG",
-    "HINT",
-    "NAME",
-    "SCRIPT",
-    "SUMMARY",
-    "add_arguments",
-    "run",
-    "write_lenet",
-]
-
 NAME = "tour"
 SUMMARY = "see what is shared and what moves"
 DESCRIPTION = """\

@@ -17,8 +17,6 @@ from syncblob.formats import Blob
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["for_caffe"]
-
 _MEAN, _VARIANCE = "running_mean", "running_var"
 _FACTORS = ("weight", "bias")
 # The number of batches, which Caffe does not store.

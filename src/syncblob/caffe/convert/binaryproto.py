@@ -13,8 +13,6 @@ from syncblob.caffe.messages.blobproto import blob_pieces, padded
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["DTYPES", "check", "for_caffe", "read", "write"]
-
 DTYPES = caffe_models.DTYPES
 
 _AXES_OF_IMAGES = (2, 3)

@@ -26,20 +26,6 @@ if TYPE_CHECKING:
 
     from syncblob.caffe import NetParameter
 
-__all__ = [
-    "DTYPES",
-    "as_layer",
-    "as_model",
-    "check",
-    "name_layers",
-    "names_of_parameters",
-    "names_of_settings",
-    "read",
-    "squeezed",
-    "unknown_fields",
-    "write",
-]
-
 DTYPES = frozenset(("float32", "float64"))
 
 

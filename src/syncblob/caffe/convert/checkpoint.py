@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     IsTensor = Callable[[Any], bool]
 
-__all__ = ["Found", "choose_net", "flatten"]
-
 # The usual key of the weights in a checkpoint.
 _USUAL_KEY = "state_dict"
 # The last part of the name of an entry with what a module keeps beside its tensors, of any type.

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from syncblob.caffe.convert.weights import LayerWeights
     from syncblob.formats import Blob
 
-__all__ = ["DTYPES", "Conversion", "ConversionError", "convert", "plan_conversion"]
-
 DTYPES = ("bfloat16", "float16", "float32", "float64")
 """The dtypes that values can be converted to."""
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from syncblob.caffe.convert.weights import Weights
 
-__all__ = ["Format", "format_of", "format_of_name", "open_weights", "writable_extensions"]
-
 
 class Format(NamedTuple):
     """A format.

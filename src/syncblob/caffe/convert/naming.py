@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["group_names", "name_tensors"]
-
 _BATCH_NORM = "BatchNorm"
 _PARTS = {
     _BATCH_NORM: ("mean", "variance", "scale_factor"),

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["DTYPES", "check", "read", "write"]
-
 DTYPES = ALL_DTYPES - {"bfloat16"}
 
 _OBJECTS = (

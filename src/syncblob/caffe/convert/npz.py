@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from syncblob.caffe.convert.weights import Entry, Weights
 
-__all__ = ["DTYPES", "check", "is_archive", "read", "require_whole_archive", "write"]
-
 DTYPES = ALL_DTYPES - {"bfloat16"}
 
 _EXTENSION = ".npy"

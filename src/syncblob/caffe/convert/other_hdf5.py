@@ -48,8 +48,6 @@ if TYPE_CHECKING:
     from syncblob.caffe.convert.weights import Entry, LayerWeights
     from syncblob.formats import Blob
 
-__all__ = ["DTYPES", "DTYPES_CAFFE", "check", "check_caffe", "read", "write", "write_caffe"]
-
 DTYPES = ALL_DTYPES - {"bfloat16"}
 DTYPES_CAFFE = caffe_models.DTYPES
 

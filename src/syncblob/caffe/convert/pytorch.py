@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from syncblob.caffe.convert.checkpoint import Found
     from syncblob.caffe.convert.weights import Weights
 
-__all__ = ["DTYPES", "check", "read", "write"]
-
 DTYPES = ALL_DTYPES
 
 # Torch's message for a class that it refuses to load.

@@ -22,8 +22,6 @@ from syncblob.errors import ModelFileError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["ONLY_UNPACKED", "is_text", "read_head", "recognise"]
-
 HEAD = 4096
 # The first words of errors that name the actual format of a file.
 _VERDICT = "this is "

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from syncblob.caffe.convert.weights import Weights
 
-__all__ = ["DTYPES", "check", "read", "write"]
-
 # The names of dtypes in files.
 _NAMES = {
     "BOOL": "bool",

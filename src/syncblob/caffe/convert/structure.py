@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from syncblob.caffe.convert.weights import Entry
 
-__all__ = ["STRUCTURE", "Described", "assemble", "damaged", "describe", "read_description"]
-
 # The key of the text in all formats.
 STRUCTURE = "syncblob"
 

@@ -13,8 +13,6 @@ from syncblob.caffe.convert.naming import group_names, name_tensors
 from syncblob.caffe.convert.weights import LayerWeights
 from syncblob.formats import Blob
 
-__all__ = ["from_tensors", "to_tensors"]
-
 
 def to_tensors(model: ModelFile, *, squeeze: bool = False) -> dict[str, Blob]:
     """Return the blobs of a model, not copied, by names such as ``"conv1.weight"``.

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import DTypeLike, NDArray
 
-__all__ = ["ALL_DTYPES", "lazy_blob", "or_error", "while_open"]
-
 ALL_DTYPES = frozenset((*NAMES, "bfloat16"))
 
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     Entry = Blob | ModelFileError
 
-__all__ = ["LayerWeights", "Weights", "as_tensors"]
-
 # The name of a tensor from a format without names.
 _MEAN = "mean"
 

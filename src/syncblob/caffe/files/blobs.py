@@ -17,8 +17,6 @@ from syncblob.caffe.messages.wire import WireReader
 from syncblob.caffe.nets.layer import Layer
 from syncblob.formats import Blob
 
-__all__ = ["read_blob", "read_blobs", "write_blob"]
-
 
 def read_blob(path: Source) -> Blob:
     """Open a ``.binaryproto`` file, which holds one array, such as the mean of a data set.

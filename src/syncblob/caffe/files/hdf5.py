@@ -53,19 +53,6 @@ if TYPE_CHECKING:
     from syncblob.caffe.nets.layer import Layer
     from syncblob.formats import Blob
 
-__all__ = [
-    "HDF5Layer",
-    "HDF5Source",
-    "HDF5State",
-    "hdf5_address",
-    "hdf5_contents",
-    "hdf5_problem",
-    "plan_hdf5",
-    "plan_state_hdf5",
-    "read_layers",
-    "read_state",
-]
-
 _MOST_OBJECTS = 1 << 14
 """Limit on groups and datasets. Links can make a small file look endless."""
 _MOST_LEVELS = 32

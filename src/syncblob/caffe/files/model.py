@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from syncblob.caffe.nets.layer import LayerBlobs
     from syncblob.caffe.nets.trained_layers import CopyReport
 
-__all__ = ["ModelFile", "open_model", "plan_model", "save_model"]
-
 # An empty name: without it the file of an empty net would have no bytes.
 _NO_NAME = length_field(NET_NAME, b"")
 

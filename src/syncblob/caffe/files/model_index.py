@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from syncblob.caffe.messages.wire import Field, WireReader
     from syncblob.errors import ModelFileError
 
-__all__ = ["LayerIndex", "ModelIndex", "index_model"]
-
 _NET_NAME: Kind = (NET_NAME, WireType.LENGTH)
 _V1_LAYER: Kind = (LAYERS[1], WireType.LENGTH)
 _V2_LAYER: Kind = (LAYERS[2], WireType.LENGTH)

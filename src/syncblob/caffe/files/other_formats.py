@@ -35,16 +35,6 @@ if TYPE_CHECKING:
 
     Kinds = AbstractSet[tuple[int, WireType]]
 
-__all__ = [
-    "HDF5_EXTENSIONS",
-    "OTHER_HDF5",
-    "file_signature",
-    "is_hdf5",
-    "refuse_other_messages",
-    "require_message",
-    "require_path",
-]
-
 _HEAD = 512
 
 _NO_WEIGHTS = "expected a file with weights, got an empty file; copy or download it again"

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from syncblob.caffe.messages.pieces import Piece
     from syncblob.formats import Blob
 
-__all__ = ["SolverState", "open_solver_state", "save_solver_state"]
-
 _INT32 = range(-(2**31), 2**31)
 _NAMES = {
     ITER[0]: "iter",

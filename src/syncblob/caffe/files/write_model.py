@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from syncblob.caffe.nets.definition import LayerRecord, NetRecord
     from syncblob.caffe.nets.layer import Layer
 
-__all__ = ["model_pieces", "net_settings"]
-
 _CURRENT = 2
 _NUMBERED = 1
 """The format that identifies types of layers by numbers."""

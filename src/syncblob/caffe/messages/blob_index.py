@@ -49,16 +49,6 @@ if TYPE_CHECKING:
     from syncblob.caffe.messages.disk import OpenFile
     from syncblob.caffe.messages.wire import Field, WireReader
 
-__all__ = [
-    "BlobIndex",
-    "Run",
-    "Values",
-    "index_blob",
-    "parse_blob",
-    "require_few",
-    "static_cast",
-]
-
 _FLOAT: np.dtype[np.generic] = np.dtype("<f4")
 _DOUBLE: np.dtype[np.generic] = np.dtype("<f8")
 _VALUES = {DATA: _FLOAT, DIFF: _FLOAT, DOUBLE_DATA: _DOUBLE, DOUBLE_DIFF: _DOUBLE}

@@ -42,19 +42,6 @@ if TYPE_CHECKING:
     from syncblob.caffe.messages.pieces import Piece
     from syncblob.formats import Device
 
-__all__ = [
-    "blob_pieces",
-    "equal_shapes",
-    "from_proto",
-    "load_proto",
-    "padded",
-    "require_axes",
-    "shape_equals",
-    "shapes_agree",
-    "to_proto",
-    "wire_dtype",
-]
-
 T = TypeVar("T")
 
 

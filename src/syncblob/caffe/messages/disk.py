@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Descriptor", "OpenFile", "replacing"]
-
 _HEAD = 1 << 12
 _PIECE = 1 << 20
 """Bytes that a thread reads at a time. Small pieces balance the load."""

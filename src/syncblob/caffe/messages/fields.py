@@ -8,39 +8,6 @@ from __future__ import annotations
 
 from syncblob.caffe.messages.wire import WireType
 
-__all__ = [
-    "BLOBS",
-    "BOTTOM",
-    "CURRENT_STEP",
-    "DATA",
-    "DIFF",
-    "DOUBLE_DATA",
-    "DOUBLE_DIFF",
-    "HISTORY",
-    "INPUT_SHAPE",
-    "ITER",
-    "LAYERS",
-    "LEARNED_NET",
-    "LEGACY_AXES",
-    "LEGACY_DIMS",
-    "LEGACY_NAMES",
-    "MOST_AXES",
-    "MOST_ELEMENTS",
-    "NAME",
-    "NET_NAME",
-    "RAW_DATA",
-    "RAW_DATA_TYPE",
-    "RAW_DIFF",
-    "RAW_DIFF_TYPE",
-    "ROW_OF_BLOBS",
-    "SHAPE",
-    "SHAPE_DIM",
-    "TOP",
-    "TYPE",
-    "V0_LAYER",
-    "Kind",
-]
-
 Kind = tuple[int, WireType]
 """A field number and the wire type of the field."""
 

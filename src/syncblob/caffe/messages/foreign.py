@@ -18,8 +18,6 @@ from syncblob.caffe.messages.older_formats import V0_LAYER_TYPES, V1_TYPE_NUMBER
 if TYPE_CHECKING:
     from google.protobuf.descriptor import FieldDescriptor
 
-__all__ = ["Foreign", "find_foreign"]
-
 _TOKEN = re.compile(
     r"""\#[^\n]* | "(?:\\.|[^"\\\n])*" | '(?:\\.|[^'\\\n])*' | [\w.+-]+ | \S""", re.VERBOSE
 )

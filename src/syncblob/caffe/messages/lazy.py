@@ -37,25 +37,6 @@ if TYPE_CHECKING:
     from syncblob.caffe.messages.blob_index import BlobIndex
     from syncblob.formats import Device
 
-__all__ = [
-    "CHUNK",
-    "Origin",
-    "Part",
-    "ValuesInFile",
-    "blob_values",
-    "had_diff",
-    "independent_copy",
-    "is_legacy",
-    "lazy_blob",
-    "origin_of",
-    "parts_of",
-    "read_chunks",
-    "register",
-    "touched_values",
-    "unchanged",
-    "untouched",
-]
-
 CHUNK = 1 << 20
 """Bytes to read or compare at a time: few calls, and they fit in the processor's cache."""
 

@@ -36,18 +36,6 @@ if TYPE_CHECKING:
         V1LayerParameter,
     )
 
-__all__ = [
-    "SPECS",
-    "V0_LAYER_TYPES",
-    "V1_LAYER_TYPES",
-    "V1_TYPE_NUMBERS",
-    "Connection",
-    "Folded",
-    "PaddingError",
-    "fold_padding",
-    "upgrade_net",
-]
-
 V1_LAYER_TYPES: Final = dict(
     enumerate(
         [

@@ -29,18 +29,6 @@ if TYPE_CHECKING:
     from syncblob.caffe.messages.disk import OpenFile
     from syncblob.formats import Blob
 
-__all__ = [
-    "MAX_MESSAGE",
-    "BlobValues",
-    "FileRange",
-    "Piece",
-    "buffers",
-    "joined",
-    "require_message_size",
-    "size_of",
-    "write_pieces",
-]
-
 MAX_MESSAGE = 2**31 - 1
 """The most bytes that a protobuf message can have, and that Caffe reads."""
 

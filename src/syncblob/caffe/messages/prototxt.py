@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterator
 
-__all__ = ["read_prototxt", "read_solver_prototxt", "write_prototxt"]
-
 M = TypeVar("M", NetParameter, SolverParameter)
 
 _NOT_UTF8 = re.compile("[\udc80-\udcff]")

@@ -19,17 +19,6 @@ from syncblob.errors import ModelFileError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = [
-    "Readable",
-    "Source",
-    "Target",
-    "Writable",
-    "in_temporary_space",
-    "name_of",
-    "open_source",
-    "writing",
-]
-
 _GZIP = b"\x1f\x8b"
 _EXTENSION = ".gz"
 # The number of bytes to write at a time.

@@ -16,17 +16,6 @@ if TYPE_CHECKING:
 
     from google.protobuf.message import Message
 
-__all__ = [
-    "add_texts",
-    "all_decoded",
-    "decoded",
-    "encoded",
-    "put_texts",
-    "readable",
-    "require_complete",
-    "unknown_fields",
-]
-
 
 def decoded(text: str | bytes) -> str:
     """Return a string that protobuf may have returned as bytes."""

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
     from syncblob.caffe.messages.disk import OpenFile
 
-__all__ = ["Field", "WireReader", "WireType", "length_field", "length_header", "signed", "varint"]
-
 _MAX_DEPTH = 100
 _MAX_LENGTH = 2**31 - 1
 _MAX_FIELDS = 1 << 17

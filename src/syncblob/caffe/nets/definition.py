@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from syncblob.caffe.messages.disk import OpenFile
     from syncblob.caffe.messages.fields import Kind
 
-__all__ = ["Definition", "LayerRecord", "NetRecord", "own_copy"]
-
 M = TypeVar("M", bound="Message")
 
 _CURRENT = max(LAYERS)

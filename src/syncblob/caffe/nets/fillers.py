@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     _Values = NDArray[np.float32]
 
-__all__ = ["filled", "require_filler"]
-
 
 def require_filler(shape: Shape | None, filler: FillerParameter | float) -> None:
     """Raise ValueError if Caffe has no such filler, or refuses its settings or the shape.

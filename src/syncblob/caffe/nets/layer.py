@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from syncblob.caffe._pb.caffe_pb2 import LayerParameter
     from syncblob.caffe.nets.definition import LayerRecord
 
-__all__ = ["Entry", "Layer", "LayerBlobs", "as_named_blob"]
-
 _NO_FLOATS = "biuc"
 
 

@@ -35,15 +35,6 @@ if TYPE_CHECKING:
 
     Given = Mapping[str, Sequence[SupportsIndex]]
 
-__all__ = [
-    "NetShapes",
-    "computed_blobs",
-    "fill_layers",
-    "infer_shapes",
-    "named_entries",
-    "shared_entry",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class NetShapes:

@@ -24,15 +24,6 @@ if TYPE_CHECKING:
 
     _Bottoms = Sequence[Shape] | None
 
-__all__ = [
-    "ExpectedBlob",
-    "expected_blobs",
-    "legacy_blobs",
-    "mark_legacy",
-    "own_shapes",
-    "squeezed_blobs",
-]
-
 
 class ExpectedBlob(NamedTuple):
     """The shape of a blob that the settings imply, and Caffe's filler for a new one.

@@ -22,19 +22,6 @@ if TYPE_CHECKING:
         PoolingParameter,
     )
 
-__all__ = [
-    "Partial",
-    "Shape",
-    "adds_top",
-    "axis_of",
-    "data_shapes",
-    "fork_settings",
-    "of_spatial_axes",
-    "require_blob",
-    "top_shapes",
-    "why_unknown",
-]
-
 Shape = tuple[int, ...]
 Partial = tuple[int | None, ...]
 """A shape with None for unknown dimensions."""

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from syncblob.caffe.nets.layer import Layer
     from syncblob.formats import Blob
 
-__all__ = ["CopyReport", "copy_trained_layers"]
-
 
 @dataclass(frozen=True, slots=True)
 class CopyReport:

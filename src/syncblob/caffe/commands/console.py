@@ -161,8 +161,8 @@ class Output:
         # FORCE_COLOR makes a pipe look like a terminal, but does not limit its width.
         width = None if sys.stdout.isatty() else _ANY_WIDTH
         console = PatientConsole(file=sys.stdout, width=width, **options)
-        self.terminal = console.is_terminal
-        self.plain = bool(
+        self.terminal: bool = console.is_terminal
+        self.plain: bool = bool(
             os.environ.get("NO_COLOR") or not self.terminal or console.is_dumb_terminal
         )
         if self.plain:
@@ -181,16 +181,13 @@ class Output:
 
     def facts(self, facts: Iterable[tuple[str, Cell]]) -> None:
         """Print names and facts in two columns."""
-        self._grid((name, _text(fact)) for name, fact in facts)
-
-    def _grid(self, facts: Iterable[tuple[str, Text]]) -> None:
         from rich.table import Table  # an optional dependency
 
         grid = Table.grid(padding=(0, 2))
         grid.add_column(style="dim", no_wrap=True)
         grid.add_column(overflow="fold")
         for name, fact in facts:
-            grid.add_row(_text(name), fact)
+            grid.add_row(_text(name), _text(fact))
         self._print(grid)
 
     def table(self, columns: Sequence[Column], rows: Iterable[Sequence[Cell]]) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import syncblob
-from syncblob.caffe.convert import Weights, format_of, open_weights
+from syncblob.caffe import Layer
+from syncblob.caffe.convert import LayerWeights, Weights, format_of, open_weights
 from syncblob.caffe.convert.caffe_models import as_model
 from syncblob.caffe.convert.recognition import is_text, read_head
 from syncblob.errors import ModelFileError
@@ -32,30 +33,6 @@ _DESCRIPTIONS = {
 }
 
 
-class LayerLike(Protocol):
-    """The common attributes of all kinds of layers."""
-
-    @property
-    def name(self) -> str:
-        """The name."""
-
-    @property
-    def type(self) -> str:
-        """The type, as in Caffe."""
-
-    @property
-    def bottoms(self) -> tuple[str, ...]:
-        """The names of the inputs."""
-
-    @property
-    def tops(self) -> tuple[str, ...]:
-        """The names of the outputs."""
-
-    @property
-    def blobs(self) -> Sequence[Blob]:
-        """The parameters."""
-
-
 class _Blobs(NamedTuple):
     """Blobs without a layer, with the attributes of one."""
 
@@ -64,6 +41,9 @@ class _Blobs(NamedTuple):
     type: str = ""
     bottoms: tuple[str, ...] = ()
     tops: tuple[str, ...] = ()
+
+
+LayerLike = Layer | LayerWeights | _Blobs
 
 
 class Contents(NamedTuple):

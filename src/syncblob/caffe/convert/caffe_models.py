@@ -159,16 +159,14 @@ def as_layer(layer: LayerWeights, path: str = "") -> Layer:
     ModelFileError
         If the definition of the layer is damaged.
     """
-    legacy = [number for number, name in enumerate(layer.tensors) if name in layer.legacy]
-    if not layer.definition:
-        made = Layer(layer.name, layer.type, layer.bottoms, layer.tops, layer.blobs)
-        mark_legacy(made, legacy)
-        return made
-    from syncblob.caffe import LayerParameter  # protobuf only when needed
+    if layer.definition:
+        from syncblob.caffe import LayerParameter  # protobuf only when needed
 
-    message = _parsed(LayerParameter, layer.definition, "layer", path, layer.name)
-    message.name, message.type = layer.name, layer.type
-    message.bottom[:], message.top[:] = layer.bottoms, layer.tops
-    made = Layer.from_proto(message, layer.blobs)
-    mark_legacy(made, legacy)
+        message = _parsed(LayerParameter, layer.definition, "layer", path, layer.name)
+        message.name, message.type = layer.name, layer.type
+        message.bottom[:], message.top[:] = layer.bottoms, layer.tops
+        made = Layer.from_proto(message, layer.blobs)
+    else:
+        made = Layer(layer.name, layer.type, layer.bottoms, layer.tops, layer.blobs)
+    mark_legacy(made, [number for number, name in enumerate(layer.tensors) if name in layer.legacy])
     return made

@@ -152,12 +152,12 @@ def _read_caffe(path: str, text: str | None) -> Weights:
 def _with_shared(described: list[Described], model: ModelFile) -> Iterator[LayerWeights]:
     """Yield the layers with their blobs, also with those that only the first of several has."""
     owners: dict[str, Blob] = {}
-    for layer in described:
-        blobs = list(model[layer.name].blobs)
-        names = caffe_models.names_of_parameters(layer.definition)
-        blobs += [owners[name] for name in names[len(blobs) : len(layer.tensors)] if name in owners]
+    for each in described:
+        blobs = list(model[each.layer.name].blobs)
+        names = caffe_models.names_of_parameters(each.layer.definition)
+        blobs += [owners[name] for name in names[len(blobs) : len(each.tensors)] if name in owners]
         owners = dict(zip(names, blobs, strict=False)) | owners
-        yield layer.with_blobs(blobs)
+        yield each.with_blobs(blobs)
 
 
 def _tensors(file: Any, path: str, text: str | None = None) -> tuple[dict[str, Entry], list[str]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode, b64encode
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from syncblob.caffe.convert.naming import group_names
@@ -27,15 +28,10 @@ _VERSION = 1
 
 
 class Described(NamedTuple):
-    """A layer as described in the text, without values."""
+    """A layer as described in the text, without values, and the names of its tensors."""
 
-    name: str
-    type: str
-    bottoms: tuple[str, ...]
-    tops: tuple[str, ...]
+    layer: LayerWeights
     tensors: tuple[str, ...]
-    definition: bytes
-    legacy: frozenset[str]
 
     def with_blobs(self, blobs: Iterable[Entry]) -> LayerWeights:
         """Return the layer with its values, or errors in place of some.
@@ -45,16 +41,7 @@ class Described(NamedTuple):
         ValueError
             If the number of Blobs is not that of the names in the text.
         """
-        tensors = as_tensors(dict(zip(self.tensors, blobs, strict=True)))
-        return LayerWeights(
-            self.name,
-            self.type,
-            self.bottoms,
-            self.tops,
-            tensors,
-            self.definition,
-            self.legacy,
-        )
+        return replace(self.layer, tensors=as_tensors(dict(zip(self.tensors, blobs, strict=True))))
 
 
 def describe(weights: Weights) -> str:
@@ -91,13 +78,16 @@ def read_description(text: str, *, path: str) -> tuple[str, bytes, list[Describe
         settings = b64decode(_text(described.get("settings", "")), validate=True)
         layers = [
             Described(
-                _text(layer["name"]),
-                _text(layer["type"]),
-                tuple(map(_text, layer["bottoms"])),
-                tuple(map(_text, layer["tops"])),
+                LayerWeights(
+                    _text(layer["name"]),
+                    _text(layer["type"]),
+                    tuple(map(_text, layer["bottoms"])),
+                    tuple(map(_text, layer["tops"])),
+                    {},
+                    b64decode(_text(layer["definition"]), validate=True),
+                    frozenset(map(_text, layer.get("legacy", ()))),
+                ),
                 tuple(map(_text, layer["tensors"])),
-                b64decode(_text(layer["definition"]), validate=True),
-                frozenset(map(_text, layer.get("legacy", ()))),
             )
             for layer in described["layers"]
         ]

@@ -8,7 +8,7 @@ Caffe drops everything else: V2 layers, and the name, type and blobs of other V1
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from syncblob.caffe.files.other_formats import refuse_other_messages
 from syncblob.caffe.messages.blob_index import index_blob, parse_blob, require_few
@@ -39,45 +39,34 @@ if TYPE_CHECKING:
     from syncblob.caffe.messages.wire import Field, WireReader
     from syncblob.errors import ModelFileError
 
-_NET_NAME: Kind = (NET_NAME, WireType.LENGTH)
-_V1_LAYER: Kind = (LAYERS[1], WireType.LENGTH)
-_V2_LAYER: Kind = (LAYERS[2], WireType.LENGTH)
+
+def _kinds(version: int, type_: WireType) -> dict[Kind, str]:
+    """Return the names of the fields that are needed from the message of a layer, by kind."""
+    return {
+        (NAME[version], WireType.LENGTH): "name",
+        (TYPE[version], type_): "type",
+        (BOTTOM[version], WireType.LENGTH): "bottom",
+        (TOP[version], WireType.LENGTH): "top",
+        (BLOBS[version], WireType.LENGTH): "blobs",
+    }
 
 
-class _LayerFormat(NamedTuple):
-    """The fields that are needed from the message of a layer, in one format."""
+_OF_NET = {
+    (NET_NAME, WireType.LENGTH): "name",
+    (LAYERS[1], WireType.LENGTH): "layers",
+    (LAYERS[2], WireType.LENGTH): "layer",
+}
+_OF_LAYER = {
+    1: _kinds(1, WireType.VARINT) | {(V0_LAYER, WireType.LENGTH): "layer"},
+    2: _kinds(2, WireType.LENGTH),
+}
+_OF_V0 = {
+    (NAME[0], WireType.LENGTH): "name",
+    (TYPE[0], WireType.LENGTH): "type",
+    (BLOBS[0], WireType.LENGTH): "blobs",
+}
 
-    name: Kind
-    type: Kind
-    bottom: Kind
-    top: Kind
-    blobs: Kind
-
-
-def _format(version: int, type_: WireType) -> _LayerFormat:
-    return _LayerFormat(
-        name=(NAME[version], WireType.LENGTH),
-        type=(TYPE[version], type_),
-        bottom=(BOTTOM[version], WireType.LENGTH),
-        top=(TOP[version], WireType.LENGTH),
-        blobs=(BLOBS[version], WireType.LENGTH),
-    )
-
-
-_V1 = _format(1, WireType.VARINT)
-_V2 = _format(2, WireType.LENGTH)
-_V0_WITHIN_V1: Kind = (V0_LAYER, WireType.LENGTH)
-_V0_NAME: Kind = (NAME[0], WireType.LENGTH)
-_V0_TYPE: Kind = (TYPE[0], WireType.LENGTH)
-_V0_BLOB: Kind = (BLOBS[0], WireType.LENGTH)
-
-# The names of the fields, by kind.
-_OF_NET = {_NET_NAME: "name", _V1_LAYER: "layers", _V2_LAYER: "layer"}
-_OF_V2 = dict(zip(_V2, _V2._fields, strict=True))
-_OF_V1 = {**dict(zip(_V1, _V1._fields, strict=True)), _V0_WITHIN_V1: "layer"}
-_OF_V0 = {_V0_NAME: "name", _V0_TYPE: "type", _V0_BLOB: "blobs"}
-
-_Fields = dict[Kind, list["Field"]]
+_Fields = dict[str, list["Field"]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,49 +106,42 @@ def index_model(reader: WireReader) -> ModelIndex:
         layer can take over, or if it is not a net.
     """
     fields = _fields_of_net(reader)
-    name = _last(_texts(reader, fields[_NET_NAME]))
-    v1_layers, v2_layers = fields[_V1_LAYER], fields[_V2_LAYER]
-    if not v1_layers:
-        v2_parts = [_parts(reader, layer, _OF_V2) for layer in v2_layers]
-        require_few(reader, sum(1 + len(found[_V2.blobs]) for found in v2_parts))
-        indexes = tuple(
-            _index_layer(reader, layer, found, _V2)
-            for layer, found in zip(v2_layers, v2_parts, strict=True)
-        )
-        return ModelIndex(name, 2, indexes)
-    parts = [_parts(reader, layer, _OF_V1) for layer in v1_layers]
-    require_few(reader, sum(1 + len(found[_V1.blobs]) for found in parts))
-    if any(found[_V0_WITHIN_V1] for found in parts):
-        dropped = [_parts(reader, layer, _OF_V2)[_V2.blobs] for layer in v2_layers]
-        for blobs in (*dropped, *(found[_V1.blobs] for found in parts)):
+    name = _last(_texts(reader, fields["name"]))
+    v1_layers, v2_layers = fields["layers"], fields["layer"]
+    version, layers = (1, v1_layers) if v1_layers else (2, v2_layers)
+    parts = [_parts(reader, layer, _OF_LAYER[version]) for layer in layers]
+    require_few(reader, sum(1 + len(found["blobs"]) for found in parts))
+    if any(found.get("layer") for found in parts):
+        dropped = [_parts(reader, layer, _OF_LAYER[2])["blobs"] for layer in v2_layers]
+        for blobs in (*dropped, *(found["blobs"] for found in parts)):
             _parse_blobs(reader, blobs, depth=2)
-        return ModelIndex(name, 0, _index_v0(reader, v1_layers, parts))
-    if v2_layers:
+        return ModelIndex(name, 0, _index_v0(reader, layers, parts))
+    if v1_layers and v2_layers:
         raise reader.error(
             "the net has layers of two formats, 'layers' (V1) and 'layer' (V2); Caffe refuses it "
             "too. It was probably put together from two files",
             v1_layers[0].start,
         )
     indexes = tuple(
-        _index_layer(reader, layer, found, _V1)
-        for layer, found in zip(v1_layers, parts, strict=True)
+        _index_layer(reader, layer, found, version)
+        for layer, found in zip(layers, parts, strict=True)
     )
-    return ModelIndex(name, 1, indexes)
+    return ModelIndex(name, version, indexes)
 
 
 def _fields_of_net(reader: WireReader) -> _Fields:
     """Collect the fields of the net itself; refuse other messages."""
-    found: _Fields = {kind: [] for kind in _OF_NET}
+    found: _Fields = {name: [] for name in _OF_NET.values()}
     kinds = set()
     wrong = None
     for field in reader.fields(0, reader.size):
         kind = field.number, field.wire_type
         kinds.add(kind)
-        if kind in found:
-            found[kind].append(field)
+        if kind in _OF_NET:
+            found[_OF_NET[kind]].append(field)
         elif wrong is None:
             wrong = _wrong_type(reader, field, _OF_NET)
-    if not found[_V2_LAYER]:
+    if not found["layer"]:
         refuse_other_messages(reader, kinds)  # its error says more than that of a field
     if wrong is not None:
         raise wrong
@@ -170,11 +152,11 @@ def _parts(
     reader: WireReader, layer: Field, names: Mapping[Kind, str], *, depth: int = 1
 ) -> _Fields:
     """Collect the fields of some kinds in the message of a layer."""
-    found: _Fields = {kind: [] for kind in names}
+    found: _Fields = {name: [] for name in names.values()}
     for field in reader.fields(layer.start, layer.stop, depth=depth):
         kind = field.number, field.wire_type
-        if kind in found:
-            found[kind].append(field)
+        if kind in names:
+            found[names[kind]].append(field)
         elif wrong := _wrong_type(reader, field, names):
             raise wrong
     return found
@@ -190,20 +172,17 @@ def _wrong_type(
     return None
 
 
-def _index_layer(
-    reader: WireReader, layer: Field, found: _Fields, layout: _LayerFormat
-) -> LayerIndex:
+def _index_layer(reader: WireReader, layer: Field, found: _Fields, version: int) -> LayerIndex:
     """Index a V1 or V2 layer."""
-    kinds = found[layout.type]
-    types = _v1_types(kinds) if layout is _V1 else _texts(reader, kinds)
-    name = _last(_texts(reader, found[layout.name]))
+    types = _v1_types(found["type"]) if version == 1 else _texts(reader, found["type"])
+    name = _last(_texts(reader, found["name"]))
     return LayerIndex(
         name,
         _last(types),
-        _texts(reader, found[layout.bottom]),
-        _texts(reader, found[layout.top]),
-        _index_blobs(reader.within(name), found[layout.blobs], depth=2),
-        1 if layout is _V1 else 2,
+        _texts(reader, found["bottom"]),
+        _texts(reader, found["top"]),
+        _index_blobs(reader.within(name), found["blobs"], depth=2),
+        version,
         layer.start,
         layer.stop,
     )
@@ -213,12 +192,12 @@ def _index_v0(
     reader: WireReader, layers: list[Field], parts: list[_Fields]
 ) -> tuple[LayerIndex, ...]:
     """Index the layers of a V0 net, with padding folded away."""
-    inner = [_v0_parts(reader, found[_V0_WITHIN_V1]) for found in parts]
-    require_few(reader, sum(1 + len(found[_V0_BLOB]) for found in inner))
-    names = [_last(_texts(reader, found[_V0_NAME])) for found in inner]
-    types = [_last(_texts(reader, found[_V0_TYPE])) for found in inner]
+    inner = [_v0_parts(reader, found["layer"]) for found in parts]
+    require_few(reader, sum(1 + len(found["blobs"]) for found in inner))
+    names = [_last(_texts(reader, found["name"])) for found in inner]
+    types = [_last(_texts(reader, found["type"])) for found in inner]
     connections = [
-        Connection(kind, _texts(reader, found[_V1.bottom]), _texts(reader, found[_V1.top]))
+        Connection(kind, _texts(reader, found["bottom"]), _texts(reader, found["top"]))
         for kind, found in zip(types, parts, strict=True)
     ]
     try:
@@ -227,14 +206,14 @@ def _index_v0(
         place = reader.within(names[error.position])
         raise place.error(str(error), layers[error.position].start) from error
     for position in set(range(len(layers))).difference(layer.position for layer in folded):
-        _parse_blobs(reader, inner[position][_V0_BLOB], depth=3)
+        _parse_blobs(reader, inner[position]["blobs"], depth=3)
     return tuple(
         LayerIndex(
             names[position],
             V0_LAYER_TYPES.get(types[position], ""),
             bottoms,
             connections[position].tops,
-            _index_blobs(reader.within(names[position]), inner[position][_V0_BLOB], depth=3),
+            _index_blobs(reader.within(names[position]), inner[position]["blobs"], depth=3),
             0,
             layers[position].start,
             layers[position].stop,
@@ -245,10 +224,10 @@ def _index_v0(
 
 def _v0_parts(reader: WireReader, nested: list[Field]) -> _Fields:
     """Collect the fields of the messages in a layer. Several messages are merged in order."""
-    joined: _Fields = {kind: [] for kind in _OF_V0}
+    joined: _Fields = {name: [] for name in _OF_V0.values()}
     for field in nested:
-        for kind, fields in _parts(reader, field, _OF_V0, depth=2).items():
-            joined[kind] += fields
+        for name, fields in _parts(reader, field, _OF_V0, depth=2).items():
+            joined[name] += fields
     return joined
 
 

@@ -77,7 +77,7 @@ class Descriptor:
     number: int
     """The file descriptor."""
 
-    can_read_at = hasattr(os, "preadv")
+    can_read_at: bool = hasattr(os, "preadv")
     """Whether the platform can read at an offset, as several threads may do at once."""
 
     def __init__(self, path: str | os.PathLike[str], number: int | None = None) -> None:

@@ -67,55 +67,42 @@ V0_LAYER_TYPES: Final = dict(
 """The current types of V0 layers, by their V0 names."""
 
 _V0_SETTINGS: Final = {
-    "num_output": {"conv": "convolution", "innerproduct": "inner_product"},
-    "biasterm": {"conv": "convolution.bias_term", "innerproduct": "inner_product.bias_term"},
-    "weight_filler": {"conv": "convolution", "innerproduct": "inner_product"},
-    "bias_filler": {"conv": "convolution", "innerproduct": "inner_product"},
-    "pad": {"conv": "convolution", "pool": "pooling"},
-    "kernelsize": {"conv": "convolution.kernel_size", "pool": "pooling.kernel_size"},
-    "group": {"conv": "convolution"},
-    "stride": {"conv": "convolution", "pool": "pooling"},
-    "pool": {"pool": "pooling"},
-    "dropout_ratio": {"dropout": "dropout"},
-    "local_size": {"lrn": "lrn"},
-    "alpha": {"lrn": "lrn"},
-    "beta": {"lrn": "lrn"},
-    "k": {"lrn": "lrn"},
-    "source": {
-        "data": "data",
-        "hdf5_data": "hdf5_data",
-        "images": "image_data",
-        "window_data": "window_data",
-        "infogain_loss": "infogain_loss",
-    },
-    "batchsize": {
-        "data": "data.batch_size",
-        "hdf5_data": "hdf5_data.batch_size",
-        "images": "image_data.batch_size",
-        "window_data": "window_data.batch_size",
-    },
-    "rand_skip": {"data": "data", "images": "image_data"},
-    "shuffle_images": {"images": "image_data.shuffle"},
-    "new_height": {"images": "image_data"},
-    "new_width": {"images": "image_data"},
-    "concat_dim": {"concat": "concat"},
-    "det_fg_threshold": {"window_data": "window_data.fg_threshold"},
-    "det_bg_threshold": {"window_data": "window_data.bg_threshold"},
-    "det_fg_fraction": {"window_data": "window_data.fg_fraction"},
-    "det_context_pad": {"window_data": "window_data.context_pad"},
-    "det_crop_mode": {"window_data": "window_data.crop_mode"},
+    "conv": (
+        "convolution_param",
+        (
+            "num_output biasterm=bias_term weight_filler bias_filler pad kernelsize=kernel_size group "
+            "stride"
+        ),
+    ),
+    "innerproduct": (
+        "inner_product_param",
+        "num_output biasterm=bias_term weight_filler bias_filler",
+    ),
+    "pool": ("pooling_param", "pad kernelsize=kernel_size stride pool"),
+    "dropout": ("dropout_param", "dropout_ratio"),
+    "lrn": ("lrn_param", "local_size alpha beta k"),
+    "data": ("data_param", "source batchsize=batch_size rand_skip"),
+    "hdf5_data": ("hdf5_data_param", "source batchsize=batch_size"),
+    "images": (
+        "image_data_param",
+        "source batchsize=batch_size rand_skip shuffle_images=shuffle new_height new_width",
+    ),
+    "window_data": (
+        "window_data_param",
+        (
+            "source batchsize=batch_size det_fg_threshold=fg_threshold det_bg_threshold=bg_threshold "
+            "det_fg_fraction=fg_fraction det_context_pad=context_pad det_crop_mode=crop_mode"
+        ),
+    ),
+    "infogain_loss": ("infogain_loss_param", "source"),
+    "concat": ("concat_param", "concat_dim"),
 }
-"""The targets of V0 settings, by type of layer: the message, and the new name if it differs.
+"""The message for the V0 settings of a type of layer, and these, with new names that differ.
 
 As in Caffe, a setting that the type does not have is dropped.
 """
 
-_V0_TRANSFORM: Final = {
-    "scale": "scale",
-    "meanfile": "mean_file",
-    "cropsize": "crop_size",
-    "mirror": "mirror",
-}
+_V0_TRANSFORM: Final = "scale meanfile=mean_file cropsize=crop_size mirror"
 """V0 settings that transform_param has for every type of layer."""
 
 _DATA_LAYERS: Final = {
@@ -221,13 +208,11 @@ def _fill_from_v0(new: V1LayerParameter, old: V0LayerParameter) -> None:
         new.type = number
     for name in ("blobs", "blobs_lr", "weight_decay"):
         getattr(new, name).extend(getattr(old, name))
-    for name, places in _V0_SETTINGS.items():
-        if kind in places and old.HasField(name):
-            place, _, new_name = places[kind].partition(".")
-            _copy_field(old, name, getattr(new, place + "_param"), new_name or name)
-    for name, new_name in _V0_TRANSFORM.items():
-        if old.HasField(name):
-            _copy_field(old, name, new.transform_param, new_name)
+    for place, names in (_V0_SETTINGS.get(kind, ("", "")), ("transform_param", _V0_TRANSFORM)):
+        for pair in names.split():
+            name, _, new_name = pair.partition("=")
+            if old.HasField(name):
+                _copy_field(old, name, getattr(new, place), new_name or name)
     if kind == "hdf5_output":
         _copy_field(old, "hdf5_output_param", new, "hdf5_output_param")
 
@@ -240,7 +225,8 @@ def _move_transformation(layer: V1LayerParameter) -> None:
     settings = _DATA_LAYERS.get(layer.type)
     if settings is None:
         return
-    for name in _V0_TRANSFORM.values():
+    for pair in _V0_TRANSFORM.split():
+        name = pair.rpartition("=")[2]
         if getattr(layer, settings).HasField(name):
             _copy_field(getattr(layer, settings), name, layer.transform_param, name)
             getattr(layer, settings).ClearField(name)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from syncblob.caffe.messages.blobproto import padded
 from syncblob.caffe.messages.fields import LEGACY_AXES
-from syncblob.caffe.nets.top_shapes import axis_of, fork_settings, of_spatial_axes
+from syncblob.caffe.nets.top_shapes import axis_of, fork_settings, is_known, of_spatial_axes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -81,10 +81,9 @@ def expected_blobs(
         The shapes of its bottoms, which `top_shapes` must accept; None if they are not known. With
         them, all dimensions are known.
     """
-    if layer.type in _WITHOUT:
-        return []
-    describe = _WITH.get(layer.type)
-    return None if describe is None else describe(layer, bottoms)
+    if describe := _WITH.get(layer.type):
+        return describe(layer, bottoms)
+    return [] if is_known(layer.type) else None
 
 
 def _convolution(layer: LayerParameter, bottoms: _Bottoms) -> list[ExpectedBlob]:
@@ -104,7 +103,10 @@ def _convolution(layer: LayerParameter, bottoms: _Bottoms) -> list[ExpectedBlob]
         repeats = not sides and len(kernel) <= 1
     first, second = (inputs, outputs) if layer.type == "Deconvolution" else (outputs, inputs)
     dims = (first, None if second is None else second // group, *kernel)
-    return [ExpectedBlob(dims, repeats, settings.weight_filler), *_bias(settings)]
+    return [
+        ExpectedBlob(dims, repeats, settings.weight_filler),
+        *_bias(settings, settings.num_output),
+    ]
 
 
 def _inner_product(layer: LayerParameter, bottoms: _Bottoms) -> list[ExpectedBlob]:
@@ -113,14 +115,17 @@ def _inner_product(layer: LayerParameter, bottoms: _Bottoms) -> list[ExpectedBlo
     dims = (settings.num_output, inputs)
     return [
         ExpectedBlob(dims[::-1] if settings.transpose else dims, filler=settings.weight_filler),
-        *_bias(settings),
+        *_bias(settings, settings.num_output),
     ]
 
 
 def _embed(layer: LayerParameter, _bottoms: _Bottoms) -> list[ExpectedBlob]:
     settings = layer.embed_param
     dims = (settings.input_dim, settings.num_output)
-    return [ExpectedBlob(dims, filler=settings.weight_filler), *_bias(settings)]
+    return [
+        ExpectedBlob(dims, filler=settings.weight_filler),
+        *_bias(settings, settings.num_output),
+    ]
 
 
 def _recurrent(layer: LayerParameter, bottoms: _Bottoms) -> list[ExpectedBlob]:
@@ -181,11 +186,7 @@ def _broadcast(settings: Any, bottoms: _Bottoms, num_axes: int | None = None) ->
 
 
 def _prelu(layer: LayerParameter, bottoms: _Bottoms) -> list[ExpectedBlob]:
-    settings = layer.prelu_param
-    each: Partial = (bottoms[0][1] if bottoms else None,)
-    return [
-        ExpectedBlob(() if settings.channel_shared else each, filler=_own(settings, "filler", 0.25))
-    ]
+    return _factors(layer.prelu_param, "filler", 0.25, bottoms)
 
 
 def _depthwise(layer: LayerParameter, bottoms: _Bottoms) -> list[ExpectedBlob]:
@@ -194,7 +195,7 @@ def _depthwise(layer: LayerParameter, bottoms: _Bottoms) -> list[ExpectedBlob]:
     channels = bottoms[0][1] if bottoms else None
     kernel = tuple(of_spatial_axes(settings, "kernel_size", 2))
     weight = ExpectedBlob((channels, 1, *kernel), filler=settings.weight_filler)
-    return [weight, *[ExpectedBlob((channels,), filler=settings.bias_filler)] * settings.bias_term]
+    return [weight, *_bias(settings, channels)]
 
 
 def _normalize(layer: LayerParameter, bottoms: _Bottoms) -> list[ExpectedBlob] | None:
@@ -202,17 +203,22 @@ def _normalize(layer: LayerParameter, bottoms: _Bottoms) -> list[ExpectedBlob] |
     fork = fork_settings(layer)
     if not fork.HasField("norm_param"):
         return None  # perhaps it was left out
+    return _factors(fork.norm_param, "scale_filler", 1.0, bottoms)
+
+
+def _factors(settings: Any, name: str, default: float, bottoms: _Bottoms) -> list[ExpectedBlob]:
+    """Return the factors of the channels, or the one that all of them share."""
     each: Partial = (bottoms[0][1] if bottoms else None,)
-    dims = () if fork.norm_param.channel_shared else each
-    return [ExpectedBlob(dims, filler=_own(fork.norm_param, "scale_filler", 1.0))]
+    dims = () if settings.channel_shared else each
+    return [ExpectedBlob(dims, filler=_own(settings, name, default))]
 
 
 def _parameter(layer: LayerParameter, _bottoms: _Bottoms) -> list[ExpectedBlob]:
     return [ExpectedBlob(tuple(layer.parameter_param.shape.dim))]
 
 
-def _bias(settings: Any) -> list[ExpectedBlob]:
-    return [ExpectedBlob((settings.num_output,), filler=settings.bias_filler)] * settings.bias_term
+def _bias(settings: Any, outputs: int | None) -> list[ExpectedBlob]:
+    return [ExpectedBlob((outputs,), filler=settings.bias_filler)] * settings.bias_term
 
 
 def _own(settings: Any, name: str, default: float) -> FillerParameter | float:
@@ -237,17 +243,6 @@ _WITH: dict[str, Callable[[LayerParameter, _Bottoms], list[ExpectedBlob] | None]
     "RNN": _recurrent,
     "Scale": _scale,
 }
-
-_WITHOUT = frozenset(
-    """
-    AbsVal Accuracy ArgMax BNLL BatchReindex Clip Concat ContrastiveLoss Crop Data DetectionOutput
-    Dropout DummyData ELU Eltwise EuclideanLoss Exp Filter Flatten HDF5Data HDF5Output HingeLoss
-    Im2col ImageData InfogainLoss Input Interp LRN LSTMUnit Log MVN MemoryData
-    MultinomialLogisticLoss Permute Pooling Power PriorBox Proposal ROIPooling ReLU Reduction
-    Reshape SPP Sigmoid SigmoidCrossEntropyLoss Silence Slice Softmax SoftmaxWithLoss Split Swish
-    TanH Threshold Tile WindowData
-    """.split()  # noqa: SIM905  # a table of names reads best as words
-)
 
 
 # --- without the axes of the older formats --------------------------------------------------------

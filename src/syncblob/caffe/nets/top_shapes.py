@@ -70,6 +70,11 @@ def top_shapes(layer: LayerParameter, bottoms: Sequence[Shape]) -> list[Shape]:
     return tops[: len(layer.top)]
 
 
+def is_known(kind: str) -> bool:
+    """Return whether a type of layers is one of Caffe's, or of the forks that are known here."""
+    return kind in _TYPES or kind in _TOPS_OF_DATA
+
+
 def adds_top(kind: str) -> bool:
     """Return whether Caffe adds a top to a layer of a type that has none, as it does to losses."""
     found = _TYPES.get(kind)

@@ -87,15 +87,6 @@ class HDF5Layer(NamedTuple):
     blobs: tuple[Blob, ...]
 
 
-class HDF5State(NamedTuple):
-    """The state of a solver."""
-
-    iteration: int
-    learned_net: str
-    current_step: int
-    history: tuple[Blob, ...]
-
-
 def read_layers(file: OpenFile) -> list[HDF5Layer]:
     """Find the layers of a ``.caffemodel.h5``, in the order of their names.
 
@@ -120,8 +111,8 @@ def read_layers(file: OpenFile) -> list[HDF5Layer]:
         ]
 
 
-def read_state(file: OpenFile) -> HDF5State:
-    """Find the parts of a ``.solverstate.h5``. Raises the errors of `read_layers`."""
+def read_state(file: OpenFile) -> dict[str, Any]:
+    """Find the parts of a ``.solverstate.h5``, by name. Raises the errors of `read_layers`."""
     with _opened(file) as h5:
         if not h5.has("history"):
             raise h5.error(
@@ -131,12 +122,12 @@ def read_state(file: OpenFile) -> HDF5State:
         history = dict(h5.layers("history"))
         if any(history):
             raise h5.error("expected datasets in the group 'history', got groups within it")
-        return HDF5State(
-            h5.integer("iter"),
-            h5.text("learned_net"),
-            h5.integer("current_step"),
-            h5.blobs("history", history.get("", {}), {}),
-        )
+        return {
+            "iter": h5.integer("iter"),
+            "learned_net": h5.text("learned_net"),
+            "current_step": h5.integer("current_step"),
+            "history": list(h5.blobs("history", history.get("", {}), {})),
+        }
 
 
 def hdf5_address(group: Any, name: str) -> int | None:
@@ -578,22 +569,6 @@ def plan_state_hdf5(
     return partial(_write, h5py, [b"history"], datasets, facts, {})
 
 
-def _write(  # noqa: PLR0913, PLR0917  # what a file contains
-    h5py: ModuleType,
-    groups: Sequence[bytes],
-    datasets: list[_Dataset],
-    facts: dict[bytes, int | bytes],
-    links: dict[bytes, bytes],
-    path: Path,
-) -> None:
-    offsets = _lay_out(h5py, path, groups, datasets, facts, links)
-    with path.open("r+b") as file:
-        for dataset, offset in zip(datasets, offsets, strict=True):
-            file.seek(offset)
-            for buffer in buffers([dataset.values]):
-                file.write(buffer)
-
-
 def _is_unchanged(layers: Sequence[Layer], source: HDF5Source, *, write_diff: bool | None) -> bool:
     """Tell whether layers are the same as in their file."""
     if [layer.name for layer in layers] != [layer.name for layer in source.layers]:
@@ -679,15 +654,15 @@ def _require_caffe_can_read(blob: Blob, place: str) -> None:
         )
 
 
-def _lay_out(  # noqa: PLR0913, PLR0917  # as above
+def _write(  # noqa: PLR0913, PLR0917  # what a file contains
     h5py: ModuleType,
-    path: Path,
     groups: Sequence[bytes],
     datasets: list[_Dataset],
     facts: dict[bytes, int | bytes],
     links: dict[bytes, bytes],
-) -> list[int]:
-    """Create groups, numbers, strings, empty datasets and links; return the values' offsets."""
+    path: Path,
+) -> None:
+    """Create groups, numbers, strings, empty datasets and links; then write the values."""
     as_caffe = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     as_caffe.set_layout(h5py.h5d.CONTIGUOUS)
     as_caffe.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
@@ -727,4 +702,8 @@ def _lay_out(  # noqa: PLR0913, PLR0917  # as above
             offsets.append(created.get_offset() or 0)
         for place, target in links.items():
             file.id.links.create_hard(place, file.id, target)
-    return offsets
+    with path.open("r+b") as contents:
+        for dataset, offset in zip(datasets, offsets, strict=True):
+            contents.seek(offset)
+            for buffer in buffers([dataset.values]):
+                contents.write(buffer)

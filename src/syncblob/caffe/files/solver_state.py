@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
+from syncblob.caffe.files.hdf5 import plan_state_hdf5, read_state
 from syncblob.caffe.files.other_formats import is_hdf5, require_message, require_path
 from syncblob.caffe.messages.blob_index import index_blob, require_few
 from syncblob.caffe.messages.blobproto import blob_pieces
@@ -86,10 +87,7 @@ def open_solver_state(path: Source) -> SolverState:
     file = open_source(path)
     with WireReader.of_file(file) as reader:
         if is_hdf5(reader):
-            from syncblob.caffe.files.hdf5 import read_state  # needs h5py
-
-            iteration, learned_net, current_step, blobs = read_state(file)
-            return SolverState(iteration, learned_net, current_step, list(blobs))
+            return SolverState(**read_state(file))
         require_message(reader, "solver state")
         numbers = {ITER: 0, CURRENT_STEP: 0}
         learned_net = ""
@@ -159,8 +157,6 @@ def save_solver_state(state: SolverState, path: Target) -> None:
         as_named_blob(f"history {number}", array) for number, array in enumerate(state.history)
     ]
     if hdf5:
-        from syncblob.caffe.files.hdf5 import plan_state_hdf5  # needs h5py
-
         facts: dict[bytes, int | bytes] = {
             b"iter": numbers[ITER],
             b"learned_net": learned_net,

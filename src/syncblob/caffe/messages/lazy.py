@@ -172,12 +172,7 @@ def had_diff(blob: Blob) -> bool:
 
 def untouched(blob: Blob, *, diff: bool) -> tuple[OpenFile, Values] | None:
     """Return the position in a file of data or diff, if no value has been accessed yet."""
-    origin = origin_of(blob)
-    values = None if origin is None else _values_of(origin, diff=diff)
-    if origin is None or values is None or not _is_untouched(blob, origin, diff=diff):
-        return None
-    file = origin.file()
-    return None if file is None else (file, values)
+    return _in_file(blob, diff=diff) if is_untouched(blob, diff=diff) else None
 
 
 # --- values, touched or not ----------------------------------------------------------------------
@@ -216,18 +211,10 @@ class Part(NamedTuple):
 
 def parts_of(blob: Blob, *, diff: bool) -> list[Part]:
     """Divide data or diff into values that have been accessed and values only in a file."""
-    origin = origin_of(blob)
-    memory = memory_of(blob, diff=diff)
-    values = None if origin is None else _values_of(origin, diff=diff)
-    file = None if origin is None else origin.file()
-    if (
-        origin is None
-        or memory is None
-        or values is None
-        or file is None
-        or not _rest_is_in_file(memory, origin)
-    ):
+    found = _in_file(blob, diff=diff)
+    if found is None:
         return [Part(0, blob.size, None)]
+    file, values = found
     parts: list[Part] = []
     end = 0
     for first, stop in accessed_ranges(blob, diff=diff):
@@ -273,7 +260,7 @@ def unchanged(blob: Blob, *, write_diff: bool | None) -> tuple[OpenFile, BlobInd
         values = _values_of(origin, diff=diff)
         if (
             values is not None
-            and not _is_untouched(blob, origin, diff=diff)
+            and untouched(blob, diff=diff) is None
             and not _equal(file, values, blob, diff=diff)
         ):
             return None
@@ -298,19 +285,17 @@ def _values_of(origin: Origin, *, diff: bool) -> Values | None:
     return origin.index.diff if diff else origin.index.data
 
 
-def _is_untouched(blob: Blob, origin: Origin, *, diff: bool) -> bool:
-    """Tell whether no byte of a memory has been accessed and the file has all of it."""
-    memory = memory_of(blob, diff=diff)
-    return memory is not None and is_untouched(blob, diff=diff) and _rest_is_in_file(memory, origin)
+def _in_file(blob: Blob, *, diff: bool) -> tuple[OpenFile, Values] | None:
+    """Return the position in a file of the bytes of a memory that have not been accessed.
 
-
-def _rest_is_in_file(memory: SyncedMemory, origin: Origin) -> bool:
-    """Tell whether the bytes that have not been accessed are those in the file.
-
-    Bytes that went out of use under a smaller shape read as zeros later.
+    None if the file lacks some: those that went out of use under a smaller shape read as zeros.
     """
-    _, limit = memory.fitted()
-    return _origins.get(memory) is origin and limit == memory.nbytes
+    origin, memory = origin_of(blob), memory_of(blob, diff=diff)
+    if origin is None or memory is None or _origins.get(memory) is not origin:
+        return None
+    values, (_, limit) = _values_of(origin, diff=diff), memory.fitted()
+    file = origin.file() if values is not None and limit == memory.nbytes else None
+    return None if file is None or values is None else (file, values)
 
 
 def _equal(file: OpenFile, values: Values, blob: Blob, *, diff: bool) -> bool:

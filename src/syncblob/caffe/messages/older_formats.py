@@ -67,43 +67,29 @@ V0_LAYER_TYPES: Final = dict(
 """The current types of V0 layers, by their V0 names."""
 
 _V0_SETTINGS: Final = {
-    "conv": (
-        "convolution_param",
-        (
-            "num_output biasterm=bias_term weight_filler bias_filler pad kernelsize=kernel_size group "
-            "stride"
-        ),
-    ),
-    "innerproduct": (
-        "inner_product_param",
-        "num_output biasterm=bias_term weight_filler bias_filler",
-    ),
-    "pool": ("pooling_param", "pad kernelsize=kernel_size stride pool"),
-    "dropout": ("dropout_param", "dropout_ratio"),
-    "lrn": ("lrn_param", "local_size alpha beta k"),
-    "data": ("data_param", "source batchsize=batch_size rand_skip"),
-    "hdf5_data": ("hdf5_data_param", "source batchsize=batch_size"),
-    "images": (
-        "image_data_param",
-        "source batchsize=batch_size rand_skip shuffle_images=shuffle new_height new_width",
-    ),
-    "window_data": (
-        "window_data_param",
-        (
-            "source batchsize=batch_size det_fg_threshold=fg_threshold det_bg_threshold=bg_threshold "
-            "det_fg_fraction=fg_fraction det_context_pad=context_pad det_crop_mode=crop_mode"
-        ),
-    ),
-    "infogain_loss": ("infogain_loss_param", "source"),
-    "concat": ("concat_param", "concat_dim"),
+    "conv": """convolution_param num_output biasterm=bias_term weight_filler bias_filler pad
+        kernelsize=kernel_size group stride""",
+    "innerproduct": "inner_product_param num_output biasterm=bias_term weight_filler bias_filler",
+    "pool": "pooling_param pad kernelsize=kernel_size stride pool",
+    "dropout": "dropout_param dropout_ratio",
+    "lrn": "lrn_param local_size alpha beta k",
+    "data": "data_param source batchsize=batch_size rand_skip",
+    "hdf5_data": "hdf5_data_param source batchsize=batch_size",
+    "images": """image_data_param source batchsize=batch_size rand_skip shuffle_images=shuffle
+        new_height new_width""",
+    "window_data": """window_data_param source batchsize=batch_size
+        det_fg_threshold=fg_threshold det_bg_threshold=bg_threshold det_fg_fraction=fg_fraction
+        det_context_pad=context_pad det_crop_mode=crop_mode""",
+    "infogain_loss": "infogain_loss_param source",
+    "concat": "concat_param concat_dim",
 }
-"""The message for the V0 settings of a type of layer, and these, with new names that differ.
+"""The message for the V0 settings of a type of layer, then these, with new names that differ.
 
 As in Caffe, a setting that the type does not have is dropped.
 """
 
-_V0_TRANSFORM: Final = "scale meanfile=mean_file cropsize=crop_size mirror"
-"""V0 settings that transform_param has for every type of layer."""
+_V0_TRANSFORM: Final = "transform_param scale meanfile=mean_file cropsize=crop_size mirror"
+"""The V0 settings that every type of layer has."""
 
 _DATA_LAYERS: Final = {
     V1_TYPE_NUMBERS["Data"]: "data_param",
@@ -208,8 +194,9 @@ def _fill_from_v0(new: V1LayerParameter, old: V0LayerParameter) -> None:
         new.type = number
     for name in ("blobs", "blobs_lr", "weight_decay"):
         getattr(new, name).extend(getattr(old, name))
-    for place, names in (_V0_SETTINGS.get(kind, ("", "")), ("transform_param", _V0_TRANSFORM)):
-        for pair in names.split():
+    for settings in (_V0_SETTINGS.get(kind, ""), _V0_TRANSFORM):
+        place, *names = settings.split() or [""]
+        for pair in names:
             name, _, new_name = pair.partition("=")
             if old.HasField(name):
                 _copy_field(old, name, getattr(new, place), new_name or name)
@@ -225,7 +212,7 @@ def _move_transformation(layer: V1LayerParameter) -> None:
     settings = _DATA_LAYERS.get(layer.type)
     if settings is None:
         return
-    for pair in _V0_TRANSFORM.split():
+    for pair in _V0_TRANSFORM.split()[1:]:
         name = pair.rpartition("=")[2]
         if getattr(layer, settings).HasField(name):
             _copy_field(getattr(layer, settings), name, layer.transform_param, name)

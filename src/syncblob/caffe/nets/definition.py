@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from syncblob.caffe.messages.fields import BLOBS, LAYERS, V0_LAYER
@@ -100,13 +101,11 @@ class Definition:
     """
 
     __slots__ = (
-        "_bottoms",
         "_message",
         "_messages",
         "_original",
+        "_outline",
         "_serialised",
-        "_tops",
-        "_type",
         "name",
         "record",
     )
@@ -130,9 +129,8 @@ class Definition:
         self._message: LayerParameter | None = None
         self._original = b""
         self._messages: list[tuple[bytes, LayerParameter]] = []
-        self._type = _as_text("the type", type)
-        self._bottoms = _as_texts("bottoms", bottoms)
-        self._tops = _as_texts("tops", tops)
+        given = {"type": type, "bottom": bottoms, "top": tops}
+        self._outline = {field: _as_texts(field, value) for field, value in given.items()}
 
     @classmethod
     def of_message(cls, message: LayerParameter) -> Self:
@@ -145,41 +143,16 @@ class Definition:
             serialised=message.SerializePartialToString(),
         )
 
-    @property
-    def type(self) -> str:
-        """The type."""
-        return self._type if self._message is None else decoded(self._message.type)
+    def texts(self, field: str) -> tuple[str, ...]:
+        """Return the texts of the field type, of which there may be one, bottom or top."""
+        return self._outline[field] if self._message is None else _texts(self._message, field)
 
-    @type.setter  # noqa: A003  # the property
-    def type(self, value: str) -> None:
-        value = _as_text("the type", value)
+    def put(self, field: str, value: str | Iterable[str]) -> None:
+        """Set the type, or the names that are the bottoms or the tops."""
+        texts = _as_texts(field, value)
         if self._message is not None:
-            _put_type(self._message, value)
-        self._type = value
-
-    @property
-    def bottoms(self) -> tuple[str, ...]:
-        """Names of the inputs."""
-        return self._bottoms if self._message is None else all_decoded(self._message.bottom)
-
-    @bottoms.setter
-    def bottoms(self, value: Iterable[str]) -> None:
-        texts = _as_texts("bottoms", value)
-        if self._message is not None:
-            put_texts(self._message, "bottom", texts)
-        self._bottoms = texts
-
-    @property
-    def tops(self) -> tuple[str, ...]:
-        """Names of the outputs."""
-        return self._tops if self._message is None else all_decoded(self._message.top)
-
-    @tops.setter
-    def tops(self, value: Iterable[str]) -> None:
-        texts = _as_texts("tops", value)
-        if self._message is not None:
-            put_texts(self._message, "top", texts)
-        self._tops = texts
+            put_texts(self._message, field, texts)
+        self._outline[field] = texts
 
     def rename(self, name: str) -> None:
         """Change the name."""
@@ -217,12 +190,9 @@ class Definition:
             message = self._parsed(self.record)
         if decoded(message.name) != self.name:
             put_texts(message, "name", [self.name])
-        if decoded(message.type) != self._type:
-            _put_type(message, self._type)
-        if all_decoded(message.bottom) != self._bottoms:
-            put_texts(message, "bottom", self._bottoms)
-        if all_decoded(message.top) != self._tops:
-            put_texts(message, "top", self._tops)
+        for field, texts in self._outline.items():
+            if _texts(message, field) != texts:
+                put_texts(message, field, texts)
         return message
 
     def _parsed(self, record: LayerRecord) -> LayerParameter:
@@ -247,7 +217,7 @@ class Definition:
 
     def require_consistent(self) -> None:
         """Raise ValueError if the message has another name, has blobs, or lacks required fields."""
-        if self._message is not None or self.type in _REQUIRES:
+        if self._message is not None or not _REQUIRES.isdisjoint(self.texts("type")):
             self._require_complete(self.message())
         message = self._message
         if message is None:
@@ -274,14 +244,7 @@ class Definition:
 
     def copy(self, name: str) -> Self:
         """Return an independent definition with another name."""
-        made = type(self)(
-            self.name,
-            self.type,
-            self.bottoms,
-            self.tops,
-            record=self.record,
-            serialised=self._serialised,
-        )
+        made = type(self)(*self._all(), record=self.record, serialised=self._serialised)
         made._message = copy.deepcopy(self._message)
         made._original = self._original
         if name != self.name:
@@ -298,18 +261,11 @@ class Definition:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the message itself, since the file may be gone later."""
         serialised = self.message().SerializePartialToString()
-        return _restored, (type(self), self.name, self.type, self.bottoms, self.tops, serialised)
+        return partial(type(self), serialised=serialised), self._all()
 
-
-def _restored(  # noqa: PLR0913, PLR0917  # what was pickled
-    cls: type[Definition],
-    name: str,
-    kind: str,
-    bottoms: tuple[str, ...],
-    tops: tuple[str, ...],
-    serialised: bytes,
-) -> Definition:
-    return cls(name, kind, bottoms, tops, serialised=serialised)
+    def _all(self) -> tuple[str, str, tuple[str, ...], tuple[str, ...]]:
+        """Return name, type, bottoms and tops."""
+        return self.name, "".join(self.texts("type")), self.texts("bottom"), self.texts("top")
 
 
 def _settings(message: LayerParameter) -> bytes:
@@ -322,17 +278,20 @@ def _settings(message: LayerParameter) -> bytes:
     return serialised
 
 
-def _put_type(message: LayerParameter, value: str) -> None:
-    put_texts(message, "type", [value] if value else [])
+def _texts(message: LayerParameter, field: str) -> tuple[str, ...]:
+    return all_decoded(filter(None, [message.type]) if field == "type" else getattr(message, field))
 
 
-def _as_text(what: str, value: str) -> str:
+def _as_text(what: str, value: object) -> str:
     if not isinstance(value, str):
         raise TypeError(f"expected a string as {what} of a layer, got {value!r}")
     return value
 
 
-def _as_texts(what: str, values: Iterable[str]) -> tuple[str, ...]:
+def _as_texts(field: str, values: str | Iterable[str]) -> tuple[str, ...]:
+    if field == "type":
+        return tuple(filter(None, [_as_text("the type", values)]))
+    what = f"{field}s"
     if isinstance(values, str):
         raise TypeError(
             f"expected a list of names as {what}, got the string {values!r}; put it in a list: "

@@ -136,29 +136,29 @@ class Layer:
     @property
     def type(self) -> str:
         """The type. Can be assigned."""
-        return self._definition.type
+        return "".join(self._definition.texts("type"))
 
     @type.setter  # noqa: A003  # the property
     def type(self, value: str) -> None:
-        self._definition.type = value
+        self._definition.put("type", value)
 
     @property
     def bottoms(self) -> tuple[str, ...]:
         """Names of the inputs. A list can be assigned."""
-        return self._definition.bottoms
+        return self._definition.texts("bottom")
 
     @bottoms.setter
     def bottoms(self, value: Iterable[str]) -> None:
-        self._definition.bottoms = value
+        self._definition.put("bottom", value)
 
     @property
     def tops(self) -> tuple[str, ...]:
         """Names of the outputs. A list can be assigned."""
-        return self._definition.tops
+        return self._definition.texts("top")
 
     @tops.setter
     def tops(self, value: Iterable[str]) -> None:
-        self._definition.tops = value
+        self._definition.put("top", value)
 
     @property
     def blobs(self) -> LayerBlobs:

@@ -11,7 +11,7 @@ import pytest
 
 from syncblob._formatting import human_bytes
 from syncblob.caffe.commands import console
-from syncblob.caffe.commands.console import Column, Output, print_json, printable
+from syncblob.caffe.commands.console import Output, print_json, printable
 
 _ESCAPE = "\x1b"
 
@@ -99,12 +99,6 @@ def test_nothing_is_cut_or_broken_in_a_pipe(run, model, variables):
     assert len(found) == len(wide)
 
 
-_COLUMNS = (
-    Column("layer", folds=True),
-    Column("type", folds=True),
-    Column("number", right=True),
-    Column("values"),
-)
 _ROWS = [
     ["a_layer_of_a_long_name", "Convolution", "-1.23e-05", "@@ ## ::"],
     ["", ("ReLU", "dim"), "0", "::::::::"],
@@ -118,7 +112,7 @@ def test_texts_are_wrapped_and_no_number_is_cut_however_narrow_a_terminal_is(
     monkeypatch, capsys, width
 ):
     monkeypatch.setattr(console, "_ANY_WIDTH", width)
-    Output().table(_COLUMNS, _ROWS)
+    Output().table("layer type number values", _ROWS, right="number", folds="layer type")
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) == min(max(width, _NARROWEST), _WIDEST)
     assert lines[0].split() == ["layer", "type", "number", "values"]

@@ -129,20 +129,11 @@ def _check_layers(layers: Iterable[LayerLike], *, filters: bool) -> Iterator[Tro
             yield from _count(layer, index, blob, "NaN", np.isnan)
             yield from _count(layer, index, blob, "infinite", np.isinf)
             if index == variance:
-                yield from _count(layer, index, blob, "negative variance", _is_negative)
+                yield from _count(layer, index, blob, "negative variance", lambda x: x < 0)
             if index == factor:
-                yield from _count(layer, index, blob, "scale factor 0", _is_zero)
+                yield from _count(layer, index, blob, "scale factor 0", lambda x: x == 0)
             if index == 0 and filters and statistics is None:
                 yield from _dead_filters(layer, blob)
-
-
-def _is_negative(values: NDArray[np.float64]) -> NDArray[np.bool]:
-    return values < 0
-
-
-def _is_zero(values: NDArray[np.float64]) -> NDArray[np.bool]:
-    zero: NDArray[np.bool] = values == 0
-    return zero
 
 
 def _count(layer: LayerLike, index: int, blob: Blob, kind: str, test: _Test) -> Iterator[Trouble]:

@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from syncblob.formats import import_optional
 
@@ -109,24 +109,6 @@ def print_json(value: object) -> None:
     print(json.dumps(value, indent=2, allow_nan=False))  # noqa: T201  # this is the output
 
 
-class Column(NamedTuple):
-    """A column of a table.
-
-    Attributes
-    ----------
-    heading
-        Its heading.
-    right
-        Whether it is right-aligned, as for numbers.
-    folds
-        Whether its texts are wrapped if the table is too wide.
-    """
-
-    heading: str
-    right: bool = False
-    folds: bool = False
-
-
 class Output:
     """Standard output, with colours on a terminal.
 
@@ -190,11 +172,24 @@ class Output:
             grid.add_row(_text(name), _text(fact))
         self._print(grid)
 
-    def table(self, columns: Sequence[Column], rows: Iterable[Sequence[Cell]]) -> None:
+    def table(
+        self, headings: str, rows: Iterable[Sequence[Cell]], *, right: str = "", folds: str = ""
+    ) -> None:
         """Print a table.
 
         If the terminal is too narrow, texts in columns that fold are wrapped. If that is not
         enough, lines are longer than the terminal is wide. Nothing is truncated.
+
+        Parameters
+        ----------
+        headings
+            The headings, which are words.
+        rows
+            The cells.
+        right
+            The headings of columns that are right-aligned, as for numbers.
+        folds
+            Those of columns whose texts are wrapped if the table is too wide.
         """
         from rich.box import SIMPLE_HEAD, Box  # an optional dependency
         from rich.table import Table  # an optional dependency
@@ -211,14 +206,15 @@ class Output:
             border_style="dim",
         )
         least = -_GAP
-        for place, column in enumerate(columns):
-            widest = max(len(column.heading), *(row[place].cell_len for row in texts), 1)
-            narrowest = min(widest, _NARROWEST) if column.folds else widest
+        for place, heading in enumerate(headings.split()):
+            wraps = heading in folds.split()
+            widest = max(len(heading), *(row[place].cell_len for row in texts), 1)
+            narrowest = min(widest, _NARROWEST) if wraps else widest
             least += narrowest + _GAP
             table.add_column(
-                column.heading,
-                justify="right" if column.right else "left",
-                no_wrap=not column.folds,
+                heading,
+                justify="right" if heading in right.split() else "left",
+                no_wrap=not wraps,
                 overflow="fold",
                 min_width=narrowest,
             )

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from syncblob.caffe.commands.console import (
     Cell,
-    Column,
     Output,
     counted,
     listed,
@@ -179,11 +178,5 @@ def _show_tensors(output: Output, conversion: Conversion) -> None:
         if found != blob.dtype:
             dtype = (f"{found.name} -> {blob.dtype.name}", "yellow")
         rows.append([printable(name), str(blob.shape), dtype, human_bytes(blob.nbytes)])
-    columns = (
-        Column("tensor", folds=True),
-        Column("shape"),
-        Column("dtype"),
-        Column("size", right=True),
-    )
     output.heading("Tensors")
-    output.table(columns, rows)
+    output.table("tensor shape dtype size", rows, right="size", folds="tensor")

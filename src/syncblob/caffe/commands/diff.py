@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from syncblob.caffe.commands.comparison import Status, compare
-from syncblob.caffe.commands.console import Cell, Column, Output, print_json, printable
+from syncblob.caffe.commands.console import Cell, Output, print_json, printable
 from syncblob.caffe.commands.contents import open_contents
 from syncblob.caffe.commands.local_file import local_file
 from syncblob.errors import ModelFileError
@@ -145,16 +145,12 @@ def _as_json(arguments: argparse.Namespace, compared: Sequence[Compared]) -> dic
 def _show(output: Output, compared: Sequence[Compared]) -> None:
     rows = [_row(one) for one in compared if one.status is not Status.SAME]
     if rows:
-        columns = (
-            Column("layer", folds=True),
-            Column("blob", right=True),
-            Column("status"),
-            Column("shape", folds=True),
-            Column("values", right=True),
-            Column("max", right=True),
-            Column("relative", right=True),
+        output.table(
+            "layer blob status shape values max relative",
+            rows,
+            right="blob values max relative",
+            folds="layer shape",
         )
-        output.table(columns, rows)
         output.line()
     totals = _totals(compared)
     output.line(", ".join(f"{totals[status.value]:,} {status.value}" for status in Status))

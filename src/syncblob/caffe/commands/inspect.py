@@ -13,7 +13,6 @@ from syncblob.caffe.commands.checks import check
 from syncblob.caffe.commands.console import Output, listed, print_json, printable
 from syncblob.caffe.commands.contents import is_definition, open_contents, open_definition
 from syncblob.caffe.commands.inspect_json import Wishes, as_json
-from syncblob.caffe.commands.layer_settings import definition_of
 from syncblob.caffe.commands.local_file import local_file
 from syncblob.caffe.messages.texts import unknown_fields
 from syncblob.errors import ModelFileError
@@ -187,6 +186,8 @@ def _refuse(arguments: argparse.Namespace, names: tuple[str, ...], why: str) -> 
 
 
 def _print_definition(arguments: argparse.Namespace, contents: Contents) -> int:
+    from google.protobuf import text_format  # slow to import
+
     others = ("json", "stats", "check", "settings")
     given = [f"--{name}" for name in others if getattr(arguments, name)]
     if given:
@@ -198,9 +199,9 @@ def _print_definition(arguments: argparse.Namespace, contents: Contents) -> int:
             "definition can be made; take the .caffemodel",
             path=arguments.file,
         )
-    text = definition_of(model)
-    print(text, end="")  # noqa: T201  # this is the output
-    left_out = Counter(unknown_fields(model.to_net()))
+    net = model.to_net()
+    print(text_format.MessageToString(net, as_utf8=False), end="")  # noqa: T201  # this is the output
+    left_out = Counter(unknown_fields(net))
     left_out.update({name: count for name, count, rule in contents.ignored if not rule})
     if left_out:
         note = f"left out are fields that Caffe does not have: {listed(left_out.items())}"

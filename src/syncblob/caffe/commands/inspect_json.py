@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from syncblob.caffe.commands.layer_settings import settings_as_json
 from syncblob.caffe.commands.stats import stats_of
+from syncblob.caffe.messages.texts import decoded
 
 if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+    from syncblob.caffe import Layer
     from syncblob.caffe.commands.checks import Checked
     from syncblob.caffe.commands.contents import Contents
     from syncblob.formats import Blob
+
+# Fields that are shown separately.
+_SHOWN = ("name", "type", "bottom", "top", "blobs")
 
 
 class Wishes(NamedTuple):
@@ -52,7 +59,7 @@ def as_json(contents: Contents, wishes: Wishes, checked: Checked | None) -> dict
     if wishes.settings:
         layers = contents.as_model().layers
         for described, layer in zip(found["layers"], layers, strict=True):
-            described["settings"] = settings_as_json(layer)
+            described["settings"] = _settings_as_json(layer)
     if checked is not None:
         found["troubles"] = [trouble._asdict() for trouble in checked.troubles]
         found["unchecked"] = checked.unchecked
@@ -69,3 +76,29 @@ def _blob_as_json(blob: Blob, wishes: Wishes) -> dict[str, Any]:
     if wishes.stats:
         described["stats"] = stats_of(blob)._asdict()
     return described
+
+
+def _settings_as_json(layer: Layer) -> dict[str, Any]:
+    """Return the settings of a layer by Caffe's names, for JSON."""
+    from google.protobuf import json_format  # slow to import
+
+    message = copy.deepcopy(layer.proto)
+    for field in _SHOWN:
+        message.ClearField(field)
+    settings: dict[str, Any] = json_format.MessageToDict(message, preserving_proto_field_name=True)
+    _decode_texts(message, settings)
+    return settings
+
+
+def _decode_texts(message: Message, settings: dict[str, Any]) -> None:
+    """Replace strings that are not UTF-8, for which protobuf writes the `repr` of the bytes."""
+    for field, value in message.ListFields():
+        shown = settings[field.name]
+        several = isinstance(shown, list)
+        values = value if several else [value]
+        if field.message_type is not None:
+            for inner, described in zip(values, shown if several else [shown], strict=True):
+                _decode_texts(inner, described)
+        elif field.type == field.TYPE_STRING:
+            texts = [decoded(text) for text in values]
+            settings[field.name] = texts if several else texts[0]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING
 
-from syncblob.caffe.commands.console import Column, counted, listed, printable
-from syncblob.caffe.commands.layer_settings import settings_in_words
+from syncblob.caffe.commands.console import counted, listed, printable
 from syncblob.caffe.commands.stats import stats_of
 from syncblob.caffe.convert import Weights
 from syncblob.formats import human_bytes
 
 if TYPE_CHECKING:
+    from syncblob.caffe import Layer
     from syncblob.caffe.commands.checks import Checked
     from syncblob.caffe.commands.console import Cell, Output
     from syncblob.caffe.commands.contents import Contents, LayerLike
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 _STATS = ("min", "mean", "max", "std")
 _NONE: Cell = ("-", "dim")
+# The initialization before training matters least.
+_FILLERS = "FillerParameter"
 # At most this many layers are listed.
 _NAMED = 8
 
@@ -79,19 +82,12 @@ def _show_layers(output: Output, contents: Contents) -> None:
             if output.terminal:
                 # On a terminal the name is shown once; grep needs it in each row.
                 name = kind = tops = ""
-    columns = [
-        Column("layer", folds=True),
-        Column("type", folds=True),
-        Column("tops", folds=True),
-        Column("blob"),
-        Column("dtype"),
-        Column("size", right=True),
-    ]
+    headings = "layer type tops blob dtype size".split()  # noqa: SIM905  # as for the other tables
     left_out = [1] * (not any(typed)) + [2] * (contents.shapes is None)
     for position in reversed(left_out):
-        del columns[position]
+        del headings[position]
         rows = [row[:position] + row[position + 1 :] for row in rows]
-    output.table(columns, rows)
+    output.table(" ".join(headings), rows, right="size", folds="layer type tops")
     if contents.no_shapes:
         reason = printable(contents.no_shapes)
         output.line((f"No shapes: {reason}. --phase and --shape say what is missing.", "dim"))
@@ -140,23 +136,36 @@ def _name_and_type(layer: LayerLike) -> tuple[Cell, Cell]:
 
 
 def _show_settings(output: Output, contents: Contents) -> None:
-    columns = (
-        Column("layer", folds=True),
-        Column("bottoms", folds=True),
-        Column("tops", folds=True),
-        Column("settings", folds=True),
-    )
     rows: list[list[Cell]] = [
         [
             printable(layer.name),
             _joined(layer.bottoms),
             _joined(layer.tops),
-            printable(settings_in_words(layer)) or _NONE,
+            printable(_settings_in_words(layer)) or _NONE,
         ]
         for layer in contents.as_model().layers
     ]
     output.heading("Settings")
-    output.table(columns, rows)
+    headings = "layer bottoms tops settings"
+    output.table(headings, rows, folds=headings)
+
+
+def _settings_in_words(layer: Layer) -> str:
+    """Return the parameters of a layer, such as ``"num_output: 20 kernel_size: 5"``.
+
+    These are all messages whose names end in ``_param``, without fillers.
+    """
+    from google.protobuf import text_format  # slow to import
+
+    words = []
+    for field, value in copy.deepcopy(layer.proto).ListFields():
+        if not field.name.endswith("_param"):
+            continue
+        for inner, _ in value.ListFields():
+            if inner.message_type is not None and inner.message_type.name == _FILLERS:
+                value.ClearField(inner.name)
+        words.append(text_format.MessageToString(value, as_one_line=True))
+    return " ".join(filter(None, words))
 
 
 def _joined(names: tuple[str, ...]) -> Cell:
@@ -181,12 +190,9 @@ def _show_stats(output: Output, contents: Contents) -> None:
         if any_non_finite:
             row.append(_alarm(stats))
         rows.append(row)
-    columns = [Column("layer", folds=True), Column("blob", right=True)]
-    columns += [Column(name, right=True) for name in _STATS]
-    if any_non_finite:
-        columns.append(Column("non-finite", right=True))
+    numbers = " ".join(("blob", *_STATS, *["non-finite"] * any_non_finite))
     output.heading("Statistics")
-    output.table(columns, rows)
+    output.table(f"layer {numbers}", rows, right=numbers, folds="layer")
 
 
 def _show_troubles(output: Output, checked: Checked) -> None:
@@ -209,14 +215,6 @@ def _show_troubles(output: Output, checked: Checked) -> None:
 
 
 def _show_table_of_troubles(output: Output, checked: Checked) -> None:
-    columns = (
-        Column("layer", folds=True),
-        Column("blob", right=True),
-        Column("trouble"),
-        Column("count", right=True),
-        Column("of", right=True),
-        Column("which", folds=True),
-    )
     rows: list[list[Cell]] = [
         [
             printable(trouble.layer),
@@ -228,7 +226,9 @@ def _show_table_of_troubles(output: Output, checked: Checked) -> None:
         ]
         for trouble in checked.troubles
     ]
-    output.table(columns, rows)
+    output.table(
+        "layer blob trouble count of which", rows, right="blob count of", folds="layer which"
+    )
 
 
 def _facts_of_lone_blob(blob: Blob, wishes: Wishes) -> list[tuple[str, str]]:

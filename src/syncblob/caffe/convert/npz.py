@@ -13,7 +13,7 @@ from numpy.lib import format as npy
 
 from syncblob.caffe import blob_values
 from syncblob.caffe.convert.structure import STRUCTURE, assemble, describe
-from syncblob.caffe.convert.values import ALL_DTYPES, lazy_blob, or_error, while_open
+from syncblob.caffe.convert.values import ALL_DTYPES, lazy_entry
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
@@ -92,15 +92,12 @@ def read(path: str) -> Weights:
                     path=path,
                 )
                 continue
-            tensors[name] = or_error(
-                lazy_blob,
-                header.shape,
-                header.dtype,
-                while_open(
-                    partial(_read_values, archive, info, path), path, lambda: archive.fp is None
-                ),
+            tensors[name] = lazy_entry(
+                *header,
+                partial(_read_values, archive, info, path),
                 name=name,
                 path=path,
+                is_closed=lambda: archive.fp is None,
             )
         weights = _with_texts(assemble(path, "npz", tensors, text, close=archive.close), texts)
     except BaseException:

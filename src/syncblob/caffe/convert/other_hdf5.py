@@ -30,7 +30,7 @@ from syncblob.caffe.convert.structure import (
     describe,
     read_description,
 )
-from syncblob.caffe.convert.values import ALL_DTYPES, lazy_blob, or_error, while_open
+from syncblob.caffe.convert.values import ALL_DTYPES, lazy_entry
 from syncblob.caffe.convert.weights import Weights
 from syncblob.caffe.messages.fields import MOST_AXES
 from syncblob.caffe.messages.texts import decoded, encoded
@@ -228,8 +228,10 @@ def _lazy_blob(name: str, dataset: Any, path: str) -> Entry:
     size = dataset.file.id.get_filesize()
     if problem := hdf5_problem(dataset, what, size, harmless=_HARMLESS):
         raise ModelFileError(problem, path=path)
-    read = while_open(partial(_values, dataset, name, path), path, lambda: not dataset)
-    return or_error(lazy_blob, dataset.shape, dataset.dtype, read, name=name, path=path)
+    read = partial(_values, dataset, name, path)
+    return lazy_entry(
+        dataset.shape, dataset.dtype, read, name=name, path=path, is_closed=lambda: not dataset
+    )
 
 
 def _values(dataset: Any, name: str, path: str) -> NDArray[np.generic]:

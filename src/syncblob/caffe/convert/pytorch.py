@@ -15,7 +15,7 @@ from syncblob.caffe import blob_values
 from syncblob.caffe.convert.checkpoint import choose_net
 from syncblob.caffe.convert.npz import is_archive, require_whole_archive
 from syncblob.caffe.convert.structure import assemble
-from syncblob.caffe.convert.values import ALL_DTYPES, lazy_blob, or_error
+from syncblob.caffe.convert.values import ALL_DTYPES, lazy_entry
 from syncblob.errors import ModelFileError
 from syncblob.formats import as_dtype, import_optional, is_bfloat16
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from syncblob.caffe.convert.checkpoint import Found
-    from syncblob.caffe.convert.weights import Weights
+    from syncblob.caffe.convert.weights import Entry, Weights
 
 DTYPES = ALL_DTYPES
 
@@ -58,8 +58,7 @@ def read(path: str, key: str | None = None) -> Weights:
         ) from error
     found = _find_state(torch, loaded, key, path)
     tensors = {
-        name: or_error(_lazy_blob, torch, name, tensor, path)
-        for name, tensor in found.tensors.items()
+        name: _lazy_entry(torch, name, tensor, path) for name, tensor in found.tensors.items()
     }
     weights = assemble(path, "torch", tensors, None, close=lambda: None)
     weights.others = found.others
@@ -93,12 +92,12 @@ def _find_state(torch: ModuleType, loaded: Any, key: str | None, path: str) -> F
         ) from error
 
 
-def _lazy_blob(torch: ModuleType, name: str, tensor: Tensor, path: str) -> Any:
+def _lazy_entry(torch: ModuleType, name: str, tensor: Tensor, path: str) -> Entry:
     if tensor.layout is not torch.strided or tensor.is_meta:
         kind = "has no values (meta)" if tensor.is_meta else f"is {tensor.layout}, not dense"
-        raise ModelFileError(f"tensor {name!r} {kind}; save a dense tensor", path=path)
+        return ModelFileError(f"tensor {name!r} {kind}; save a dense tensor", path=path)
     dtype = str(tensor.dtype).removeprefix("torch.")
-    return lazy_blob(
+    return lazy_entry(
         tensor.shape, dtype, partial(_values, torch, tensor, dtype), name=name, path=path
     )
 

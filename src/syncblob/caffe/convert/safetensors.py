@@ -5,19 +5,17 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from syncblob.caffe import blob_values
 from syncblob.caffe.convert.structure import STRUCTURE, assemble, describe
-from syncblob.caffe.convert.values import lazy_blob, or_error, while_open
+from syncblob.caffe.convert.values import lazy_entry
 from syncblob.errors import ModelFileError
 from syncblob.formats import import_optional
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from syncblob.caffe.convert.weights import Weights
 
 # The names of dtypes in files.
@@ -63,13 +61,13 @@ def read(path: str) -> Weights:
     for name in file.keys():  # noqa: SIM118  # not a mapping
         header = file.get_slice(name)
         found = header.get_dtype()
-        tensors[name] = or_error(
-            lazy_blob,
+        tensors[name] = lazy_entry(
             header.get_shape(),
             _NAMES.get(found, found),
-            while_open(partial(_values, file, name), path, closed.is_set),
+            partial(file.get_tensor, name),
             name=name,
             path=path,
+            is_closed=closed.is_set,
         )
     metadata = file.metadata() or {}
 
@@ -80,11 +78,6 @@ def read(path: str) -> Weights:
     weights = assemble(path, "safetensors", tensors, metadata.get(STRUCTURE), close=close)
     weights.others = tuple(f"the metadata {key!r}" for key in metadata if key != STRUCTURE)
     return weights
-
-
-def _values(file: Any, name: str) -> NDArray[np.generic]:
-    values: NDArray[np.generic] = file.get_tensor(name)
-    return values
 
 
 def check(weights: Weights) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -54,27 +54,18 @@ def lazy_blob(
         raise ModelFileError(f"tensor {name!r}: {error}", path=path) from error
 
 
-def or_error(make: Callable[..., Blob], *arguments: Any, **options: Any) -> Blob | ModelFileError:
-    """Make a Blob; return the error if a Blob cannot hold the tensor."""
-    try:
-        return make(*arguments, **options)
-    except ModelFileError as error:
-        return error
+def lazy_entry(  # noqa: PLR0913  # as above
+    shape: Iterable[int],
+    dtype: DTypeLike,
+    read: Callable[[], NDArray[np.generic]],
+    *,
+    name: str,
+    path: str,
+    is_closed: Callable[[], bool] = lambda: False,
+) -> Blob | ModelFileError:
+    """Make a Blob as `lazy_blob` does; return the error if a Blob cannot hold the tensor.
 
-
-def while_open(
-    read: Callable[[], NDArray[np.generic]], path: str, is_closed: Callable[[], bool]
-) -> Callable[[], NDArray[np.generic]]:
-    """Return a function that reads values, and raises ValueError if the file is closed.
-
-    Parameters
-    ----------
-    read
-        Returns the values; raises any exception if the file is closed.
-    path
-        The file, for error messages.
-    is_closed
-        Returns whether the file is closed.
+    Its first access raises ValueError if `read` fails and `is_closed` says that the file is closed.
     """
 
     def read_open() -> NDArray[np.generic]:
@@ -88,7 +79,10 @@ def while_open(
                 f"longer; Blobs that have been touched (blob.cpu_data()) keep their values"
             ) from error
 
-    return read_open
+    try:
+        return lazy_blob(shape, dtype, read_open, name=name, path=path)
+    except ModelFileError as error:
+        return error
 
 
 def _read_bytes(

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from syncblob.caffe.messages.disk import OpenFile
+    from syncblob.caffe.nets.definition import NetRecord
     from syncblob.caffe.nets.layer import Layer
     from syncblob.formats import Blob
 
@@ -60,24 +61,6 @@ _MOST_COMPRESSION = 1032
 """The highest compression ratio of the deflate filter; other common filters have lower ones."""
 _MOST_TEXT = 1 << 16
 _ITEM_SIZES = {"f": (2, 4, 8), "i": (1, 2, 4, 8), "u": (1, 2, 4, 8)}
-
-
-@dataclass(frozen=True, slots=True)
-class HDF5Source:
-    """The open HDF5 file that a model was read from."""
-
-    file: OpenFile
-    layers: tuple[HDF5Layer, ...]
-    """The layers found in it."""
-
-    @property
-    def path(self) -> str:
-        """The path that it was opened with."""
-        return self.file.path
-
-    def close(self) -> None:
-        """Close the file."""
-        self.file.close()
 
 
 class HDF5Layer(NamedTuple):
@@ -516,7 +499,7 @@ class _Dataset(NamedTuple):
 
 
 def plan_hdf5(
-    layers: Sequence[Layer], source: object, *, write_diff: bool | None
+    layers: Sequence[Layer], record: NetRecord, *, write_diff: bool | None
 ) -> Callable[[Path], None]:
     """Return a function that writes layers as ``.caffemodel.h5`` into an existing file.
 
@@ -525,7 +508,7 @@ def plan_hdf5(
     because Caffe compares shapes exactly here. A shared parameter is written once: the values are
     those of the last layer that has it, which win in Caffe, and the place that of the first. Other
     layers lack it, or have a link to it if a blob of their own follows. If all layers are unchanged
-    since they were read from `source`, that file is copied as it is.
+    since they were read from `record`, that file is copied as it is.
 
     Raises
     ------
@@ -535,9 +518,10 @@ def plan_hdf5(
     ModuleNotFoundError
         If h5py is not installed.
     """
-    if isinstance(source, HDF5Source) and _is_unchanged(layers, source, write_diff=write_diff):
+    file, found = record.source, record.hdf5
+    if file and found is not None and _is_unchanged(layers, found, write_diff=write_diff):
         # The copy keeps attributes and times that a new file would not have.
-        return partial(write_pieces, [FileRange(source.file, 0, source.file.identity[2])])
+        return partial(write_pieces, [FileRange(file, 0, len(file))])
     h5py = import_optional("h5py", "hdf5")
     _require_names(layers)
     datasets, links = _datasets(layers, write_diff=write_diff)
@@ -569,11 +553,13 @@ def plan_state_hdf5(
     return partial(_write, h5py, [b"history"], datasets, facts, {})
 
 
-def _is_unchanged(layers: Sequence[Layer], source: HDF5Source, *, write_diff: bool | None) -> bool:
+def _is_unchanged(
+    layers: Sequence[Layer], found: Sequence[HDF5Layer], *, write_diff: bool | None
+) -> bool:
     """Tell whether layers are the same as in their file."""
-    if [layer.name for layer in layers] != [layer.name for layer in source.layers]:
+    if [layer.name for layer in layers] != [layer.name for layer in found]:
         return False
-    for layer, there in zip(layers, source.layers, strict=True):
+    for layer, there in zip(layers, found, strict=True):
         for blob, original in itertools.zip_longest(layer.blobs, there.blobs):
             if blob is not original or unchanged(blob, write_diff=write_diff) is None:
                 return False

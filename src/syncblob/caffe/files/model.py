@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from syncblob.caffe.files.hdf5 import HDF5Source, plan_hdf5, read_layers
+from syncblob.caffe.files.hdf5 import plan_hdf5, read_layers
 from syncblob.caffe.files.model_index import index_model
 from syncblob.caffe.files.other_formats import (
     is_hdf5,
@@ -23,13 +23,12 @@ from syncblob.caffe.files.other_formats import (
     require_path,
 )
 from syncblob.caffe.files.write_model import model_pieces, net_settings
-from syncblob.caffe.messages.fields import NET_NAME
 from syncblob.caffe.messages.lazy import lazy_blob
 from syncblob.caffe.messages.older_formats import upgrade_net
-from syncblob.caffe.messages.pieces import size_of, write_pieces
+from syncblob.caffe.messages.pieces import write_pieces
 from syncblob.caffe.messages.streams import Source, Target, name_of, open_source, writing
 from syncblob.caffe.messages.texts import decoded, put_texts
-from syncblob.caffe.messages.wire import WireReader, length_field
+from syncblob.caffe.messages.wire import WireReader
 from syncblob.caffe.nets.definition import LayerRecord, NetRecord, own_copy
 from syncblob.caffe.nets.layer import Layer
 from syncblob.caffe.nets.net_shapes import NetShapes, fill_layers, infer_shapes
@@ -45,9 +44,6 @@ if TYPE_CHECKING:
     from syncblob.caffe._pb.caffe_pb2 import LayerParameter, NetParameter, NetStateRule
     from syncblob.caffe.nets.layer import LayerBlobs
     from syncblob.caffe.nets.trained_layers import CopyReport
-
-# An empty name: without it the file of an empty net would have no bytes.
-_NO_NAME = length_field(NET_NAME, b"")
 
 _RUN = "use PyTorch's functions for its layers: see 'Running nets' in the documentation"
 # Replacements for attributes of pycaffe's Net.
@@ -235,7 +231,7 @@ class ModelFile(MutableMapping[str, Layer]):
         if not isinstance(source, ModelFile):
             source = open_model(source)
         # Caffe writes a shared parameter once into HDF5, and with each layer into a .caffemodel.
-        shared_once = isinstance(source._record.source, HDF5Source)
+        shared_once = source._record.hdf5 is not None
         return copy_trained_layers(self._layers, source.layers, shared_once=shared_once)
 
     def infer_shapes(self, shapes: Mapping[str, Sequence[int]] | None = None) -> NetShapes:
@@ -319,7 +315,11 @@ class ModelFile(MutableMapping[str, Layer]):
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle the contents. Reads all values. The unpickled model has no file."""
-        return _restored, (type(self), self.name, self._layers, net_settings(self._record))
+        return type(self), (self.name, self._layers), net_settings(self._record)
+
+    def __setstate__(self, settings: bytes) -> None:
+        """Set the settings of an unpickled model."""
+        self._record = NetRecord(rest=settings)
 
     # --- attributes ------------------------------------------------------------------------------
 
@@ -513,12 +513,6 @@ class _Params(Mapping[str, "LayerBlobs"]):
             )
 
 
-def _restored(cls: type[ModelFile], name: str, layers: list[Layer], rest: bytes) -> ModelFile:
-    model = cls(name, layers)
-    model._record = NetRecord(rest=rest)
-    return model
-
-
 def _copied(layer: Layer, name: str | None = None) -> Layer:
     if not isinstance(layer, Layer):
         raise TypeError(
@@ -606,9 +600,9 @@ def open_model(path: Source) -> ModelFile:
     file = open_source(path)
     with WireReader.of_file(file) as reader:
         if is_hdf5(reader):
-            found = read_layers(file)
+            found = tuple(read_layers(file))
             made = [Layer(layer.name, blobs=layer.blobs) for layer in found]
-            return ModelFile._found(NetRecord(HDF5Source(file, tuple(found))), "", made)
+            return ModelFile._found(NetRecord(file, hdf5=found), "", made)
         require_message(reader)
         model = index_model(reader)
     layers = [
@@ -710,9 +704,9 @@ def plan_model(
         layer._require_savable()
     record = model._record
     if hdf5:
-        return plan_hdf5(model.layers, record.source, write_diff=write_diff)
+        return plan_hdf5(model.layers, record, write_diff=write_diff)
     pieces = model_pieces(model.name, model.layers, record, write_diff=write_diff, upgrade=upgrade)
-    return partial(write_pieces, pieces if size_of(pieces) else [_NO_NAME])
+    return partial(write_pieces, pieces)
 
 
 def _require_model(model: ModelFile) -> None:

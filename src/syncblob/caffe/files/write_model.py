@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from syncblob.caffe.messages.blobproto import blob_pieces
-from syncblob.caffe.messages.disk import OpenFile
 from syncblob.caffe.messages.fields import (
     BLOBS,
     BOTTOM,
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from syncblob.caffe.files.model_index import LayerIndex
+    from syncblob.caffe.messages.disk import OpenFile
     from syncblob.caffe.messages.pieces import Piece
     from syncblob.caffe.messages.wire import Field
     from syncblob.caffe.nets.definition import LayerRecord, NetRecord
@@ -49,6 +49,7 @@ class _Slot(NamedTuple):
 
 
 _NO_NAME = length_field(NET_NAME, b"")
+"""An empty name: without it the file of an empty net would have no bytes."""
 
 
 def model_pieces(
@@ -77,7 +78,7 @@ def model_pieces(
         fields = [_layer_field(layer, version, write_diff=write_diff) for layer in layers]
     pieces = joined(list(_net_pieces(name, layers, fields, record, version)))
     require_message_size(pieces, "a .caffemodel", "this model")
-    return pieces
+    return pieces if size_of(pieces) else [_NO_NAME]
 
 
 def _fits(layer: Layer, net: NetRecord) -> bool:
@@ -212,8 +213,8 @@ def _net_pieces(
     version: int,
 ) -> Iterator[Piece]:
     """Yield the fields of the net. Each layer keeps its old place if it had one."""
-    source = net.source
-    if not isinstance(source, OpenFile):
+    source = net.message
+    if source is None:
         empty = net.rest.startswith(_NO_NAME)
         if name:
             yield _text_field(NET_NAME, name)
@@ -242,9 +243,9 @@ def _net_pieces(
 
 def net_settings(record: NetRecord) -> bytes:
     """Return the fields of a net other than its layers and its name, unless that is empty."""
-    source = record.source
+    source = record.message
     settings = bytearray(record.rest)
-    if isinstance(source, OpenFile):
+    if source is not None:
         for begin, field in _records(source, 0, len(source)):
             is_name = field.number == NET_NAME
             kept = (

@@ -105,17 +105,15 @@ def signed(value: int, bits: int) -> int:
     return value - (1 << bits) if value >> (bits - 1) else value
 
 
+@dataclass(slots=True)
 class _Window:
     """The bytes being parsed: all those of a buffer, or a few of a file, read ahead."""
 
-    __slots__ = ("begin", "bytes", "stop")
-
-    def __init__(self) -> None:
-        self.bytes = memoryview(b"")
-        self.begin = 0
-        """The offset of the first byte."""
-        self.stop = 0
-        """The offset from which on the head of a field may be incomplete."""
+    bytes: memoryview
+    begin: int = 0
+    """The offset of the first byte."""
+    stop: int = 0
+    """The offset from which on the head of a field may be incomplete."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +137,9 @@ class WireReader:
     _allowance: Iterator[int] = field(
         default_factory=lambda: iter(range(_MAX_FIELDS)), repr=False, compare=False
     )
-    _window: _Window = field(default_factory=_Window, repr=False, compare=False)
+    _window: _Window = field(
+        default_factory=lambda: _Window(memoryview(b"")), repr=False, compare=False
+    )
 
     @classmethod
     @contextlib.contextmanager

@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from syncblob.caffe.messages.fields import BLOBS, LAYERS, V0_LAYER
 from syncblob.caffe.messages.older_formats import upgrade_net
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
 
     from syncblob.caffe._pb.caffe_pb2 import LayerParameter
+    from syncblob.caffe.files.hdf5 import HDF5Layer
     from syncblob.caffe.files.model_index import LayerIndex
     from syncblob.caffe.messages.disk import OpenFile
     from syncblob.caffe.messages.fields import Kind
@@ -46,17 +47,6 @@ class LayerRecord:
     followers: int
 
 
-class Source(Protocol):
-    """An open file in which a net was found."""
-
-    @property
-    def path(self) -> str:
-        """The path that it was opened with."""
-
-    def close(self) -> None:
-        """Close the file."""
-
-
 @dataclass(frozen=True, slots=True)
 class NetRecord:
     """The file that a net was read from, and its contents there.
@@ -71,13 +61,21 @@ class NetRecord:
         The positions in the file of the layers that the model had at first.
     rest
         The settings of the net besides name and layers, if they are in no file.
+    hdf5
+        The layers of an HDF5 file; None for other files.
     """
 
-    source: Source | None = None
+    source: OpenFile | None = None
     name: str = ""
     version: int = 2
     claimed: frozenset[int] = frozenset()
     rest: bytes = b""
+    hdf5: tuple[HDF5Layer, ...] | None = None
+
+    @property
+    def message(self) -> OpenFile | None:
+        """The file, if it is a message."""
+        return self.source if self.hdf5 is None else None
 
 
 class Definition:

@@ -72,7 +72,8 @@ def _show_layers(output: Output, contents: Contents) -> None:
     typed = [bool(layer.type) for layer in contents.layers]
     rows: list[list[Cell]] = []
     for layer in contents.layers:
-        name, kind = _name_and_type(layer)
+        name: Cell = printable(layer.name)
+        kind: Cell = printable(layer.type) if layer.type else _NONE
         tops = _shapes_of_tops(layer, contents)
         if not layer.blobs:
             rows.append([name, kind, tops, _NONE, _NONE, _NONE])
@@ -131,10 +132,6 @@ def _shapes_of_tops(layer: LayerLike, contents: Contents) -> Cell:
     return ", ".join(str(contents.shapes.get(name, "?")) for name in layer.tops)
 
 
-def _name_and_type(layer: LayerLike) -> tuple[Cell, Cell]:
-    return printable(layer.name), printable(layer.type) if layer.type else _NONE
-
-
 def _show_settings(output: Output, contents: Contents) -> None:
     rows: list[list[Cell]] = [
         [
@@ -188,7 +185,8 @@ def _show_stats(output: Output, contents: Contents) -> None:
         row: list[Cell] = ["" if repeated else printable(name), str(index)]
         row += _numbers(stats)
         if any_non_finite:
-            row.append(_alarm(stats))
+            count = f"{stats.non_finite:,}"
+            row.append((count, "bold red") if stats.non_finite else count)
         rows.append(row)
     numbers = " ".join(("blob", *_STATS, *["non-finite"] * any_non_finite))
     output.heading("Statistics")
@@ -252,7 +250,3 @@ def _show_totals(output: Output, totals: dict[str, int]) -> None:
 
 def _numbers(stats: Stats) -> list[str]:
     return ["-" if value is None else f"{value:.3g}" for value in stats[: len(_STATS)]]
-
-
-def _alarm(stats: Stats) -> Cell:
-    return (f"{stats.non_finite:,}", "bold red") if stats.non_finite else "0"

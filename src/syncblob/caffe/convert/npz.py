@@ -81,37 +81,30 @@ def read(path: str) -> Weights:
             header = _read_header(archive, info, path)
             if name == STRUCTURE and header.dtype.kind == "U" and not header.shape:
                 text = str(_read_values(archive, info, path))
-                continue
-            if header.dtype.kind in "US":
+            elif header.dtype.kind in "US":
                 texts.append(name)
-                continue
-            if header.dtype.hasobject:
+            elif header.dtype.hasobject:
                 tensors[name] = ModelFileError(
                     f"array {info.filename!r} holds Python objects, which could run code when "
                     f"loaded; save arrays of numbers",
                     path=path,
                 )
-                continue
-            tensors[name] = lazy_entry(
-                *header,
-                partial(_read_values, archive, info, path),
-                name=name,
-                path=path,
-                is_closed=lambda: archive.fp is None,
-            )
-        weights = _with_texts(assemble(path, "npz", tensors, text, close=archive.close), texts)
+            else:
+                tensors[name] = lazy_entry(
+                    *header,
+                    partial(_read_values, archive, info, path),
+                    name=name,
+                    path=path,
+                    is_closed=lambda: archive.fp is None,
+                )
+        if texts and not tensors:
+            names = ", ".join(texts)
+            raise ModelFileError(f"expected numbers, got texts only: {names}", path=path)  # noqa: TRY301  # it closes the archive
+        weights = assemble(path, "npz", tensors, text, close=archive.close)
+        weights.texts = tuple(texts)
     except BaseException:
         archive.close()
         raise
-    return weights
-
-
-def _with_texts(weights: Weights, texts: list[str]) -> Weights:
-    """Note the texts that are beside the tensors; raise ModelFileError if there is nothing else."""
-    if texts and not weights.tensors:
-        names = ", ".join(texts)
-        raise ModelFileError(f"expected numbers, got texts only: {names}", path=weights.path)
-    weights.texts = tuple(texts)
     return weights
 
 

@@ -157,10 +157,6 @@ def _has_layers(path: str | os.PathLike[str]) -> bool:
         return bool(model.layers)
 
 
-def _has_values(path: str | os.PathLike[str]) -> bool:
-    return read_blob(path).size > 0
-
-
 def _has_history(path: str | os.PathLike[str]) -> bool:
     state = open_solver_state(path)
     return bool(state.history or (state.iter and state.learned_net))
@@ -170,6 +166,6 @@ def _has_history(path: str | os.PathLike[str]) -> bool:
 # messages with only unknown fields, and the fields of one message often occur in another.
 _MESSAGES: dict[str, Callable[[str | os.PathLike[str]], bool]] = {
     "caffemodel": _has_layers,
-    "binaryproto": _has_values,
+    "binaryproto": lambda path: read_blob(path).size > 0,
     "solverstate": _has_history,
 }

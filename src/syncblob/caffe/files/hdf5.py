@@ -38,7 +38,7 @@ from syncblob.caffe.messages.fields import MOST_ELEMENTS
 from syncblob.caffe.messages.lazy import had_diff, lazy_blob, unchanged
 from syncblob.caffe.messages.pieces import BlobValues, FileRange, buffers, write_pieces
 from syncblob.caffe.messages.streams import open_source
-from syncblob.caffe.messages.texts import decoded, encoded
+from syncblob.caffe.messages.texts import decoded, encoded, naming
 from syncblob.caffe.nets.param_shapes import own_shapes
 from syncblob.errors import ModelFileError
 from syncblob.formats import as_shape, import_optional
@@ -599,11 +599,13 @@ def _datasets(
 
 
 def _dataset(group: bytes, number: int, blob: Blob, place: str) -> _Dataset:
-    try:
+    with naming(place):
         dtype = wire_dtype(blob.dtype)
-    except TypeError as error:
-        raise TypeError(f"{place}: {error}") from error
-    _require_caffe_can_read(blob, place)
+        require_axes(blob)
+        if blob.size > MOST_ELEMENTS:
+            raise ValueError(
+                f"Caffe's blobs have at most {MOST_ELEMENTS} elements, got shape {blob.shape}"
+            )
     return _Dataset(group, number, BlobValues(blob, dtype), blob.shape)
 
 
@@ -627,17 +629,6 @@ def _require_names(layers: Sequence[Layer]) -> None:
                 f"rename one, or write a .caffemodel"
             )
         seen.add(name)
-
-
-def _require_caffe_can_read(blob: Blob, place: str) -> None:
-    try:
-        require_axes(blob)
-    except ValueError as error:
-        raise ValueError(f"{place}: {error}") from error
-    if blob.size > MOST_ELEMENTS:
-        raise ValueError(
-            f"{place}: Caffe's blobs have at most {MOST_ELEMENTS} elements, got shape {blob.shape}"
-        )
 
 
 def _write(  # noqa: PLR0913, PLR0917  # what a file contains

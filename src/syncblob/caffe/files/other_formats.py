@@ -11,20 +11,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from syncblob.caffe.messages import fields
 from syncblob.caffe.messages.blob_index import index_blob
-from syncblob.caffe.messages.fields import (
-    DATA,
-    DOUBLE_DATA,
-    DOUBLE_DIFF,
-    HISTORY,
-    ITER,
-    LAYERS,
-    LEARNED_NET,
-    LEGACY_DIMS,
-    RAW_DATA,
-    ROW_OF_BLOBS,
-    SHAPE,
-)
 from syncblob.caffe.messages.wire import WireType
 from syncblob.errors import ModelFileError
 
@@ -216,22 +204,22 @@ _MESSAGES = {
 }
 
 # The same field number may occur in several messages.
-_NAME_OR_BLOB = ROW_OF_BLOBS
-_LAYERS_OR_LEARNED_NET = LEARNED_NET
-_V2_LAYER = (LAYERS[2], WireType.LENGTH)
-_NUM_OR_ITER = ITER
-_INPUT_OR_HISTORY = HISTORY
+_NAME_OR_BLOB = fields.ROW_OF_BLOBS
+_LAYERS_OR_LEARNED_NET = fields.LEARNED_NET
+_V2_LAYER = (fields.LAYERS[2], WireType.LENGTH)
+_NUM_OR_ITER = fields.ITER
+_INPUT_OR_HISTORY = fields.HISTORY
 _OF_A_BLOB = {
     # The second and the third field of a net or a state are a string or messages.
-    (LEGACY_DIMS[1], WireType.VARINT),
-    (LEGACY_DIMS[2], WireType.VARINT),
-    (DATA, WireType.LENGTH),
-    (DATA, WireType.FIXED32),
-    (SHAPE, WireType.LENGTH),
+    (fields.LEGACY_DIMS[1], WireType.VARINT),
+    (fields.LEGACY_DIMS[2], WireType.VARINT),
+    (fields.DATA, WireType.LENGTH),
+    (fields.DATA, WireType.FIXED32),
+    (fields.SHAPE, WireType.LENGTH),
     # The packed form has the number and the wire type of a net's input_shape, so it is not here.
-    (DOUBLE_DATA, WireType.FIXED64),
-    (DOUBLE_DIFF, WireType.LENGTH),
-    (RAW_DATA, WireType.LENGTH),
+    (fields.DOUBLE_DATA, WireType.FIXED64),
+    (fields.DOUBLE_DIFF, WireType.LENGTH),
+    (fields.RAW_DATA, WireType.LENGTH),
 }
 
 

@@ -15,7 +15,7 @@ from syncblob.caffe.messages.fields import CURRENT_STEP, HISTORY, ITER, LEARNED_
 from syncblob.caffe.messages.lazy import lazy_blob
 from syncblob.caffe.messages.pieces import require_message_size, size_of, write_pieces
 from syncblob.caffe.messages.streams import Source, Target, name_of, open_source, writing
-from syncblob.caffe.messages.texts import encoded
+from syncblob.caffe.messages.texts import encoded, naming
 from syncblob.caffe.messages.wire import WireReader, WireType, length_field, length_header, varint
 from syncblob.caffe.nets.layer import as_named_blob
 from syncblob.formats import is_integer
@@ -173,10 +173,8 @@ def _pieces(numbers: dict[Kind, int], learned_net: bytes, history: list[Blob]) -
     """Return the message, with its fields in the order of their numbers."""
     pieces: list[Piece] = [_number(ITER, numbers[ITER]), length_field(LEARNED_NET[0], learned_net)]
     for number, blob in enumerate(history):
-        try:
+        with naming(f"history {number}"):
             message = blob_pieces(blob, write_diff=None)
-        except (TypeError, ValueError) as error:
-            raise type(error)(f"history {number}: {error}") from error
         pieces += [length_header(HISTORY[0], size_of(message)), *message]
     pieces.append(_number(CURRENT_STEP, numbers[CURRENT_STEP]))
     require_message_size(pieces, "a .solverstate", "this state")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -21,9 +20,8 @@ from syncblob.caffe.messages.fields import (
 from syncblob.caffe.messages.lazy import unchanged
 from syncblob.caffe.messages.older_formats import V1_TYPE_NUMBERS
 from syncblob.caffe.messages.pieces import FileRange, joined, require_message_size, size_of
-from syncblob.caffe.messages.texts import encoded
+from syncblob.caffe.messages.texts import encoded, naming
 from syncblob.caffe.messages.wire import WireReader, WireType, length_field, length_header, varint
-from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -100,7 +98,7 @@ def _fits(layer: Layer, net: NetRecord) -> bool:
 def _layer_field(layer: Layer, version: int, *, write_diff: bool | None) -> list[Piece]:
     """Return a layer as a field of the net; empty if V0 cannot hold the changed layer."""
     record = layer._record
-    with _naming(f"layer {layer.name!r}"):
+    with naming(f"layer {layer.name!r}"):
         definition = layer._definition
         if record is None or record.index.version != version or definition.has_new_settings:
             blobs = _blob_fields(layer, _CURRENT, write_diff=write_diff)
@@ -183,7 +181,7 @@ def _is_unchanged(layer: Layer, record: LayerRecord, *, write_diff: bool | None)
 def _blob_fields(layer: Layer, version: int, *, write_diff: bool | None) -> list[list[Piece]]:
     fields = []
     for number, entry in enumerate(layer.blobs._entries):
-        with _naming(f"blob {number}"):
+        with naming(f"blob {number}"):
             message = blob_pieces(entry.blob, write_diff=write_diff, legacy=entry.legacy)
         fields.append([length_header(BLOBS[version], size_of(message)), *message])
     return fields
@@ -296,15 +294,3 @@ def _records(file: OpenFile, start: int, stop: int) -> Iterator[tuple[int, Field
 
 def _text_field(number: int, text: str) -> bytes:
     return length_field(number, encoded(text))
-
-
-@contextlib.contextmanager
-def _naming(place: str) -> Iterator[None]:
-    """Prefix the message of an error with a place."""
-    try:
-        yield
-    except ModelFileError:
-        raise  # the message already names the file and the place
-    except (TypeError, ValueError) as error:
-        kind = TypeError if isinstance(error, TypeError) else ValueError
-        raise kind(f"{place}: {error}") from error

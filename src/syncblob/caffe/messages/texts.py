@@ -7,9 +7,11 @@ it in an assignment.
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 from syncblob.caffe.messages.wire import length_field
+from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -70,3 +72,15 @@ def require_complete(message: Any) -> None:
         raise ValueError(
             f"expected the fields {', '.join(missing)}, without which Caffe opens no file; set them"
         )
+
+
+@contextlib.contextmanager
+def naming(place: str) -> Iterator[None]:
+    """Prefix the message of an error with a place."""
+    try:
+        yield
+    except ModelFileError:
+        raise  # the message already names the file and the place
+    except (TypeError, ValueError) as error:
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{place}: {error}") from error

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from syncblob.caffe.messages.fields import BLOBS, LAYERS, V0_LAYER
 from syncblob.caffe.messages.older_formats import upgrade_net
-from syncblob.caffe.messages.texts import all_decoded, decoded, put_texts, require_complete
+from syncblob.caffe.messages.texts import all_decoded, decoded, naming, put_texts, require_complete
 from syncblob.caffe.messages.wire import Field, WireReader, WireType, length_field
 from syncblob.errors import ModelFileError
 
@@ -216,7 +216,8 @@ class Definition:
     def require_consistent(self) -> None:
         """Raise ValueError if the message has another name, has blobs, or lacks required fields."""
         if self._message is not None or not _REQUIRES.isdisjoint(self.texts("type")):
-            self._require_complete(self.message())
+            with naming(f"layer {self.name!r}"):
+                require_complete(self.message())
         message = self._message
         if message is None:
             return
@@ -231,12 +232,6 @@ class Definition:
                 f"layer {self.name!r}: expected no blobs in its proto, got {len(message.blobs)}; "
                 f"put the arrays into layer.blobs, and clear those: layer.proto.ClearField('blobs')"
             )
-
-    def _require_complete(self, message: LayerParameter) -> None:
-        try:
-            require_complete(message)
-        except ValueError as error:
-            raise ValueError(f"layer {self.name!r}: {error}") from error
 
     # --- copies ----------------------------------------------------------------------------------
 

@@ -79,10 +79,6 @@ def _constant(shape: Shape, value: float) -> Blob:
     return Blob.asarray(np.full(shape, value, np.float32)) if value else Blob(shape)
 
 
-def _uniform(shape: Shape, filler: FillerParameter, random: np.random.Generator) -> _Values:
-    return _between(shape, filler.min, filler.max, random)
-
-
 def _between(shape: Shape, low: float, high: float, random: np.random.Generator) -> _Values:
     values = random.random(shape, np.float32)
     values *= np.float32(high - low)
@@ -118,10 +114,6 @@ def _xavier(shape: Shape, filler: FillerParameter, random: np.random.Generator) 
     return _between(shape, -limit, limit, random)
 
 
-def _msra(shape: Shape, filler: FillerParameter, random: np.random.Generator) -> _Values:
-    return _normal(shape, math.sqrt(2 / _fan(shape, filler)), random)
-
-
 def _fan(shape: Shape, filler: FillerParameter) -> float:
     """Return the divisor of the variance.
 
@@ -149,8 +141,10 @@ _OF_OUTPUTS = frozenset(("msra", "positive_unitball", "xavier"))
 _FILLERS: dict[str, Callable[[Shape, FillerParameter, np.random.Generator], _Values]] = {
     "bilinear": _bilinear,
     "gaussian": _gaussian,
-    "msra": _msra,
+    "msra": lambda shape, filler, random: _normal(
+        shape, math.sqrt(2 / _fan(shape, filler)), random
+    ),
     "positive_unitball": _positive_unitball,
-    "uniform": _uniform,
+    "uniform": lambda shape, filler, random: _between(shape, filler.min, filler.max, random),
     "xavier": _xavier,
 }

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from syncblob.caffe.messages.blobproto import shapes_agree
-from syncblob.caffe.messages.texts import require_complete
+from syncblob.caffe.messages.texts import naming, require_complete
 from syncblob.caffe.nets.fillers import filled, require_filler
 from syncblob.caffe.nets.layer import Entry
 from syncblob.caffe.nets.param_shapes import expected_blobs
@@ -339,10 +339,8 @@ def _require_allocatable(
     for number, blob in enumerate(expected or []):
         if blob.filler is None:
             continue
-        try:
+        with naming(f"blob {number}"):
             require_filler(_shape(blob), blob.filler)
-        except ValueError as error:
-            raise ValueError(f"blob {number}: {error}") from error
     if expected is not None and len(layer.param) > len(expected):
         raise ValueError(
             f"expected one param for each of {len(expected)} blobs, got {len(layer.param)}"
@@ -418,10 +416,8 @@ def _as_shape(name: str, shape: Sequence[SupportsIndex]) -> Shape:
         raise TypeError(
             f"expected a tuple of integers as the shape of {name!r}, got {shape!r}"
         ) from error
-    try:
+    with naming(f"the shape of {name!r}"):
         require_blob(dims)
-    except ValueError as error:
-        raise ValueError(f"the shape of {name!r}: {error}") from error
     return dims
 
 

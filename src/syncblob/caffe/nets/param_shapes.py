@@ -185,10 +185,6 @@ def _broadcast(settings: Any, bottoms: _Bottoms, num_axes: int | None = None) ->
     return None if count < 0 else (None,) * count
 
 
-def _prelu(layer: LayerParameter, bottoms: _Bottoms) -> list[ExpectedBlob]:
-    return _factors(layer.prelu_param, "filler", 0.25, bottoms)
-
-
 def _depthwise(layer: LayerParameter, bottoms: _Bottoms) -> list[ExpectedBlob]:
     # farmingyard/caffe-mobilenet, conv_dw_layer.cpp.
     settings = layer.convolution_param
@@ -213,10 +209,6 @@ def _factors(settings: Any, name: str, default: float, bottoms: _Bottoms) -> lis
     return [ExpectedBlob(dims, filler=_own(settings, name, default))]
 
 
-def _parameter(layer: LayerParameter, _bottoms: _Bottoms) -> list[ExpectedBlob]:
-    return [ExpectedBlob(tuple(layer.parameter_param.shape.dim))]
-
-
 def _bias(settings: Any, outputs: int | None) -> list[ExpectedBlob]:
     return [ExpectedBlob((outputs,), filler=settings.bias_filler)] * settings.bias_term
 
@@ -238,8 +230,8 @@ _WITH: dict[str, Callable[[LayerParameter, _Bottoms], list[ExpectedBlob] | None]
     "InnerProduct": _inner_product,
     "LSTM": _recurrent,
     "Normalize": _normalize,
-    "PReLU": _prelu,
-    "Parameter": _parameter,
+    "PReLU": lambda layer, bottoms: _factors(layer.prelu_param, "filler", 0.25, bottoms),
+    "Parameter": lambda layer, _: [ExpectedBlob(tuple(layer.parameter_param.shape.dim))],
     "RNN": _recurrent,
     "Scale": _scale,
 }

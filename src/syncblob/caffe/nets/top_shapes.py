@@ -332,10 +332,6 @@ def _lstm_unit(_layer: LayerParameter, cell: Shape, gates: Shape, cont: Shape) -
 # --- normalisation and elementwise ----------------------------------------------------------------
 
 
-def _same(_layer: LayerParameter, bottom: Shape) -> list[Shape]:
-    return [bottom]
-
-
 def _exponential(layer: LayerParameter, bottom: Shape) -> list[Shape]:
     base = (layer.exp_param if layer.type == "Exp" else layer.log_param).base
     one = base == 1 and layer.type == "Log"
@@ -345,14 +341,6 @@ def _exponential(layer: LayerParameter, bottom: Shape) -> list[Shape]:
             f"got {base:g}"
         )
     return [bottom]
-
-
-def _split(layer: LayerParameter, bottom: Shape) -> list[Shape]:
-    return [bottom] * max(1, len(layer.top))
-
-
-def _no_tops(_layer: LayerParameter, *_bottoms: Shape) -> list[Shape]:
-    return []
 
 
 def _channels(layer: LayerParameter, bottom: Shape) -> list[Shape]:
@@ -374,10 +362,6 @@ def _lrn(layer: LayerParameter, bottom: Shape) -> list[Shape]:
     if not layer.lrn_param.local_size % 2:
         raise ValueError(f"expected an odd local_size, got {layer.lrn_param.local_size}")
     return [bottom]
-
-
-def _mvn(_layer: LayerParameter, bottom: Shape) -> list[Shape]:
-    return [tuple(_sides(bottom))]
 
 
 def _eltwise(layer: LayerParameter, *bottoms: Shape) -> list[Shape]:
@@ -512,10 +496,6 @@ def _tile(layer: LayerParameter, bottom: Shape) -> list[Shape]:
     return [(*bottom[:axis], bottom[axis] * tiles, *bottom[axis + 1 :])]
 
 
-def _reduction(layer: LayerParameter, bottom: Shape) -> list[Shape]:
-    return [bottom[: axis_of(layer.reduction_param.axis, bottom)]]
-
-
 def _argmax(layer: LayerParameter, bottom: Shape) -> list[Shape]:
     settings = layer.argmax_param
     if settings.HasField("axis"):
@@ -529,10 +509,6 @@ def _argmax(layer: LayerParameter, bottom: Shape) -> list[Shape]:
     if not 1 <= settings.top_k <= among:
         raise ValueError(f"expected a top_k from 1 to {among}, got {settings.top_k}")
     return [tuple(found)]
-
-
-def _parameter(layer: LayerParameter) -> list[Shape]:
-    return [tuple(layer.parameter_param.shape.dim)]
 
 
 def _batch_reindex(_layer: LayerParameter, values: Shape, indices: Shape) -> list[Shape]:
@@ -663,11 +639,6 @@ def _prior_box(layer: LayerParameter, bottom: Shape, _image: Shape) -> list[Shap
     if not fits or not settings.min_size or not height * width:
         raise ValueError("expected a min_size, as many max_size or none, and an image")
     return [(1, 2, height * width * count * 4)]
-
-
-def _detection_output(_layer: LayerParameter, *_bottoms: Shape) -> list[Shape]:
-    # weiliu89/caffe, branch ssd: detection_output_layer.cpp. The number is known at run time only.
-    return [(1, 1, 1, 7)]
 
 
 def _interp(layer: LayerParameter, bottom: Shape) -> list[Shape]:
@@ -884,7 +855,7 @@ _NOT_IN_PLACE = frozenset(("AbsVal", "Flatten", "Reshape", "Split"))
 
 _NEURONS = "AbsVal BNLL Clip Dropout ELU Power ReLU Sigmoid Swish TanH Threshold"
 _TYPES = {
-    **dict.fromkeys(_NEURONS.split(), _Type(_same)),
+    **dict.fromkeys(_NEURONS.split(), _Type(lambda _, bottom: [bottom])),
     **dict.fromkeys(("BatchNorm", "PReLU"), _Type(_channels)),
     **dict.fromkeys(("Convolution", "Deconvolution"), _Type(_convolution, 1, _ANY)),
     **dict.fromkeys(("Scale", "Bias"), _Type(_broadcast, 1, 2)),
@@ -907,29 +878,32 @@ _TYPES = {
     "Exp": _Type(_exponential),
     "Filter": _Type(_filter, 2, _ANY),
     "Flatten": _Type(_flatten),
-    "HDF5Output": _Type(_no_tops, 2, 2),
+    "HDF5Output": _Type(lambda *_: [], 2, 2),
     "Im2col": _Type(_im2col),
     "InfogainLoss": _Type(_label_loss, 2, 3, fewest_tops=0),
     "InnerProduct": _Type(_inner_product),
     "LRN": _Type(_lrn),
     "LSTMUnit": _Type(_lstm_unit, 3, 3),
     "Log": _Type(_exponential),
-    "MVN": _Type(_mvn),
-    "Parameter": _Type(_parameter, 0, 0),
+    "MVN": _Type(lambda _, bottom: [tuple(_sides(bottom))]),
+    "Parameter": _Type(lambda layer: [tuple(layer.parameter_param.shape.dim)], 0, 0),
     "Pooling": _Type(_pooling, fewest_tops=1),
-    "Reduction": _Type(_reduction),
+    "Reduction": _Type(
+        lambda layer, bottom: [bottom[: axis_of(layer.reduction_param.axis, bottom)]]
+    ),
     "Reshape": _Type(_reshape),
     "SPP": _Type(_spp),
-    "Silence": _Type(_no_tops, 1, _ANY),
+    "Silence": _Type(lambda *_: [], 1, _ANY),
     "Slice": _Type(_slice),
     "Softmax": _Type(_softmax),
     "SoftmaxWithLoss": _Type(_label_loss, 2, 2, fewest_tops=0),
-    "Split": _Type(_split),
+    "Split": _Type(lambda layer, bottom: [bottom] * max(1, len(layer.top))),
     "Tile": _Type(_tile),
     # Types of forks. yonghenglh6/DepthwiseConvolution is a convolution whose group says it all.
     "ConvolutionDepthwise": _Type(_depthwise),
     "DepthwiseConvolution": _Type(_convolution, 1, _ANY),
-    "DetectionOutput": _Type(_detection_output, 3, 4),
+    # weiliu89/caffe, branch ssd: detection_output_layer.cpp. The number is known at run time only.
+    "DetectionOutput": _Type(lambda *_: [(1, 1, 1, 7)], 3, 4),
     "Interp": _Type(_interp, needs="interp_param"),
     "Normalize": _Type(_normalize),
     "Permute": _Type(_permute, needs="permute_param"),

@@ -88,13 +88,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the command and return the exit status.
-
-    Raises
-    ------
-    ConversionError, ModelFileError, OSError, ModuleNotFoundError
-        If the conversion is impossible.
-    """
+    """Run the command and return the exit status."""
     output = None if arguments.json else Output()
     with (
         local_file(arguments.source) as source,

@@ -92,13 +92,7 @@ def _tolerance(text: str) -> float:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the command and return the exit status.
-
-    Raises
-    ------
-    ModelFileError, OSError, ModuleNotFoundError
-        If a file or one of its tensors cannot be read, or neither file has a blob.
-    """
+    """Run the command and return the exit status."""
     with local_file(arguments.a) as a, local_file(arguments.b) as b:
         before = open_contents(a, arguments.key_a)
         after = open_contents(b, arguments.key_b)

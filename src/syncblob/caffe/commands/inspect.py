@@ -122,13 +122,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the command and return the exit status.
-
-    Raises
-    ------
-    ModelFileError, OSError, ModuleNotFoundError
-        If the file cannot be read.
-    """
+    """Run the command and return the exit status."""
     with local_file(arguments.file) as path:
         contents = _opened(arguments, path)
         contents = contents._replace(path=arguments.file, file_bytes=Path(path).stat().st_size)

@@ -196,7 +196,20 @@ def _show_stats(output: Output, contents: Contents) -> None:
 def _show_troubles(output: Output, checked: Checked) -> None:
     output.heading("Checks")
     if checked.troubles:
-        _show_table_of_troubles(output, checked)
+        rows: list[list[Cell]] = [
+            [
+                printable(trouble.layer),
+                str(trouble.blob),
+                (trouble.kind, "bold red"),
+                f"{trouble.affected:,}",
+                f"{trouble.total:,}",
+                trouble.where,
+            ]
+            for trouble in checked.troubles
+        ]
+        output.table(
+            "layer blob trouble count of which", rows, right="blob count of", folds="layer which"
+        )
     else:
         # Mention filters only if those of all layers have been checked.
         filters = ", and no filter is dead" if checked.filters and not checked.unchecked else ""
@@ -210,23 +223,6 @@ def _show_troubles(output: Output, checked: Checked) -> None:
             f"({names}{more}): for negative variances, for scale factors of 0, and for dead "
             f"filters along other axes than the first.",
         )
-
-
-def _show_table_of_troubles(output: Output, checked: Checked) -> None:
-    rows: list[list[Cell]] = [
-        [
-            printable(trouble.layer),
-            str(trouble.blob),
-            (trouble.kind, "bold red"),
-            f"{trouble.affected:,}",
-            f"{trouble.total:,}",
-            trouble.where,
-        ]
-        for trouble in checked.troubles
-    ]
-    output.table(
-        "layer blob trouble count of which", rows, right="blob count of", folds="layer which"
-    )
 
 
 def _facts_of_lone_blob(blob: Blob, wishes: Wishes) -> list[tuple[str, str]]:

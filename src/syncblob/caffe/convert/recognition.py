@@ -31,7 +31,7 @@ _TEXT = bytes({*b"\t\n\r\f", *range(0x20, 0x7F), *range(0x80, 0x100)})
 
 
 def recognise(path: str | os.PathLike[str], promised: str | None) -> str:
-    """Return the format of a file: ``"caffemodel"``, ``"hdf5"``, ``"solverstate"`` and so on.
+    """Return the format of a file, or raise an error; see `format_of`.
 
     Parameters
     ----------
@@ -40,16 +40,6 @@ def recognise(path: str | os.PathLike[str], promised: str | None) -> str:
     promised
         The format of its name, or None. Returned if the contents match no format, because the file
         may be a damaged one of that format.
-
-    Raises
-    ------
-    ModelFileError
-        If the contents have another format, or are not a Caffe message and the name has no other
-        format.
-    ModuleNotFoundError
-        If it is HDF5 and h5py is not installed.
-    OSError
-        If the file cannot be opened.
     """
     # Opened here first, so that the errors do not depend on the library.
     head = read_head(path)

@@ -64,12 +64,7 @@ def read_blobs(path: Source) -> tuple[Blob, ...]:
     file = open_source(path)
     with WireReader.of_file(file) as reader:
         require_message(reader, "blobs")
-        blobs = []
-        for field in reader.fields(0, reader.size):
-            if (field.number, field.wire_type) == ROW_OF_BLOBS:
-                blobs.append(field)
-            elif field.number == ROW_OF_BLOBS[0]:
-                raise reader.wrong_type(field, "blobs")
+        blobs = reader.collect({ROW_OF_BLOBS: "blobs"}, 0, reader.size)["blobs"]
         require_few(reader, len(blobs))
         indexes = [index_blob(reader, blob.start, blob.stop, depth=1) for blob in blobs]
     return tuple(lazy_blob(file, index) for index in indexes)

@@ -510,13 +510,7 @@ def plan_hdf5(
     layers lack it, or have a link to it if a blob of their own follows. If all layers are unchanged
     since they were read from `record`, that file is copied as it is.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If the format cannot hold the layers. No values have been read then, except those that had
-        to be compared with the file.
-    ModuleNotFoundError
-        If h5py is not installed.
+    Raises the errors of `plan_model`.
     """
     file, found = record.source, record.hdf5
     if file and found is not None and _is_unchanged(layers, found, write_diff=write_diff):
@@ -535,8 +529,7 @@ def plan_state_hdf5(
 ) -> Callable[[Path], None]:
     """Return a function that writes a ``.solverstate.h5`` into an existing file.
 
-    `facts` has the numbers and strings of the state, by Caffe's names. Raises the errors of
-    `plan_hdf5`.
+    `facts` has the numbers and strings of the state, by Caffe's names.
     """
     for name, fact in facts.items():
         if isinstance(fact, bytes) and (b"\0" in fact or len(fact) >= _MOST_TEXT):

@@ -541,13 +541,7 @@ class _State:
     stages: frozenset[str]
 
     def includes(self, layer: LayerParameter) -> bool:
-        """Tell whether a layer is part of the net in this state.
-
-        Raises
-        ------
-        ValueError
-            If it has both include and exclude rules.
-        """
+        """Tell whether a layer is part of the net in this state."""
         if layer.include and layer.exclude:
             raise ValueError(
                 f"layer {layer.name!r} has rules of both kinds, include and exclude; Caffe takes "

@@ -33,11 +33,8 @@ from syncblob.caffe.messages.older_formats import (
 from syncblob.caffe.messages.wire import WireType
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from syncblob.caffe.messages.blob_index import BlobIndex
     from syncblob.caffe.messages.wire import Field, WireReader
-    from syncblob.errors import ModelFileError
 
 
 def _kinds(version: int, type_: WireType) -> dict[Kind, str]:
@@ -109,11 +106,15 @@ def index_model(reader: WireReader) -> ModelIndex:
     name = _last(_texts(reader, fields["name"]))
     v1_layers, v2_layers = fields["layers"], fields["layer"]
     version, layers = (1, v1_layers) if v1_layers else (2, v2_layers)
-    parts = [_parts(reader, layer, _OF_LAYER[version]) for layer in layers]
+    parts = [
+        reader.collect(_OF_LAYER[version], layer.start, layer.stop, depth=1) for layer in layers
+    ]
     require_few(reader, sum(1 + len(found["blobs"]) for found in parts))
     if any(found.get("layer") for found in parts):
-        dropped = [_parts(reader, layer, _OF_LAYER[2])["blobs"] for layer in v2_layers]
-        for blobs in (*dropped, *(found["blobs"] for found in parts)):
+        dropped = [
+            reader.collect(_OF_LAYER[2], layer.start, layer.stop, depth=1) for layer in v2_layers
+        ]
+        for blobs in (found["blobs"] for found in (*dropped, *parts)):
             _parse_blobs(reader, blobs, depth=2)
         return ModelIndex(name, 0, _index_v0(reader, layers, parts))
     if v1_layers and v2_layers:
@@ -140,36 +141,12 @@ def _fields_of_net(reader: WireReader) -> _Fields:
         if kind in _OF_NET:
             found[_OF_NET[kind]].append(field)
         elif wrong is None:
-            wrong = _wrong_type(reader, field, _OF_NET)
+            wrong = reader.unexpected(field, _OF_NET)
     if not found["layer"]:
         refuse_other_messages(reader, kinds)  # its error says more than that of a field
     if wrong is not None:
         raise wrong
     return found
-
-
-def _parts(
-    reader: WireReader, layer: Field, names: Mapping[Kind, str], *, depth: int = 1
-) -> _Fields:
-    """Collect the fields of some kinds in the message of a layer."""
-    found: _Fields = {name: [] for name in names.values()}
-    for field in reader.fields(layer.start, layer.stop, depth=depth):
-        kind = field.number, field.wire_type
-        if kind in names:
-            found[names[kind]].append(field)
-        elif wrong := _wrong_type(reader, field, names):
-            raise wrong
-    return found
-
-
-def _wrong_type(
-    reader: WireReader, field: Field, names: Mapping[Kind, str]
-) -> ModelFileError | None:
-    """Return the exception for a field that has the number of another kind."""
-    for (number, _), name in names.items():
-        if number == field.number:
-            return reader.wrong_type(field, name)
-    return None
 
 
 def _index_layer(reader: WireReader, layer: Field, found: _Fields, version: int) -> LayerIndex:
@@ -226,7 +203,7 @@ def _v0_parts(reader: WireReader, nested: list[Field]) -> _Fields:
     """Collect the fields of the messages in a layer. Several messages are merged in order."""
     joined: _Fields = {name: [] for name in _OF_V0.values()}
     for field in nested:
-        for name, fields in _parts(reader, field, _OF_V0, depth=2).items():
+        for name, fields in reader.collect(_OF_V0, field.start, field.stop, depth=2).items():
             joined[name] += fields
     return joined
 

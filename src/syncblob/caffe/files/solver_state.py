@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 _INT32 = range(-(2**31), 2**31)
 _NAMES = {
-    ITER[0]: "iter",
-    LEARNED_NET[0]: "learned_net",
-    HISTORY[0]: "history",
-    CURRENT_STEP[0]: "current_step",
+    ITER: "iter",
+    LEARNED_NET: "learned_net",
+    HISTORY: "history",
+    CURRENT_STEP: "current_step",
 }
 
 
@@ -89,30 +89,19 @@ def open_solver_state(path: Source) -> SolverState:
         if is_hdf5(reader):
             return SolverState(**read_state(file))
         require_message(reader, "solver state")
-        numbers = {ITER: 0, CURRENT_STEP: 0}
-        learned_net = ""
-        history = []
-        for found in reader.fields(0, reader.size):
-            kind = found.number, found.wire_type
-            if kind in numbers:
-                numbers[kind] = found.int32
-            elif kind == LEARNED_NET:
-                learned_net = reader.text(found)
-            elif kind == HISTORY:
-                history.append(found)
-            elif found.number in _NAMES:
-                raise reader.wrong_type(found, _NAMES[found.number])
-        require_few(reader, len(history))
+        found = reader.collect(_NAMES, 0, reader.size)
+        # The last field of a kind wins.
+        iteration, current_step = (
+            sum(number.int32 for number in found[name][-1:]) for name in ("iter", "current_step")
+        )
+        learned_net = "".join(map(reader.text, found["learned_net"][-1:]))
+        require_few(reader, len(found["history"]))
         indexes = [
             index_blob(reader.within(f"history {number}"), blob.start, blob.stop, depth=1)
-            for number, blob in enumerate(history)
+            for number, blob in enumerate(found["history"])
         ]
-    return SolverState(
-        numbers[ITER],
-        learned_net,
-        numbers[CURRENT_STEP],
-        [lazy_blob(file, index) for index in indexes],
-    )
+    history = [lazy_blob(file, index) for index in indexes]
+    return SolverState(iteration, learned_net, current_step, history)
 
 
 def save_solver_state(state: SolverState, path: Target) -> None:

@@ -58,14 +58,7 @@ def model_pieces(
     write_diff: bool | None,
     upgrade: bool,
 ) -> list[Piece]:
-    """Return the message of a net that was read from `record`, with these layers; see `plan_model`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the message cannot hold it. No values have been read then, except those that had to be
-        compared with the file.
-    """
+    """Return the message of a net read from `record`, with these layers; see `plan_model`."""
     version = record.version
     if upgrade or not all(_fits(layer, record) for layer in layers):
         version = _CURRENT

@@ -266,12 +266,7 @@ class OpenFile:
     def require_unchanged(self) -> None:
         """Refuse a file that was written to: offsets found in it may be wrong now.
 
-        Raises
-        ------
-        ValueError
-            After `close`.
-        ModelFileError
-            If the file has been written to since it was opened.
+        Raises ValueError and ModelFileError as `read_into` does.
         """
         self._require_unchanged(self._open_descriptor())
 

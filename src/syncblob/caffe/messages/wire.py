@@ -31,7 +31,7 @@ import numpy as np
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from typing import Self
 
     from numpy.typing import NDArray
@@ -222,6 +222,30 @@ class WireReader:
                 )
             yield field
             position = field.stop
+
+    def collect(
+        self, names: Mapping[tuple[int, WireType], str], start: int, stop: int, *, depth: int = 0
+    ) -> dict[str, list[Field]]:
+        """Return the fields of some kinds, by name, of the message in ``[start, stop)``.
+
+        Raises the errors of `fields`, and that of `unexpected`.
+        """
+        found: dict[str, list[Field]] = {name: [] for name in names.values()}
+        for part in self.fields(start, stop, depth=depth):
+            if name := names.get((part.number, part.wire_type)):
+                found[name].append(part)
+            elif wrong := self.unexpected(part, names):
+                raise wrong
+        return found
+
+    def unexpected(
+        self, field: Field, names: Mapping[tuple[int, WireType], str]
+    ) -> ModelFileError | None:
+        """Return the exception for a field that has the number of one of these, of another type."""
+        for (number, _), name in names.items():
+            if number == field.number:
+                return self.wrong_type(field, name)
+        return None
 
     def kinds(self) -> set[tuple[int, WireType]]:
         """Return the numbers and wire types of the fields of the message that fills the file."""

@@ -51,13 +51,7 @@ def _type_of(layer: LayerParameter) -> _Type | None:
 
 
 def top_shapes(layer: LayerParameter, bottoms: Sequence[Shape]) -> list[Shape]:
-    """Return the shapes of the tops of a layer of a known type.
-
-    Raises
-    ------
-    ValueError
-        If Caffe refuses the settings or the bottoms.
-    """
+    """Return the shapes of the tops of a layer of a known type."""
     kind = _type_of(layer)
     if kind is None:
         raise ValueError(why_unknown(layer))
@@ -97,13 +91,7 @@ def require_blob(shape: Shape) -> None:
 
 
 def axis_of(index: int, shape: Shape) -> int:
-    """Return an axis as a non-negative index. Negative ones count from the end.
-
-    Raises
-    ------
-    ValueError
-        If there is no such axis.
-    """
+    """Return an axis as a non-negative index. Negative ones count from the end."""
     if not -len(shape) <= index < len(shape):
         raise ValueError(f"axis {index} is out of range for its bottom, of shape {shape}")
     return index % len(shape)
@@ -695,12 +683,6 @@ def data_shapes(layer: LayerParameter, first: Shape | None = None) -> list[Parti
     -------
     list or None
         A shape for each top, None for an unknown one; None if the layer is of another type.
-
-    Raises
-    ------
-    ValueError
-        If the number of shapes in the settings is neither one nor that of the tops, or Caffe
-        refuses the number of tops or bottoms.
     """
     if layer.type not in _TOPS_OF_DATA:
         return None

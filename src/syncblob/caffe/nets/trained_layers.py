@@ -58,15 +58,8 @@ def copy_trained_layers(
 ) -> CopyReport:
     """Copy the blobs of layers; see `ModelFile.copy_trained_layers_from`.
 
-    Parameters
-    ----------
-    target
-        The layers of the model. Of several of a name, the first is meant.
-    source
-        The layers that have the weights.
-    shared_once
-        Whether only the first of several layers that share a parameter has it in the source, as in
-        Caffe's HDF5 files.
+    With `shared_once`, only the first of several layers that share a parameter has it in the
+    source, as in Caffe's HDF5 files.
     """
     layers: dict[str, Layer] = {}
     for layer in target:

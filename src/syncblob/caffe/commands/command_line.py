@@ -77,7 +77,9 @@ def _run(given: list[str]) -> int:
     if unknown:
         arguments.parser.error(f"not understood: {' '.join(unknown)} ({arguments.hint})")
     try:
-        _require_output()
+        # Python has no sys.stdout if the file is closed from the start, as by ">&-".
+        if sys.stdout is None:
+            raise OSError(errno.EBADF, "standard output is closed; redirect it to /dev/null")  # noqa: TRY301  # caught below
         status: int = arguments.run(arguments)
         sys.stdout.flush()
     except BrokenPipeError:
@@ -89,12 +91,6 @@ def _run(given: list[str]) -> int:
     except (ConversionError, ModelFileError, OSError) as error:
         return _complain(_described(error), arguments.failure)
     return status
-
-
-def _require_output() -> None:
-    # Python has no sys.stdout if the file is closed from the start, as by ">&-".
-    if sys.stdout is None:
-        raise OSError(errno.EBADF, "standard output is closed; redirect it to /dev/null")
 
 
 def _described(error: Exception) -> str:

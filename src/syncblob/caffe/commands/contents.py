@@ -157,13 +157,7 @@ class Contents(NamedTuple):
 
 
 def open_contents(path: str, key: str | None = None) -> Contents:
-    """Open a file, whose format is recognized by its contents. `key` is as for `open_weights`.
-
-    Raises
-    ------
-    ModelFileError, OSError, ModuleNotFoundError
-        If the file cannot be opened.
-    """
+    """Open a file by its contents. `key` and the errors are those of `open_weights`."""
     kind = format_of(path)
     if key is None and kind == _CAFFEMODEL:
         model = syncblob.open_model(path)
@@ -181,22 +175,12 @@ def open_contents(path: str, key: str | None = None) -> Contents:
 
 def _solver_state(path: str) -> Contents:
     state = syncblob.open_solver_state(path)
-    solver = {
-        "iter": state.iter,
-        "current_step": state.current_step,
-        "learned_net": state.learned_net,
-    }
+    solver = {name: getattr(state, name) for name in ("iter", "current_step", "learned_net")}
     return Contents(path, _SOLVER_STATE, [_Blobs(tuple(state.history), "history")], solver=solver)
 
 
 def is_definition(path: str) -> bool:
-    """Return whether a file is text, as the definitions of nets and solvers are.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be read.
-    """
+    """Return whether a file is text, as the definitions of nets and solvers are."""
     head = read_head(path)
     return bool(head) and is_text(head)
 

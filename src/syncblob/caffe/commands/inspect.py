@@ -12,7 +12,7 @@ from syncblob.caffe.commands import inspect_output
 from syncblob.caffe.commands.checks import check
 from syncblob.caffe.commands.console import Output, listed, print_json, printable
 from syncblob.caffe.commands.contents import is_definition, open_contents, open_definition
-from syncblob.caffe.commands.inspect_json import Wishes, as_json
+from syncblob.caffe.commands.inspect_json import as_json
 from syncblob.caffe.commands.local_file import local_file
 from syncblob.caffe.messages.texts import unknown_fields
 from syncblob.errors import ModelFileError
@@ -139,12 +139,12 @@ def _show(arguments: argparse.Namespace, contents: Contents) -> int:
         contents.require_readable()
         if not contents.blobs:
             raise ModelFileError("--check: expected blobs to check, got none", path=arguments.file)
-    wishes = Wishes(arguments.stats, arguments.settings)
+    wishes = {"stats": arguments.stats, "settings": arguments.settings}
     checked = check(contents) if arguments.check else None
     if output is None:
-        print_json(as_json(contents, wishes, checked))
+        print_json(as_json(contents, checked, **wishes))
     else:
-        inspect_output.show(output, contents, wishes, checked)
+        inspect_output.show(output, contents, checked, **wishes)
     return 1 if checked is not None and checked.troubles else 0
 
 

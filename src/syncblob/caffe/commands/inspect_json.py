@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from syncblob.caffe.commands.stats import stats_of
 from syncblob.caffe.messages.texts import decoded
@@ -20,14 +20,9 @@ if TYPE_CHECKING:
 _SHOWN = ("name", "type", "bottom", "top", "blobs")
 
 
-class Wishes(NamedTuple):
-    """What to show in addition to the list of layers."""
-
-    stats: bool
-    settings: bool
-
-
-def as_json(contents: Contents, wishes: Wishes, checked: Checked | None) -> dict[str, Any]:
+def as_json(
+    contents: Contents, checked: Checked | None, *, stats: bool, settings: bool
+) -> dict[str, Any]:
     """Return the contents of a file, and the problems found, for JSON."""
     lone = contents.lone
     found: dict[str, Any] = {
@@ -42,11 +37,11 @@ def as_json(contents: Contents, wishes: Wishes, checked: Checked | None) -> dict
                 "type": layer.type,
                 "bottoms": list(layer.bottoms),
                 "tops": list(layer.tops),
-                "blobs": [_blob_as_json(blob, wishes) for blob in layer.blobs],
+                "blobs": [_blob_as_json(blob, stats=stats) for blob in layer.blobs],
             }
             for layer in contents.layers
         ],
-        "blob": None if lone is None else _blob_as_json(lone, wishes),
+        "blob": None if lone is None else _blob_as_json(lone, stats=stats),
         "solver": contents.solver,
         "shapes": contents.shapes,
         "missing": dict(contents.missing),
@@ -56,7 +51,7 @@ def as_json(contents: Contents, wishes: Wishes, checked: Checked | None) -> dict
         "totals": contents.totals,
         "unreadable": dict(contents.unreadable),
     }
-    if wishes.settings:
+    if settings:
         layers = contents.as_model().layers
         for described, layer in zip(found["layers"], layers, strict=True):
             described["settings"] = _settings_as_json(layer)
@@ -66,14 +61,14 @@ def as_json(contents: Contents, wishes: Wishes, checked: Checked | None) -> dict
     return found
 
 
-def _blob_as_json(blob: Blob, wishes: Wishes) -> dict[str, Any]:
+def _blob_as_json(blob: Blob, *, stats: bool) -> dict[str, Any]:
     described: dict[str, Any] = {
         "shape": list(blob.shape),
         "dtype": blob.dtype.name,
         "parameters": blob.size,
         "bytes": blob.nbytes,
     }
-    if wishes.stats:
+    if stats:
         described["stats"] = stats_of(blob)._asdict()
     return described
 

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from syncblob.caffe.commands.checks import Checked
     from syncblob.caffe.commands.console import Cell, Output
     from syncblob.caffe.commands.contents import Contents, LayerLike
-    from syncblob.caffe.commands.inspect_json import Wishes
     from syncblob.caffe.commands.stats import Stats
     from syncblob.formats import Blob
 
@@ -27,28 +26,33 @@ _FILLERS = "FillerParameter"
 _NAMED = 8
 
 
-def show(output: Output, contents: Contents, wishes: Wishes, checked: Checked | None) -> None:
+def show(
+    output: Output, contents: Contents, checked: Checked | None, *, stats: bool, settings: bool
+) -> None:
     """Show the contents of a file, and the problems found."""
     facts = _facts_of_file(contents)
     if contents.lone is not None:
-        facts += _facts_of_lone_blob(contents.lone, wishes)
+        facts += _facts_of_lone_blob(contents.lone, stats=stats)
     output.facts(facts)
     if contents.layers:
         _show_layers(output, contents)
-        if wishes.settings:
+        if settings:
             _show_settings(output, contents)
     _show_ignored(output, contents)
     if contents.unreadable:
         count = counted(len(contents.unreadable), "tensor")
         first = printable(next(iter(contents.unreadable.values())))
         output.line((f"Not shown: the layers of {count} that cannot be read: {first}.", "dim"))
-    if wishes.stats and contents.lone is None and contents.blobs:
+    if stats and contents.lone is None and contents.blobs:
         _show_stats(output, contents)
     if checked is not None:
         _show_troubles(output, checked)
     is_whole = not contents.no_shapes and not contents.missing
     if contents.lone is None and is_whole and (contents.layers or contents.is_net):
-        _show_totals(output, contents.totals)
+        totals = contents.totals
+        counts = [counted(totals[f"{noun}s"], noun) for noun in ("layer", "blob", "parameter")]
+        output.line()
+        output.line(f"{', '.join(counts)}, {human_bytes(totals['bytes'])} of weights")
 
 
 def _facts_of_file(contents: Contents) -> list[tuple[str, str]]:
@@ -225,23 +229,17 @@ def _show_troubles(output: Output, checked: Checked) -> None:
         )
 
 
-def _facts_of_lone_blob(blob: Blob, wishes: Wishes) -> list[tuple[str, str]]:
+def _facts_of_lone_blob(blob: Blob, *, stats: bool) -> list[tuple[str, str]]:
     facts = [
         ("shape", str(blob.shape)),
         ("dtype", blob.dtype.name),
         ("values", f"{blob.size:,}, {human_bytes(blob.nbytes)}"),
     ]
-    if wishes.stats:
+    if stats:
         found = stats_of(blob)
         facts += zip(_STATS, _numbers(found), strict=True)
         facts.append(("non-finite", f"{found.non_finite:,}"))
     return facts
-
-
-def _show_totals(output: Output, totals: dict[str, int]) -> None:
-    output.line()
-    counts = [counted(totals[f"{noun}s"], noun) for noun in ("layer", "blob", "parameter")]
-    output.line(f"{', '.join(counts)}, {human_bytes(totals['bytes'])} of weights")
 
 
 def _numbers(stats: Stats) -> list[str]:

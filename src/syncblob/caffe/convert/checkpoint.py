@@ -56,7 +56,7 @@ def flatten(
     """
     tensors: dict[str, Any] = {}
     others = []
-    for name, value in _leaves(nested, "", _MOST_LEVELS, allowance or _new_allowance()):
+    for name, value in _leaves(nested, "", _MOST_LEVELS, allowance or iter(range(_MOST_ENTRIES))):
         if _is_extra_state(name):
             others.append(f"the extra state {name!r}")
         elif not is_tensor(value):
@@ -66,10 +66,6 @@ def flatten(
         else:
             tensors[name] = value
     return Found(tensors, tuple(others))
-
-
-def _new_allowance() -> Iterator[int]:
-    return iter(range(_MOST_ENTRIES))
 
 
 def _leaves(
@@ -114,7 +110,7 @@ def choose_net(loaded: Mapping[Any, Any], key: str | None, is_tensor: IsTensor) 
     """
     if key:
         return flatten(_entry(loaded, key), is_tensor)
-    allowance = _new_allowance()
+    allowance = iter(range(_MOST_ENTRIES))
 
     def has_only_tensors(part: Any) -> bool:
         try:

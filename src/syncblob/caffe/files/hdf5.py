@@ -82,12 +82,12 @@ def read_layers(file: OpenFile) -> list[HDF5Layer]:
         If h5py is not installed.
     """
     with _opened(file) as h5:
-        if not h5.has("data"):
+        if "data" not in h5.root:
             raise h5.error(
                 f"expected a group 'data' with the layers of a model; "
-                f"{'use open_solver_state' if h5.has('history') else OTHER_HDF5}"
+                f"{'use open_solver_state' if 'history' in h5.root else OTHER_HDF5}"
             )
-        diffs = dict(h5.layers("diff")) if h5.has("diff") else {}
+        diffs = dict(h5.layers("diff")) if "diff" in h5.root else {}
         return [
             HDF5Layer(name, h5.blobs(name, datasets, diffs.get(name, {})))
             for name, datasets in h5.layers("data")
@@ -97,10 +97,10 @@ def read_layers(file: OpenFile) -> list[HDF5Layer]:
 def read_state(file: OpenFile) -> dict[str, Any]:
     """Find the parts of a ``.solverstate.h5``, by name. Raises the errors of `read_layers`."""
     with _opened(file) as h5:
-        if not h5.has("history"):
+        if "history" not in h5.root:
             raise h5.error(
                 f"expected a group 'history' with the state of a solver; "
-                f"{'use open_model' if h5.has('data') else OTHER_HDF5}"
+                f"{'use open_model' if 'data' in h5.root else OTHER_HDF5}"
             )
         history = dict(h5.layers("history"))
         if any(history):
@@ -279,12 +279,8 @@ class _Walk:
 
     def error(self, message: str, item: Any = None) -> ModelFileError:
         """Return the exception for a problem in a group or dataset."""
-        offset = 0 if item is None else self._address(item)
+        offset = 0 if item is None else int(self.h5py.h5o.get_info(item.id).addr)
         return ModelFileError(message, path=self.file.path, offset=offset, layer=self.place)
-
-    def has(self, name: str) -> bool:
-        """Tell whether the root has an entry of this name."""
-        return name in self.root
 
     def layers(self, name: str) -> list[tuple[str, Datasets]]:
         """Return the groups inside a root group that have datasets or are empty."""
@@ -319,7 +315,7 @@ class _Walk:
 
     def integer(self, name: str) -> int:
         """Read a dataset of one integer at the root; 0 if there is none."""
-        if not self.has(name):
+        if name not in self.root:
             return 0
         dataset = self._child(self.root, name)
         is_one = isinstance(dataset, self.h5py.Dataset) and dataset.shape in ((), (1,))
@@ -330,7 +326,7 @@ class _Walk:
 
     def text(self, name: str) -> str:
         """Read a dataset of one string at the root; ``""`` if there is none."""
-        if not self.has(name):
+        if name not in self.root:
             return ""
         dataset = self._child(self.root, name)
         if not isinstance(dataset, self.h5py.Dataset) or dataset.shape not in ((), (1,)):
@@ -394,9 +390,6 @@ class _Walk:
             )
         self.offset = address
         return group[encoded(name)]
-
-    def _address(self, item: Any) -> int:
-        return int(self.h5py.h5o.get_info(item.id).addr)
 
     # --- datasets ----------------------------------------------------------------------------
 

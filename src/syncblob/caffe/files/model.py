@@ -87,19 +87,16 @@ class ModelFile(MutableMapping[str, Layer]):
             )
         if isinstance(layers, Layer):
             raise TypeError("expected a list of layers, got one Layer; put it in a list: [layer]")
-        self._fill(NetRecord(), name, [_copied(layer) for layer in layers])
-
-    def _fill(self, record: NetRecord, name: str, layers: list[Layer]) -> None:
-        self._record = record
-        self.name = name
-        self._layers = layers
+        self._record, self.name = NetRecord(), name
+        self._layers = [_copied(layer) for layer in layers]
         self._index()
 
     @classmethod
     def _found(cls, record: NetRecord, name: str, layers: list[Layer]) -> Self:
         """Make a model from the contents of a file, or a copy of one."""
         model = cls.__new__(cls)
-        model._fill(record, name, layers)
+        model._record, model.name, model._layers = record, name, layers
+        model._index()
         return model
 
     @classmethod
@@ -695,7 +692,8 @@ def plan_model(
     """
     _require_model(model)
     for layer in model.layers:
-        layer._require_savable()
+        layer._definition.require_consistent()
+        layer.blobs._require_shapes()
     record = model._record
     if hdf5:
         return plan_hdf5(model.layers, record, write_diff=write_diff)

@@ -91,11 +91,6 @@ class Definition:
         The position of the settings in a file.
     serialised
         The settings as a LayerParameter, if they are in no file.
-
-    Raises
-    ------
-    TypeError
-        If one of them is not a string, or is a string instead of a list of strings.
     """
 
     __slots__ = (

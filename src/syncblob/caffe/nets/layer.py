@@ -185,11 +185,6 @@ class Layer:
         """
         return self._definition.to_edit()
 
-    def _require_savable(self) -> None:
-        """Raise ValueError if a Blob was resized, or `proto` has another name or blobs."""
-        self._definition.require_consistent()
-        self._blobs._require_shapes()
-
     def replace_blob(self, index: int, array: Any, *, resize: bool = False) -> None:
         """Replace a blob by another array. The old Blob is not changed.
 

@@ -143,13 +143,7 @@ def _new_entries(step: _Step, named: dict[str, Entry], random: np.random.Generat
 
 
 class _Net:
-    """The shapes in a net that are known so far.
-
-    Parameters
-    ----------
-    shapes
-        The shapes that the user gave.
-    """
+    """The shapes in a net that are known so far, the first of them those that the user gave."""
 
     def __init__(self, shapes: Given) -> None:
         self._given = {name: _as_shape(name, shape) for name, shape in shapes.items()}

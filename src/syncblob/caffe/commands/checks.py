@@ -157,14 +157,10 @@ def _dead_filters(layer: LayerLike, blob: Blob) -> Iterator[Trouble]:
     if axis is None or weights.ndim < _MATRIX or not weights.size:
         return
     filters = np.moveaxis(weights, axis, 0)
-    largest = np.array([_largest(one) for one in filters])
+    magnitudes_of = ((np.abs(block).max() for block in finite_blocks(one)) for one in filters)
+    largest = np.array([float(max(found, default=0.0)) for found in magnitudes_of])
     dead = np.flatnonzero(largest <= _DEAD * largest.max())
     if dead.size:
         shown = ", ".join(map(str, dead[:_SHOWN]))
         more = ", ..." if dead.size > _SHOWN else ""
         yield Trouble(layer.name, 0, "dead filters", dead.size, len(filters), shown + more)
-
-
-def _largest(values: NDArray[np.generic]) -> float:
-    """Return the largest finite magnitude."""
-    return max((float(np.abs(block).max()) for block in finite_blocks(values)), default=0.0)

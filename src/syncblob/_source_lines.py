@@ -11,16 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from types import CodeType, FrameType
 
-__all__ = [
-    "NotedPlace",
-    "Place",
-    "SourceLine",
-    "user_instruction",
-    "user_line",
-    "user_place",
-    "warn_user",
-]
-
 # Frames of these packages are not the user's: this package, and libraries that call its protocols.
 # Frames of the standard library are not the user's either.
 _LIBRARIES = frozenset(

@@ -35,22 +35,6 @@ if TYPE_CHECKING:
             """Let the next access be recorded."""
 
 
-__all__ = [
-    "Copying",
-    "Transfer",
-    "avoided",
-    "close_log",
-    "download",
-    "follow_logs",
-    "log_generation",
-    "open_log",
-    "pull",
-    "push",
-    "recording",
-    "upload",
-]
-
-
 class Transfer(NamedTuple):
     """One copy between the two sides of a memory.
 

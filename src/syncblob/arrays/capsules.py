@@ -16,18 +16,6 @@ from syncblob._dtypes import NAMES
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = [
-    "BFLOAT",
-    "IS_COPIED",
-    "READ_ONLY",
-    "UINT",
-    "edit",
-    "is_read_only",
-    "is_versioned",
-    "is_writable_type",
-    "supported_type",
-]
-
 # DLDataTypeCode
 UINT = 1
 BFLOAT = 4

@@ -11,8 +11,6 @@ from syncblob.devices.cuda import CudaBackend, device_count
 # DLPack's numbers of the legacy default stream, and of the default stream of a thread.
 _LEGACY, _PER_THREAD = 1, 2
 
-__all__ = ["backend_of", "from_dlpack", "from_interface", "require_cuda"]
-
 
 def require_cuda() -> None:
     """Raise NoDeviceError if CuPy has no CUDA device."""

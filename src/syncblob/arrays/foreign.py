@@ -11,8 +11,6 @@ from syncblob.devices.base import is_on_device
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["is_array", "is_ndarray_like", "is_stranger"]
-
 # Every array library has one of these, or one for its devices.
 _PROTOCOLS = ("__dlpack__", "__array__")
 

@@ -34,8 +34,6 @@ _WITHOUT_VALUES = (
     ("_is_zerotensor", "has no memory, only zeros", "clone()"),
 )
 
-__all__ = ["backend_of", "buffer_of", "import_array", "memory_of_tensor", "native_array"]
-
 
 def native_array(
     x: Any, *, copy: bool | None = None, dtype: np.dtype[np.generic] | None = None

@@ -39,18 +39,6 @@ if TYPE_CHECKING:
     # `dispatch/torch/tensors.py`.
     Kept = tuple[Shortcut, NDArray[Any], NDArray[Any] | None, NDArray[Any] | None, Any]
 
-__all__ = [
-    "GPU_DATA",
-    "GPU_DIFF",
-    "HOST_DATA",
-    "HOST_DIFF",
-    "NOTHING_KEPT",
-    "AnyBlob",
-    "BlobCore",
-    "keep_diff",
-    "making",
-]
-
 # Results have the class of the Blob that they are computed from.
 AnyBlob = TypeVar("AnyBlob", bound="BlobCore")
 

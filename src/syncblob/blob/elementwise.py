@@ -32,9 +32,6 @@ from syncblob.guards import may_compute_directly, require_device
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-
-__all__ = ["OPERATOR", "binary", "unary"]
-
 # For `binary`: the caller is an operator.
 OPERATOR = True
 

@@ -26,8 +26,6 @@ from syncblob.transfers import recording
 if TYPE_CHECKING:
     from syncblob.blob.core import AnyBlob
 
-__all__ = ["assign_flat", "get_item", "set_imag", "set_item"]
-
 _NUMBERS = frozenset({bool, int, float})
 
 # Integers up to this raise nothing in any floating-point dtype.

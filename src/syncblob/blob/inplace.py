@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from syncblob.devices.base import Home
 
-__all__ = ["inplace"]
-
 # All integers up to this are exact in every floating-point dtype of Blobs, except bfloat16.
 _EXACT = 2048
 

@@ -25,21 +25,6 @@ from syncblob.errors import NoDeviceError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = [
-    "accelerator",
-    "available_devices",
-    "current_accelerator",
-    "default_device",
-    "home_accelerator",
-    "home_of",
-    "owner_of",
-    "register",
-    "set_default_device",
-    "simulated",
-    "unregister",
-    "use_device",
-]
-
 _makers: dict[str, Callable[[int], Accelerator]] = {
     "cuda": cuda.CudaBackend,
     "sycl": SyclBackend,

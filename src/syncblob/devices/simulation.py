@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
     from syncblob.devices.base import Moment
 
-__all__ = ["POISON", "SimulatedBackend", "SimulatedStream"]
-
 # All bits set: NaN in every floating-point type, -1 or the largest value in integers.
 POISON = 0xFF
 

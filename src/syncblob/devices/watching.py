@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     # Gets the device, the name of the operation, its beginning and its end.
     Watcher = Callable[[Device, str, Moment, Moment], None]
 
-__all__ = ["begun", "ended", "run", "unwatch", "watch"]
-
 # Replaced as a whole, so that readers need no lock.
 watchers: tuple[Watcher, ...] = ()
 _lock = Lock()

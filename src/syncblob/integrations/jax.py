@@ -13,8 +13,6 @@ from jax import numpy, tree_util
 
 from syncblob._blob import Blob
 
-__all__: list[str] = []
-
 
 def _flatten(blob: Blob) -> tuple[tuple[Any], None]:
     return (numpy.array(blob),), None

@@ -15,8 +15,6 @@ from syncblob.memory import SyncedMemory
 if TYPE_CHECKING:
     from syncblob.devices.base import Accelerator, Home
 
-__all__ = ["adopt", "can_adopt"]
-
 
 def adopt(  # noqa: PLR0913  # an array, its target, and its ownership
     array: Any,

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from syncblob.devices.base import Home
     from syncblob.memory import Access, SyncedMemory
 
-__all__ = ["array_over_memory", "describe", "for_cupy", "require_own_interface"]
-
 
 def _backend(memory: SyncedMemory, name: str = "__cuda_array_interface__") -> CudaBackend:
     """Return the CUDA device that a memory is or can be bound to.

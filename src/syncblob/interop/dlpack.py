@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from syncblob._layout import Layout
     from syncblob.memory import SyncedMemory
 
-__all__ = ["HOST_DEVICE", "device_of", "export"]
-
 HOST_DEVICE = HOST.dlpack_device
 
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from syncblob._layout import Layout
     from syncblob.memory import SyncedMemory
 
-__all__ = ["filled", "to_ndarray"]
-
 
 def to_ndarray(  # noqa: PLR0913  # the export, and the protocol's keywords
     memory: SyncedMemory,

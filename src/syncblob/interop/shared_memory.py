@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from syncblob.devices import Device
 
-__all__ = ["attach", "create", "name_of"]
-
 _patching = Lock()
 
 

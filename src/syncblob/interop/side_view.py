@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from syncblob._layout import Layout
     from syncblob.memory import SyncedMemory
 
-__all__ = ["SideView"]
-
 
 class SideView:
     """One side of a Blob, for other libraries to read, write or overwrite.

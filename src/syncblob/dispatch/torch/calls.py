@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from syncblob.dispatch.torch.plans import Plan
     from syncblob.memory import SyncedMemory
 
-__all__ = ["call"]
-
 # Part of an error. Moving a Blob does not always help.
 _ADVICE = (
     "torch computes where its tensors are, or where the Blobs are if there is no tensor; it has no "

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from syncblob.devices import Device
     from syncblob.devices.base import Home
 
-__all__ = ["device_of_tensors", "require_reach"]
-
 # The devices that torch was found to use, because asking it is slow.
 _reached: set[Device] = set()
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from syncblob.blob.core import BlobCore
 
-__all__ = ["BlobParameter", "parameter_over", "put_over"]
-
 # Torch's access to the storage and the gradient of any tensor; `BlobParameter` overrides it.
 _data: Any = torch.Tensor.data
 _grad: Any = torch.Tensor.grad

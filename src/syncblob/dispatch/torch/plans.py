@@ -20,8 +20,6 @@ from syncblob.dispatch.walk import NESTED, instances
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-__all__ = ["Plan", "plan_call"]
-
 # They use only the shapes and dtypes of Blobs. The ``*_like`` functions read the later arguments,
 # such as a `fill_value`.
 _SHAPE_ONLY = frozenset(

@@ -38,25 +38,6 @@ if TYPE_CHECKING:
     from syncblob.devices.base import Home
     from syncblob.memory import SyncedMemory
 
-__all__ = [
-    "Loan",
-    "alias_over",
-    "apart",
-    "cuda_loan",
-    "empty",
-    "host_alias",
-    "host_loan",
-    "is_of_storage",
-    "lies_in",
-    "overwrite",
-    "partially_overlaps",
-    "place_of",
-    "private",
-    "storage_range",
-    "tensor_over",
-    "tensor_over_memory",
-]
-
 _KIND = "tensor"
 
 # The most bytes of a small loan.

@@ -11,8 +11,6 @@ import torch
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["is_recorded", "untraced"]
-
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
 

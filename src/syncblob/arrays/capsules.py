@@ -115,13 +115,7 @@ def is_writable_type(producer: Any) -> bool:
 
 
 def supported_type(capsule: Any, producer: Any) -> str:
-    """Return the name of an unused capsule's type, such as ``"float32"``.
-
-    Raises
-    ------
-    TypeError
-        If Blobs do not support the type.
-    """
+    """Return the name of an unused capsule's type; raise TypeError if Blobs do not support it."""
     dtype = _managed(capsule).dl_tensor.dtype
     known = dtype.code < len(_TYPES)
     name = _TYPES[dtype.code].format(dtype.bits) if known else f"code{dtype.code}_{dtype.bits}"
@@ -136,27 +130,12 @@ def supported_type(capsule: Any, producer: Any) -> str:
 
 
 def edit(
-    capsule: Any,
-    *,
-    device: tuple[int, int] | None = None,
-    code: int | None = None,
-    flags: int = 0,
+    capsule: Any, *, device: tuple[int, int] | None = None, code: int | None = None, flags: int = 0
 ) -> Any:
     """Change fields of an unused capsule in place and return it.
 
-    Parameters
-    ----------
-    capsule
-        An unused ``dltensor`` or ``dltensor_versioned`` capsule.
-    device, code
-        The new device, as its type and id, and the new type code; None keeps them.
-    flags
-        Flag bits to set in a versioned capsule.
-
-    Raises
-    ------
-    BufferError
-        If `capsule` is something else, or has been consumed.
+    The device is its type and id. Flags are set only in a versioned capsule. Raises BufferError if
+    `capsule` is something else, or has been consumed.
     """
     managed = _managed(capsule)
     if device is not None:

@@ -24,13 +24,8 @@ def from_interface(x: Any, *, copy: bool | None = None) -> Any:
     If the object also has DLPack, that is used: PyTorch's tensors have version 2 of the interface,
     which has no stream, and the interface cannot describe bfloat16.
 
-    Parameters
-    ----------
-    x
-        The object. If it is read-only, the array is a copy, because CuPy arrays are always
-        writable.
-    copy
-        False raises instead of that copy; True leaves the copy to the caller.
+    If it is read-only, the array is a copy, because CuPy arrays are always writable, unless `copy`
+    is True, which leaves that to the caller.
 
     Raises
     ------
@@ -57,18 +52,7 @@ def from_interface(x: Any, *, copy: bool | None = None) -> Any:
 
 
 def from_dlpack(x: Any, *, copy: bool | None = None) -> Any:
-    """Return a CuPy array over the CUDA memory of a DLPack producer.
-
-    Parameters
-    ----------
-    x, copy
-        As for `from_interface`.
-
-    Raises
-    ------
-    NoDeviceError, ValueError
-        As for `from_interface`.
-    """
+    """Return a CuPy array over the CUDA memory of a DLPack producer, as `from_interface` does."""
     require_cuda()
     import cupy  # only called with CUDA arrays
 

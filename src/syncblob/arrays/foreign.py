@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from syncblob.devices.base import is_on_device
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
 # Every array library has one of these, or one for its devices.
-_PROTOCOLS = ("__dlpack__", "__array__")
+PROTOCOLS = ("__dlpack__", "__array__")
 
 
 def is_array(x: Any) -> bool:
@@ -22,7 +19,7 @@ def is_array(x: Any) -> bool:
     if isinstance(x, (np.generic, type)):
         return False
     kind = type(x)
-    return any(hasattr(kind, protocol) for protocol in _PROTOCOLS) or is_on_device(kind)
+    return any(hasattr(kind, protocol) for protocol in PROTOCOLS) or is_on_device(kind)
 
 
 def is_ndarray_like(x: Any) -> bool:
@@ -33,24 +30,12 @@ def is_ndarray_like(x: Any) -> bool:
     )
 
 
-def is_stranger(kinds: Iterable[type], protocol: str) -> bool:
-    """Return whether one of the types implements a protocol of NumPy's in its own way.
+def is_stranger(kind: type, protocol: str) -> bool:
+    """Return whether a type other than Blob implements a protocol of NumPy's in its own way.
 
-    Arrays of NumPy and of devices do not count; they are ordinary operands. Masked arrays count,
-    because their masks would be lost.
-
-    Parameters
-    ----------
-    kinds
-        Types that are not Blobs.
-    protocol
-        ``"__array_ufunc__"`` or ``"__array_function__"``.
+    Arrays of NumPy and of devices do not; they are ordinary operands. Masked arrays count, because
+    their masks would be lost. `protocol` is ``"__array_ufunc__"`` or ``"__array_function__"``.
     """
     usual = getattr(np.ndarray, protocol)
-    for kind in kinds:
-        answer = getattr(kind, protocol, usual)
-        if issubclass(kind, np.ma.MaskedArray):
-            return True
-        if answer is not usual and not is_on_device(kind):
-            return True
-    return False
+    own = getattr(kind, protocol, usual) is not usual
+    return issubclass(kind, np.ma.MaskedArray) or (own and not is_on_device(kind))

@@ -12,12 +12,13 @@ import numpy as np
 
 from syncblob._dtypes import as_dtype
 from syncblob.arrays import capsules, cuda_arrays
+from syncblob.arrays.foreign import PROTOCOLS
 from syncblob.devices import HOST, Side, accelerator, current_accelerator, owner_of
 from syncblob.devices.base import (
     DLPACK_CUDA,
     DLPACK_CUDA_MANAGED,
     DLPACK_HOST_TYPES,
-    protocols,
+    is_on_device,
 )
 from syncblob.devices.host import NumpyHome
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from syncblob._layout import Layout
-    from syncblob.devices.base import Accelerator, Home
+    from syncblob.devices.base import Accelerator
 
 # How PyTorch marks tensors whose memory does not contain their values.
 _WITHOUT_VALUES = (
@@ -41,22 +42,9 @@ def native_array(
     """Return `x` as a NumPy or CuPy array, over its own memory if a protocol allows it.
 
     The protocols of devices are tried first, then DLPack. NumPy converts everything else:
-    ``__array__``, buffers, nested sequences and scalars.
+    ``__array__``, buffers, nested sequences and scalars. `dtype` is that of Python numbers.
 
-    Parameters
-    ----------
-    x
-        An array, or an object that converts to one.
-    copy
-        False raises if a copy is needed.
-    dtype
-        The dtype for Python numbers; None for NumPy's choice.
-
-    Returns
-    -------
-    array : numpy.ndarray, cupy.ndarray, or an array of another backend's library
-    owned : bool
-        Whether the array has no other owner.
+    Also returns whether the array has no other owner.
 
     Raises
     ------
@@ -152,21 +140,7 @@ def buffer_of(
 ) -> tuple[Any, Accelerator | None]:
     """Return an array's memory as a buffer for one side of a memory, without a copy.
 
-    Parameters
-    ----------
-    array
-        A C-contiguous, aligned and writable array.
-    side, accelerator
-        The side, and the accelerator to which the memory is bound, or None.
-    layout
-        The dtype and size that the array must have; None if only its bytes matter.
-
-    Returns
-    -------
-    buffer : ndarray
-        The buffer, for `SyncedMemory.replace_side`.
-    accelerator : Accelerator or None
-        The accelerator of the buffer; None for the host.
+    `accelerator` is that of the memory, if it is bound to one; that of the buffer is also returned.
 
     Raises
     ------
@@ -175,63 +149,40 @@ def buffer_of(
     ValueError
         If the size differs, or the array is not C-contiguous, aligned and writable.
     """
-    if not isinstance(array, np.ndarray) and not any(
-        hasattr(array, protocol) for protocol in ("__dlpack__", "__array__", *protocols)
-    ):
+    if not (any(hasattr(array, protocol) for protocol in PROTOCOLS) or is_on_device(array)):
         of_dtype = "" if layout is None else f" of dtype {layout.dtype}"
         raise TypeError(f"expected an array{of_dtype}, got {type(array).__name__}")
     array, _ = native_array(array, copy=False)
-    home, backend = _home_for(side, array, accelerator)
-    if isinstance(array, np.ndarray) != isinstance(home, NumpyHome):
+    on_device = not isinstance(array, np.ndarray)
+    if side is Side.HOST:
+        accelerator = None
+    elif accelerator is None:
+        accelerator = backend_of(array) if on_device else current_accelerator()
+    home = accelerator or HOST
+    if on_device == isinstance(home, NumpyHome):
         raise TypeError(f"expected an array that {home.device} can use, got {type(array).__name__}")
-    if layout is not None:
-        _require_elements(array, layout)
+    if layout is not None and array.dtype != layout.dtype:
+        raise TypeError(f"expected dtype {layout.dtype}, got {array.dtype}; use .astype()")
+    if layout is not None and array.size != layout.size:
+        raise ValueError(
+            f"expected {layout.size} elements, shape {layout.shape}, got shape {array.shape}"
+        )
     if not array.flags.c_contiguous:
         raise ValueError("expected a C-contiguous array; use numpy.ascontiguousarray() first")
-    if isinstance(array, np.ndarray) and not array.flags.aligned:
+    if not (on_device or array.flags.aligned):
         raise ValueError("expected an aligned array; use .copy() first")
-    if isinstance(array, np.ndarray) and not array.flags.writeable:
+    if not (on_device or array.flags.writeable):
         raise ValueError(
             "expected a writable array, because transfers write into it, got a read-only one; "
             "use numpy.array() first"
         )
-    return home.wrap(array), backend
-
-
-def _require_elements(array: Any, layout: Layout) -> None:
-    if array.dtype != layout.dtype:
-        raise TypeError(f"expected dtype {layout.dtype}, got {array.dtype}; use .astype()")
-    if array.size != layout.size:
-        raise ValueError(
-            f"expected {layout.size} elements, shape {layout.shape}, got shape {array.shape}"
-        )
-
-
-def _home_for(
-    side: Side, array: Any, backend: Accelerator | None
-) -> tuple[Home, Accelerator | None]:
-    if side is Side.HOST:
-        return HOST, None
-    if backend is None:
-        on_device = not isinstance(array, np.ndarray)
-        backend = backend_of(array) if on_device else current_accelerator()
-    return backend, backend
+    return home.wrap(array), accelerator
 
 
 def import_array(x: Any, *, copy: bool | None = None) -> Any:
     """Return an array of NumPy or of a device over the memory of a DLPack producer.
 
-    Parameters
-    ----------
-    x
-        An object with ``__dlpack__`` and ``__dlpack_device__``.
-    copy
-        Passed to the producer when False.
-
-    Raises
-    ------
-    BufferError
-        If the memory is on a device of another kind, or the producer refuses.
+    Raises BufferError if the memory is on a device of another kind, or the producer refuses.
     """
     if isinstance(x, np.ndarray):
         _require_no_mask(x)
@@ -269,11 +220,9 @@ def _import_host(x: Any, copy: bool | None) -> NDArray[Any]:
 
 def _ask(x: Any, copy: bool | None) -> Any:
     """Request a capsule, also from producers with an older ``__dlpack__``."""
-    keywords: dict[str, Any] = {"max_version": (1, 0)}
-    if copy is False:
-        keywords["copy"] = False
+    keywords = {"copy": False} if copy is False else {}
     try:
-        return x.__dlpack__(**keywords)
+        return x.__dlpack__(max_version=(1, 0), **keywords)
     except TypeError:
         if copy is False:
             raise BufferError(

@@ -49,7 +49,12 @@ def get_item(blob: AnyBlob, key: Any) -> AnyBlob:
             return blob._fresh(home.as_array(selected), home)
         key = _plain(key)
         if not is_basic_index(key):
-            return _selected(blob, key)
+            require_device_of("__getitem__", blob)
+            side = blob._side
+            array = blob._array_on(side, CONST, "__getitem__")
+            arrays = _foreign_keys_on(blob, _keys_on(blob, key, side), key, side, "__getitem__")
+            selected = compute(blob._memory.home(side), operator.getitem, array, arrays)
+            return result_on(blob, side, selected)
         full = _completed(key)
     # The first condition is the usual case of the second.
     array = blob._array
@@ -61,10 +66,10 @@ def get_item(blob: AnyBlob, key: Any) -> AnyBlob:
                 # A number is read next. In a split memory it would ask for its own few bytes each
                 # time.
                 blob._make_readable()
-            given = blob._view_of_array(view)
+            result = blob._view_of_array(view)
             # Else another thread or a signal handler has replaced the buffer meanwhile.
             if blob._array is array:
-                return given
+                return result
     return blob._view(blob._layout.derive(lambda a: a[full]))
 
 
@@ -111,18 +116,16 @@ def set_item(blob: BlobCore, key: Any, value: Any) -> None:  # noqa: C901  # the
         if isinstance(value, np.generic) and value.dtype.kind != "c":
             # NumPy raises for a value that does not fit, unless arrays select the elements.
             np.empty((), blob.dtype)[()] = value
-        prepared = _converted(blob, _prepared(blob, value, target.shape, side), side)
-        blob._memory.write(side, OVERWRITE, target, "__setitem__", operator.setitem, ..., prepared)
+        new = _value_on(blob, value, target.shape, side)
+        blob._memory.write(side, OVERWRITE, target, "__setitem__", operator.setitem, ..., new)
         return
     arrays = _keys_on(blob, key, side)
     shape = _selected_shape(blob.shape, arrays)
-    prepared = _converted(blob, _prepared(blob, value, shape, side), side)
+    new = _value_on(blob, value, shape, side)
     # This may transfer, so the index and the value are checked before.
     key = _foreign_keys_on(blob, arrays, key, side, "__setitem__")
     array = blob._array_on(side, MUTABLE, "__setitem__")
-    write_by(
-        blob._memory, blob._layout, side, "__setitem__", operator.setitem, array, key, prepared
-    )
+    write_by(blob._memory, blob._layout, side, "__setitem__", operator.setitem, array, key, new)
 
 
 def _is_assigned(blob: BlobCore, full: Any, value: Any) -> bool:
@@ -157,13 +160,7 @@ def assign_flat(blob: BlobCore, values: Any) -> None:
 
 
 def set_imag(blob: BlobCore, values: Any) -> None:
-    """Assign the imaginary parts.
-
-    Raises
-    ------
-    TypeError
-        If the Blob is not complex.
-    """
+    """Assign the imaginary parts; raise TypeError if the Blob is not complex."""
     if blob.dtype.kind != "c":
         raise TypeError(
             f"expected a complex Blob to set the imaginary part of, got {blob.dtype}; "
@@ -201,13 +198,7 @@ def _completed(key: Any) -> Any:
 
 
 def _selected_shape(shape: tuple[int, ...], key: Any) -> tuple[int, ...] | None:
-    """Return the shape that an index selects; None if that depends on data on an accelerator.
-
-    Raises
-    ------
-    IndexError
-        If the index is out of bounds.
-    """
+    """Return the shape that an index selects; None if that depends on data on an accelerator."""
     entries = key if isinstance(key, tuple) else (key,)
     if any(is_on_device(entry) for entry in entries):
         return None
@@ -243,37 +234,24 @@ def _keys_on(blob: BlobCore, key: Any, side: Side) -> Any:
     return key
 
 
-def _foreign_keys_on(blob: BlobCore, key: Any, given: Any, side: Side, reason: str) -> Any:
+def _foreign_keys_on(blob: BlobCore, key: Any, original: Any, side: Side, reason: str) -> Any:
     """Transfer arrays of other libraries in an index to an accelerator, so that this is recorded.
 
-    `given` is the original index; `key` is the same with arrays in place of Blobs.
+    `key` is the original index with arrays in place of Blobs.
     """
-    if side is Side.HOST or isinstance(given, BlobCore):
+    if side is Side.HOST or isinstance(original, BlobCore):
         return key
-    if isinstance(given, tuple):
-        return tuple(
-            _foreign_keys_on(blob, *pair, side, reason) for pair in zip(key, given, strict=True)
-        )
-    if not is_array(given) or is_on_device(given):
-        return key
-    array = native_array(given)[0]
-    if not array.ndim or array.dtype.kind not in "biu":
-        return key
-    return _operand(blob, blob_to_read(array, blob), side, reason)
+    if isinstance(original, tuple):
+        pairs = zip(key, original, strict=True)
+        return tuple(_foreign_keys_on(blob, *pair, side, reason) for pair in pairs)
+    if is_array(original) and not is_on_device(original):
+        array = native_array(original)[0]
+        if array.ndim and array.dtype.kind in "biu":
+            return _operand(blob, blob_to_read(array, blob), side, reason)
+    return key
 
 
 # --- elements ------------------------------------------------------------------------------------
-
-
-def _selected(blob: AnyBlob, key: Any) -> AnyBlob:
-    """Copy the elements that arrays of integers or booleans select."""
-    require_device_of("__getitem__", blob)
-    side = blob._side
-    array = blob._array_on(side, CONST, "__getitem__")
-    home = blob._memory.home(side)
-    arrays = _foreign_keys_on(blob, _keys_on(blob, key, side), key, side, "__getitem__")
-    selected = compute(home, operator.getitem, array, arrays)
-    return result_on(blob, side, selected)
 
 
 def _operand(blob: BlobCore, other: BlobCore, side: Side, reason: str) -> Any:
@@ -282,8 +260,8 @@ def _operand(blob: BlobCore, other: BlobCore, side: Side, reason: str) -> Any:
     return other._array_on(side, CONST, reason)
 
 
-def _prepared(blob: BlobCore, value: Any, shape: tuple[int, ...] | None, side: Side) -> Any:
-    """Bring a value to a side, after checking its dtype and shape."""
+def _value_on(blob: BlobCore, value: Any, shape: tuple[int, ...] | None, side: Side) -> Any:
+    """Bring a value to a side in the Blob's dtype, after checking its dtype and shape."""
     if isinstance(value, np.generic):
         if value.dtype.kind != "c":
             return value.astype(blob.dtype)
@@ -295,54 +273,34 @@ def _prepared(blob: BlobCore, value: Any, shape: tuple[int, ...] | None, side: S
     if value.dtype.kind == "c" and blob.dtype.kind != "c":
         raise TypeError(f"cannot assign {value.dtype} values to a Blob of dtype {blob.dtype}")
     _require_broadcast(tuple(value.shape), shape)
-    if isinstance(value, np.ndarray) and side is Side.HOST:
-        return value
-    if not isinstance(value, BlobCore):
-        value = blob_to_read(value, blob)
-    prepared = _operand(blob, value, side, "__setitem__")
-    if value._memory is blob._memory:
-        # Copy, because the source must be newest here before the target is overwritten.
-        prepared = blob._memory.home(side).compute(prepared.copy)
-    return prepared
-
-
-def _converted(blob: BlobCore, value: Any, side: Side) -> Any:
-    """Convert prepared values to the Blob's dtype before anything is written.
-
-    Under ``numpy.errstate``, a conversion may raise.
-    """
-    if value.dtype == blob.dtype:
-        return value
-    return blob._memory.home(side).compute(value.astype, blob.dtype)
+    array, home = value, blob._memory.home(side)
+    if not isinstance(value, np.ndarray) or side is not Side.HOST:
+        if not isinstance(value, BlobCore):
+            value = blob_to_read(value, blob)
+        array = _operand(blob, value, side, "__setitem__")
+        if value._memory is blob._memory:
+            # Copy, because the source must be newest here before the target is overwritten.
+            array = home.compute(array.copy)
+    # Before anything is written, because under `numpy.errstate` this may raise.
+    return array if array.dtype == blob.dtype else home.compute(array.astype, blob.dtype)
 
 
 def _require_broadcast(shape: tuple[int, ...], target: tuple[int, ...] | None) -> None:
-    """Raise unless a shape broadcasts to the target; None means that only the device can tell.
-
-    Raises
-    ------
-    ValueError
-        If values of this shape cannot be assigned to elements of the target shape.
-    """
+    """Raise unless a shape broadcasts to the target; None means that only the device can tell."""
     if target is None:
         return
     # NumPy's assignment drops leading axes of length 1.
-    trimmed = shape
-    while len(trimmed) > len(target) and trimmed[0] == 1:
-        trimmed = trimmed[1:]
-    try:
-        fits = np.broadcast_shapes(trimmed, target) == target
-    except ValueError:
-        fits = False
+    extra = max(len(shape) - len(target), 0)
+    trimmed = shape[extra:]
+    fits = set(shape[:extra]) <= {1} and all(
+        dim in {1, wanted} for dim, wanted in zip(trimmed[::-1], target[::-1], strict=False)
+    )
     if not fits:
         raise ValueError(f"cannot assign values of shape {shape} to elements of shape {target}")
 
 
 def _in_c_order(values: Any, shape: tuple[int, ...]) -> Any:
-    """Reshape values in C order, repeated or truncated as by ``ndarray.flat``.
-
-    `values` is a Blob, or an array of NumPy or CuPy, with at least one element.
-    """
+    """Reshape values, at least one, in C order, repeated or truncated as by ``ndarray.flat``."""
     flat = values.reshape(-1)
     size = math.prod(shape)
     if flat.shape == (1,):

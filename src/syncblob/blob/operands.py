@@ -152,7 +152,7 @@ def converted(x: Any, like: Any) -> Any:
     Return NotImplemented for other objects, for dtypes that Blobs do not support, and for
     `numpy.matrix`, whose operators have another meaning.
     """
-    if is_stranger((type(x),), "__array_ufunc__") or isinstance(x, np.matrix):
+    if is_stranger(type(x), "__array_ufunc__") or isinstance(x, np.matrix):
         return NotImplemented
     if isinstance(x, np.generic) or is_array(x):
         array = native_array(x)[0]

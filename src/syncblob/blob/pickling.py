@@ -27,18 +27,11 @@ def reduce(blob: BlobCore, protocol: Any) -> tuple[Callable[..., Any], tuple[Any
     """Return the value for pickle; see `Blob.__reduce_ex__`."""
     if shared_memory.name_of(blob._memory) is not None:
         return _reduce_shared(blob)
-    out_of_band = int(protocol) >= _OUT_OF_BAND
-    return (
-        _unpickle,
-        (
-            type(blob),
-            blob.shape,
-            blob.dtype,
-            _pickled(blob, blob._memory, out_of_band=out_of_band),
-            _pickled(blob, blob._existing_diff(), out_of_band=out_of_band),
-            _where(blob),
-        ),
+    data, diff = (
+        _contents(blob, memory, out_of_band=int(protocol) >= _OUT_OF_BAND)
+        for memory in (blob._memory, blob._existing_diff())
     )
+    return _unpickle, (type(blob), blob.shape, blob.dtype, data, diff, _where(blob))
 
 
 def _reduce_shared(blob: BlobCore) -> tuple[Callable[..., Any], tuple[Any, ...]]:
@@ -54,18 +47,8 @@ def _reduce_shared(blob: BlobCore) -> tuple[Callable[..., Any], tuple[Any, ...]]
     if existing is not None and not existing.blank:
         everything = Layout.raw(existing.used_nbytes)
         diff = existing.array(Side.HOST, CONST, everything, "pickle").tobytes()
-    return (
-        _attach,
-        (
-            type(blob),
-            shared_memory.name_of(memory),
-            memory.used_nbytes,
-            layout,
-            diff,
-            where,
-            blob._readonly,
-        ),
-    )
+    block = shared_memory.name_of(memory), memory.used_nbytes
+    return _attach, (type(blob), *block, layout, diff, where, blob._readonly)
 
 
 def _where(blob: BlobCore) -> tuple[str, str | None]:
@@ -74,7 +57,7 @@ def _where(blob: BlobCore) -> tuple[str, str | None]:
     return str(blob.device), None if accelerator is None else str(accelerator.device)
 
 
-def _pickled(blob: BlobCore, memory: SyncedMemory | None, *, out_of_band: bool) -> Any:
+def _contents(blob: BlobCore, memory: SyncedMemory | None, *, out_of_band: bool) -> Any:
     if memory is None or memory.blank:
         return None
     array = memory.elements(Side.HOST, blob._layout, "pickle")
@@ -93,10 +76,10 @@ def _unpickle(  # noqa: PLR0913, PLR0917  # the pickled values
     where: tuple[str, str | None],
 ) -> BlobCore:
     layout = Layout.c_order(shape, dtype)
-    memory = _unpickled(data, layout.nbytes, where)
-    return cls._of(
-        memory, layout, diff=None if diff is None else _unpickled(diff, layout.nbytes, where)
-    )
+    blob = cls._of(_holding(data, layout.nbytes, where), layout)
+    if diff is not None:
+        blob._diff = _holding(diff, layout.nbytes, where)
+    return blob
 
 
 def _attach(  # noqa: PLR0913, PLR0917  # the pickled values
@@ -108,14 +91,14 @@ def _attach(  # noqa: PLR0913, PLR0917  # the pickled values
     where: tuple[str, str | None],
     readonly: bool,
 ) -> BlobCore:
-    memory = _placed(where, lambda device: shared_memory.attach(name, nbytes, device))
+    memory = _bound(where, lambda device: shared_memory.attach(name, nbytes, device))
     blob = cls._of(memory, layout, readonly=readonly)
     if diff is not None:
-        blob._diff = _unpickled(diff, len(diff), where)
+        blob._diff = _holding(diff, len(diff), where)
     return blob
 
 
-def _placed(where: tuple[str, str | None], make: Callable[[str], SyncedMemory]) -> SyncedMemory:
+def _bound(where: tuple[str, str | None], make: Callable[[str], SyncedMemory]) -> SyncedMemory:
     """Make a memory for a device, bound to an accelerator, if these are available here."""
     device, bound_to = (name if name is not None and _usable(name) else None for name in where)
     memory = make(device or "cpu")
@@ -133,17 +116,16 @@ def _usable(device: str) -> bool:
     return True
 
 
-def _unpickled(buffer: Any, nbytes: int, where: tuple[str, str | None]) -> SyncedMemory:
-    return _placed(where, lambda device: _holding(buffer, nbytes, device))
+def _holding(buffer: Any, nbytes: int, where: tuple[str, str | None]) -> SyncedMemory:
+    def make(device: str) -> SyncedMemory:
+        if buffer is None:
+            return SyncedMemory(nbytes, device=device)
+        contents = np.frombuffer(buffer, dtype=np.uint8) if nbytes else np.empty(0, dtype=np.uint8)
+        if contents.flags.writeable and contents.ctypes.data % _ALIGNMENT == 0:
+            # A buffer received for this Blob alone; pickle's own buffers are read-only.
+            return SyncedMemory.adopting(Side.HOST, contents, device=device)
+        memory = SyncedMemory(nbytes, device=device)
+        memory.overwrite_cpu_data()[...] = contents
+        return memory
 
-
-def _holding(buffer: Any, nbytes: int, device: str) -> SyncedMemory:
-    if buffer is None:
-        return SyncedMemory(nbytes, device=device)
-    contents = np.frombuffer(buffer, dtype=np.uint8) if nbytes else np.empty(0, dtype=np.uint8)
-    if contents.flags.writeable and contents.ctypes.data % _ALIGNMENT == 0:
-        # A buffer received for this Blob alone; pickle's own buffers are read-only.
-        return SyncedMemory.adopting(Side.HOST, contents, device=device)
-    memory = SyncedMemory(nbytes, device=device)
-    memory.overwrite_cpu_data()[...] = contents
-    return memory
+    return _bound(where, make)

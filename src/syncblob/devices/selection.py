@@ -36,18 +36,9 @@ _backends_lock = Lock()
 _process_default = CPU
 
 
-class _Block:
-    """A `use_device` block: its device, and whether it was left in another context."""
-
-    __slots__ = ("device", "over")
-
-    def __init__(self, device: Device) -> None:
-        self.device = device
-        self.over = False
-
-
-# The `use_device` blocks of this context, outermost first.
-_chosen: ContextVar[tuple[_Block, ...]] = ContextVar("syncblob_device", default=())
+# The `use_device` blocks of this context, outermost first: the device of each, in a list that is
+# emptied if the block is left in another context.
+_chosen: ContextVar[tuple[list[Device], ...]] = ContextVar("syncblob_device", default=())
 # Tells contexts apart: its tokens can be reset only in the context that made them.
 _entered: ContextVar[None] = ContextVar("syncblob_entered")
 
@@ -230,10 +221,8 @@ def current_accelerator() -> Accelerator:
 
 def default_device() -> Device:
     """Return the device of new Blobs: that of `use_device`, else the process's default."""
-    for block in reversed(_chosen.get()):
-        if not block.over:
-            return block.device
-    return _process_default
+    running = [block[0] for block in _chosen.get() if block]
+    return running[-1] if running else _process_default
 
 
 def set_default_device(device: Device | str) -> None:
@@ -275,7 +264,7 @@ def use_device(device: Device | str) -> Iterator[Device]:
     """
     device = Device(device)
     home_accelerator(device)
-    block = _Block(device)
+    block = [device]
     token = _entered.set(None)
     try:
         _chosen.set((*_chosen.get(), block))
@@ -287,7 +276,7 @@ def use_device(device: Device | str) -> Iterator[Device]:
             _entered.reset(token)
         except ValueError:
             # This is another context, and that of the block cannot be changed from here.
-            block.over = True
+            block.clear()
 
 
 def available_devices() -> tuple[Device, ...]:

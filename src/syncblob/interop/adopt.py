@@ -29,23 +29,9 @@ def adopt(  # noqa: PLR0913  # an array, its target, and its ownership
 
     An array is adopted without a copy if it is writable and aligned, and if every byte from its
     first to its last belongs to exactly one element, because transfers write that whole range. The
-    order of the axes does not matter. Other arrays are copied.
-
-    Parameters
-    ----------
-    array
-        A NumPy or CuPy array.
-    dtype
-        The dtype of the memory; None for that of the array.
-    device
-        The device for the contents, which are transferred there on first use.
-    copy
-        True always copies, False never.
-    backend
-        The accelerator of a NumPy array that is not on the host, such as a result computed on a
-        simulated device.
-    owned
-        Whether the array has no other owner. If it has, its memory is exposed.
+    order of the axes does not matter. Other arrays are copied. Contents are transferred to `device`
+    on first use. The memory of an array that has another owner (`owned` is False) is exposed.
+    `backend` is the accelerator of a NumPy array on a simulated device.
 
     Raises
     ------
@@ -67,7 +53,15 @@ def adopt(  # noqa: PLR0913  # an array, its target, and its ownership
         target = as_dtype(array.dtype.newbyteorder("=")) if dtype is None else dtype
         array = home.compute(array.astype, target, order="C", copy=True)
         owned = True
-    base, layout = _dense(array, home)
+    base = _dense_base(array, home)
+    if base is array:
+        layout = Layout.c_order(tuple(array.shape), array.dtype)
+    else:
+        strides = home.strides(array)
+        offset = sum(
+            (dim - 1) * -step for dim, step in zip(array.shape, strides, strict=True) if step < 0
+        )
+        layout = Layout(tuple(array.shape), array.dtype, strides, offset)
     side = Side.HOST if backend is None else Side.ACCELERATOR
     memory = SyncedMemory.adopting(side, home.wrap(base), accelerator=backend, device=device)
     if not owned:
@@ -108,15 +102,3 @@ def _dense_base(array: Any, home: Home) -> Any:
     order = sorted(range(array.ndim), key=lambda axis: -strides[axis])
     base = forward.transpose(order)
     return base if base.flags.c_contiguous else None
-
-
-def _dense(array: Any, home: Home) -> tuple[Any, Layout]:
-    """Return the dense base of an array, and the layout of the array in it."""
-    base = _dense_base(array, home)
-    if base is array:
-        return array, Layout.c_order(tuple(array.shape), array.dtype)
-    strides = home.strides(array)
-    offset = sum(
-        (dim - 1) * -step for dim, step in zip(array.shape, strides, strict=True) if step < 0
-    )
-    return base, Layout(tuple(array.shape), array.dtype, strides, offset)

@@ -23,10 +23,7 @@ if TYPE_CHECKING:
 def _backend(memory: SyncedMemory, name: str = "__cuda_array_interface__") -> CudaBackend:
     """Return the CUDA device that a memory is or can be bound to.
 
-    Raises
-    ------
-    AttributeError
-        If there is none, so that ``hasattr(blob, name)`` is False.
+    Raises AttributeError if there is none, so that ``hasattr(blob, name)`` is False.
     """
     try:
         backend = memory.home(Side.ACCELERATOR)
@@ -57,19 +54,8 @@ def array_over_memory(
 ) -> Any:
     """Return a CuPy array over the accelerator side, for the CUDA array interface.
 
-    Parameters
-    ----------
-    memory, layout
-        The memory, and the layout of the array.
-    access
-        The access of the consumer.
-    target
-        An object that only the consumer keeps; None to make no lease.
-
-    Raises
-    ------
-    AttributeError
-        If this memory cannot be on a CUDA device, or the interface does not support the dtype.
+    `target` is an object that only the consumer keeps; None makes no lease. Raises AttributeError
+    if this memory cannot be on a CUDA device, or the interface does not support the dtype.
     """
     _backend(memory)
     name = "__cuda_array_interface__"
@@ -92,12 +78,7 @@ def for_cupy(memory: SyncedMemory, lender: Any) -> Callable[[], Any]:
     """Return the function that CuPy calls if an object has no ``__cuda_array_interface__``.
 
     It returns a CuPy array over the accelerator side, through the DLPack of `lender`. Only its call
-    causes a transfer.
-
-    Raises
-    ------
-    AttributeError
-        If this memory cannot be on a CUDA device.
+    causes a transfer. Raises AttributeError if this memory cannot be on a CUDA device.
     """
     _backend(memory, "__cupy_get_ndarray__")
     import cupy  # installed: there is a CUDA device

@@ -70,17 +70,10 @@ def export(  # noqa: PLR0913  # the keywords of the protocol
     dl_device: tuple[int, int] | None,
     copy: bool | None,
 ) -> Any:
-    """Implement ``__dlpack__`` of a Blob or a SideView: return a capsule over one side.
+    """Implement ``__dlpack__`` of a Blob or a SideView; see `Blob.__dlpack__`.
 
-    Parameters
-    ----------
-    memory, layout, side
-        The memory, layout and side to export.
-    access
-        The consumer's access. A const access sets the capsule's read-only flag. Copies always take
-        the const path; so does `dl_device` naming the other side, which makes a copy.
-    stream, max_version, dl_device, copy
-        The keywords of the protocol; see `Blob.__dlpack__`.
+    A const access sets the capsule's read-only flag. Copies always take the const path; so does
+    `dl_device` naming the other side, which makes a copy.
 
     Raises
     ------
@@ -129,10 +122,6 @@ def export(  # noqa: PLR0913  # the keywords of the protocol
         array.view(np.uint16) if bfloat16 else array, stream=stream, max_version=max_version
     )
     if flags or bfloat16 or reported != HOST_DEVICE:
-        capsules.edit(
-            capsule,
-            device=reported,
-            code=capsules.BFLOAT if bfloat16 else None,
-            flags=flags,
-        )
+        code = capsules.BFLOAT if bfloat16 else None
+        capsules.edit(capsule, device=reported, code=code, flags=flags)
     return capsule

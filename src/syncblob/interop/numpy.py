@@ -28,14 +28,7 @@ def to_ndarray(  # noqa: PLR0913  # the export, and the protocol's keywords
 ) -> NDArray[Any]:
     """Implement ``__array__`` of a Blob or a SideView; see `Blob.__array__`.
 
-    Parameters
-    ----------
-    memory, layout, side
-        The memory, layout and side to export; NumPy must be able to access that side.
-    dtype, copy
-        The keywords of the protocol.
-    access
-        The consumer's access. Conversions and copies always take the const path.
+    NumPy must be able to access that side. Conversions and copies always take the const path.
     """
     convert = dtype is not None and np.dtype(dtype) != layout.dtype
     if convert and copy is False:

@@ -49,21 +49,9 @@ class _Block:
 
 
 def create(name: str | None, nbytes: int, device: Device | str | None) -> SyncedMemory:
-    """Make a memory whose host buffer is a new block, filled with zeros.
+    """Make a memory whose host buffer is a new block, filled with zeros; None generates a name.
 
-    Parameters
-    ----------
-    name
-        The name of the block; None generates one.
-    nbytes
-        The capacity.
-    device
-        As for `SyncedMemory`.
-
-    Raises
-    ------
-    FileExistsError
-        If there is a block with that name.
+    Raises FileExistsError if there is a block with that name.
     """
     from multiprocessing.shared_memory import SharedMemory
 

@@ -77,7 +77,7 @@ def array_function(
     """
     if len(types) > 1:
         others = [kind for kind in types if not issubclass(kind, BlobCore)]
-        if others and is_stranger(others, "__array_function__"):
+        if any(is_stranger(kind, "__array_function__") for kind in others):
             return function_with_strangers(func, types, args, kwargs)
     # Inlined for few arguments, because `map` would take most of the time.
     key: tuple[Any, ...]

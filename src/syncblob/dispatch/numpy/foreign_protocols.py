@@ -67,7 +67,7 @@ def function_with_strangers(
 
 
 def _is_stranger(kind: type, protocol: str) -> bool:
-    return not issubclass(kind, BlobCore) and is_stranger((kind,), protocol)
+    return not issubclass(kind, BlobCore) and is_stranger(kind, protocol)
 
 
 def _answer(

@@ -31,7 +31,7 @@ def array_ufunc(like: Any, ufunc: np.ufunc, method: str, inputs: Any, kwargs: An
             return like._fresh(np.asarray(ufunc(array1, array2)), like._home)
     operands = (*inputs, *kwargs.get("out", ()))
     kinds = [type(x) for x in operands if not isinstance(x, BlobCore)]
-    if is_stranger(kinds, "__array_ufunc__"):
+    if kinds and any(is_stranger(kind, "__array_ufunc__") for kind in kinds):
         return ufunc_with_strangers(ufunc, method, inputs, kwargs)
     written: dict[int | str, bool] = {}
     if "out" in kwargs:

@@ -19,19 +19,18 @@ from syncblob.dispatch.torch import tensors as over
 from syncblob.dispatch.torch.devices import device_of_tensors
 from syncblob.dispatch.torch.plans import plan_call
 from syncblob.dispatch.torch.tensors import Loan, host_alias, host_loan
-from syncblob.dispatch.torch.tracing import is_recorded, untraced
+from syncblob.dispatch.torch.tracing import untraced
 from syncblob.dispatch.walk import NESTED, instances, replaced
 from syncblob.guards import require_device
-from syncblob.memory import CONST, MUTABLE
+from syncblob.memory import CONST, MUTABLE, OVERWRITE
 from syncblob.memory.verify import verifying
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from syncblob._layout import Layout
     from syncblob.devices.base import Home
     from syncblob.dispatch.torch.plans import Plan
-    from syncblob.memory import SyncedMemory
 
 # Part of an error. Moving a Blob does not always help.
 _ADVICE = (
@@ -94,9 +93,14 @@ def call(  # the usual ways come first
         result = _call_directly(plan, function, values, names)
         if result is not NotImplemented:
             return result
-    followed = _is_followed(tensors)
-    copying = is_recorded() or (followed and not _hooks_reach_all())
-    running = _Call(plan, device, home, values, copying=copying)
+    # Whether autograd records the call.
+    followed = torch.is_grad_enabled() and (
+        any(x.requires_grad for x in tensors) or _transformation() is not None
+    )
+    # `torch.func.linearize` records calls by `make_fx`, in a graph that keeps their inputs.
+    recorded = torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.PROXY) is not None
+    copying = recorded or (followed and not _hooks_reach_all())
+    running = _Call(plan, (device, home), values, copying=copying)
     beginning = None
     try:
         running.lend(values)
@@ -126,11 +130,8 @@ def _call_directly(  # noqa: C901, PLR0911, PLR0912  # inlined, because calls ta
 ) -> Any:
     """Implement `call` for the usual case: nothing is written, and torch computes on the host.
 
-    Returns
-    -------
-    Any
-        NotImplemented in other cases, if a Blob has negative strides, or within torch.func where
-        gradients are enabled; the function has not been called then.
+    Returns NotImplemented, without a call, in other cases, if a Blob has negative strides, and
+    within torch.func where gradients are enabled.
     """
     if plan.holds_tensors:
         learned = False
@@ -246,21 +247,9 @@ def _record(
 def _lend(
     plan: Plan, operands: list[Any], lend: Callable[[BlobCore, str], Loan | None]
 ) -> list[_Lent] | None:
-    """Replace Blobs by tensors. Return the Blobs with their loans.
+    """Replace Blobs by tensors, the same one for the same elements. Return Blobs and loans.
 
-    Blobs over the same elements get the same tensor.
-
-    Parameters
-    ----------
-    plan, operands
-        The plan and the arguments of a call.
-    lend
-        The function that lends a Blob for an operation, or returns None.
-
-    Returns
-    -------
-    list or None
-        None if a Blob cannot lend, or may be in a collection other than a list or tuple.
+    Returns None if `lend` does, or a Blob may be in a collection other than a list or tuple.
     """
     lent: list[_Lent] = []
     for place in plan.blobs:
@@ -275,8 +264,8 @@ def _lend(
         kind = type(items)
         if kind is not list and kind is not tuple:
             return None
-        found: list[Any] = []
-        for item in items:
+        tensors = [*items]
+        for index, item in enumerate(items):
             if isinstance(item, NESTED):
                 return None
             if isinstance(item, BlobCore):
@@ -284,26 +273,17 @@ def _lend(
                 if loan is None:
                     return None
                 lent.append((item, loan))
-                found.append(loan.tensor)
-            else:
-                found.append(item)
-        operands[place] = found if kind is list else tuple(found)
+                tensors[index] = loan.tensor
+        operands[place] = tensors if kind is list else tuple(tensors)
     return lent
 
 
-def _known(x: BlobCore, lent: Iterable[_Lent]) -> Loan | None:
+def _known(x: BlobCore, lent: Sequence[_Lent]) -> Loan | None:
     """Return the loan of the same elements, if there is one."""
     for y, loan in lent:
         if y is x or (y._held is x._held and y._layout == x._layout):
             return loan
     return None
-
-
-def _is_followed(tensors: Iterable[torch.Tensor]) -> bool:
-    """Return whether autograd records a call with these tensors."""
-    return torch.is_grad_enabled() and (
-        any(x.requires_grad for x in tensors) or _transformation() is not None
-    )
 
 
 def _compute(function: Callable[..., Any], operands: list[Any], names: tuple[str, ...]) -> Any:
@@ -347,10 +327,7 @@ def _is_over(result: Any, lent: Sequence[_Lent]) -> bool:
 def _finish_reading(result: Any, lent: Sequence[_Lent], home: Home, name: str) -> Any:
     """Make aliases of the loans that were written or whose memory a result shares.
 
-    Returns
-    -------
-    Any
-        The result, with tensors over const Blobs replaced by copies.
+    Returns the result, with tensors over const Blobs replaced by copies.
     """
     aliases: list[Loan] = []
 
@@ -387,48 +364,18 @@ class _Written(NamedTuple):
 
 
 class _Call:
-    """The loans and the written arguments of one call, on any device.
-
-    Attributes
-    ----------
-    written
-        The Blobs that the function writes.
-    copying
-        Whether torch keeps its inputs and our hooks cannot replace them, so that it must get
-        copies.
-    """
-
-    __slots__ = (
-        "_device",
-        "_direct",
-        "_home",
-        "_keeps",
-        "_late",
-        "_name",
-        "_plan",
-        "_read",
-        "_reversed",
-        "_written_tensors",
-        "copying",
-        "written",
-    )
+    """The loans and the written arguments of one call, on any device."""
 
     def __init__(
-        self,
-        plan: Plan,
-        device: torch.device,
-        home: Home,
-        values: Sequence[Any],
-        *,
-        copying: bool,
+        self, plan: Plan, place: tuple[torch.device, Home], values: Sequence[Any], *, copying: bool
     ) -> None:
         self._plan = plan
         self._name = plan.name
-        self._device = device
-        self._home = home
+        self._device, self._home = place
         # Reusing a kept tensor skips the verification.
         self._keeps = plan.keeps and not verifying()
-        self.copying = copying
+        # Whether torch keeps its inputs and our hooks cannot replace them.
+        self._copying = copying
         written = [values[place] for place in plan.written]
         self.written: list[BlobCore] = [*instances(written, BlobCore)]
         self._written_tensors = [*instances(written, torch.Tensor)]
@@ -475,24 +422,21 @@ class _Call:
         if known is not None:
             return known[1].tensor
         side = bind(x, self._home)
-        shared = any(y._memory is memory for y in self.written)
-        if self.copying or (shared and self._is_partly_written(memory, layout)):
+        written = [y._layout for y in self.written if y._memory is memory]
+        if self._copying or any(other != layout for other in written):
             return over.private(memory, layout, side, self._name)
         if layout.reversed_axes:
             copied = over.private(memory, layout, side, self._name)
             self._reversed.append((x, copied))
             return copied
         loan = None
-        if self._keeps and not shared:
+        if self._keeps and not written:
             lend = host_loan if self._home is HOST else over.cuda_loan
             loan = lend(x, self._name)
         if loan is None:
             loan = Loan(*over.tensor_over_memory(memory, layout, side, CONST, self._name))
         self._read[id(memory), layout] = x, loan
         return loan.tensor
-
-    def _is_partly_written(self, memory: SyncedMemory, layout: Layout) -> bool:
-        return any(y._memory is memory and y._layout != layout for y in self.written)
 
     def _shape_only(self, x: BlobCore) -> torch.Tensor:
         """Return a tensor with this shape, dtype and strides. Reads and transfers nothing."""
@@ -518,8 +462,7 @@ class _Call:
             return scratch
         known = self._read.pop((id(memory), layout), None)
         if known is None:
-            reason = self._name
-            tensor, _ = over.tensor_over_memory(memory, layout, side, MUTABLE, reason)
+            tensor, _ = over.tensor_over_memory(memory, layout, side, MUTABLE, self._name)
         else:
             known[1].become_alias(x, self._home, self._name)
             tensor = known[1].tensor
@@ -552,11 +495,8 @@ class _Call:
     def finish(self, result: Any) -> Any:
         """Copy temporary tensors to their Blobs, and make aliases of loans that are still in use.
 
-        Returns
-        -------
-        Any
-            The result, with temporary tensors replaced by tensors over the Blobs, and tensors over
-            const Blobs by copies.
+        Returns the result, with temporary tensors replaced by tensors over the Blobs, and tensors
+        over const Blobs by copies.
         """
         for x, tensor in (*self._late, *(written[:2] for written in self._direct)):
             if tuple(tensor.shape) != x.shape:
@@ -589,7 +529,14 @@ class _Call:
         memory, layout, side = x._memory, x._layout, bind(x, self._home)
         axes = layout.reversed_axes
         contents = scratch.detach().flip(axes) if axes else scratch.detach()
-        over.overwrite(memory, layout, side, self._name, contents)
+        home = self._home
+        memory.write(
+            side,
+            OVERWRITE,
+            layout.forwards(),
+            self._name,
+            lambda array: over.tensor_of(home, array)[0].copy_(contents),
+        )
         if axes:
             return scratch
         return over.tensor_over_memory(memory, layout, side, MUTABLE, self._name)[0]
@@ -615,18 +562,11 @@ _innermost_hooks: Callable[[bool], object] = torch._C._autograd._top_saved_tenso
 _hooks_are_enabled: Callable[[], bool] = torch._C._autograd._saved_tensors_hooks_is_enabled  # type: ignore[attr-defined]  # not in torch's stubs
 
 
-def _saving_copies(
-    ranges: Sequence[tuple[int, int]],
-) -> Callable[[torch.Tensor], _Saved]:
-    """Return a hook that saves tensors for autograd, and copies those over given storages.
+def _saving_copies(ranges: Sequence[tuple[int, int]]) -> Callable[[torch.Tensor], _Saved]:
+    """Return a hook that saves tensors for autograd, and copies those in ranges of addresses.
 
     Copies, because autograd does not see writes to Blobs. The graph keeps the hook alive, so it
     must reference neither a Blob nor a tensor.
-
-    Parameters
-    ----------
-    ranges
-        The first address and the end of each storage.
     """
 
     def save(x: torch.Tensor) -> _Saved:
@@ -635,10 +575,8 @@ def _saving_copies(
         except RuntimeError:
             # Sparse tensors have no storage.
             return x, x._version
-        for start, stop in ranges:
-            if start <= address < stop:
-                x = x.clone()
-                break
+        if any(start <= address < stop for start, stop in ranges):
+            x = x.clone()
         return x, x._version
 
     return save

@@ -45,27 +45,16 @@ def require_reach(home: Home) -> None:
 def device_of_tensors(
     tensors: Sequence[torch.Tensor], devices: Iterable[Device]
 ) -> tuple[torch.device, Home]:
-    """Return the device on which a function runs.
+    """Return the device on which a function of tensors runs, and its home.
 
-    Parameters
-    ----------
-    tensors
-        The tensors among its arguments.
-    devices
-        The devices of the Blobs among them. They matter only if all tensors are 0-d on the host,
-        which torch accepts with any device. Simulated devices count as the host.
-
-    Returns
-    -------
-    device : torch.device
-    home : Home
-        The host, or the backend of the CUDA device.
+    The devices of the Blobs matter only if all tensors are 0-d on the host, which torch accepts
+    with any device. Simulated devices count as the host.
     """
-    found = next((str(tensor.device) for tensor in tensors if tensor.is_cuda), None)
-    if found is None and not any(tensor.ndim for tensor in tensors):
-        found = next((str(device) for device in devices if device.type == "cuda"), None)
-    if found is None:
+    names = [str(tensor.device) for tensor in tensors if tensor.is_cuda]
+    if not names and not any(tensor.ndim for tensor in tensors):
+        names = [str(device) for device in devices if device.type == "cuda"]
+    if not names:
         return torch.device("cpu"), HOST
-    home = accelerator(found)
+    home = accelerator(names[0])
     require_reach(home)
-    return torch.device(found), home
+    return torch.device(names[0]), home

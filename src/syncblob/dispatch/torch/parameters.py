@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections import OrderedDict
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -22,10 +23,9 @@ if TYPE_CHECKING:
     from syncblob.blob.core import BlobCore
 
 # Torch's access to the storage and the gradient of any tensor; `BlobParameter` overrides it.
-_data: Any = torch.Tensor.data
-_grad: Any = torch.Tensor.grad
-_get_data, _set_data = _data.__get__, _data.__set__
-_get_grad, _set_grad = _grad.__get__, _grad.__set__
+_of_tensors: Any = vars(torch._C.TensorBase)
+_get_data, _set_data = _of_tensors["data"].__get__, _of_tensors["data"].__set__
+_get_grad, _set_grad = _of_tensors["grad"].__get__, _of_tensors["grad"].__set__
 
 
 @untraced
@@ -108,34 +108,23 @@ def _attachment_to(blob: BlobCore, reason: str) -> tuple[torch.Tensor, _Attachme
     noted = user_instruction()
     gradient = alias_over(blob, diff, HOST_DIFF, reason, noted)
     data = alias_over(blob, memory, HOST_DATA, reason, noted)
-    return data, _Attachment(blob, data, gradient, (memory.buffer(side), diff.buffer(side)))
+    buffers = memory.buffer(side), diff.buffer(side)
+    return data, _Attachment(blob, gradient, data.data_ptr(), gradient.data_ptr(), buffers)
 
 
+@dataclass(slots=True, eq=False)
 class _Attachment:
-    """What a parameter needs of its Blob. It has no reference to the parameter, to avoid a cycle.
+    """What a parameter needs of its Blob. It does not refer to the parameter, to avoid a cycle."""
 
-    Attributes
-    ----------
-    blob
-        The Blob.
-    diff
-        A tensor over the Blob's diff. The gradient itself until Python first reads that, and then
-        another one, because `Module.to`, for example, assigns to the `data` of gradients.
-    address, diff_address, buffers
-        The addresses of data and diff, and the Blob's buffers, when the parameter was attached. The
-        address is None once the parameter has other data.
-    """
-
-    __slots__ = ("address", "blob", "buffers", "diff", "diff_address")
-
-    def __init__(
-        self, blob: BlobCore, data: torch.Tensor, diff: torch.Tensor, buffers: tuple[Any, Any]
-    ) -> None:
-        self.blob = blob
-        self.diff = diff
-        self.address: int | None = data.data_ptr()
-        self.diff_address = diff.data_ptr()
-        self.buffers = buffers
+    blob: BlobCore
+    diff: torch.Tensor
+    """A tensor over diff. The gradient itself until Python first reads that, and then another one,
+    because `Module.to`, for example, assigns to the `data` of gradients."""
+    # Those of data and diff when the parameter was attached; `address` becomes None once it has
+    # other data.
+    address: int | None
+    diff_address: int
+    buffers: tuple[Any, Any]
 
     def holds(self, parameter: BlobParameter) -> bool:
         """Return whether a parameter and diff still have their memory and layout."""
@@ -147,10 +136,6 @@ class _Attachment:
             and parameter.shape == diff.shape
             and parameter.stride() == diff.stride()
         )
-
-    def point_gradient(self, parameter: torch.Tensor) -> None:
-        """Set the gradient of a parameter to a new tensor over diff."""
-        _set_grad(parameter, self.diff.detach())
 
     def store(self, parameter: BlobParameter, gradient: torch.Tensor) -> None:
         """Copy a gradient that lies elsewhere into diff, with its graph."""
@@ -264,10 +249,7 @@ class BlobParameter(torch.nn.Parameter):
             return
         with torch.no_grad():
             attachment.diff.zero_()
-        if self.requires_grad:
-            attachment.point_gradient(self)
-        else:
-            _set_grad(self, None)
+        _set_grad(self, attachment.diff.detach() if self.requires_grad else None)
 
     @grad.deleter
     def grad(self) -> None:
@@ -277,7 +259,12 @@ class BlobParameter(torch.nn.Parameter):
         """Return the attachment; warn and return None if the storage was replaced."""
         attachment = self._attachment
         if attachment is not None and not attachment.holds(self):
-            _warn_of_parting()
+            warn_user(
+                "this parameter is not over its Blob any more: its storage was replaced, as by "
+                "Tensor.set_, share_memory_ or a change of dtype, device or shape. The Blob does "
+                "not see its gradient or the steps of an optimizer; make a new parameter",
+                StaleAliasWarning,
+            )
             self._leave()
             return None
         return attachment
@@ -309,12 +296,3 @@ def _buffers(blob: BlobCore) -> tuple[Any, Any]:
 def _apart(x: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
     """Return a tensor that can be copied into another; a copy if they share elements."""
     return x.clone() if partially_overlaps(x, tensor) else x
-
-
-def _warn_of_parting() -> None:
-    warn_user(
-        "this parameter is not over its Blob any more: its storage was replaced, as by "
-        "Tensor.set_, share_memory_ or a change of dtype, device or shape. The Blob does not see "
-        "its gradient or the steps of an optimizer; make a new parameter",
-        StaleAliasWarning,
-    )

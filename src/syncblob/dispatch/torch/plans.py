@@ -139,19 +139,7 @@ class Plan:
 def plan_call(function: Callable[..., Any], values: Sequence[Any], names: tuple[str, ...]) -> Plan:
     """Return the plan of a call of a torch function, cached by pattern of arguments.
 
-    Parameters
-    ----------
-    function
-        The torch function.
-    values
-        The positional arguments, then the keyword arguments.
-    names
-        The keywords.
-
-    Raises
-    ------
-    TypeError
-        If the function returns a tensor's memory as something other than a tensor.
+    Raises TypeError if the function returns a tensor's memory as something other than a tensor.
     """
     # Inlined for few arguments, because `map` would take most of the time.
     match values:
@@ -201,9 +189,9 @@ def _made(function: Callable[..., Any], names: tuple[str, ...], *pattern: _Patte
     name = getattr(function, "__name__", "torch")
     blobs, nested_blobs = arguments.of(BlobCore), arguments.holding(BlobCore)
     like = name.endswith("_like")
-    shape_only: tuple[int, ...] = ()
-    if function in _SHAPE_ONLY:
-        shape_only = tuple(i for i in blobs if not like or i == arguments.first)
+    shape_only: tuple[int, ...] = blobs if function in _SHAPE_ONLY else ()
+    if like:
+        shape_only = tuple(i for i in shape_only if i == arguments.first)
     tensors, nested_tensors = arguments.of(torch.Tensor), arguments.holding(torch.Tensor)
     places = (*blobs, *nested_blobs, *tensors, *nested_tensors, *written)
     direct = rule.keeps and not written and not shape_only
@@ -336,16 +324,17 @@ class _Rule(NamedTuple):
 def _rule(function: Callable[..., Any]) -> _Rule:
     """Determine which arguments a function writes."""
     schemas = _schemas(function)
-    parameters = _signature(function)
+    # Some functions, such as `Tensor.pow`, only wrap a builtin one, which has no signature.
+    written_in_python = inspect.isfunction(inspect.unwrap(function))
+    parameters = tuple(inspect.signature(function).parameters) if written_in_python else ()
     places: set[int] = set()
     outs: set[str] = set()
     for schema in schemas:
         for place, argument in enumerate(schema.arguments):
-            if _is_written(argument):
-                if argument.kwarg_only:
-                    outs |= {argument.name, "out"}
-                else:
-                    places.add(place)
+            if _is_written(argument) and argument.kwarg_only:
+                outs |= {argument.name, "out"}
+            elif _is_written(argument):
+                places.add(place)
     name = getattr(function, "__name__", "")
     module = getattr(function, "__module__", None) or ""
     if not schemas:
@@ -354,12 +343,8 @@ def _rule(function: Callable[..., Any]) -> _Rule:
         elif name == "__setitem__" or (name.endswith("_") and not name.endswith("__")):
             places.add(0)
     if not parameters:
-        longest = max(schemas, key=lambda schema: len(schema.arguments), default=None)
-        parameters = tuple(
-            argument.name
-            for argument in (() if longest is None else longest.arguments)
-            if not argument.kwarg_only
-        )
+        longest = max((schema.arguments for schema in schemas), key=len, default=())
+        parameters = tuple(argument.name for argument in longest if not argument.kwarg_only)
     names = {parameters[place] for place in places if place < len(parameters)}
     if "self" in names:
         # "self" in the schemas is "input" in Python.
@@ -386,23 +371,13 @@ def _is_written(argument: Any) -> bool:
 
 def _schemas(function: Callable[..., Any]) -> list[Any]:
     """Return the schemas of a function; empty if torch has none."""
-    own = getattr(function, "_schema", None)
-    if own is not None:
-        return [own]
+    if hasattr(function, "_schema"):
+        return [function._schema]
     operator: Any = function
     if not hasattr(operator, "overloads"):
         if getattr(function, "__module__", None) == "torch.distributed.distributed_c10d":
             return []
         operator = getattr(torch.ops.aten, getattr(function, "__name__", ""), None)
-        # A few names, such as "__eq__", are methods that every Python object has.
-        if not hasattr(operator, "overloads"):
-            return []
-    return [getattr(operator, name)._schema for name in operator.overloads()]
-
-
-def _signature(function: Callable[..., Any]) -> tuple[str, ...]:
-    """Return the parameters of a function written in Python."""
-    # Some, such as `Tensor.pow`, only wrap a builtin function, which has no signature.
-    if not inspect.isfunction(inspect.unwrap(function)):
-        return ()
-    return tuple(inspect.signature(function).parameters)
+    # A few names, such as "__eq__", are methods that every Python object has.
+    names = operator.overloads() if hasattr(operator, "overloads") else ()
+    return [getattr(operator, name)._schema for name in names]

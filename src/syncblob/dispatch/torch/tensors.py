@@ -27,7 +27,7 @@ from syncblob.blob.operands import bind
 from syncblob.devices import HOST, Side
 from syncblob.dispatch.torch.devices import require_reach
 from syncblob.dispatch.torch.tracing import untraced
-from syncblob.memory import CONST, MUTABLE, OVERWRITE, Access, Window
+from syncblob.memory import CONST, MUTABLE, Access, Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -90,18 +90,8 @@ def alias_over(
 ) -> torch.Tensor:
     """Return a tensor over data or diff on a Blob's device: a tracked alias.
 
-    Parameters
-    ----------
-    blob
-        The Blob. It must not be const or have negative strides.
-    memory
-        The memory of its data or diff.
-    place
-        `HOST_DATA` for data, `HOST_DIFF` for diff.
-    reason
-        The operation, for messages and the journal.
-    noted
-        The place of the user's code, if the caller knows it.
+    The Blob must not be const or have negative strides. `place` is `HOST_DATA` for data and
+    `HOST_DIFF` for diff; `noted` is the place of the user's code, if the caller knows it.
     """
     tensor = host_alias(blob, memory, place, noted) if blob._home is HOST else None
     if tensor is None:
@@ -115,8 +105,7 @@ def host_alias(
 ) -> torch.Tensor | None:
     """Return an alias of data or diff on the host, if its access changes and copies nothing.
 
-    Parameters are those of `alias_over`. Returns None in other cases, and for a const Blob and
-    negative strides.
+    Returns None in other cases, and for a const Blob and negative strides.
     """
     kept = blob._kept[place]
     if kept is None:
@@ -134,42 +123,24 @@ def host_alias(
 
 
 class Loan:
-    """A tensor over a Blob's data that torch functions read.
-
-    Attributes
-    ----------
-    tensor
-        The tensor.
-    owner
-        An object that lives exactly as long as the tensor's storage.
-    version
-        Torch's version counter of the tensor when it was made.
-    start, stop
-        The start and end addresses of the tensor's storage.
-    small
-        Whether a copy, with the same strides, takes less time than autograd's hooks.
-    origin
-        The loan that this is a copy of, or None.
-    shelf
-        The loans of a buffer on a CUDA device, by layout, if it is one of them; else None.
-    """
+    """A tensor over a Blob's data that torch functions read."""
 
     __slots__ = ("origin", "owner", "shelf", "small", "start", "stop", "tensor", "version")
 
     def __init__(
-        self,
-        tensor: torch.Tensor,
-        owner: Any,
-        *,
-        small: bool = False,
-        origin: Loan | None = None,
+        self, tensor: torch.Tensor, owner: Any, *, small: bool = False, origin: Loan | None = None
     ) -> None:
-        self.tensor: torch.Tensor = tensor
+        self.tensor = tensor
+        # Lives exactly as long as the tensor's storage.
         self.owner: object = owner
-        self.small: bool = small
-        self.origin: Loan | None = origin
+        # Whether a copy, with the same strides, takes less time than autograd's hooks.
+        self.small = small
+        # The loan that this is a copy of.
+        self.origin = origin
+        # The loans of a buffer on a CUDA device, by layout, if it is one of them.
         self.shelf: dict[Layout, Loan] | None = None
         self.version: int = tensor._version
+        # The addresses of the storage and of its end.
         self.start: int
         self.stop: int
         if origin is None:
@@ -209,17 +180,7 @@ class Loan:
 def host_loan(x: BlobCore, reason: str) -> Loan | None:
     """Lend a Blob's newest data on the host, with the kept loan or a new one.
 
-    Parameters
-    ----------
-    x
-        The Blob, which keeps the loan.
-    reason
-        The function.
-
-    Returns
-    -------
-    Loan or None
-        None if the Blob is on a CUDA device or has negative strides.
+    Returns None if the Blob is on a CUDA device or has negative strides.
     """
     kept = x._kept[HOST_DATA]
     if kept is not None:
@@ -243,8 +204,7 @@ def host_loan(x: BlobCore, reason: str) -> Loan | None:
 def cuda_loan(x: BlobCore, reason: str) -> Loan | None:
     """Lend a Blob's newest data on a CUDA device, with the kept loan or a new one.
 
-    Parameters are those of `host_loan`. Loans are kept with the buffer. Returns None if other code
-    may have its memory.
+    Loans are kept with the buffer. Returns None if other code may have its memory.
     """
     memory, layout = x._memory, x._layout
     home: Any = memory.home(Side.ACCELERATOR)
@@ -255,7 +215,7 @@ def cuda_loan(x: BlobCore, reason: str) -> Loan | None:
         return None
     loan: Loan | None = shelf.get(layout)
     if loan is None or loan.was_written:
-        loan = Loan(*_tensor(home, home.own_view(buffer, layout, writable=False)))
+        loan = Loan(*tensor_of(home, home.own_view(buffer, layout, writable=False)))
         if len(shelf) >= _KEPT:
             # Of batches of a data set, for example, each of which is used once.
             shelf.clear()
@@ -274,7 +234,7 @@ def _new_host_loan(x: BlobCore, reason: str) -> Loan | None:
         x._keep(HOST_DATA, memory)
         kept = x._kept[HOST_DATA]
         # Another thread may have replaced the buffer.
-        if kept is not None and _address_of(kept[1]) == loan.tensor.data_ptr():
+        if kept is not None and HOST.address(kept[1]) == loan.tensor.data_ptr():
             _keep(x, layout, kept, loan)
     return loan
 
@@ -287,10 +247,6 @@ def _keep(x: BlobCore, layout: Layout, kept: Kept, loan: Loan | None) -> None:
         x._kept = NOTHING_KEPT
 
 
-def _address_of(array: np.ndarray[Any, Any]) -> int:
-    return array.__array_interface__["data"][0]
-
-
 # --- tensors over memories ------------------------------------------------------------------------
 
 
@@ -301,18 +257,8 @@ def tensor_over_memory(
 
     A writable one is an alias, leased until its storage is freed.
 
-    Parameters
-    ----------
-    memory, layout
-        The memory and the layout of the tensor. Axes with negative strides are reversed in the
-        tensor.
-    side
-        The side.
-    access
-        The access. A tensor of a const access is writable, but must not be written: use it for a
-        `Loan`.
-    reason
-        The operation, for messages and the journal.
+    Axes with negative strides are reversed in the tensor. A tensor of a const access is writable,
+    but must not be written: use it for a `Loan`.
 
     Returns
     -------
@@ -327,32 +273,14 @@ def tensor_over_memory(
         # Torch has no read-only tensors: depending on its version, it rejects a read-only array or
         # ignores the flag. Only this function references the array.
         array.flags.writeable = True
-    return _tensor(home, array)
+    return tensor_of(home, array)
 
 
 def private(memory: SyncedMemory, layout: Layout, side: Side, reason: str) -> torch.Tensor:
-    """Return a tensor over a C-contiguous copy of elements on one side.
-
-    Parameters are those of `tensor_over_memory`.
-    """
+    """Return a tensor over a C-contiguous copy of elements on one side."""
     home = memory.home(side)
     require_reach(home)
-    return _tensor(home, home.compute(memory.elements(side, layout, reason).copy))[0]
-
-
-def overwrite(
-    memory: SyncedMemory, layout: Layout, side: Side, reason: str, contents: torch.Tensor
-) -> None:
-    """Copy a tensor into one side; axes with negative strides are reversed in the tensor.
-
-    Parameters are those of `tensor_over_memory`.
-    """
-    home = memory.home(side)
-
-    def copy(array: Any) -> None:
-        _tensor(home, array)[0].copy_(contents)
-
-    memory.write(side, OVERWRITE, layout.forwards(), reason, copy)
+    return tensor_of(home, home.compute(memory.elements(side, layout, reason).copy))[0]
 
 
 def empty(layout: Layout, device: torch.device) -> torch.Tensor:
@@ -364,10 +292,10 @@ def empty(layout: Layout, device: torch.device) -> torch.Tensor:
 
 def lies_in(result: torch.Tensor, tensor: torch.Tensor) -> bool:
     """Return whether a tensor, or a component of it, shares the storage of another."""
-    found = address(result)
-    if found is None:
+    start = address(result)
+    if start is None:
         return any(lies_in(part, tensor) for part in _parts(result))
-    return found == address(tensor)
+    return start == address(tensor)
 
 
 def is_of_storage(tensor: torch.Tensor, other: torch.Tensor) -> bool:
@@ -438,7 +366,7 @@ def place_of(tensor: torch.Tensor) -> tuple[int, tuple[int, ...], bool, bool]:
     return tensor.data_ptr(), tensor.stride(), tensor.is_conj(), tensor.is_neg()
 
 
-def _tensor(home: Home, array: Any) -> tuple[torch.Tensor, Any]:
+def tensor_of(home: Home, array: Any) -> tuple[torch.Tensor, Any]:
     """Return a tensor over an array, and the object that its storage keeps alive."""
     # The home has ordered torch's stream after its work.
     stream = None if home.native else _NO_WAIT

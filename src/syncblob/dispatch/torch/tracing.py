@@ -1,4 +1,4 @@
-"""Functions that torch.compile must not trace, and whether `make_fx` records a call."""
+"""Functions that torch.compile must not trace."""
 
 from __future__ import annotations
 
@@ -31,12 +31,3 @@ def untraced(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, 
         return disabled[0](*args, **kwargs)
 
     return outside
-
-
-def is_recorded() -> bool:
-    """Return whether calls are recorded in a graph, which keeps tensors that are not its inputs.
-
-    `torch.func.linearize` does so, with `make_fx`.
-    """
-    proxy = torch._C._TorchDispatchModeKey.PROXY
-    return torch._C._get_dispatch_mode(proxy) is not None

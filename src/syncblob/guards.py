@@ -45,11 +45,10 @@ class _Block:
     __slots__ = ("count", "frame", "nbytes", "over")
 
     def __init__(self, frame: tuple[int, CodeType] | None = None) -> None:
-        self.frame: tuple[int, CodeType] | None = frame
-        self.count: int = 0
-        self.nbytes: int = 0
+        self.frame = frame
+        self.count = self.nbytes = 0
         # A task started in the block has a copy of the context, and may outlive the block.
-        self.over: bool = False
+        self.over = False
 
 
 # The guards and blocks that are running, outermost first. A guard nested in itself occurs
@@ -123,16 +122,17 @@ class Guard:
         guarded: Any
         if _is_one_of(function, inspect.iscoroutinefunction):
 
+            @functools.wraps(call)
             async def guarded(*args: Any, **keywords: Any) -> Any:
                 with self:
                     return await call(*args, **keywords)
         else:
 
+            @functools.wraps(call)
             def guarded(*args: Any, **keywords: Any) -> Any:
                 with self:
                     return call(*args, **keywords)
 
-        functools.update_wrapper(guarded, call)
         decorated: _Function = guarded
         return decorated
 
@@ -153,10 +153,8 @@ class Guard:
 
     def _innermost(self) -> _Block | None:
         """Return the innermost running block of this guard in this context."""
-        for guard, block in reversed(_running.get()):
-            if guard is self and not block.over:
-                return block
-        return None
+        blocks = [block for guard, block in _still_running() if guard is self]
+        return blocks[-1] if blocks else None
 
 
 def _with_frame() -> tuple[int, CodeType]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from syncblob._locks import Lock
 from syncblob._source_lines import SourceLine, user_line
+from syncblob.devices.base import Push
 from syncblob.guards import count_transfer, guarded, uncount_transfer
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from syncblob.devices.base import Accelerator, Device, Moment, Push
+    from syncblob.devices.base import Accelerator, Device, Moment
 
     class Recorder(Protocol):
         """The interface of an open log."""
@@ -168,14 +169,12 @@ def upload(copying: Copying, host: NDArray[np.uint8], buffer: Any, offset: int =
 
     `offset` is the first byte in the memory.
     """
-    copy = copying.accelerator.upload
-    _observe("upload", copying, host.nbytes, offset, copy, host, buffer)
+    _observe(copying, "upload", host.nbytes, offset, copying.accelerator.upload, host, buffer)
 
 
 def download(copying: Copying, buffer: Any, host: NDArray[np.uint8], offset: int = 0) -> None:
     """Copy from accelerator to host; otherwise like `upload`."""
-    copy = copying.accelerator.download
-    _observe("download", copying, host.nbytes, offset, copy, buffer, host)
+    _observe(copying, "download", host.nbytes, offset, copying.accelerator.download, buffer, host)
 
 
 def push(
@@ -183,31 +182,24 @@ def push(
 ) -> Push:
     """Start a copy from host to accelerator on a stream; otherwise like `upload`."""
     start = copying.accelerator.push
-    started: Push = _observe(
-        "upload", copying, host.nbytes, offset, start, host, buffer, stream, asynchronous=True
-    )
-    return started
+    push: Push = _observe(copying, "upload", host.nbytes, offset, start, host, buffer, stream)
+    return push
 
 
 def pull(copying: Copying, buffer: Any, host: NDArray[np.uint8], offset: int = 0) -> Push:
     """Start a copy from accelerator to host; otherwise like `upload`."""
     start = copying.accelerator.pull
-    started: Push = _observe(
-        "download", copying, host.nbytes, offset, start, buffer, host, asynchronous=True
-    )
-    return started
+    pull: Push = _observe(copying, "download", host.nbytes, offset, start, buffer, host)
+    return pull
 
 
-def _observe(  # noqa: PLR0913  # the fields of a Transfer
-    direction: str,
-    copying: Copying,
-    nbytes: int,
-    offset: int,
-    copy: Callable[..., Any],
-    *args: Any,
-    asynchronous: bool = False,
+def _observe(
+    copying: Copying, direction: str, nbytes: int, offset: int, copy: Callable[..., Any], *args: Any
 ) -> Any:
-    """Copy if the guards permit, count the copy in them, and record it in the open logs."""
+    """Copy if the guards permit, count the copy in them, and record it in the open logs.
+
+    An asynchronous copy returns a Push.
+    """
     if not _open_logs and not guarded():
         return copy(*args)
     blocks = count_transfer(direction, nbytes, copying.reason, copying.name)
@@ -228,12 +220,11 @@ def _observe(  # noqa: PLR0913  # the fields of a Transfer
         user_line(),
         copying.memory,
         start,
-        asynchronous,
+        isinstance(result, Push),
         copying.because,
         offset,
         copying.name,
     )
-    arrival = result.arrival if asynchronous else None
     for log in _open_logs:
-        log.add(transfer, arrival)
+        log.add(transfer, result.arrival if isinstance(result, Push) else None)
     return result

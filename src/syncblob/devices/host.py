@@ -109,7 +109,9 @@ class NumpyHome(Home):
         Its base is not an array. NumPy makes the last array above such a base the base of every
         slice and view, so all of them keep this array alive.
         """
-        array = self.view(exporter, layout, writable=True)
+        array: NDArray[Any] = np.ndarray(
+            layout.shape, layout.dtype, exporter, layout.offset, layout.strides
+        )
         return array, array
 
     def wrap(self, array: NDArray[Any]) -> NDArray[np.uint8]:

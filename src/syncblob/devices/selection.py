@@ -221,8 +221,11 @@ def current_accelerator() -> Accelerator:
 
 def default_device() -> Device:
     """Return the device of new Blobs: that of `use_device`, else the process's default."""
-    running = [block[0] for block in _chosen.get() if block]
-    return running[-1] if running else _process_default
+    for block in reversed(_chosen.get()):
+        # None or one. Another thread may empty it meanwhile.
+        for device in block:
+            return device
+    return _process_default
 
 
 def set_default_device(device: Device | str) -> None:

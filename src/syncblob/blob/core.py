@@ -171,13 +171,11 @@ class BlobCore:
         self._readonly = readonly
 
     def _fill_untouched(self, layout: Layout, home: Home) -> None:
-        self._array = None
+        self._array = self._diff = self._base = None
         self._home = home
         self._shortcut = NO_SHORTCUT
         self._held = NO_MEMORY
         self._placed = layout
-        self._diff = None
-        self._base = None
         self._readonly = False
         self._exposed = ()
         self._kept = NOTHING_KEPT
@@ -213,10 +211,7 @@ class BlobCore:
         blob._array = array
         blob._home = home
         blob._shortcut = FRESH
-        blob._held = None
-        blob._placed = None
-        blob._diff = None
-        blob._base = None
+        blob._held = blob._placed = blob._diff = blob._base = None
         blob._readonly = False
         blob._exposed = ()
         blob._kept = NOTHING_KEPT
@@ -252,8 +247,7 @@ class BlobCore:
         blob._home = self._home
         blob._shortcut = self._shortcut
         blob._held = self._held
-        blob._placed = None
-        blob._diff = None
+        blob._placed = blob._diff = None
         base = self._base
         blob._base = self if base is None else base
         blob._readonly = self._readonly

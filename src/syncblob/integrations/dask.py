@@ -124,22 +124,14 @@ def deserialize(header: dict[str, Any], frames: Sequence[Any]) -> Blob:
     return blob
 
 
-def _nbytes(blob: Blob) -> int:
-    """Return the bytes of data, and of diff if it exists."""
-    return blob.nbytes * (2 if blob.diff_head else 1)
-
-
-def _register() -> None:
-    # Makes Dask arrays accept Blobs as operands.
-    da.register_chunk_type(Blob)
-    sizeof.register(Blob, _nbytes)
-    to_numpy_dispatch.register(Blob, lambda data, **_: np.asarray(data))
-    percentile_lookup.register(Blob, percentile_lookup.dispatch(np.ndarray))
-    array_creation_dispatch.register_backend("syncblob", BlobBackendEntrypoint())
-    if find_spec("distributed") is not None:
-        protocol = importlib.import_module("distributed.protocol")
-        protocol.dask_serialize.register(Blob, serialize)
-        protocol.dask_deserialize.register(Blob, deserialize)
-
-
-_register()
+# Makes Dask arrays accept Blobs as operands.
+da.register_chunk_type(Blob)
+# The bytes of data, and of diff if it exists.
+sizeof.register(Blob, lambda blob: blob.nbytes * (2 if blob.diff_head else 1))
+to_numpy_dispatch.register(Blob, lambda data, **_: np.asarray(data))
+percentile_lookup.register(Blob, percentile_lookup.dispatch(np.ndarray))
+array_creation_dispatch.register_backend("syncblob", BlobBackendEntrypoint())
+if find_spec("distributed") is not None:
+    protocol = importlib.import_module("distributed.protocol")
+    protocol.dask_serialize.register(Blob, serialize)
+    protocol.dask_deserialize.register(Blob, deserialize)

@@ -7,19 +7,10 @@ contents: a copy, because JAX's arrays are immutable. The function gets the leaf
 
 from __future__ import annotations
 
-from typing import Any
-
 from jax import numpy, tree_util
 
 from syncblob._blob import Blob
 
-
-def _flatten(blob: Blob) -> tuple[tuple[Any], None]:
-    return (numpy.array(blob),), None
-
-
-def _unflatten(_: None, leaves: tuple[Any]) -> Any:
-    return leaves[0]
-
-
-tree_util.register_pytree_node(Blob, _flatten, _unflatten)
+tree_util.register_pytree_node(
+    Blob, lambda blob: ((numpy.array(blob),), None), lambda _, leaves: leaves[0]
+)

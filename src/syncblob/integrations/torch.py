@@ -5,7 +5,7 @@ Importing this module imports torch; the rest of the package imports it when fir
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch.nn.modules.module import register_module_forward_pre_hook
@@ -20,12 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["accept_blobs_in_modules", "parameters_to_blobs", "parameters_to_tensors"]
 
-_DTYPES = frozenset(
-    {
-        *(torch.float16, torch.bfloat16, torch.float32, torch.float64),
-        *(torch.complex64, torch.complex128),
-    }
-)
+_REAL = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+_DTYPES = frozenset({*_REAL, torch.complex64, torch.complex128})
 
 
 def accept_blobs_in_modules() -> RemovableHandle:
@@ -43,16 +39,11 @@ def accept_blobs_in_modules() -> RemovableHandle:
     torch.utils.hooks.RemovableHandle
         A handle whose ``remove()`` undoes this; so does leaving a ``with`` block over it.
     """
-    hook: Any = _with_tensors  # declared to return nothing, documented to return the inputs
-    return register_module_forward_pre_hook(hook)
 
+    def tensor_over(blob: Blob) -> torch.Tensor:
+        return blob.to_torch(copy=any(step < 0 for step in blob.strides) or None)
 
-def _with_tensors(_module: torch.nn.Module, inputs: tuple[Any, ...]) -> Any:
-    return replaced(inputs, Blob, _readable_tensor)
-
-
-def _readable_tensor(blob: Blob) -> torch.Tensor:
-    return blob.to_torch(copy=any(step < 0 for step in blob.strides) or None)
+    return register_module_forward_pre_hook(lambda _, inputs: replaced(inputs, Blob, tensor_over))
 
 
 def parameters_to_blobs(
@@ -100,22 +91,15 @@ def parameters_to_blobs(
         home_of(target)
         module.to(target.torch)
     blobs: dict[str, Blob] = {}
+    moved: list[tuple[torch.nn.Parameter, Blob]] = []
     for name, parameter in named.items():
         blob = parameter.blob if isinstance(parameter, BlobParameter) else None
         if not isinstance(blob, Blob) or target not in {None, blob.device}:
-            blob = Blob.asarray(
-                parameter.detach(), device=Device(parameter.device) if target is None else target
-            )
+            blob = Blob.asarray(parameter.detach(), device=target or Device(parameter.device))
             blob.name = name
+            moved.append((parameter, blob))
         blobs[name] = blob
-    put_over(
-        (
-            (parameter, blobs[name])
-            for name, parameter in named.items()
-            if not isinstance(parameter, BlobParameter) or parameter.blob is not blobs[name]
-        ),
-        "parameters_to_blobs",
-    )
+    put_over(moved, "parameters_to_blobs")
     return blobs
 
 

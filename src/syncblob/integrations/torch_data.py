@@ -44,14 +44,11 @@ def _collate_blobs(
     batch: Sequence[Blob], *, collate_fn_map: dict[Any, Callable[..., Any]] | None = None
 ) -> torch.Tensor:
     functions = default_collate_fn_map if collate_fn_map is None else collate_fn_map
-    tensors = [torch.utils.dlpack.from_dlpack(_readable(blob).const) for blob in batch]
+    # Torch has no negative strides.
+    blobs = [blob.copy() if any(step < 0 for step in blob.strides) else blob for blob in batch]
+    tensors = [torch.utils.dlpack.from_dlpack(blob.const) for blob in blobs]
     stacked: torch.Tensor = functions[torch.Tensor](tensors, collate_fn_map=functions)
     return stacked
-
-
-def _readable(blob: Blob) -> Blob:
-    """Return a Blob that torch can read, without negative strides."""
-    return blob.copy() if any(step < 0 for step in blob.strides) else blob
 
 
 default_collate_fn_map[Blob] = _collate_blobs

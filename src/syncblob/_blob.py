@@ -1501,7 +1501,7 @@ class Blob(Operators, NdarrayMethods):
         home = self._home
         if home is HOST:
             return dlpack.HOST_DEVICE
-        return home.dlpack_device if home.native else dlpack.device_of(self._memory, self._side)
+        return (home if home.native else self._memory.home(self._side)).dlpack_device
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:

@@ -82,17 +82,13 @@ def _library(frame: FrameType) -> str | None:
     """Return the library of a frame, None for the user's code, and cache it by file name."""
     package = str(frame.f_globals.get("__name__")).partition(".")[0]
     filename = frame.f_code.co_filename
-    library = package if package in _LIBRARIES or _is_standard(filename) else None
+    inside = filename.removeprefix(_STANDARD_LIBRARY)
+    standard = inside != filename and not inside.startswith(_OTHER_PACKAGES)
+    library = package if package in _LIBRARIES or standard else None
     # Names like "<string>" are shared by unrelated code.
     if not filename.startswith("<"):
         _known[filename] = library
     return library
-
-
-def _is_standard(filename: str) -> bool:
-    """Return whether a file belongs to the standard library."""
-    inside = filename.removeprefix(_STANDARD_LIBRARY)
-    return inside != filename and not inside.startswith(_OTHER_PACKAGES)
 
 
 def user_instruction() -> NotedPlace:

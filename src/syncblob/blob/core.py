@@ -365,10 +365,7 @@ class BlobCore:
     def _make_readable(self) -> bool:
         """Bring the array up to date, if nothing has to be moved or recorded for that.
 
-        Returns
-        -------
-        bool
-            Whether the array may be read as it is.
+        Returns whether the array may be read as it is.
         """
         return self._shortcut.readable or self._attach(self._memory, self._layout)
 
@@ -380,10 +377,7 @@ class BlobCore:
     def _make_writable(self, reason: str) -> bool:
         """Prepare a write through the array, if nothing has to be moved or warned of for that.
 
-        Returns
-        -------
-        bool
-            Whether the array may be written as it is.
+        Returns whether the array may be written as it is.
         """
         if not (self._shortcut.readable or self._make_readable()):
             return False
@@ -529,10 +523,7 @@ class BlobCore:
     def _bind_partner(self, partner: SyncedMemory, side: Side) -> None:
         """Bind another memory to this Blob's accelerator, if both are to be used on that side.
 
-        Raises
-        ------
-        DeviceMismatchError
-            If it is bound to another accelerator.
+        Raises DeviceMismatchError if it is bound to another accelerator.
         """
         accelerator = self._memory.accelerator
         if side is Side.ACCELERATOR and accelerator is not None:

@@ -24,11 +24,6 @@ if TYPE_CHECKING:
 HOST_DEVICE = HOST.dlpack_device
 
 
-def device_of(memory: SyncedMemory, side: Side) -> tuple[int, int]:
-    """Implement ``__dlpack_device__``: the device on which `export` lends by default."""
-    return memory.home(side).dlpack_device
-
-
 def _named_side(memory: SyncedMemory, side: Side, dl_device: tuple[int, int] | None) -> Side:
     if dl_device is None:
         return side

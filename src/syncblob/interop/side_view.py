@@ -108,7 +108,7 @@ class SideView:
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Return the DLPack device type and id of this side."""
-        return dlpack.device_of(self._what()[0], self._side)
+        return self._what()[0].home(self._side).dlpack_device
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:

@@ -106,7 +106,7 @@ def call(  # the usual ways come first
         running.lend(values)
         beginning = watching.begun(home) if plan.computes else None
         if followed and not copying:
-            with saved_tensors_hooks(_saving_copies(running.ranges()), _unsaved):
+            with saved_tensors_hooks(_saving_copies(running.ranges()), _restore):
                 result = _compute(function, values, names)
         else:
             result = _compute(function, values, names)
@@ -240,7 +240,7 @@ def _record(
     ranges = [(loan.start, loan.stop) for _, loan in lent if loan.origin is None]
     if not ranges:
         return _compute(function, operands, names)
-    with saved_tensors_hooks(_saving_copies(ranges), _unsaved):
+    with saved_tensors_hooks(_saving_copies(ranges), _restore):
         return _compute(function, operands, names)
 
 
@@ -582,7 +582,7 @@ def _saving_copies(ranges: Sequence[tuple[int, int]]) -> Callable[[torch.Tensor]
     return save
 
 
-def _unsaved(saved: _Saved) -> torch.Tensor:
+def _restore(saved: _Saved) -> torch.Tensor:
     """Return a saved tensor. With hooks, autograd leaves this version check to them."""
     tensor, version = saved
     if tensor._version != version:

@@ -31,10 +31,10 @@ _get_grad, _set_grad = _of_tensors["grad"].__get__, _of_tensors["grad"].__set__
 @untraced
 def parameter_over(blob: BlobCore) -> BlobParameter:
     """Return a leaf over a Blob's data and diff; see `Blob.as_parameter`."""
-    data, attachment = _attachment_to(blob, "as_parameter")
+    data, attachment = _attachment_of(blob, "as_parameter")
     # `torch.nn.Parameter` would make another tensor.
     data.requires_grad = True
-    return _attached(data, attachment, has_gradient=True)
+    return _attach(data, attachment, has_gradient=True)
 
 
 @untraced
@@ -46,7 +46,7 @@ def put_over(pairs: Iterable[tuple[torch.nn.Parameter, BlobCore]], reason: str) 
     """
     prepared: list[tuple[Any, ...]] = []
     for parameter, blob in pairs:
-        data, attachment = _attachment_to(blob, reason)
+        data, attachment = _attachment_of(blob, reason)
         gradient: torch.Tensor | None = _get_grad(parameter)
         if gradient is not None:
             dense = gradient if gradient.layout is torch.strided else gradient.to_dense()
@@ -56,10 +56,10 @@ def put_over(pairs: Iterable[tuple[torch.nn.Parameter, BlobCore]], reason: str) 
     for parameter, data, attachment, has_one in prepared:
         _set_grad(parameter, None)
         _set_data(parameter, data)
-        _attached(parameter, attachment, has_gradient=has_one)
+        _attach(parameter, attachment, has_gradient=has_one)
 
 
-def _attached(
+def _attach(
     parameter: torch.Tensor, attachment: _Attachment, *, has_gradient: bool
 ) -> BlobParameter:
     """Turn a leaf into a parameter over a Blob. Its storage is already over data.
@@ -71,24 +71,24 @@ def _attached(
     hooks: Any = parameter._post_accumulate_grad_hooks
     if hooks is None:
         hooks = OrderedDict()
-        hooks[-1] = _accumulated
+        hooks[-1] = _store_gradient
     else:
         # In place, because handles refer to it. Torch ignores `OrderedDict.move_to_end`.
         others = [*hooks.items()]
         hooks.clear()
-        hooks.update([(-1, _accumulated), *others])
+        hooks.update([(-1, _store_gradient), *others])
     # Even if they are the same: after `swap_tensors`, torch calls those of the other tensor.
     parameter._post_accumulate_grad_hooks = hooks
     if has_gradient:
         _set_grad(parameter, attachment.diff)
     # As torch does when it initializes a lazy module.
-    attached: Any = parameter
-    attached.__class__ = BlobParameter
-    attached._attachment = attachment
-    return attached
+    result: Any = parameter
+    result.__class__ = BlobParameter
+    result._attachment = attachment
+    return result
 
 
-def _attachment_to(blob: BlobCore, reason: str) -> tuple[torch.Tensor, _Attachment]:
+def _attachment_of(blob: BlobCore, reason: str) -> tuple[torch.Tensor, _Attachment]:
     """Return a tensor over a Blob's data, and what a parameter over it needs."""
     blob._require_writable(reason)
     layout = blob._layout
@@ -150,7 +150,7 @@ class _Attachment:
         _set_grad(parameter, stored)
 
 
-def _accumulated(parameter: torch.Tensor) -> None:
+def _store_gradient(parameter: torch.Tensor) -> None:
     """Store in diff a gradient that autograd has just accumulated.
 
     The hook of all parameters over Blobs. It refers to none of them, because the garbage collector
@@ -164,7 +164,7 @@ def _accumulated(parameter: torch.Tensor) -> None:
             gradient is attachment.diff and parameter.data_ptr() == attachment.address
         ):
             return
-        attachment = parameter._followed()
+        attachment = parameter._live_attachment()
         if attachment is not None and gradient is not None:
             attachment.store(parameter, gradient)
 
@@ -183,7 +183,7 @@ class BlobParameter(torch.nn.Parameter):
     _attachment: _Attachment | None = None
 
     def _leave(self) -> None:
-        """Undo `_attached`, apart from the class."""
+        """Undo `_attach`, apart from the class."""
         hooks = self._post_accumulate_grad_hooks
         # `torch.utils.swap_tensors` leaves them with the other tensor.
         if hooks is not None:
@@ -239,7 +239,7 @@ class BlobParameter(torch.nn.Parameter):
     @grad.setter
     @untraced
     def grad(self, value: torch.Tensor | None) -> None:
-        attachment = self._followed()
+        attachment = self._live_attachment()
         if attachment is None or value is not None:
             _set_grad(self, value)  # torch checks the value
         if attachment is None:
@@ -255,7 +255,7 @@ class BlobParameter(torch.nn.Parameter):
     def grad(self) -> None:
         self.grad = None
 
-    def _followed(self) -> _Attachment | None:
+    def _live_attachment(self) -> _Attachment | None:
         """Return the attachment; warn and return None if the storage was replaced."""
         attachment = self._attachment
         if attachment is not None and not attachment.holds(self):

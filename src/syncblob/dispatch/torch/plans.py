@@ -176,7 +176,7 @@ def _contents(x: Any) -> _Pattern:
     return frozenset(_contents(item) if type(item) in _SEQUENCES else type(item) for item in x)
 
 
-def _made(function: Callable[..., Any], names: tuple[str, ...], *pattern: _Pattern) -> Plan:
+def _make_plan(function: Callable[..., Any], names: tuple[str, ...], *pattern: _Pattern) -> Plan:
     """Make a plan."""
     if function in _EXPORTS:
         raise TypeError(
@@ -215,7 +215,7 @@ def _made(function: Callable[..., Any], names: tuple[str, ...], *pattern: _Patte
 
 
 # Typed here, because the stubs say that types are not hashable.
-_plan: Callable[..., Plan] = lru_cache(maxsize=4096)(_made)
+_plan: Callable[..., Plan] = lru_cache(maxsize=4096)(_make_plan)
 
 
 def _is_kind(pattern: _Pattern, kind: type | tuple[type, ...]) -> bool:
@@ -239,7 +239,7 @@ class _Arguments:
         self._unnamed = len(pattern) - len(names)
         self._named = {name: self._unnamed + i for i, name in enumerate(names)}
         # The arguments whose contents matter; `written` adds the flags.
-        self.decisive = {i for i, given in enumerate(pattern) if given in _SEQUENCES}
+        self.decisive = {i for i, entry in enumerate(pattern) if entry in _SEQUENCES}
 
     @property
     def first(self) -> int | None:
@@ -248,11 +248,11 @@ class _Arguments:
 
     def of(self, kind: type) -> tuple[int, ...]:
         """Return the arguments that are instances of a class."""
-        return tuple(i for i, given in enumerate(self._pattern) if _is_kind(given, kind))
+        return tuple(i for i, entry in enumerate(self._pattern) if _is_kind(entry, kind))
 
     def holding(self, kind: type) -> tuple[int, ...]:
         """Return the arguments that may contain instances of a class."""
-        return tuple(i for i, given in enumerate(self._pattern) if _may_hold(given, kind))
+        return tuple(i for i, entry in enumerate(self._pattern) if _may_hold(entry, kind))
 
     def written(self) -> dict[int, bool]:
         """Return which arguments are written, and whether completely."""
@@ -286,13 +286,13 @@ class _Arguments:
     def _flag(self, name: str) -> bool | None:
         """Return the truth value of a flag; None if it is None, missing, or not known yet."""
         place = self._place(name)
-        given = NoneType if place is None else self._pattern[place]
-        if place is None or given is NoneType:
+        entry = NoneType if place is None else self._pattern[place]
+        if place is None or entry is NoneType:
             return None
-        if isinstance(given, type):
+        if isinstance(entry, type):
             self.decisive.add(place)
             return None
-        return bool(given)
+        return bool(entry)
 
     def _place(self, name: str) -> int | None:
         """Return the number of the argument for a parameter; None if it was not given."""

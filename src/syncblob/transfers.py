@@ -182,15 +182,15 @@ def push(
 ) -> Push:
     """Start a copy from host to accelerator on a stream; otherwise like `upload`."""
     start = copying.accelerator.push
-    push: Push = _observe(copying, "upload", host.nbytes, offset, start, host, buffer, stream)
-    return push
+    work: Push = _observe(copying, "upload", host.nbytes, offset, start, host, buffer, stream)
+    return work
 
 
 def pull(copying: Copying, buffer: Any, host: NDArray[np.uint8], offset: int = 0) -> Push:
     """Start a copy from accelerator to host; otherwise like `upload`."""
     start = copying.accelerator.pull
-    pull: Push = _observe(copying, "download", host.nbytes, offset, start, buffer, host)
-    return pull
+    work: Push = _observe(copying, "download", host.nbytes, offset, start, buffer, host)
+    return work
 
 
 def _observe(

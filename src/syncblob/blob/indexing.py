@@ -49,12 +49,7 @@ def get_item(blob: AnyBlob, key: Any) -> AnyBlob:
             return blob._fresh(home.as_array(selected), home)
         key = _plain(key)
         if not is_basic_index(key):
-            require_device_of("__getitem__", blob)
-            side = blob._side
-            array = blob._array_on(side, CONST, "__getitem__")
-            arrays = _foreign_keys_on(blob, _keys_on(blob, key, side), key, side, "__getitem__")
-            selected = compute(blob._memory.home(side), operator.getitem, array, arrays)
-            return result_on(blob, side, selected)
+            return _selected(blob, key)
         full = _completed(key)
     # The first condition is the usual case of the second.
     array = blob._array
@@ -97,7 +92,7 @@ def set_item(blob: BlobCore, key: Any, value: Any) -> None:  # noqa: C901  # the
             if not blob._shortcut.writable:
                 blob._finish_write(home, "__setitem__")
             return
-        if _is_assigned(blob, full, value):
+        if _assign_number(blob, full, value):
             return
     require_device_of("__setitem__", blob)
     side = blob._side
@@ -128,7 +123,7 @@ def set_item(blob: BlobCore, key: Any, value: Any) -> None:  # noqa: C901  # the
     write_by(blob._memory, blob._layout, side, "__setitem__", operator.setitem, array, key, new)
 
 
-def _is_assigned(blob: BlobCore, full: Any, value: Any) -> bool:
+def _assign_number(blob: BlobCore, full: Any, value: Any) -> bool:
     """Write a number into some elements of a Blob, if nothing has to be moved or warned of.
 
     They become that side's alone, and the others keep their heads. Returns whether they were
@@ -252,6 +247,17 @@ def _foreign_keys_on(blob: BlobCore, key: Any, original: Any, side: Side, reason
 
 
 # --- elements ------------------------------------------------------------------------------------
+
+
+def _selected(blob: AnyBlob, key: Any) -> AnyBlob:
+    """Copy the elements that arrays of integers or booleans select."""
+    require_device_of("__getitem__", blob)
+    side = blob._side
+    array = blob._array_on(side, CONST, "__getitem__")
+    home = blob._memory.home(side)
+    arrays = _foreign_keys_on(blob, _keys_on(blob, key, side), key, side, "__getitem__")
+    selected = home.compute(operator.getitem, array, arrays)
+    return result_on(blob, side, selected)
 
 
 def _operand(blob: BlobCore, other: BlobCore, side: Side, reason: str) -> Any:

@@ -575,8 +575,10 @@ def _saving_copies(ranges: Sequence[tuple[int, int]]) -> Callable[[torch.Tensor]
         except RuntimeError:
             # Sparse tensors have no storage.
             return x, x._version
-        if any(start <= address < stop for start, stop in ranges):
-            x = x.clone()
+        for start, stop in ranges:
+            if start <= address < stop:
+                x = x.clone()
+                break
         return x, x._version
 
     return save

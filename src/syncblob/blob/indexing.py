@@ -256,7 +256,7 @@ def _selected(blob: AnyBlob, key: Any) -> AnyBlob:
     array = blob._array_on(side, CONST, "__getitem__")
     home = blob._memory.home(side)
     arrays = _foreign_keys_on(blob, _keys_on(blob, key, side), key, side, "__getitem__")
-    selected = home.compute(operator.getitem, array, arrays)
+    selected = compute(home, operator.getitem, array, arrays)
     return result_on(blob, side, selected)
 
 

@@ -30,17 +30,6 @@ if TYPE_CHECKING:
 
     from syncblob.devices.base import Home
 
-__all__ = [
-    "Evictable",
-    "compute",
-    "evict",
-    "make_room",
-    "memory_summary",
-    "parts",
-    "set_eviction_policy",
-    "set_memory_limit",
-]
-
 _PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep  # noqa: PTH120  # compared as a prefix
 
 # How often to try again while other threads use everything, and the seconds in between.

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from syncblob._layout import Layout
     from syncblob.devices.base import Moment
 
-__all__ = ["CudaBackend", "current_index", "device_count"]
-
 # `cudaErrorMemoryAllocation`.
 _OUT_OF_MEMORY = 2
 

@@ -19,8 +19,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-__all__ = ["Order", "Pointer", "is_capturing"]
-
 # CUDA's numbers of the default streams, and of the mode of a thread that captures forbid nothing.
 _LEGACY, _PER_THREAD = 1, 2
 _RELAXED = 2

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["PageLocked", "size_class"]
-
 # At most this many bytes of free memory are kept.
 MOST_KEPT = 1 << 30
 

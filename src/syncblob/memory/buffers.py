@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from syncblob.devices.base import Accelerator, Home, Push
     from syncblob.memory.sources import Source
 
-__all__ = ["Buffers"]
-
 _serials = itertools.count(1)
 
 # A memory of at most so many bytes has no windows: one buffer costs little more.

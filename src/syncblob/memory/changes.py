@@ -40,24 +40,6 @@ if TYPE_CHECKING:
     from syncblob.memory.shortcut import Shortcut
     from syncblob.memory.uploads import Upload
 
-__all__ = [
-    "acquire",
-    "adopt",
-    "assign",
-    "claim",
-    "claim_shared",
-    "commit",
-    "evict",
-    "expose",
-    "finish_write",
-    "fit",
-    "grow",
-    "leave",
-    "provide",
-    "push",
-    "take",
-]
-
 # How bytes come to each side.
 _DIRECTIONS = ("download", "upload")
 

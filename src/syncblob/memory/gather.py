@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from syncblob.memory.ledger import Ledger
     from syncblob.memory.sources import Source
 
-__all__ = ["gather"]
-
 
 def gather(  # noqa: C901  # each place that elements may come from
     ledger: Ledger, side: Side, layout: Layout, reason: str

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from syncblob.devices.base import Side
     from syncblob.memory.ledger import Ledger
 
-__all__ = ["Transition", "is_use_noted", "note", "note_use"]
-
 # The number of transitions that are remembered.
 _REMEMBERED = 8
 

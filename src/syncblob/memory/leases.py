@@ -34,16 +34,6 @@ if TYPE_CHECKING:
     from syncblob.devices.base import Home, Side
     from syncblob.memory.history import Transition
 
-__all__ = [
-    "NO_LOANS",
-    "NUMPY",
-    "Borrows",
-    "Exposure",
-    "Lease",
-    "Loans",
-    "restore",
-]
-
 # The kind of aliases that are NumPy arrays made by this package. When they become stale, they lose
 # their write permission, and a warning is emitted as well: their slices, and tensors over them,
 # have a permission of their own.

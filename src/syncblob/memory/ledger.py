@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from syncblob.memory.sources import Source
     from syncblob.memory.uploads import Upload
 
-__all__ = ["Ledger"]
-
 _NOTHING_LENT = (NO_LOANS, NO_LOANS)
 _UNUSABLE = (False, False, False)
 

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     # Returns an array over a side's buffer, and records it.
     HandOut = Callable[[Ledger, Side, Any, Layout], Any]
 
-__all__ = ["alias", "borrow", "export_watched", "lend", "view", "write"]
-
 
 def lend(  # noqa: PLR0913, PLR0917  # an access, and what is handed out
     ledger: Ledger,

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import ClassVar
 
-__all__ = ["LivingArrays", "Reference"]
-
 # Up to this many references are compared one by one, which takes less time than to use an index.
 _FEW = 32
 

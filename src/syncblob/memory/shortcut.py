@@ -12,8 +12,6 @@ from typing import Any
 
 from syncblob.devices import Side
 
-__all__ = ["FRESH", "NO_SHORTCUT", "NO_SHORTCUTS", "Shortcut", "Shortcuts"]
-
 _HOST, _ACCELERATOR = (1 << side for side in Side)
 
 # Programs that use more parts of a memory than this between two changes of state ask again.

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     Function = Callable[[], NDArray[np.uint8]]
 
-__all__ = ["Source"]
-
 
 class Source:
     """The initial contents of a memory, read part by part.

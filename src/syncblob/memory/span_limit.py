@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from syncblob.devices.base import Side
     from syncblob.memory.spans import Run, Spans
 
-__all__ = ["MAX_SPANS", "exceeds_limit", "joined", "lowered", "next_limit"]
-
 MAX_SPANS = 1024
 """An access that would leave more spans than this joins others, and copies as that requires.
 

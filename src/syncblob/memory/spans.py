@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["Run", "Spans"]
-
 
 class Run(NamedTuple):
     """Bytes that the same sides hold.

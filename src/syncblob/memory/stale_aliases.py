@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     # Aliases that become stale, by side.
     Stale = list[tuple[Side, set[Lease]]]
 
-__all__ = ["Unannounced", "announcing", "require_announced"]
-
 _NAMED_AT_MOST = 3
 
 _ADVICE = (

@@ -39,18 +39,6 @@ if TYPE_CHECKING:
 
     from syncblob.memory.leases import Exposure, Lease
 
-__all__ = [
-    "CONST",
-    "MUTABLE",
-    "OVERWRITE",
-    "SMALL",
-    "Access",
-    "Head",
-    "Plan",
-    "head_over",
-    "plan_access",
-]
-
 
 class Head(enum.IntEnum):
     """Where the newest contents are. The numbers are Caffe's, except SPLIT, which Caffe lacks.

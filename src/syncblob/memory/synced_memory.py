@@ -58,8 +58,6 @@ if TYPE_CHECKING:
     from syncblob.memory.shortcut import Shortcut
     from syncblob.memory.sources import Function
 
-__all__ = ["SyncedMemory"]
-
 
 class SyncedMemory:
     """A number of bytes with at most one buffer on the host and one on an accelerator.

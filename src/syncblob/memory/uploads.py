@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from syncblob.memory.ledger import Ledger
     from syncblob.memory.spans import Run
 
-__all__ = ["Upload", "await_uploads", "finish_uploads", "start_uploads"]
-
 
 class Upload(NamedTuple):
     """An asynchronous copy of a range to a side."""

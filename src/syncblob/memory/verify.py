@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from syncblob.devices.base import Side
     from syncblob.memory.buffers import Buffers
 
-__all__ = ["Watch", "verified_const", "verifying"]
-
 _depth = 0
 _depth_lock = Lock()
 

@@ -8,8 +8,6 @@ if TYPE_CHECKING:
     from syncblob._layout import Layout
     from syncblob.devices.base import Home
 
-__all__ = ["Window", "laid", "part_of"]
-
 
 class Window:
     """A buffer of a range of a memory.

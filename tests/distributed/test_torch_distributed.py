@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from multiprocessing import get_context
 
 import numpy as np
 import pytest
+from packaging.version import Version
 
 collectives = pytest.importorskip("torch.distributed")
 
 if not collectives.is_available() or not collectives.is_gloo_available():
     pytest.skip("this build of torch has no gloo", allow_module_level=True)
+
+if Version(version("torch")) < Version("2.12"):
+    pytest.skip("torch.distributed takes Blobs since PyTorch 2.12", allow_module_level=True)
 
 from learning_processes import train, weights, work  # noqa: E402  # it needs torch
 

@@ -61,6 +61,22 @@ def test_a_loop_of_downloads_locks_memory_only_at_first(cupy, backend, monkeypat
     assert is_model() or np.median(seconds[10:]) < 2e-3
 
 
+def test_abandoned_pushes_release_their_buffers(cupy, backend):
+    nbytes = 1_000_000
+    used = 0 if is_model() else cupy.get_default_memory_pool().used_bytes()
+    for _ in range(20):
+        blob = Blob(nbytes, "uint8", device="cuda:0")
+        blob.overwrite_cpu_data().fill(1)
+        blob.async_gpu_push()
+        del blob
+    gc.collect()
+    backend.synchronize()
+    backend.allocate_host(1)  # releases the buffers of what has arrived
+    assert not backend._abandoned
+    if not is_model():
+        assert cupy.get_default_memory_pool().used_bytes() - used < nbytes
+
+
 def test_ordinary_memory_is_used_where_none_can_be_page_locked(cupy, backend, monkeypatch):
     def fails(_):
         raise cupy.cuda.runtime.CUDARuntimeError(2)

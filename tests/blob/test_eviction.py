@@ -446,7 +446,7 @@ def test_programs_on_a_device_that_is_always_full(simulated, count):
     assert evictions > 5 * count
 
 
-@tiers.amount("seconds", 2, 600)
+@tiers.amount("seconds", 2, 20, variable="SYNCBLOB_SOAK")
 def test_eight_threads_with_four_times_the_capacity(simulated, seconds):
     simulated.capacity = 24 * NBYTES
     problems = []

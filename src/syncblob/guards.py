@@ -45,10 +45,11 @@ class _Block:
     __slots__ = ("count", "frame", "nbytes", "over")
 
     def __init__(self, frame: tuple[int, CodeType] | None = None) -> None:
-        self.frame = frame
-        self.count = self.nbytes = 0
+        self.frame: tuple[int, CodeType] | None = frame
+        self.count: int = 0
+        self.nbytes: int = 0
         # A task started in the block has a copy of the context, and may outlive the block.
-        self.over = False
+        self.over: bool = False
 
 
 # The guards and blocks that are running, outermost first. A guard nested in itself occurs

@@ -377,7 +377,7 @@ class Accelerator(Home):
         """Return the device of an array of this accelerator's library."""
         raise NotImplementedError
 
-    bounded = True
+    bounded: bool = True
 
     def is_seen(self, buffer: Any) -> bool:
         """Return whether any other array lies over the memory of a buffer.

@@ -110,7 +110,7 @@ class CudaBackend(Accelerator):
         self.namespace: ModuleType = namespace
         self._cupy = cupy
         self._context = cupy.cuda.Device(index)
-        self.order = Order(cupy, index, _driver())
+        self.order: Order = Order(cupy, index, _driver())
         self._page_locked = PageLocked(cupy.cuda.PinnedMemory, self._mark)
         # The streams of transfers, by whether they go down. A device copies both ways at once.
         self._streams: dict[bool, Any] = {}

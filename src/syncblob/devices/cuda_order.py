@@ -97,7 +97,7 @@ class Order:
     def __init__(self, cupy: Any, index: int, driver: Any) -> None:
         self._cupy = cupy
         self._index = index
-        self.device = cupy.cuda.Device(index)
+        self.device: Any = cupy.cuda.Device(index)
         self._exchange: Callable[[Any], int] | None = getattr(
             driver, "cuThreadExchangeStreamCaptureMode", None
         )

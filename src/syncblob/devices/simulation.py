@@ -101,7 +101,7 @@ class SimulatedBackend(NumpyHome, Accelerator):
         return before
 
     def _update_bounds(self) -> None:
-        self.bounded = self._capacity is not None or self._limit is not None
+        self.bounded: bool = self._capacity is not None or self._limit is not None
         # Results count only if `compute` makes them.
         update_homes()
 

@@ -156,15 +156,15 @@ class SyncedMemory:
 
     # --- Caffe's accessors -----------------------------------------------------------------------
 
-    def cpu_data(self) -> Any:
+    def cpu_data(self) -> NDArray[np.uint8]:
         """Return the bytes in use, to read on the host. Downloads what the host lacks."""
         return self._whole(Side.HOST, CONST, "cpu_data")
 
-    def mutable_cpu_data(self) -> Any:
+    def mutable_cpu_data(self) -> NDArray[np.uint8]:
         """Return the bytes in use, to read and write on the host. Downloads as `cpu_data` does."""
         return self._whole(Side.HOST, MUTABLE, "mutable_cpu_data")
 
-    def overwrite_cpu_data(self) -> Any:
+    def overwrite_cpu_data(self) -> NDArray[np.uint8]:
         """Return the bytes in use, to overwrite completely on the host. Never transfers."""
         return self._whole(Side.HOST, OVERWRITE, "overwrite_cpu_data")
 

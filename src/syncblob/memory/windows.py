@@ -23,9 +23,9 @@ class Window:
     __slots__ = ("array", "start", "stop")
 
     def __init__(self, start: int, stop: int, array: Any) -> None:
-        self.start = start
-        self.stop = stop
-        self.array = array
+        self.start: int = start
+        self.stop: int = stop
+        self.array: Any = array
 
     @property
     def nbytes(self) -> int:

@@ -130,13 +130,13 @@ class Loan:
     def __init__(
         self, tensor: torch.Tensor, owner: Any, *, small: bool = False, origin: Loan | None = None
     ) -> None:
-        self.tensor = tensor
+        self.tensor: torch.Tensor = tensor
         # Lives exactly as long as the tensor's storage.
         self.owner: object = owner
         # Whether a copy, with the same strides, takes less time than autograd's hooks.
-        self.small = small
+        self.small: bool = small
         # The loan that this is a copy of.
-        self.origin = origin
+        self.origin: Loan | None = origin
         # The loans of a buffer on a CUDA device, by layout, if it is one of them.
         self.shelf: dict[Layout, Loan] | None = None
         self.version: int = tensor._version

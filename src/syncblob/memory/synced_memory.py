@@ -658,10 +658,11 @@ class SyncedMemory:
         """
         if access is CONST:
             return self.array(side, access, layout, reason)
-        if side and not self.home(side).native:
+        ledger, out = self._ledger, partial(borrow, template)
+        # Asked first, because nearly every side has a buffer, and to find its home takes longer.
+        if side and ledger.buffers.sides[side] is None and not self.home(side).native:
             # Such a borrow cannot be ended when its window is replaced.
             self.make_whole(side, layout, reason)
-        ledger, out = self._ledger, partial(borrow, template)
         while True:
             # As in `_in_room`, which takes longer.
             try:

@@ -19,7 +19,7 @@ import syncblob
 from syncblob.devices import accelerator as accelerator_named
 from syncblob.devices import cuda
 from syncblob.errors import NoDeviceError
-from syncblob.memory import changes
+from syncblob.memory import buffers, changes
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -86,6 +86,23 @@ def simulated() -> Iterator[SimulatedBackend]:
     backend.delay = 0.0
     backend.capacity = None
     backend.synchronize()
+
+
+@pytest.fixture
+def limited() -> Iterator[SimulatedBackend]:
+    """Give a simulated device whose capacity and delay a test may set."""
+    backend = syncblob.simulated(7)
+    backend.synchronize()
+    backend.reset_counts()
+    yield backend
+    backend.capacity = None
+    backend.delay = 0.0
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let small memories have windows, too."""
+    monkeypatch.setattr(buffers, "_WHOLE", 0)
 
 
 @pytest.fixture(scope="module")

@@ -8,44 +8,26 @@ import time
 import numpy as np
 import pytest
 import tiers
+from devices import LIMITED
 
 import syncblob
 from syncblob import Blob, Evictable, Head, record_transfers, set_memory_limit
 from syncblob.devices import Side
-from syncblob.memory import buffers
 
 COUNT = 64
 NBYTES = 4 * COUNT
-# No other tests use it, so that nothing else needs room there.
-DEVICE = "simulated:7"
 
 
 @pytest.fixture
-def simulated():
-    backend = syncblob.simulated(7)
-    backend.synchronize()
-    backend.reset_counts()
-    yield backend
-    backend.capacity = None
-    backend.delay = 0.0
-
-
-@pytest.fixture
-def small(monkeypatch):
-    """Let small memories have windows, too."""
-    monkeypatch.setattr(buffers, "_WHOLE", 0)
-
-
-@pytest.fixture
-def two(simulated):
-    """Give a simulated device with room for two Blobs of `NBYTES`, and for some numbers."""
-    simulated.capacity = 2 * NBYTES + 64
-    return simulated
+def two(limited):
+    """Give a limited device with room for two Blobs of `NBYTES`, and for some numbers."""
+    limited.capacity = 2 * NBYTES + 64
+    return limited
 
 
 def filled(value, count=COUNT, name=""):
     """Make a Blob of a number, which the device alone holds."""
-    blob = Blob(count, "int32", device=DEVICE, name=name)
+    blob = Blob(count, "int32", device=LIMITED, name=name)
     blob[...] = value
     return blob
 
@@ -53,22 +35,22 @@ def filled(value, count=COUNT, name=""):
 # --- a device with a capacity ---------------------------------------------------------------------
 
 
-def test_buffers_and_results_count_until_they_die(simulated):
+def test_buffers_and_results_count_until_they_die(limited):
     blob = filled(1)
-    assert simulated.used_nbytes == NBYTES
-    simulated.capacity = 10 * NBYTES
+    assert limited.used_nbytes == NBYTES
+    limited.capacity = 10 * NBYTES
     result = blob + blob
-    assert simulated.used_nbytes == 2 * NBYTES
+    assert limited.used_nbytes == 2 * NBYTES
     view = result[:3]
     del result
-    assert simulated.used_nbytes == 2 * NBYTES
+    assert limited.used_nbytes == 2 * NBYTES
     del view
-    assert simulated.used_nbytes == NBYTES
+    assert limited.used_nbytes == NBYTES
 
 
-def test_an_allocation_beyond_the_capacity_fails(simulated):
-    simulated.capacity = NBYTES
-    blob = Blob(COUNT + 1, "int32", device=DEVICE, name="large")
+def test_an_allocation_beyond_the_capacity_fails(limited):
+    limited.capacity = NBYTES
+    blob = Blob(COUNT + 1, "int32", device=LIMITED, name="large")
     with pytest.raises(
         MemoryError, match=r"no memory for 260 more bytes: 0 of its 256 bytes .*'lar"
     ):
@@ -77,18 +59,18 @@ def test_an_allocation_beyond_the_capacity_fails(simulated):
     assert filled(1).sum().item() == COUNT
 
 
-def test_a_limit_ends_with_its_block(simulated):
+def test_a_limit_ends_with_its_block(limited):
     first, second = filled(1), filled(2)
-    with set_memory_limit(DEVICE, NBYTES):
+    with set_memory_limit(LIMITED, NBYTES):
         third = filled(3)
         assert (first.head, second.head, third.head) == (
             Head.HEAD_AT_CPU,
             Head.HEAD_AT_CPU,
             Head.HEAD_AT_GPU,
         )
-    assert not simulated.bounded
+    assert not limited.bounded
     assert first.sum().item() + second.sum().item() == 3 * COUNT
-    assert simulated.used_nbytes == 3 * NBYTES
+    assert limited.used_nbytes == 3 * NBYTES
 
 
 def test_only_accelerators_are_limited():
@@ -117,33 +99,33 @@ def test_what_only_one_side_holds_moves_to_the_other(side):
     assert "evict: " in str(blob.explain())
 
 
-def test_what_both_sides_hold_is_dropped(simulated):
+def test_what_both_sides_hold_is_dropped(limited):
     blob = filled(7)
     blob.cpu_data()
-    simulated.reset_counts()
+    limited.reset_counts()
     assert blob.evict("gpu") == NBYTES
-    assert (simulated.downloads, simulated.used_nbytes) == (0, 0)
+    assert (limited.downloads, limited.used_nbytes) == (0, 0)
 
 
-def test_a_blob_that_was_computed_with_lets_go_of_its_arrays(simulated):
+def test_a_blob_that_was_computed_with_lets_go_of_its_arrays(limited):
     blob = filled(7)
     view, const = blob[1:], blob.const
     assert (blob + view.sum() + const).sum().item() == COUNT * (14 + 7 * (COUNT - 1))
     blob.gpu_data(), blob.mutable_gpu_data()
     blob.evict("gpu")
-    assert simulated.used_nbytes == 0
+    assert limited.used_nbytes == 0
     assert blob.sum().item() == view.sum().item() + 7 == 7 * COUNT
 
 
-def test_a_borrow_loses_its_permission_and_keeps_its_bytes(simulated):
+def test_a_borrow_loses_its_permission_and_keeps_its_bytes(limited):
     blob = filled(7)
     borrow, const = blob.mutable_gpu_data(), blob.gpu_data()
     blob.evict("gpu")
     assert not borrow.flags.writeable
     assert const.tolist() == [7] * COUNT
-    assert simulated.used_nbytes == NBYTES
+    assert limited.used_nbytes == NBYTES
     del borrow, const
-    assert simulated.used_nbytes == 0
+    assert limited.used_nbytes == 0
 
 
 @pytest.mark.usefixtures("simulated")
@@ -159,17 +141,17 @@ def test_an_alias_refuses():
     assert blob.tolist() == [8] * COUNT
 
 
-def test_an_array_of_someone_else_stays(simulated):
+def test_an_array_of_someone_else_stays(limited):
     array = np.arange(COUNT)
     blob = syncblob.asarray(array, device="cpu")
-    blob.memory.bind(simulated)
+    blob.memory.bind(limited)
     with pytest.raises(BufferError, match="because of the host side, exposed at"):
         blob.evict("cpu")
 
 
-def test_a_push_arrives_first(simulated):
-    simulated.delay = 0.05
-    blob = Blob(COUNT, "int32", device=DEVICE)
+def test_a_push_arrives_first(limited):
+    limited.delay = 0.05
+    blob = Blob(COUNT, "int32", device=LIMITED)
     blob.mutable_cpu_data()[...] = 7
     blob.async_gpu_push()
     blob.evict("cpu")
@@ -178,7 +160,7 @@ def test_a_push_arrives_first(simulated):
 
 @pytest.mark.usefixtures("small", "simulated")
 def test_of_a_view_the_windows_in_its_range_are_freed():
-    blob = Blob(COUNT, "int32", device=DEVICE)
+    blob = Blob(COUNT, "int32", device=LIMITED)
     blob.mutable_cpu_data()[...] = np.arange(COUNT)
     blob[:8] += 1
     blob[10:18] += 1
@@ -315,10 +297,10 @@ def test_a_signal_handler_that_needs_room_leaves_the_interrupted_operation_its_o
 
 
 @pytest.mark.parametrize("change", [False, True])
-def test_a_blob_streams_through_a_device_with_a_quarter_of_its_size(simulated, change):
+def test_a_blob_streams_through_a_device_with_a_quarter_of_its_size(limited, change):
     mib = 1 << 20
-    simulated.capacity = 16 * mib
-    blob = Blob((64, mib // 4), device=DEVICE)
+    limited.capacity = 16 * mib
+    blob = Blob((64, mib // 4), device=LIMITED)
     blob.overwrite_cpu_data()[...] = np.arange(64)[:, None]
     total = 0
     for part in blob.parts(nbytes=4 * mib):
@@ -326,26 +308,26 @@ def test_a_blob_streams_through_a_device_with_a_quarter_of_its_size(simulated, c
         if change:
             part[...] = part * 2
     assert total == 63 * 32
-    assert simulated.uploaded_bytes == blob.nbytes
-    assert simulated.downloaded_bytes - 64 == (blob.nbytes if change else 0)
-    assert simulated.used_nbytes == 0
+    assert limited.uploaded_bytes == blob.nbytes
+    assert limited.downloaded_bytes - 64 == (blob.nbytes if change else 0)
+    assert limited.used_nbytes == 0
     assert (blob.head, blob[9, 3].item()) == (Head.HEAD_AT_CPU, 18 if change else 9)
 
 
 @pytest.mark.usefixtures("small", "exact_parts")
-def test_results_stream_back(simulated):
-    simulated.capacity = NBYTES
-    source, result = (Blob(COUNT, "int32", device=DEVICE) for _ in range(2))
+def test_results_stream_back(limited):
+    limited.capacity = NBYTES
+    source, result = (Blob(COUNT, "int32", device=LIMITED) for _ in range(2))
     source.overwrite_cpu_data()[...] = np.arange(COUNT)
     for part, out in zip(source.parts(nbytes=32), result.parts(nbytes=32), strict=True):
         np.multiply(part, 3, out=out)
     assert result.tolist() == list(range(0, 3 * COUNT, 3))
-    assert (simulated.uploaded_bytes, simulated.downloaded_bytes) == (NBYTES, NBYTES)
+    assert (limited.uploaded_bytes, limited.downloaded_bytes) == (NBYTES, NBYTES)
 
 
 @pytest.mark.usefixtures("small")
-def test_a_walk_that_ends_early_gives_up_its_part(simulated):
-    blob = Blob((8, 8), "int32", device=DEVICE)
+def test_a_walk_that_ends_early_gives_up_its_part(limited):
+    blob = Blob((8, 8), "int32", device=LIMITED)
     blob.mutable_cpu_data()[...] = 1
     for part in blob.parts(nbytes=64):
         part[...] = 2
@@ -353,7 +335,7 @@ def test_a_walk_that_ends_early_gives_up_its_part(simulated):
     del part
     blob.evict("gpu")
     assert blob.tolist() == [[2] * 8] * 2 + [[1] * 8] * 6
-    assert simulated.used_nbytes == 0
+    assert limited.used_nbytes == 0
 
 
 def test_parts_that_lie_between_each_other_are_refused():
@@ -427,19 +409,19 @@ class Program:
 
 @pytest.mark.filterwarnings("ignore::syncblob.StaleAliasWarning")
 @tiers.amount("count", 30, 1000)
-def test_programs_on_a_device_that_is_always_full(simulated, count):
-    simulated.capacity = 4 * NBYTES
+def test_programs_on_a_device_that_is_always_full(limited, count):
+    limited.capacity = 4 * NBYTES
     evictions = 0
     for number in range(count):
-        program = Program(number, simulated)
+        program = Program(number, limited)
         for step in range(20):
-            before = simulated.allocations
+            before = limited.allocations
             try:
                 program.step()
             except BaseException as error:
                 error.add_note(f"program {number}, step {step}")
                 raise
-            evictions += simulated.allocations - before
+            evictions += limited.allocations - before
         program.kept = {}
         program.check()
         del program
@@ -447,8 +429,8 @@ def test_programs_on_a_device_that_is_always_full(simulated, count):
 
 
 @tiers.amount("seconds", 2, 20, variable="SYNCBLOB_SOAK")
-def test_eight_threads_with_four_times_the_capacity(simulated, seconds):
-    simulated.capacity = 24 * NBYTES
+def test_eight_threads_with_four_times_the_capacity(limited, seconds):
+    limited.capacity = 24 * NBYTES
     problems = []
     end = time.monotonic() + seconds
 
@@ -477,4 +459,4 @@ def test_eight_threads_with_four_times_the_capacity(simulated, seconds):
         assert not thread.is_alive()
     assert problems == []
     threads.clear()
-    assert simulated.used_nbytes == 0
+    assert limited.used_nbytes == 0

@@ -7,23 +7,9 @@ to overwrite it. Evictions of what the host lacks download it.
 import random
 
 import pytest
+from devices import LIMITED
 
-import syncblob
 from syncblob import Blob
-
-# No other tests use it, so that nothing else needs room there.
-DEVICE = "simulated:7"
-
-
-@pytest.fixture
-def simulated():
-    backend = syncblob.simulated(7)
-    backend.synchronize()
-    backend.reset_counts()
-    yield backend
-    backend.capacity = None
-    backend.delay = 0.0
-
 
 READ, CHANGE, OVERWRITE = "read", "change", "overwrite"
 COUNT = 64
@@ -56,7 +42,7 @@ def measured(accesses, capacity, device):
     """Return the number of Blobs that the default policy moves, and check all contents."""
     device.capacity = capacity * NBYTES + 64
     count = 1 + max(blob for blob, _ in accesses)
-    blobs = [Blob(COUNT, "int32", device=DEVICE) for _ in range(count)]
+    blobs = [Blob(COUNT, "int32", device=LIMITED) for _ in range(count)]
     values = list(range(count))
     for value, blob in enumerate(blobs):
         blob.overwrite_cpu_data()[...] = value
@@ -123,7 +109,7 @@ PATTERNS = {
 
 
 @pytest.mark.parametrize("pattern", PATTERNS, ids=lambda pattern: pattern.__name__)
-def test_the_default_policy_is_near_the_best(simulated, pattern):
+def test_the_default_policy_is_near_the_best(limited, pattern):
     accesses, capacity = pattern()
-    best, found = belady(accesses, capacity), measured(accesses, capacity, simulated)
+    best, found = belady(accesses, capacity), measured(accesses, capacity, limited)
     assert best <= found <= PATTERNS[pattern] * best, f"{found} of {best}"

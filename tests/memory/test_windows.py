@@ -6,30 +6,12 @@ import threading
 import numpy as np
 import pytest
 import tiers
+from devices import LIMITED
 
 import syncblob
 from syncblob import Blob, Head
 from syncblob.devices import Side
 from syncblob.memory import buffers
-
-# No other tests use it, so that nothing else needs room there.
-DEVICE = "simulated:7"
-
-
-@pytest.fixture
-def simulated():
-    backend = syncblob.simulated(7)
-    backend.synchronize()
-    backend.reset_counts()
-    yield backend
-    backend.capacity = None
-    backend.delay = 0.0
-
-
-@pytest.fixture
-def small(monkeypatch):
-    """Let small memories have windows, too."""
-    monkeypatch.setattr(buffers, "_WHOLE", 0)
 
 
 def ranges(blob):
@@ -41,29 +23,29 @@ def ranges(blob):
 
 
 def numbered(count=100):
-    blob = Blob(count, "int32", device=DEVICE)
+    blob = Blob(count, "int32", device=LIMITED)
     blob.overwrite_cpu_data()[...] = np.arange(count)
     return blob
 
 
-def test_ten_rows_of_a_large_blob_allocate_ten_rows(simulated):
-    blob = Blob((1024, 1024), device=DEVICE)
+def test_ten_rows_of_a_large_blob_allocate_ten_rows(limited):
+    blob = Blob((1024, 1024), device=LIMITED)
     blob[:10].on("cpu")[...] = 1
     assert blob[:10].sum().item() == 10 * 1024
-    assert simulated.used_nbytes == 10 * 1024 * 4
-    assert simulated.uploaded_bytes == 10 * 1024 * 4
+    assert limited.used_nbytes == 10 * 1024 * 4
+    assert limited.uploaded_bytes == 10 * 1024 * 4
 
 
 @pytest.mark.usefixtures("simulated")
 def test_a_small_memory_has_one_buffer():
-    blob = Blob(1000, device=DEVICE)
+    blob = Blob(1000, device=LIMITED)
     blob[:10].gpu_data()
     assert ranges(blob) == [(0, 1000)]
     assert blob.memory.buffer(Side.ACCELERATOR) is not None
 
 
 @pytest.mark.usefixtures("small")
-def test_an_access_makes_the_union_of_the_windows_that_it_overlaps(simulated):
+def test_an_access_makes_the_union_of_the_windows_that_it_overlaps(limited):
     blob = numbered()
     for start, stop in ((10, 20), (30, 35), (25, 28)):
         assert blob[start:stop].gpu_data().tolist() == list(range(start, stop))
@@ -75,7 +57,7 @@ def test_an_access_makes_the_union_of_the_windows_that_it_overlaps(simulated):
     assert ranges(blob) == [(10, 28), (30, 35)]
     assert blob[10:28].gpu_data().tolist() == [10, 11, 12, 13, 14, *[-1] * 11, 26, 27]
     # Only what was not there has moved.
-    assert simulated.uploaded_bytes == (10 + 5 + 3 + 5) * 4
+    assert limited.uploaded_bytes == (10 + 5 + 3 + 5) * 4
     assert blob.tolist()[8:30] == [8, 9, 10, 11, 12, 13, 14, *[-1] * 11, 26, 27, 28, 29]
 
 
@@ -89,8 +71,8 @@ def test_most_of_a_memory_gets_one_buffer():
 
 
 @pytest.mark.usefixtures("small")
-def test_a_window_is_enough_if_there_is_no_room_for_all(simulated):
-    simulated.capacity = 300
+def test_a_window_is_enough_if_there_is_no_room_for_all(limited):
+    limited.capacity = 300
     blob = numbered()
     assert blob[:60].gpu_data().tolist() == list(range(60))
     assert ranges(blob) == [(0, 60)]
@@ -98,7 +80,7 @@ def test_a_window_is_enough_if_there_is_no_room_for_all(simulated):
 
 @pytest.mark.usefixtures("small")
 def test_unwritten_parts_are_zeros_and_belong_to_nobody():
-    blob = Blob(100, "int32", device=DEVICE)
+    blob = Blob(100, "int32", device=LIMITED)
     assert blob[10:20].sum().item() == 0
     assert (blob[10:20].head, blob[20:].head) == (Head.HEAD_AT_GPU, Head.UNINITIALIZED)
     blob[12:30] += 1
@@ -107,11 +89,11 @@ def test_unwritten_parts_are_zeros_and_belong_to_nobody():
 
 
 @pytest.mark.usefixtures("small")
-def test_a_source_is_read_into_windows(simulated):
+def test_a_source_is_read_into_windows(limited):
     values = np.arange(100, dtype=np.int32)
-    blob = Blob.from_source(100, "int32", lambda: values.view(np.uint8), device=DEVICE)
+    blob = Blob.from_source(100, "int32", lambda: values.view(np.uint8), device=LIMITED)
     assert blob[40:50].sum().item() == values[40:50].sum()
-    assert (simulated.uploaded_bytes, ranges(blob)) == (40, [(40, 50)])
+    assert (limited.uploaded_bytes, ranges(blob)) == (40, [(40, 50)])
 
 
 @pytest.mark.usefixtures("small")
@@ -136,8 +118,8 @@ def test_an_alias_of_a_part_gets_a_buffer_that_need_not_grow():
 
 
 @pytest.mark.usefixtures("small")
-def test_an_alias_keeps_its_window_from_moving(simulated):
-    simulated.capacity = 200
+def test_an_alias_keeps_its_window_from_moving(limited):
+    limited.capacity = 200
     blob = numbered()
     alias = np.asarray(blob[10:20].gpu)
     assert ranges(blob) == [(10, 20)]
@@ -203,7 +185,7 @@ def test_a_resize_takes_bytes_into_use_beyond_the_windows():
 @pytest.mark.usefixtures("small")
 def test_a_view_among_the_results_is_a_view_of_the_blob():
     blob = numbered()
-    part = blob[10:20].on(DEVICE)
+    part = blob[10:20].on(LIMITED)
     part.sum()
     result = np.broadcast_to(part, (2, 10))
     blob[10:20] += 1
@@ -211,28 +193,28 @@ def test_a_view_among_the_results_is_a_view_of_the_blob():
 
 
 @pytest.mark.usefixtures("small")
-def test_what_two_windows_hold_is_gathered_and_downloaded(simulated):
+def test_what_two_windows_hold_is_gathered_and_downloaded(limited):
     blob = numbered(60)
     for start in (10, 15):
         blob[start : start + 5].mutable_gpu_data()[...] += 100
-    simulated.reset_counts()
+    limited.reset_counts()
     assert blob[8:22:3].tolist() == [8, 111, 114, 117, 20]
-    assert simulated.downloaded_bytes == 3 * 4
+    assert limited.downloaded_bytes == 3 * 4
     assert blob.cpu_data()[8:22].tolist() == [8, 9, *range(110, 120), 20, 21]
-    assert (simulated.downloaded_bytes, simulated.downloads) == (3 * 4 + 40, 5)
+    assert (limited.downloaded_bytes, limited.downloads) == (3 * 4 + 40, 5)
 
 
 @pytest.mark.usefixtures("small")
-def test_pushes_go_into_windows(simulated):
+def test_pushes_go_into_windows(limited):
     blob = numbered()
-    simulated.delay = 0.01
+    limited.delay = 0.01
     blob[10:20].async_gpu_push()
     blob[30:40].prefetch()
     # This replaces a window that an upload is under way to.
     assert blob[15:25].gpu_data().tolist() == list(range(15, 25))
     assert blob[30:40].gpu_data().tolist() == list(range(30, 40))
-    assert simulated.uploaded_bytes == 25 * 4
-    simulated.delay = 0.0
+    assert limited.uploaded_bytes == 25 * 4
+    limited.delay = 0.0
 
 
 class Program:
@@ -245,7 +227,7 @@ class Program:
         self.device.capacity = None
         self.columns = self.random.randint(1, 8)
         self.rows = self.random.randint(4, 120 // self.columns)
-        self.blob = Blob((self.rows, self.columns), "int32", device=DEVICE)
+        self.blob = Blob((self.rows, self.columns), "int32", device=LIMITED)
         self.values = np.zeros((self.rows, self.columns), np.int32)
         # Bit 0: the host, bit 1: the device.
         self.holders = np.zeros(self.values.size, int)

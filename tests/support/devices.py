@@ -9,6 +9,9 @@ OTHER = "drawer:0"
 
 SYCL = pytest.param("sycl:0", marks=[pytest.mark.sycl, pytest.mark.long])
 
+# The device of the fixture `limited`. No other tests use it, so that nothing else needs room there.
+LIMITED = "simulated:7"
+
 # Accelerators on which everything works.
 ACCELERATORS = ["simulated:0", pytest.param("cuda:0", marks=pytest.mark.gpu), SYCL, OTHER]
 

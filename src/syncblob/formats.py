@@ -125,7 +125,7 @@ def write_contents(
     contents
         The values, of the dtype of the Blob.
     reason
-        The operation, for the journal.
+        The operation, for the log.
     gradient
         The values of diff, of the same shape; None leaves diff as it is.
     """

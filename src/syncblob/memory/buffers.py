@@ -54,7 +54,7 @@ class Buffers:
     accelerator, nbytes
         As above.
     name
-        The name of this memory in the journal; empty if it has none.
+        The name of this memory in the log; empty if it has none.
     """
 
     __slots__ = ("_copying", "accelerator", "name", "nbytes", "sides", "windows")
@@ -66,7 +66,7 @@ class Buffers:
         self.nbytes: int = nbytes
         self.name: str = ""
         # The last result of `copying`, because programs repeat the same accesses. Its serial
-        # number tells memories apart in the journal.
+        # number tells memories apart in the log.
         self._copying: Copying | None = None
 
     @property
@@ -205,7 +205,7 @@ class Buffers:
         )
 
     def copying(self, accelerator: Accelerator, reason: str, because: str = "") -> Copying:
-        """Return the description of a copy of this memory for the journal and the guards."""
+        """Return the description of a copy of this memory for the log and the guards."""
         copying = self._copying
         if (
             copying is not None
@@ -227,13 +227,13 @@ class Buffers:
         Parameters
         ----------
         copying
-            For the journal.
+            For the log.
         side
             The side of `target`.
         contents, target
             The bytes to read and to write.
         offset
-            Their offset in the memory, for the journal.
+            Their offset in the memory, for the log.
         """
         if side is Side.HOST:
             download(copying, contents, target, offset)
@@ -298,7 +298,7 @@ class Buffers:
         buffer, start, stop
             The range.
         copying
-            For the journal; None for a host buffer, which needs no transfer.
+            For the log; None for a host buffer, which needs no transfer.
         """
         limit = 0 if source is None else source.limit
         if copying is None:

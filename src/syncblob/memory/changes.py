@@ -126,7 +126,7 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
     side, access, start, stop
         An access, which determines the uploads to wait for.
     reason
-        The name of the access, for the journal and the history. Empty if the history does not have
+        The name of the access, for the log and the history. Empty if the history does not have
         such changes.
     layout
         That of the access, for errors.

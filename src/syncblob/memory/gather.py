@@ -137,7 +137,7 @@ def _initial_bytes(source: Source, part: Layout) -> Any:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
-def _transfer(  # noqa: PLR0913, PLR0917  # a copy, and what the journal says of it
+def _transfer(  # noqa: PLR0913, PLR0917  # a copy, and what the log says of it
     buffers: Buffers, side: Side, contents: Any, target: Any, part: Layout, reason: str
 ) -> None:
     """Copy plain bytes of the other side into a buffer of one side."""

@@ -82,7 +82,7 @@ class SyncedMemory:
         ``read_into(buffer, offset)``, that method is called instead and fills `buffer` with the
         bytes from `offset` on. An upload of all bytes at once still calls the function itself.
     name
-        The name of this memory in the journal and in `Blob.explain`.
+        The name of this memory in the log and in `Blob.explain`.
 
     Raises
     ------
@@ -302,7 +302,7 @@ class SyncedMemory:
         Parameters
         ----------
         side, reason
-            The side, and the reason for the journal.
+            The side, and the reason for the log.
         start, stop
             The range, by default everything. Of a part, the windows that lie in it are freed.
 
@@ -353,7 +353,7 @@ class SyncedMemory:
 
     @property
     def name(self) -> str:
-        """The name of this memory in the journal and in `Blob.explain`; empty if it has none."""
+        """The name of this memory in the log and in `Blob.explain`; empty if it has none."""
         return self._ledger.buffers.name
 
     @name.setter
@@ -561,7 +561,7 @@ class SyncedMemory:
         layout
             The array to return. The range of its elements is the range of the access.
         reason
-            The name of the access, for the journal.
+            The name of the access, for the log.
 
         Returns
         -------

@@ -28,7 +28,7 @@ class Upload(NamedTuple):
     side: Side
 
 
-def start_uploads(  # noqa: PLR0913, PLR0917  # copies, and what the journal says of them
+def start_uploads(  # noqa: PLR0913, PLR0917  # copies, and what the log says of them
     ledger: Ledger,
     accelerator: Accelerator,
     side: Side,

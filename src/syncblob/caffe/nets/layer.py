@@ -262,7 +262,7 @@ class LayerBlobs(MutableSequence[Blob]):
     be saved.
 
     A Blob without a name is named after its layer and its index, such as ``"conv1[0]"``. The
-    journal and `Blob.explain` show the name.
+    log and `Blob.explain` show the name.
 
     Parameters
     ----------

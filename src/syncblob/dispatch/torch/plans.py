@@ -92,7 +92,7 @@ class Plan:
     """
 
     name: str
-    """The name of the function, for messages and the journal."""
+    """The name of the function, for messages and the log."""
     shape_only: tuple[int, ...]
     """The Blobs of which the function reads no element."""
     computes: bool

@@ -19,6 +19,8 @@ from syncblob.caffe.messages.older_formats import V0_LAYER_TYPES, V1_LAYER_TYPES
 LEGACY = {1: "num", 2: "channels", 3: "height", 4: "width"}
 LISTS = {5: "data", 6: "diff", 8: "double_data", 9: "double_diff"}
 WIDTHS = {5: 4, 6: 4, 8: 8, 9: 8}
+VARINT = 0
+"""The wire type of enums."""
 
 READ = {
     "BlobShape": "dim",
@@ -157,11 +159,17 @@ class RefusedError(Exception):
 
 
 def refuse_wrong_types(message):
-    """Raise RefusedError if a field of Caffe has a wire type that Caffe's has not."""
-    fields = message.DESCRIPTOR.fields
-    known = {field.number for field in fields if not field.name.startswith("raw")}
-    if any(field.field_number in known for field in UnknownFieldSet(message)):
-        raise RefusedError
+    """Raise RefusedError if a field of Caffe has a wire type that Caffe's has not.
+
+    A varint for an enum is right. protobuf keeps it as unknown where Caffe does not list the value.
+    """
+    fields = [field for field in message.DESCRIPTOR.fields if not field.name.startswith("raw")]
+    known = {field.number for field in fields}
+    enums = {field.number for field in fields if field.enum_type is not None}
+    for unknown in UnknownFieldSet(message):
+        unlisted_value = unknown.field_number in enums and unknown.wire_type == VARINT
+        if unknown.field_number in known and not unlisted_value:
+            raise RefusedError
     for entry, value in message.ListFields():
         if entry.message_type is not None:
             for part in [value] if isinstance(value, Message) else value:

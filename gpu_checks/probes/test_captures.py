@@ -64,15 +64,18 @@ def test_a_capture_of_others_is_left_good(cupy, mode):
     """The capture is on a stream that is nobody's current one, or of another thread."""
     for here in (True, False):
         blobs = [blob_in(CPU) for _ in range(3)]
+        lent = blob_in(GPU)
         stream = side_stream()
         number = getattr(cupy.cuda.runtime, f"streamCaptureMode{mode}")
 
-        def use(blobs=blobs):
+        def use(blobs=blobs, lent=lent):
             blobs[0].gpu_data()
             blobs[1].prefetch()
             Blob(1 << 20, device="cuda:0").overwrite_cpu_data().fill(1)
             blobs.pop()
             gc.collect()
+            with pytest.raises(RuntimeError, match="being captured on"):
+                lent.cpu_data()
 
         cupy.cuda.Device(0).synchronize()
         stream.begin_capture(number)
@@ -83,7 +86,7 @@ def test_a_capture_of_others_is_left_good(cupy, mode):
             thread.start()
             thread.join()
         stream.end_capture()
-        assert set(blobs[0].gpu_data().get().tolist()) == {1.0}
+        assert set(blobs[0].gpu_data().get().tolist()) == set(lent.tolist()) == {1.0}
 
 
 @pytest.mark.parametrize("mode", MODES)

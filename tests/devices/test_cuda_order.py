@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 import weakref
 
 import numpy as np
@@ -36,8 +37,9 @@ def backend():
 
 
 @pytest.fixture
-def streams():
+def streams(machine):
     """Make PyTorch use the model's devices."""
+    del machine  # first, because PyTorch's streams are on it
     with torch_model.installed() as streams:
         yield streams
 
@@ -270,6 +272,88 @@ def test_a_capture_that_nobody_can_name_is_left_good(cupy, mode, needs):
     stream.begin_capture(getattr(cupy.cuda.runtime, f"streamCaptureMode{mode}"))
     access(blob)
     stream.end_capture()
+
+
+def owned_by(library, machine):
+    """Return a stream that is nobody's current one, its pointer, and whether it is blocking."""
+    if library == "torch":
+        stream = torch.cuda.Stream(machine)
+        return stream, stream.cuda_stream
+    import cupy
+
+    stream = cupy.cuda.Stream(non_blocking=library == "cupy")
+    return stream, stream.ptr
+
+
+@pytest.mark.parametrize("mode", [0, 1, 2])
+@pytest.mark.parametrize("library", ["cupy", "cupy, blocking", "torch"])
+@pytest.mark.parametrize("there", [False, True])
+@pytest.mark.usefixtures("streams")
+def test_a_download_of_lent_bytes_is_refused_beside_a_capture_of_others(
+    machine, mode, library, there
+):
+    blob, new, on = at_gpu(), at_gpu(), at_gpu()
+    blob.mutable_cpu_data()
+    blob.mutable_gpu_data()
+    accelerator("cuda:0").synchronize()
+    stream, pointer = owned_by(library, machine)
+    found = []
+
+    def access():
+        side = side_stream()
+        for each in (blob, new):
+            # The legacy stream can be used beside a capture of a non-blocking stream only.
+            with side, pytest.raises(RuntimeError, match="CUDA graph"):
+                each.cpu_data()
+            found.append(each.head)
+
+    machine.streamBeginCapture(pointer, mode)
+    if there:
+        thread = threading.Thread(target=access)
+        thread.start()
+        thread.join()
+    else:
+        access()
+    machine.streamEndCapture(pointer)
+    assert found == [Head.HEAD_AT_GPU] * 2
+    machine.setDevice(1)
+    other, pointer = owned_by(library, machine)
+    machine.setDevice(0)
+    machine.streamBeginCapture(pointer, mode)
+    # A wait for one device leaves the other's captures good.
+    assert on.cpu_data().size == 1000
+    machine.streamEndCapture(pointer)
+    assert blob.cpu_data().size == new.cpu_data().size == 1000
+    assert stream is not other
+
+
+def test_streams_are_searched_for_only_if_there_may_be_new_ones(monkeypatch):
+    gc.collect()
+    blob, searched, search = at_gpu(), [], gc.get_referrers
+    monkeypatch.setattr(gc, "get_referrers", lambda *kinds: searched.append(1) or search(*kinds))
+    kept = []
+    for count in (1, 1, 2, 2):
+        if count > len(kept):
+            kept.append(side_stream())
+        blob.mutable_gpu_data()
+        blob.cpu_data()
+        assert len(searched) == count
+    # One goes and one comes.
+    kept[0] = None
+    kept[0] = side_stream()
+    blob.mutable_gpu_data()
+    blob.cpu_data()
+    assert len(searched) == 3
+
+
+@pytest.mark.usefixtures("streams")
+def test_torchs_legacy_stream_counts_as_capturing_beside_a_blocking_capture(cupy):
+    blob, stream = at_cpu(), cupy.cuda.Stream()
+    stream.begin_capture()
+    with side_stream(), pytest.raises(RuntimeError, match="cannot be part of a CUDA graph"):
+        blob.gpu_data()
+    stream.end_capture()
+    assert blob.gpu_data().get()[0] == 1
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -20,6 +20,16 @@ from syncblob.dispatch.torch import devices, tensors
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from cuda_model import Machine
+
+
+class Stream:
+    """A stream of PyTorch's, which CuPy has no object of."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.cuda_stream = machine.streamCreateWithPriority(1, 0)
+        self.device_index = machine.getDevice()
+
 
 class Streams:
     """PyTorch's current stream. `exports` counts the tensors made over the model's memory."""
@@ -57,6 +67,8 @@ class Streams:
 @contextmanager
 def installed() -> Iterator[Streams]:
     """Make PyTorch use CUDA devices, as far as syncblob can tell."""
+    import cupy  # the model, if it is installed
+
     streams = Streams()
     imported = tensors._of_capsule
 
@@ -68,7 +80,9 @@ def installed() -> Iterator[Streams]:
         return SimpleNamespace(cuda_stream=streams.pointer(index))
 
     def capturing() -> bool:
-        return streams.current is not None and streams.current.is_capturing()
+        # Of the legacy stream, CUDA says that it would depend on a capture, if one is blocking.
+        stream = cupy.cuda.Stream.null if streams.current is None else streams.current
+        return bool(stream.is_capturing())
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(torch.cuda, "is_initialized", lambda: True)
@@ -76,6 +90,7 @@ def installed() -> Iterator[Streams]:
         patch.setattr(torch.cuda, "is_available", lambda: True)
         patch.setattr(torch.cuda, "current_stream", current_stream)
         patch.setattr(torch.cuda, "is_current_stream_capturing", capturing)
+        patch.setattr(torch.cuda, "Stream", Stream)
         patch.setattr(tensors, "_of_capsule", of_capsule)
         patch.setattr(devices, "_reached", set())
         yield streams

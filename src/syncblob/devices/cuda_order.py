@@ -2,12 +2,14 @@
 
 Work of this package is on CuPy's current stream, and its transfers are on streams of their own. A
 transfer waits for the last use of its bytes and for nothing else, if only this package has used
-them. Bytes that were lent to other code may be used on any stream, so it waits for the device.
+them. Bytes that were lent to other code may be used on any stream, so it waits for the device. This
+would end a graph capture on any of its streams, so it is refused during a capture.
 """
 
 from __future__ import annotations
 
 import ctypes
+import gc
 import itertools
 import sys
 import weakref
@@ -34,8 +36,13 @@ _USES = 64
 
 def is_capturing(stream: Any) -> bool:
     """Return whether a graph is being captured on a stream, or a capture forbids its use."""
+    return _is_true(stream.is_capturing)
+
+
+def _is_true(asked: Callable[[], bool]) -> bool:
+    """Return the answer of CuPy or PyTorch whether a stream is capturing."""
     try:
-        return bool(stream.is_capturing())
+        return bool(asked())
     except RuntimeError as error:
         # During a capture, CUDA may raise for the legacy stream, and CuPy raises for a failed
         # capture.
@@ -108,6 +115,8 @@ class Order:
         self._uses: dict[int, _Uses] = {}
         # The last points of each stream, with their events.
         self._points: dict[int, deque[tuple[int, Any]]] = {}
+        # See `_streams`.
+        self._seen: tuple[list[int], list[weakref.ref[Any]]] = [], []
 
     # --- streams and captures --------------------------------------------------------------------
 
@@ -148,7 +157,43 @@ class Order:
     def torch_captures(self) -> bool:
         """Return whether a graph is being captured on torch's current stream."""
         torch = self._torch()
-        return torch is not None and bool(torch.cuda.is_current_stream_capturing())
+        return torch is not None and _is_true(torch.cuda.is_current_stream_capturing)
+
+    def _streams(self) -> list[Any]:
+        """Return the streams of CuPy's and torch's that are alive, the default ones included.
+
+        Finding them takes tens of milliseconds, because all objects are searched. This is only done
+        if the references to the classes, of which each stream has one, are not as many as before.
+        """
+        torch = self._torch()
+        kinds = [self._cupy.cuda.Stream, *([] if torch is None else [torch.cuda.Stream])]
+        references = [sys.getrefcount(kind) for kind in kinds]
+        before, seen = self._seen
+        streams = [stream for stream in (known() for known in seen) if stream is not None]
+        if before != references or len(streams) < len(seen):
+            streams = [each for each in gc.get_referrers(*kinds) if type(each) in kinds]
+            self._seen = references, [weakref.ref(stream) for stream in streams]
+        return streams
+
+    def synchronize(self) -> None:
+        """Wait for the device.
+
+        Raises
+        ------
+        RuntimeError
+            If a graph is being captured on a stream of CuPy's or torch's. The wait would end it.
+        """
+        runtime = self._cupy.cuda.runtime
+        for stream in self._streams():
+            pointer = getattr(stream, "ptr", None) or getattr(stream, "cuda_stream", 0)
+            index = getattr(stream, "device_id", getattr(stream, "device_index", -1))
+            if index in {-1, self._index} and _is_true(partial(runtime.streamIsCapturing, pointer)):
+                raise RuntimeError(
+                    f"bytes on cuda:{self._index} that other code may use on any stream cannot be "
+                    f"waited for while a CUDA graph is being captured on {stream!r}, because the "
+                    "wait would end the capture: transfer them before the capture or after it"
+                )
+        self.device.synchronize()
 
     def join(self, *, computing: bool = False) -> None:
         """Order CuPy's current stream and torch's after each other, if they differ.
@@ -249,12 +294,12 @@ class Order:
     def wait(self, stream: Any, buffer: Any) -> None:
         """Make a stream wait for all work that may use a buffer.
 
-        Waits itself for the device, if other code may use the buffer.
+        Waits itself for the device, if other code may use the buffer; see `synchronize`.
         """
         known = self._known(buffer)
         uses = {_ANY: (0, None)} if known is None else known.of(*_bounds(buffer))
         if _ANY in uses:
-            self.device.synchronize()
+            self.synchronize()
             return
         for pointer, (number, user) in uses.items():
             if pointer != stream.ptr:

@@ -1,4 +1,4 @@
-"""Reports of runs of pytest: counts, what did not pass, what is wrong, and rows of tables."""
+"""Reports of runs of pytest: counts, what did not pass, and what is wrong."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from conformance.suite import SuiteError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["TIERS", "Tier", "as_text", "message", "replace_row", "report_of", "run_pytest"]
+__all__ = ["TIERS", "Tier", "as_text", "message", "report_of", "run_pytest"]
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -156,38 +156,3 @@ def message(test: dict[str, Any]) -> str:
             # The text has the place of the skip and, at its end, the reason.
             said = str(stage["longrepr"]).rpartition("Skipped: ")[2].rstrip("')\"")
     return said.partition("\n")[0]
-
-
-def replace_row(
-    text: str, heads: str, cells: Sequence[object], keys: int, order: Callable[[list[str]], Any]
-) -> str:
-    """Return a text with a row of a table replaced or added.
-
-    Parameters
-    ----------
-    text
-        The text with the table.
-    heads
-        The beginning of the line with the heads of its columns.
-    cells
-        The row.
-    keys
-        The number of leading cells that identify a row.
-    order
-        The sort key of rows.
-
-    Raises
-    ------
-    ValueError
-        If there is no such table.
-    """
-    lines = text.split("\n")
-    start = next((i for i, line in enumerate(lines) if line.startswith(heads)), None)
-    if start is None:
-        raise ValueError(f"expected a table that begins with {heads!r}, found none")
-    start += 2
-    end = next(i for i in range(start, len(lines)) if not lines[i].startswith("|"))
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[start:end]]
-    new = [str(cell) for cell in cells]
-    rows = sorted([*(row for row in rows if row[:keys] != new[:keys]), new], key=order)
-    return "\n".join([*lines[:start], *(f"| {' | '.join(row)} |" for row in rows), *lines[end:]])

@@ -25,13 +25,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from conformance.libraries import SUITES
 from conformance.library_suites import KINDS, run_library_tests
-from conformance.report import ROOT, TIERS, as_text, replace_row, report_of, run_pytest
+from conformance.report import ROOT, TIERS, as_text, report_of, run_pytest
 from conformance.suite import SuiteError, check_suite, clone_suite, find_suite, suite_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-README = ROOT / "conformance" / "README.md"
 # The tests that dpnp fails, by itself and as the library of SYCL devices.
 XFAILS_OF_DPNP = ROOT / "conformance" / "xfails-dpnp.txt"
 STANDARD = "2025.12"
@@ -41,12 +40,7 @@ _MODULES = ("hypothesis", "ndindex", "pytest", "pytest_jsonreport", "xdist")
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit status."""
-    parser = _parser()
-    options = parser.parse_args(argv)
-    if options.update_readme and (options.k or options.any_commit):
-        parser.error(
-            "--update-readme needs a whole run of the pinned suite: no -k, no --any-commit"
-        )
+    options = _parser().parse_args(argv)
     try:
         report = _report(options)
     except SuiteError as error:
@@ -56,9 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     path = options.report or _REPORTS / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(report, indent=1) + "\n", "utf-8")
-    print(f"\n{as_text(report)}\nwritten: {path}")
-    if options.update_readme:
-        README.write_text(updated(README.read_text("utf-8"), report), "utf-8")
+    print(f"\n{as_text(report)}\nin the table of README.md:\n{as_row(report)}\nwritten: {path}")
     return 1 if report["problems"] else 0
 
 
@@ -129,24 +121,21 @@ def run_suite(suite: Path, request: dict[str, Any], processes: str) -> dict[str,
         )
 
 
-def updated(text: str, report: dict[str, Any]) -> str:
-    """Return the text of the README with the row of a run replaced or added."""
+def as_row(report: dict[str, Any]) -> str:
+    """Return the row of a run in the tables of README.md."""
     counts = Counter(report["counts"])
     versions = ", ".join(f"{name} {version}" for name, version in report["versions"].items())
-    last = f"{report['seconds']} s", versions, report["started"][:10]
-    if "suite" not in report:
+    if "suite" in report:
+        kinds, strict = Counter(x[1] for x in report["found"]), Counter(report["reference_counts"])
+        cells = [report["suite"], report["device"], counts["passed"], len(report["found"])]
+        cells += [*(kinds[kind] for kind in KINDS), counts["skipped"], counts["xfailed"]]
+        cells += [strict["passed"], strict["failed"] + strict["error"], strict["skipped"]]
+    else:
         names = ("passed", "failed", "error", "xfailed", "skipped")
-        found = [counts[name] for name in names]
-        cells = [report["device"], report["tier"], *found, report["seed"], *last]
-        return replace_row(
-            text, "| device |", cells, 2, lambda row: (row[0], [*TIERS].index(row[1]))
-        )
-    kinds, strict = Counter(x[1] for x in report["found"]), Counter(report["reference_counts"])
-    cells = [report["suite"], report["device"], counts["passed"], len(report["found"])]
-    cells += [kinds[kind] for kind in KINDS]
-    cells += [counts["skipped"], counts["xfailed"]]
-    cells += [strict["passed"], strict["failed"] + strict["error"], strict["skipped"], *last]
-    return replace_row(text, "| tests of |", cells, 2, lambda row: row[:2])
+        cells = [report["device"], report["tier"], *(counts[name] for name in names)]
+        cells.append(report["seed"])
+    cells += [f"{report['seconds']} s", versions, report["started"][:10]]
+    return f"| {' | '.join(map(str, cells))} |"
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -162,7 +151,6 @@ def _parser() -> argparse.ArgumentParser:
     add("-k", metavar="EXPRESSION", help="only the tests that match, as in pytest")
     add("--suite-of", choices=SUITES, help="run the tests of this library instead, as installed")
     add("--report", type=Path, help="where the report goes, as JSON")
-    add("--update-readme", action="store_true", help="put the counts into conformance/README.md")
     return parser
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -29,8 +28,6 @@ VARIABLE = "ARRAY_API_TESTS_DIR"
 SPECIFICATION_FOLDER = "array-api"  # the suite reads the functions' signatures there
 # The file with the commits of a suite that was copied without its history.
 COMMITS_FILE = "copied-commits.json"
-
-_LEFT_BEHIND = frozenset({"__pycache__", ".hypothesis", ".pytest_cache"})
 
 # git sets these for its hooks. With them, it takes every folder for the repository of the hook.
 _OF_HOOKS = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")
@@ -146,53 +143,17 @@ def check_suite(folder: Path, *, any_commit: bool = False) -> Commits:
 
 
 def write_commits(folder: Path, commits: Commits) -> None:
-    """Record the commits of a suite that was copied without its history.
-
-    A digest of its files is written, too, so that later changes can be detected.
-
-    Parameters
-    ----------
-    folder
-        The complete copy.
-    commits
-        The commits of the original.
-    """
-    kept = {**commits._asdict(), "digest": _digest(folder)}
-    (folder / COMMITS_FILE).write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+    """Record the commits of a suite that was copied without its history."""
+    text = json.dumps(commits._asdict(), indent=1)
+    (folder / COMMITS_FILE).write_text(text + "\n", encoding="utf-8")
 
 
 def _commits(folder: Path) -> Commits:
     """Return the commits of a suite: from git if it has its history, else the recorded ones."""
-    commits = Commits(describe_commit(folder), describe_commit(folder / SPECIFICATION_FOLDER))
     copied = folder / COMMITS_FILE
-    if commits != ("unknown", "unknown") or not copied.is_file():
-        return commits
-    try:
-        kept = json.loads(copied.read_text(encoding="utf-8"))
-        commits = Commits(str(kept["suite"]), str(kept["specification"]))
-        digest = kept["digest"]
-    except (ValueError, KeyError, TypeError):
-        raise SuiteError(
-            f"expected the commits of a copied suite in {copied}, got something else; copy the "
-            "suite again"
-        ) from None
-    if digest == _digest(folder):
-        return commits
-    return Commits(*(f"{commit.removesuffix('-modified')}-modified" for commit in commits))
-
-
-def _digest(folder: Path) -> str:
-    """Return a digest of the names and contents of a suite's files."""
-    digest = hashlib.sha256()
-    paths = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*.*")}
-    for name, path in sorted(paths.items()):
-        parts = name.split("/")
-        # Ignore files that a run leaves behind.
-        made = any(part in _LEFT_BEHIND for part in parts[:-1]) or name == COMMITS_FILE
-        if path.is_file() and not made:
-            digest.update(f"{name}\0{path.stat().st_size}\0".encode())
-            digest.update(path.read_bytes())
-    return digest.hexdigest()
+    if copied.is_file() and describe_commit(folder) == "unknown":
+        return Commits(**json.loads(copied.read_text(encoding="utf-8")))
+    return Commits(describe_commit(folder), describe_commit(folder / SPECIFICATION_FOLDER))
 
 
 def describe_commit(folder: Path) -> str:

@@ -139,8 +139,9 @@ def test_failures_are_told_apart():
     assert [kind for _, kind, _ in report["found"]] == [OURS, TOO, LEFT_OUT, CONST, CONST]
     (problem,) = report["problems"]
     assert "test_f.py::ours[syncblob-float64]" in problem
-    text = run.updated(run.README.read_text("utf-8"), report)
-    assert text.count("| scipy | cpu | 1 | 5 | 1 | 2 | 0 | 1 | 1 | 0 | 0 | 3 | 1 | 1 |") == 1
+    assert run.as_row(report).startswith(
+        "| scipy | cpu | 1 | 5 | 1 | 2 | 0 | 1 | 1 | 0 | 0 | 3 | 1 | 1 |"
+    )
 
 
 def test_a_run_in_which_nothing_passed_is_no_success():

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from conformance import run
-from conformance.report import SUITE_SKIPS, TIERS, replace_row, report_of
-from conformance.suite import Commits, find_suite
+from conformance.report import SUITE_SKIPS, report_of
+from conformance.suite import find_suite
 
 DEVICES = ["cpu", "simulated", pytest.param("cuda:0", marks=pytest.mark.gpu)]
 
@@ -115,40 +115,16 @@ def test_a_report_says_what_ran_and_what_did_not_pass():
     assert report["found"] == [("test_failed", "failed", "AssertionError: wrong")]
 
 
-TABLE = "Before.\n\n| key | value |\n| --- | --- |\n| b | 1 |\n\nAfter.\n"
-
-
-def test_a_row_is_added_or_replaced_and_rows_are_sorted():
-    text = replace_row(TABLE, "| key |", ["a", 2], 1, lambda row: row[0])
-    text = replace_row(text, "| key |", ["b", 3], 1, lambda row: row[0])
-    assert text == TABLE.replace("| b | 1 |", "| a | 2 |\n| b | 3 |")
-    with pytest.raises(ValueError, match="other"):
-        replace_row(TABLE, "| other |", ["b"], 1, lambda row: row[0])
-
-
-def test_a_run_updates_the_table_of_the_readme(make_small_suite, monkeypatch, tmp_path):
-    readme = tmp_path / "README.md"
-    readme.write_text(run.README.read_text("utf-8"), "utf-8")
-    monkeypatch.setattr(run, "README", readme)
-    monkeypatch.setattr(run, "check_suite", lambda *_, **__: Commits("55fcc60", "5f847a3"))
-    raw = {"library": {"device": "cpu", "version": "1"}, "exitcode": 0, "duration": 1.0}
-    raw["tests"] = [{"nodeid": "test_exp", "outcome": "passed"}]
-    monkeypatch.setattr(run, "run_pytest", lambda *_: raw)
-    arguments = ["--suite", str(make_small_suite().folder), "--update-readme"]
-    run.main([*arguments, "--report", str(tmp_path / "report.json")])
-    assert "| cpu | quick | 1 | 0 | 0 | 0 | 0 |" in readme.read_text("utf-8")
-    assert [name for name in TIERS if f"| `{name}` |" not in readme.read_text("utf-8")] == []
+def test_the_row_of_a_run_fits_the_table_of_the_readme():
+    report = report_for(entry("passed"), entry("failed"), skips=())
+    row = run.as_row(report | {"seed": 5, "started": "2026-01-02T03:04"})
+    assert row.startswith("| simulated:0 | quick | 1 | 1 | 0 | 0 | 0 | 5 | 12 s | syncblob 0.1.0, ")
+    lines = (run.ROOT / "conformance" / "README.md").read_text("utf-8").splitlines()
+    heads = next(line for line in lines if line.startswith("| device |"))
+    assert row.count(" | ") == heads.count(" | ")
 
 
 # --- what cannot be -------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("arguments", [["-k", "exp"], ["--any-commit"]])
-def test_the_table_is_for_whole_runs_of_the_pinned_suite(arguments, capsys):
-    with pytest.raises(SystemExit) as raised:
-        run.main([*arguments, "--update-readme"])
-    assert raised.value.code == 2
-    assert "--update-readme" in capsys.readouterr().err
 
 
 def test_a_device_that_is_not_there_is_refused_with_status_2(capsys):

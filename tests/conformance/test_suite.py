@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from pathlib import Path
 
 import pytest
 
@@ -72,11 +71,6 @@ def test_folder_is_the_named_one_then_the_variable_then_the_cache(
     if variable:
         monkeypatch.setenv("ARRAY_API_TESTS_DIR", str(tmp_path / variable))
     assert suite_folder(tmp_path / named if named else None) == tmp_path / expected
-
-
-def test_cache_is_in_the_home_folder_where_nothing_is_said(monkeypatch):
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    assert suite_folder() == Path.home() / ".cache" / "syncblob" / "array-api-tests"
 
 
 def test_a_suite_that_is_there_is_found_and_another_is_not(tmp_path):
@@ -158,34 +152,15 @@ def copy(clone, tmp_path):
     return folder
 
 
-def test_a_copy_names_its_commits_and_is_believed(copy, clone):
-    assert check_suite(copy) == check_suite(clone)
-
-
-def test_a_copy_inside_another_repository_is_believed_too(copy, git):
+def test_a_copy_names_its_commits_and_is_believed(copy, clone, git):
+    # Also inside another repository.
     git(copy.parent, "init", "--quiet", str(copy.parent))
-    assert check_suite(copy)
-
-
-@pytest.mark.parametrize("file", ["array_api_tests/__init__.py", "array-api/src/stubs.py"])
-@pytest.mark.parametrize("change", [lambda path: path.write_text("x = 3\n"), Path.unlink])
-def test_a_copy_that_was_changed_is_refused_unless_accepted(file, change, copy):
-    change(copy / file)
-    if (copy / file).exists():
-        assert check_suite(copy, any_commit=True).suite.endswith("-modified")
-    with pytest.raises(SuiteError, match=r"-modified|without array_api_tests"):
-        check_suite(copy)
+    assert check_suite(copy) == check_suite(clone)
 
 
 def test_a_copy_of_other_commits_is_refused(copy):
     write_commits(copy, Commits("0" * 40, "1" * 40))
     with pytest.raises(SuiteError, match=f"got {'0' * 40} with {'1' * 40}"):
-        check_suite(copy)
-
-
-def test_a_copy_that_names_nothing_is_refused(copy):
-    (copy / "copied-commits.json").write_text("{}")
-    with pytest.raises(SuiteError, match="copy the suite again"):
         check_suite(copy)
 
 

@@ -1,1 +1,0 @@
-"""Libraries that compute with any array API, tried unmodified on Blobs: see README.md here."""

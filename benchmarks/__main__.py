@@ -6,16 +6,37 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.groups import GROUPS
+from benchmarks import (
+    array_api,
+    files,
+    functions,
+    import_time,
+    interop,
+    pipeline,
+    states,
+    transfers,
+)
 from benchmarks.results import Results
 from benchmarks.rows import CUT_OFF, Measured, Row, noting
 from benchmarks.tables import as_markdown
 from benchmarks.timing import Timer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-__all__ = ["main", "run"]
+__all__ = ["GROUPS", "main", "run"]
+
+GROUPS: dict[str, Callable[[Timer], Measured]] = {
+    "array_api": array_api.measure,
+    "files": files.measure,
+    "functions": functions.measure,
+    "import_time": import_time.measure,
+    "interop": interop.measure,
+    "pipeline": pipeline.measure,
+    "regions": pipeline.measure_parts,
+    "states": states.measure,
+    "transfers": transfers.measure,
+}
 
 
 def run(names: Iterable[str], timer: Timer, path: Path | None = None) -> Results:

@@ -1,8 +1,8 @@
 """Run all benchmarks and update the published results: ``python -m benchmarks.publish``.
 
 Writes the results of this kind of machine, ``benchmarks/results/cpu.json`` or ``cuda.json``. From
-the files of results it makes the pictures in ``docs/_static`` and the tables in
-``docs/performance.md`` and ``docs/performance-tables.md``. No figure there is written by hand.
+the files of results it makes the tables in ``docs/performance.md`` and
+``docs/performance-tables.md``. No figure there is written by hand.
 """
 
 from __future__ import annotations
@@ -12,10 +12,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.__main__ import run
-from benchmarks.groups import GROUPS
+from benchmarks.__main__ import GROUPS, run
 from benchmarks.machine import describe_machine, kind_of_machine
-from benchmarks.plot import draw
 from benchmarks.results import FOLDER, Results, merged
 from benchmarks.rows import CUT_OFF, Measured
 from benchmarks.tables import as_markdown
@@ -30,7 +28,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 PAGES = (DOCS / "performance.md", DOCS / "performance-tables.md")
 
 # A placeholder for figures: the kind of machine, the group and, for a single one, the section.
-# "machine" is the description of the machine, with the picture.
+# "machine" is the description of the machine.
 _PLACE = re.compile(
     r"(?P<begin><!-- figures: (?P<kind>\w+) (?P<group>\w+)(?:: (?P<section>[^>]+?))? -->\n)"
     r".*?(?P<end><!-- end of figures -->)",
@@ -66,24 +64,12 @@ def filled(page: str, results: Mapping[str, Results]) -> str:
         if found is None:
             text = _MISSING
         elif place["group"] == "machine":
-            text = _machine(found, place["kind"])
+            text = f"Measured on {found.when}: {found.describe()}.\n"
         else:
             text = _figures(found, place["group"], place["section"])
         return f"{place['begin']}\n{text}\n{place['end']}"
 
     return _PLACE.sub(figures, page)
-
-
-def _machine(results: Results, kind: str) -> str:
-    alternative = "Time, bytes and memory of syncblob as multiples of its rivals; see the tables"
-    return (
-        f"Measured on {results.when}: {results.describe()}.\n\n"
-        f"![{alternative}]({_picture(kind).relative_to(DOCS).as_posix()})\n"
-    )
-
-
-def _picture(kind: str) -> Path:
-    return DOCS / "_static" / f"benchmarks-{kind}.svg"
 
 
 def _figures(results: Results, group: str, section: str | None) -> str:
@@ -127,7 +113,7 @@ def taken(paths: Sequence[Path], page: str) -> tuple[str, Results]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run all benchmarks, or take measured results, then update the picture and the pages."""
+    """Run all benchmarks, or take measured results, then update the pages."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.publish", description=__doc__)
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
@@ -152,8 +138,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
             parser.error("expected a GPU or none, got the model of CUDA: it measures nothing")
         run(GROUPS, Timer()).write(FOLDER / f"{kind_of_machine()}.json")
     found = published()
-    for kind, results in found.items():
-        draw(results, _picture(kind))
     for page in PAGES:
         page.write_text(filled(page.read_text(encoding="utf-8"), found), encoding="utf-8")
 

@@ -149,7 +149,7 @@ def _probes(context: Context) -> list[Job]:
 
 
 def _benchmarks(context: Context) -> list[Job]:
-    from benchmarks.groups import GROUPS
+    from benchmarks.__main__ import GROUPS
 
     jobs = []
     for name in (*_FIGURES, *(name for name in GROUPS if name not in _FIGURES)):

@@ -1,4 +1,4 @@
-"""Rows, tables, files of results, the picture, and the page that shows their figures."""
+"""Rows, tables, files of results, and the page that shows their figures."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import re
 import pytest
 
 from benchmarks import __main__ as benchmarks_command
-from benchmarks import plot
-from benchmarks.groups import GROUPS
+from benchmarks.__main__ import GROUPS
 from benchmarks.publish import PAGES, filled, main, pages, published, shown, taken
 from benchmarks.results import Results, merged
 from benchmarks.rows import CUT_OFF, Cell, Goal, Measured, Row, quantity
@@ -152,7 +151,6 @@ def test_places_are_filled():
     assert "`ours()`" not in page
     assert "*There is no CUDA device.*" in page
     assert "Measured on 2030-01-02: a processor, 2 cores, a system; python 3.14" in page
-    assert "](_static/benchmarks-cpu.svg)" in page
     assert page.count("Not measured yet") == 1
     assert page.startswith("Before.\n")
     assert "\nBetween.\n" in page
@@ -250,24 +248,3 @@ def test_results_of_the_model_are_refused(tmp_path, capsys):
         main(["--take", str(path)])
     assert PAGES[0].name not in capsys.readouterr().out
     assert "cuda" not in published() or published()["cuda"].machine.get("model") is None
-
-
-# --- the picture ----------------------------------------------------------------------------------
-
-
-def test_more_bytes_a_second_are_drawn_as_better():
-    drawn = plot.marks(FOUND)
-    assert drawn["transfers: upload of 1 KiB  /  copy"] == pytest.approx(10 / 9)
-    assert [*drawn.values()][:3] == pytest.approx([0.5, 2, 2.5])
-    assert len(drawn) == 4
-
-
-def test_a_picture_is_drawn(tmp_path):
-    pytest.importorskip("matplotlib")
-    target, again = tmp_path / "new" / "picture.svg", tmp_path / "again.svg"
-    plot.draw(FOUND, target)
-    assert "theirs()" in target.read_text(encoding="utf-8")
-    plot.draw(FOUND, again)
-    assert again.read_bytes() == target.read_bytes()
-    with pytest.raises(ValueError, match="interop"):
-        plot.draw(Results({}, {}, {}, "2030-01-02"), target)

@@ -1,4 +1,4 @@
-"""The cost of functions of NumPy, PyTorch and the array API with Blobs and with native arrays.
+"""The cost of functions of NumPy and PyTorch with Blobs and with native arrays.
 
 The arrays are small, so that the cost is that of the call. The extra cost of Blobs is given in
 calls of ``np.add(a, a)``, measured in the same run.
@@ -7,15 +7,12 @@ calls of ``np.add(a, a)``, measured in the same run.
 from __future__ import annotations
 
 import gc
-import time
 import tracemalloc
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import syncblob
-from benchmarks.calls import as_blob, compared, function, in_adds, one_thread
-from benchmarks.processes import in_own_process
+from benchmarks.calls import as_blob, in_adds, one_thread
 from benchmarks.rows import Goal, Measured, Row
 from syncblob import Blob
 
@@ -27,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["NUMPY", "TORCH", "measure", "operands"]
 
 SMALL = (2, 3)
-MANY, BRIEF = 1_000_000, 1_000
+MANY = 1_000
 
 # One function of each kind, of the operands below.
 NUMPY = (
@@ -78,7 +75,6 @@ TORCH = (
     "F.embedding(i, m)",
     "F.cross_entropy(m, i)",
 )
-NAMESPACE = ("astype(m, xp.float64)", "concat([m, m])", "take(m, i, axis=0)", "where(b, m, m)")
 
 
 def operands() -> dict[str, np.ndarray]:
@@ -96,20 +92,13 @@ def operands() -> dict[str, np.ndarray]:
 
 
 def measure(timer: Timer) -> Measured:
-    """Time functions and a method; measure the making of many Blobs."""
-    arrays: dict[str, Any] = {"np": np, "xp": np, **operands()}
+    """Time functions; measure the memory of small Blobs."""
+    arrays: dict[str, Any] = {"np": np, **operands()}
     blobs: dict[str, Any] = {name: as_blob(array) for name, array in operands().items()}
-    blobs |= {"np": np, "xp": syncblob}
+    blobs["np"] = np
     numpy = {"library": "NumPy", "rival": "ndarrays", "ours": blobs, "theirs": arrays}
     rows = [*in_adds(timer, NUMPY, goals=(3.5, 8.0), **numpy)]
-    for text in NAMESPACE:
-        calls = {name: function(f"xp.{text}", x) for name, x in (("ours", blobs), ("np", arrays))}
-        times = timer.medians(calls)
-        section, goal = "the array API, beside NumPy's", Goal(4.0)
-        rows.append(Row(section, f"xp.{text}", times["ours"], "numpy", times["np"], goal=goal))
-    names = {"blob": blobs["m"], "ndarray": arrays["m"]}
-    rows += compared(timer, "methods", [("blob.sum()", "ndarray.sum()", Goal(3.0))], names)
-    rows += many_rows(BRIEF if timer.brief else MANY)
+    rows += memory_rows()
     try:
         import torch  # a rival that may be missing
     except ImportError:
@@ -122,19 +111,13 @@ def measure(timer: Timer) -> Measured:
     return Measured(rows)
 
 
-# --- many Blobs -----------------------------------------------------------------------------------
-
-
-def many_rows(count: int) -> Iterator[Row]:
-    """Measure the memory of small Blobs, and the time of making and freeing many."""
+def memory_rows() -> Iterator[Row]:
+    """Measure the memory of small Blobs, as the mean of many."""
     section = f"memory of a Blob of {'x'.join(map(str, SMALL))} float32"
     made(1, written=True)  # the first Blob makes objects that all share
     for name, written, limit in (("untouched", False, 700), ("written", True, 1_300)):
-        value = _traced(lambda written=written: made(BRIEF, written=written)) / BRIEF
+        value = _traced(lambda written=written: made(MANY, written=written)) / MANY
         yield Row(section, name, value, unit="bytes", goal=Goal(limit, "value"))
-    making, freeing = in_own_process(times_of, count)
-    yield Row(f"{count:,} Blobs", "made", making, goal=Goal(8.0, "value"))
-    yield Row(f"{count:,} Blobs", "freed", freeing, goal=Goal(1.0, "value"))
 
 
 def made(count: int, *, written: bool) -> list[Blob]:
@@ -143,15 +126,6 @@ def made(count: int, *, written: bool) -> list[Blob]:
     for blob in blobs if written else ():
         blob[...] = 1
     return blobs
-
-
-def times_of(count: int) -> tuple[float, float]:
-    """Return the seconds for making Blobs and for freeing them."""
-    start = time.perf_counter()
-    blobs = made(count, written=False)
-    middle = time.perf_counter()
-    del blobs
-    return middle - start, time.perf_counter() - middle
 
 
 def _traced(make: Callable[[], object]) -> int:

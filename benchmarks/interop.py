@@ -1,4 +1,4 @@
-"""The cost of handing an array to another library, and of tracking it, without a transfer."""
+"""The cost of handing an array to another library, without a transfer."""
 
 from __future__ import annotations
 
@@ -12,9 +12,6 @@ from benchmarks.calls import compared, on_both_sides
 from benchmarks.machine import cuda_device
 from benchmarks.rows import Goal, Measured
 from syncblob import Blob
-from syncblob._layout import Layout
-from syncblob.devices import Side
-from syncblob.memory import Access
 
 if TYPE_CHECKING:
     from benchmarks.timing import Timer
@@ -41,7 +38,6 @@ OUT = [
     ("torch.from_dlpack(blob.const)", "torch.from_dlpack(ndarray)"),
     ("torch.as_tensor(blob)", "torch.as_tensor(ndarray)", Goal(4.0)),
 ]
-TRACKED = [("memory.export(*where, 'DLPack')", "memory.array(*where)")]
 IN = [
     ("Blob(shape)", "torch.zeros(shape)", Goal(2.5)),
     ("Blob.asarray(ndarray)", "torch.as_tensor(ndarray)"),
@@ -81,9 +77,6 @@ def measure(timer: Timer) -> Measured:
     names["blob"] = on_both_sides(Blob(SHAPE))
     names["simulated"] = on_both_sides(Blob(SHAPE, device="simulated"))
     rows = [*compared(timer, "accessors, no transfer", ACCESSORS, names)]
-    layout = Layout.c_order(SHAPE, names["blob"].dtype)
-    names |= {"memory": names["blob"].memory, "where": (Side.HOST, Access.MUTABLE, layout, "x")}
-    rows += compared(timer, "a writable array of a memory, tracked and untracked", TRACKED, names)
     if find_spec("torch") is None:
         notes.append("torch is not installed: the protocols are not compared")
     else:

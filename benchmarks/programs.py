@@ -26,7 +26,7 @@ def whole(*, brief: bool = False) -> list[Program]:
 def parts(*, brief: bool = False) -> list[Program]:
     """Return programs on parts of an array of 100 MB."""
     shape = (64, 16) if brief else (4096, 6104)
-    return [make(shape) for make in (one_element, batches, region, halves, stencil)]
+    return [make(shape) for make in (batches, region, stencil)]
 
 
 def _fill(scale: float) -> Callable[..., None]:
@@ -167,22 +167,14 @@ def _add_sum(_xp: Any, array: Any, total: Any) -> None:
     total += array.sum() / array.size
 
 
-def _on_array(name: str, shape: tuple[int, int], result: str) -> Program:
+def _on_array(name: str, shape: tuple[int, int]) -> Program:
     buffers = {"array": Buffer(shape), "total": Buffer((1,))}
-    return Program(name, buffers, (result,))
-
-
-def one_element(shape: tuple[int, int]) -> Program:
-    """Return a program whose device computes everything, and whose host reads one element."""
-    program = _on_array("one element of what the device has computed", shape, "total")
-    program.add("device", "array=", partial(_set, 7))
-    program.add("host", "array total+", _add_sum, array=np.s_[3:4, 5:6])
-    return program
+    return Program(name, buffers, ("total",))
 
 
 def batches(shape: tuple[int, int]) -> Program:
     """Return a program whose device reads a data set of the host, batch by batch, twice."""
-    program = _on_array("two epochs of mini-batches of a host data set", shape, "total")
+    program = _on_array("two epochs of mini-batches of a host data set", shape)
     size = shape[0] // BATCHES
     program.add("host", "array=", partial(_set, 1))
     for _ in range(2):
@@ -193,7 +185,7 @@ def batches(shape: tuple[int, int]) -> Program:
 
 def region(shape: tuple[int, int]) -> Program:
     """Return a program whose host changes a band of a frame that its device works on."""
-    program = _on_array("a region of interest that the host changes in each frame", shape, "total")
+    program = _on_array("a region of interest that the host changes in each frame", shape)
     band = np.s_[shape[0] // 4 : shape[0] // 4 + shape[0] // 8]
     program.add("host", "array=", partial(_set, 1))
     for frame in range(FRAMES):
@@ -202,19 +194,9 @@ def region(shape: tuple[int, int]) -> Program:
     return program
 
 
-def halves(shape: tuple[int, int]) -> Program:
-    """Return a program that computes a half of an array on each side, and joins them at the end."""
-    program = _on_array("two halves of an array, computed on two sides", shape, "array")
-    middle = shape[0] // 2
-    for step in range(FRAMES):
-        program.add("host", "array=", partial(_set, step), array=np.s_[:middle])
-        program.add("device", "array=", partial(_set, step + 1), array=np.s_[middle:])
-    return program
-
-
 def stencil(shape: tuple[int, int]) -> Program:
     """Return a program that computes a half on each side, which exchange the rows at the border."""
-    program = _on_array("halo rows exchanged between the sides in a stencil", shape, "total")
+    program = _on_array("halo rows exchanged between the sides in a stencil", shape)
     middle = shape[0] // 2
     above, below = np.s_[middle - HALO : middle], np.s_[middle : middle + HALO]
 

@@ -215,7 +215,7 @@ from syncblob.devices.cuda import CudaBackend
 from syncblob.devices.cuda_order import Order
 
 for name in sys.argv[1].split(","):
-    setattr(Order if hasattr(Order, name) else CudaBackend, name, {})
+    setattr(CudaBackend if hasattr(CudaBackend, name) else Order, name, {})
 sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", "-o", "addopts=", *sys.argv[2:]]))
 """
 NOTHING = "lambda *args, **keywords: None"

@@ -179,14 +179,37 @@ def test_a_side_has_two_names():
 # --- by itself ------------------------------------------------------------------------------------
 
 
-def test_the_least_recently_used_goes_first(two):
+def test_of_those_used_once_the_first_goes_first(two):
     two.capacity = 3 * NBYTES + 64
-    blobs = [filled(value) for value in range(4)]
-    assert [blob.head for blob in blobs] == [Head.HEAD_AT_CPU] + [Head.HEAD_AT_GPU] * 3
-    blobs[1] += 1
-    blobs.append(filled(4))
-    assert blobs[2].head is Head.HEAD_AT_CPU
-    assert [blob.on("cpu").tolist()[0] for blob in blobs] == [0, 2, 2, 3, 4]
+    blobs = [filled(value) for value in range(5)]
+    assert [blob.head for blob in blobs] == [Head.HEAD_AT_CPU] * 2 + [Head.HEAD_AT_GPU] * 3
+    assert [blob.on("cpu").tolist()[0] for blob in blobs] == [0, 1, 2, 3, 4]
+
+
+def test_a_policy_knows_when_and_how_often_each_was_used(two):
+    two.capacity = 4 * NBYTES + 64
+    seen: dict[str, list[tuple[int, float]]] = {"often": [], "twice": [], "once": []}
+
+    def take_others(buffer):
+        if buffer.name not in seen:
+            return 1
+        seen[buffer.name].append((buffer.age, buffer.interval))
+        return 0
+
+    blobs = {name: filled(value, name=name) for value, name in enumerate(seen)}
+    others = []
+    syncblob.set_eviction_policy(take_others)
+    try:
+        for step in range(6):
+            blobs["often"] += 1
+            if step == 4:
+                blobs["twice"].gpu_data()
+            others.append(filled(step))
+    finally:
+        syncblob.set_eviction_policy(None)
+    assert seen["often"] == [(0, 0), *[(0, 1)] * 4]
+    assert seen["twice"] == [(0, 0), (1, 0), (2, 0), (0, 3), (1, 3)]
+    assert seen["once"] == [(age, 0) for age in range(5)]
 
 
 @pytest.mark.usefixtures("two")

@@ -1,4 +1,6 @@
-"""The default policy against the best offline policy: evict what is needed last (Belady, 1966).
+"""The default policy against the offline policy that evicts what is needed last (Belady, 1966).
+
+That one makes the fewest uploads. It can be beaten if downloads count, too.
 
 Both start with everything on the host. An access is of a whole Blob, to read it, to change it, or
 to overwrite it. Evictions of what the host lacks download it.
@@ -94,17 +96,40 @@ def two_nets():
 
 
 def scan():
-    """Reading more than fits, again and again: the known bad case of least recently used."""
+    """Reading more than fits, again and again: the bad case of least recently used, which evicts all."""
     return [(i, READ) for _ in range(6) for i in range(12)], 10
 
 
-# What the default policy moves, at most, as a multiple of what the offline policy moves.
+def phases():
+    """Ten phases, each of which uses 9 of 60 Blobs at random."""
+    rng, accesses = random.Random(6), []  # noqa: S311  # as above
+    for _ in range(10):
+        chosen = rng.sample(range(60), 9)
+        accesses += [(rng.choice(chosen), rng.choice((READ, CHANGE))) for _ in range(150)]
+    return accesses, 12
+
+
+def training():
+    """Steps of a net of 10 layers: activations and gradients are overwritten, weights changed."""
+    layers = range(10)
+    step = [(place, kind) for i in layers for place, kind in ((i, READ), (10 + i, OVERWRITE))]
+    for i in reversed(layers):
+        step += [(10 + i, READ), (i, READ), (20 + i, OVERWRITE)]
+    for i in layers:
+        step += [(20 + i, READ), (i, CHANGE)]
+    return 6 * step, 16
+
+
+# What the default policy moves, at most, as a multiple of what the offline policy moves. Of the
+# skewed accesses, a policy that knows the probabilities moves 1.21 times as much.
 PATTERNS = {
-    forward_and_backward: 1.2,
-    sliding_window: 1.2,
-    skewed: 1.35,
-    two_nets: 2.0,
-    scan: 5.0,
+    forward_and_backward: 1.0,
+    sliding_window: 1.05,
+    skewed: 1.21,
+    two_nets: 1.35,
+    scan: 1.35,
+    phases: 1.65,
+    training: 1.05,
 }
 
 
@@ -112,4 +137,4 @@ PATTERNS = {
 def test_the_default_policy_is_near_the_best(limited, pattern):
     accesses, capacity = pattern()
     best, found = belady(accesses, capacity), measured(accesses, capacity, limited)
-    assert best <= found <= PATTERNS[pattern] * best, f"{found} of {best}"
+    assert found <= PATTERNS[pattern] * best, f"{found} of {best}"

@@ -52,7 +52,9 @@ class Evictable(NamedTuple):
     newest
         The bytes that are newest only there. An eviction downloads them.
     age
-        How many evictions ago it was last used.
+        How many evictions ago its Blob was last used.
+    interval
+        The mean number of evictions between two uses; 0 if it was used only once so far.
     name
         The name of its Blob; empty if it has none.
     """
@@ -60,19 +62,23 @@ class Evictable(NamedTuple):
     nbytes: int
     newest: int
     age: int
+    interval: float
     name: str
 
 
-def least_recently_used(buffer: Evictable) -> float:
-    """Return the default score: the age, by what it costs to evict the buffer and bring it back.
+def used_last(buffer: Evictable) -> float:
+    """Return the default score: how long the buffer will not be needed, by the cost of moving it.
 
-    A buffer that the host holds, too, must only be uploaded again. One that it lacks is downloaded
-    first.
+    It is expected again after the interval, so that the one used last is the best in a loop over
+    more than fits. One that is overdue is probably not needed any more. The factor of a buffer that
+    must be downloaded first was tried on the patterns of `tests/blob/test_eviction_policy.py`.
     """
-    return (1 + buffer.age) / (1 + buffer.newest / max(buffer.nbytes, 1))
+    age, interval = buffer.age, buffer.interval
+    distance = interval - age if age < interval else age
+    return (1 + distance) / (1 + 3 * buffer.newest / max(buffer.nbytes, 1))
 
 
-_policy: Callable[[Evictable], float] = least_recently_used
+_policy: Callable[[Evictable], float] = used_last
 
 
 def set_eviction_policy(policy: Callable[[Evictable], float] | None) -> None:
@@ -81,10 +87,11 @@ def set_eviction_policy(policy: Callable[[Evictable], float] | None) -> None:
     Parameters
     ----------
     policy
-        Takes an `Evictable`. None means the default: least recently used, weighted by the cost.
+        Takes an `Evictable`. None means the default: what is expected to be needed last, weighted
+        by the cost of moving it.
     """
     global _policy  # noqa: PLW0603  # a setting of the process
-    _policy = least_recently_used if policy is None else policy
+    _policy = used_last if policy is None else policy
 
 
 # --- by hand -------------------------------------------------------------------------------------
@@ -216,23 +223,38 @@ def _let_go(blobs: Iterable[BlobCore], buffer: Any, busy: set[Ledger]) -> None:
 # --- making room ---------------------------------------------------------------------------------
 
 _clock = itertools.count(1)
-_last_used: WeakKeyDictionary[Ledger, tuple[int, object, object]] = WeakKeyDictionary()
 
 
-def _age(ledger: Ledger, now: int) -> int:
-    """Return how long ago a ledger was used. The next use shows, because shortcuts are revoked.
+class _Use(NamedTuple):
+    """The last use of a memory: the eviction before it, and what the next one replaces."""
+
+    last: int
+    interval: float
+    epoch: object
+    spans: object
+
+
+_uses: WeakKeyDictionary[Ledger, _Use] = WeakKeyDictionary()
+
+
+def _use_of(ledger: Ledger, now: int) -> _Use:
+    """Return the last use of a ledger. The next use shows, because shortcuts are revoked.
 
     A use makes them readable again; a change of state replaces the map and the epoch.
     """
-    shortcuts, spans = ledger.shortcuts, ledger.spans
-    then, epoch, before = _last_used.get(ledger, (now, None, None))
+    shortcuts, spans, use = ledger.shortcuts, ledger.spans, _uses.get(ledger)
     shortcut = shortcuts.sides[Side.ACCELERATOR]
     readable = shortcut is not None and shortcut.readable
-    if readable or epoch is not shortcuts.epoch or before is not spans:
+    if use is None or readable or use.epoch is not shortcuts.epoch or use.spans is not spans:
         shortcuts.revoke()
-        then = now
-        _last_used[ledger] = then, shortcuts.epoch, spans
-    return now - then
+        interval = 0.0
+        if use is not None:
+            gap = now - use.last
+            interval = use.interval or gap
+            # A pause between two phases of a program says little about the next.
+            interval += (min(gap, 4 * interval) - interval) / 4
+        use = _uses[ledger] = _Use(now, interval, shortcuts.epoch, spans)
+    return use
 
 
 def compute(home: Home, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
@@ -303,9 +325,12 @@ def _evict_one(home: Accelerator, reason: str) -> tuple[bool, bool]:
     now = next(_clock)
     scored: list[tuple[float, int, Ledger, int]] = []
     for ledger in _ledgers(home):
-        age = _age(ledger, now)
-        for start, evictable in _described(ledger, age):
-            # Of equal ones the oldest, which Python's list has first.
+        if not ledger.buffers.all_of(Side.ACCELERATOR):
+            # It may be what needs the room, and its use shows at the next eviction.
+            continue
+        use = _use_of(ledger, now)
+        for start, evictable in _described(ledger, now - use.last, use.interval):
+            # Of equal ones the oldest, which the list has first.
             scored.append((_policy(evictable), -len(scored), ledger, start))
     waiting = bool(others)
     for *_, ledger, start in sorted(scored, reverse=True):
@@ -313,19 +338,22 @@ def _evict_one(home: Accelerator, reason: str) -> tuple[bool, bool]:
         evicted = _if_free(ledger.lock, _evict_unseen, home, ledger, start, blobs, busy, text)
         if evicted:
             _made_room += 1
+            # This was no use of the windows that are left.
+            use, epoch = _uses[ledger], ledger.shortcuts.epoch
+            _uses[ledger] = use._replace(epoch=epoch, spans=ledger.spans)
             return True, waiting
         waiting = waiting or evicted is None
     return False, waiting
 
 
-def _described(ledger: Ledger, age: int) -> list[tuple[int, Evictable]]:
+def _described(ledger: Ledger, age: int, interval: float) -> list[tuple[int, Evictable]]:
     """Return where the windows of a memory begin, and what a policy is told of them."""
     found = []
     for window in ledger.buffers.all_of(Side.ACCELERATOR):
         runs = ledger.spans.runs(window.start, min(window.stop, ledger.spans.nbytes))
         newest = sum(run.nbytes for run in runs if run.holders == 1 << Side.ACCELERATOR)
         name = ledger.buffers.name
-        found.append((window.start, Evictable(window.nbytes, newest, age, name)))
+        found.append((window.start, Evictable(window.nbytes, newest, age, interval, name)))
     return found
 
 

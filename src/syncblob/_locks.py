@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from typing import Never, Protocol
@@ -21,13 +21,19 @@ if TYPE_CHECKING:
             """Perform the action. No other thread exists yet."""
 
 
-# Entries may vanish at any time, on any thread, so nothing iterates over the set itself.
-_notified: set[weakref.ref[Forked]] = set()
+# In the order of creation. Entries may vanish at any time, on any thread, so nothing iterates over
+# the dictionary itself.
+_notified: dict[weakref.ref[Forked], None] = {}
 
 
 def notify(forked: Forked) -> None:
     """Call an object's ``after_fork()`` in every forked child, as long as the object lives."""
-    _notified.add(weakref.ref(forked, _notified.discard))
+    _notified[weakref.ref(forked, _notified.pop)] = None
+
+
+def notified(kind: type[Any]) -> list[Any]:
+    """Return the objects of a class that `notify` has been called with and that are alive."""
+    return [each for each in [known() for known in list(_notified)] if type(each) is kind]
 
 
 def is_lost(lock: threading.RLock) -> bool:

@@ -1,5 +1,6 @@
 """Evictions: by hand, and by themselves when an accelerator is full."""
 
+import gc
 import random
 import signal
 import threading
@@ -218,6 +219,32 @@ def test_what_the_host_has_costs_less():
     clean.cpu_data()
     filled(0).sum()
     assert (clean.head, dirty.head) == (Head.HEAD_AT_CPU, Head.HEAD_AT_GPU)
+
+
+@pytest.mark.parametrize("collect", [None, 0, 1, 2])
+def test_all_objects_are_searched_for_blobs_only_once(two, monkeypatch, collect):
+    first, kept = filled(1), [filled(2)]
+    gc.collect()
+    searched: list[int | None] = []
+
+    def search(generation=None, of=gc.get_objects):
+        searched.append(generation)
+        return of(generation)
+
+    monkeypatch.setattr(gc, "get_objects", search)
+    kept.append(filled(3))
+    # Blobs that are found keep arrays over what is evicted.
+    kept[1].gpu_data()
+    if collect is not None:
+        gc.collect(collect)
+    kept.append(filled(4))
+    kept[2].gpu_data()
+    kept.append(filled(5))
+    assert searched[0] is None
+    assert (None in searched[1:]) == (collect in {1, 2})
+    assert [blob.tolist()[0] for blob in kept] == [2, 3, 4, 5]
+    assert first.sum().item() == COUNT
+    assert two.used_nbytes <= two.capacity
 
 
 @pytest.mark.usefixtures("two")

@@ -16,10 +16,10 @@ import time
 from contextlib import AbstractContextManager, suppress
 from inspect import CO_OPTIMIZED
 from typing import TYPE_CHECKING, Any, NamedTuple
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 from syncblob._formatting import counted, extend, human_bytes
-from syncblob._locks import Lock, LostLock
+from syncblob._locks import Lock, LostLock, notified
 from syncblob.blob.core import NOTHING_KEPT, BlobCore
 from syncblob.devices import Accelerator, Device, Side, accelerator
 from syncblob.memory import Ledger, SyncedMemory, evict_windows
@@ -115,7 +115,7 @@ def evict(blob: BlobCore, side: str) -> int:
             )
         freed = memory.evict(sides[side], start, stop)
         if buffer is not None:
-            _let_go(_find(BlobCore), buffer, busy)
+            _let_go(_blobs(), buffer, busy)
     return freed
 
 
@@ -146,16 +146,38 @@ def parts(blob: Any, axis: int, nbytes: int) -> Iterator[Any]:
 
 # --- finding what is there -----------------------------------------------------------------------
 
+# The Blobs that were found last, and how many collections of older objects there had been.
+_found: tuple[int, list[ref[BlobCore]]] = -1, []
 
-def _find(kind: type) -> list[Any]:
-    """Return all objects of a class. Its test runs no code of other classes."""
-    return [each for each in gc.get_objects() if issubclass(type(each), kind)]
+
+def _blobs() -> list[BlobCore]:
+    """Return all Blobs.
+
+    All objects are searched, which takes 10 to 100 ms. As long as the garbage collector has moved
+    no more objects to the older ones, this is only done for the young ones.
+    """
+    global _found  # noqa: PLW0603  # saves time
+    before, known = _found
+    collections = _collections()
+    blobs = {id(blob): blob for blob in (each() for each in known) if blob is not None}
+    for generation in (0, 1) if collections == before else (None,):
+        # The test runs no code of other classes.
+        objects = gc.get_objects(generation)
+        blobs.update((id(each), each) for each in objects if issubclass(type(each), BlobCore))
+        del objects
+    _found = collections, [ref(blob) for blob in blobs.values()]
+    # Looking for the young ones may itself have made some older.
+    return [*blobs.values()] if collections != before or collections == _collections() else _blobs()
+
+
+def _collections() -> int:
+    """Return how often the garbage collector has moved objects to the oldest ones."""
+    return sum(generation["collections"] for generation in gc.get_stats()[1:])
 
 
 def _ledgers(home: Accelerator | None = None) -> list[Ledger]:
-    """Return all ledgers, or those of an accelerator. Another thread may be making one."""
-    made = [each for each in _find(Ledger) if hasattr(each, "lock")]
-    return [each for each in made if home is None or each.buffers.accelerator is home]
+    """Return all ledgers, or those of an accelerator, in the order in which they were made."""
+    return [each for each in notified(Ledger) if home is None or each.buffers.accelerator is home]
 
 
 def _in_use(*, own: bool = True, others: bool = True, beyond: bool = False) -> set[Ledger]:
@@ -316,7 +338,7 @@ def _evict_one(home: Accelerator, reason: str) -> tuple[bool, bool]:
     global _made_room  # noqa: PLW0603  # counts evictions of the process
     others = _in_use(own=False)
     busy = others | _in_use(others=False)
-    blobs = _find(BlobCore)
+    blobs = _blobs()
     for blob in blobs:
         with suppress(AttributeError):
             if blob._held is None and blob._home is home:

@@ -18,15 +18,11 @@ from syncblob import (
     Blob,
     Head,
     StaleAliasWarning,
-    TransferGuardError,
     max_transfers,
-    no_transfers,
     record_transfers,
-    verified_const,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from types import FrameType
 
     from syncblob.devices import SimulatedBackend
@@ -36,16 +32,6 @@ def made(count: int = 3) -> Blob:
     blob = Blob(count, "int32", device="simulated")
     blob.mutable_cpu_data()[...] = range(1, count + 1)
     return blob
-
-
-def test_a_push_while_an_alias_was_left_behind_loses_nothing(simulated: SimulatedBackend) -> None:
-    blob = made()
-    alias = np.from_dlpack(blob.gpu)
-    with pytest.warns(StaleAliasWarning):
-        blob.mutable_cpu_data()[...] = 7
-    simulated.delay = 0.05
-    blob.async_gpu_push()
-    assert blob.cpu_data().tolist() == blob.gpu_data().tolist() == alias.tolist() == [7, 7, 7]
 
 
 def test_a_push_that_fails_while_an_alias_was_left_behind_loses_nothing(
@@ -85,15 +71,6 @@ def test_a_finaliser_cannot_write_into_a_transfer(
     monkeypatch.setattr(simulated, "download", download)
     assert blob.cpu_data().tolist() == [1, 2, 3]
     assert (refused, blob.head) == ([True], Head.SYNCED)
-
-
-def test_a_numpy_alias_stays_writable_through_reads_of_the_other_side() -> None:
-    for side, read in (("cpu", "gpu_data"), ("gpu", "cpu_data")):
-        blob = made()
-        array = np.asarray(getattr(blob, side))
-        getattr(blob, read)()
-        array[0] = 9
-        assert getattr(blob, read)()[0] == 9
 
 
 def test_hooks_of_warnings_may_use_the_blob_from_other_threads(
@@ -152,18 +129,6 @@ def test_a_signal_handler_may_use_another_blob_while_a_transfer_is_counted(count
         finally:
             sys.settrace(outside)
     assert blob.gpu_data().tolist() == other.gpu_data().tolist() == [1, 2, 3]
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
-@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
-def test_a_forked_child_can_push() -> None:
-    made().async_gpu_push()
-    child = os.fork()
-    if child == 0:  # pragma: no cover  # in the child
-        blob = made()
-        blob.async_gpu_push()
-        os._exit(0 if blob.gpu_data().tolist() == [1, 2, 3] else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
@@ -391,67 +356,3 @@ def test_a_conversion_that_raises_leaves_the_contents_alone() -> None:
     with np.errstate(over="raise"), pytest.raises(FloatingPointError):
         single.copy_from(np.array([1.0, 1e300]))
     assert (blob.tolist(), single.tolist()) == ([1, 2, 3], [1, 1])
-
-
-# --- guards --------------------------------------------------------------------------------------
-
-
-def test_a_guard_may_be_entered_twice() -> None:
-    blob = made()
-    guard = max_transfers(count=1)
-    with guard:
-        with guard:
-            blob.gpu_data()
-        blob.mutable_cpu_data()
-        with pytest.raises(TransferGuardError):
-            blob.gpu_data()
-    blob.gpu_data()
-
-
-def test_guards_may_end_in_any_order() -> None:
-    blob = made()
-
-    def guarded() -> Iterator[None]:
-        with no_transfers():
-            yield
-
-    steps = guarded()
-    next(steps)
-    with max_transfers(count=0):
-        steps.close()
-        with pytest.raises(TransferGuardError):
-            blob.gpu_data()
-    blob.gpu_data()
-
-
-# --- verified const ------------------------------------------------------------------------------
-
-
-def test_who_may_write_is_not_accused(simulated: SimulatedBackend) -> None:
-    del simulated
-    with warnings.catch_warnings(), verified_const():
-        warnings.simplefilter("error")
-        blob = made()
-        borrow, export = blob.mutable_cpu_data(), np.from_dlpack(blob.cpu.const)
-        borrow[0] = 5
-        assert blob.cpu_data()[0] == 5
-        blob = made()
-        export = np.asarray(blob.gpu.const)
-        blob.mutable_cpu_data()[...] = 2
-        blob.async_gpu_push()
-        assert blob.gpu_data().tolist() == [2, 2, 2]
-        blob = made()
-        export = np.from_dlpack(blob.cpu.const)
-        blob.resize(2)
-        blob.resize(3)
-        assert blob.tolist() == [1, 2, 0]
-    assert export is not None
-
-
-def test_the_watch_ends_with_the_exports() -> None:
-    blob = made()
-    with verified_const():
-        export = np.from_dlpack(blob.const)
-        del export
-        blob.mutable_cpu_data()
-    assert blob.memory._ledger.watch is None

@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pytest
 
-from syncblob import Blob, Head, StaleAliasWarning
+from syncblob import Blob, StaleAliasWarning
 from syncblob._layout import Layout
 from syncblob.devices import Side
 from syncblob.memory import Access, SyncedMemory
@@ -24,18 +24,6 @@ def at_cpu() -> SyncedMemory:
     memory = SyncedMemory(COUNT, device="simulated")
     memory.overwrite_cpu_data()[:] = 1
     return memory
-
-
-def test_an_alias_lives_as_long_as_what_its_consumer_keeps() -> None:
-    memory, target = at_cpu(), Target()
-    memory.export(Side.HOST, Access.MUTABLE, WHOLE, "test", "CUDA", target)
-    assert memory.aliased
-    memory.gpu_data()
-    assert memory.head is Head.HEAD_AT_CPU
-    del target
-    assert not memory.aliased
-    memory.gpu_data()
-    assert memory.head is Head.SYNCED
 
 
 def test_what_has_no_permission_to_lose_is_left_behind_all_the_same() -> None:
@@ -56,41 +44,6 @@ def test_the_place_of_an_alias_is_where_it_was_asked_for() -> None:
 
 
 # --- the text of the warning ---------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("access", [Access.MUTABLE, Access.OVERWRITE])
-@pytest.mark.parametrize("use", ["array", "lend"])
-def test_the_warning_names_the_access_that_leaves_an_alias_behind(use: str, access: Access) -> None:
-    memory = at_cpu()
-    alias = memory.export(Side.HOST, Access.MUTABLE, WHOLE, "test", "DLPack")
-    with pytest.warns(StaleAliasWarning, match="^my access makes a DLPack alias"):
-        getattr(memory, use)(Side.ACCELERATOR, access, WHOLE, "my access")
-    assert alias is not None
-
-
-def test_the_warning_in_full() -> None:
-    blob = Blob(4, device="simulated")
-    blob.mutable_cpu_data()
-    kept = [np.from_dlpack(blob.cpu) for _ in range(3)]
-    with pytest.warns(StaleAliasWarning) as caught:
-        blob.mutable_gpu_data()
-    made = f"a DLPack alias of the host side, created at {__file__}:"
-    line = next(iter(blob.memory.loans(Side.HOST).leases)).place.line
-    one = f"{made}{line.lineno}: {line.text}"
-    assert str(caught[0].message) == (
-        f"mutable_gpu_data makes 3 aliases stale ({one}; {one}; {one}): later writes through them "
-        "are lost, and they will not show this change. Delete them before the write, or create new "
-        "ones afterwards"
-    )
-    del kept[1:]
-    with pytest.warns(StaleAliasWarning) as caught:
-        blob.mutable_gpu_data()
-    assert str(caught[0].message) == (
-        "mutable_gpu_data makes a DLPack alias of the host side stale (created at "
-        f"{__file__}:{line.lineno}: {line.text}): later writes through it are lost, and it will "
-        "not show this change. Delete it before the write, or create a new one afterwards"
-    )
-    assert len(kept) == 1
 
 
 def test_the_usual_filter_remembers_in_the_users_module_what_was_said() -> None:

@@ -116,23 +116,6 @@ def test_borrows_end(way: Way, both_sides: bool) -> None:
     assert way.read_other_side(blob)[0] == 8
 
 
-@SIDES
-def test_aliases_are_seen_and_named(both_sides: bool) -> None:
-    blob = used(ALIAS, both_sides=both_sides)
-    alias = np.from_dlpack(blob)
-    blob.gpu_data()
-    alias[0] = 6
-    assert blob.gpu_data()[0] == 6
-    with pytest.warns(StaleAliasWarning) as caught:
-        blob.mutable_gpu_data()
-    text = str(caught[0].message)
-    assert text.startswith(
-        "mutable_gpu_data makes a DLPack alias of the host side stale (created at"
-    )
-    assert f"{__file__}:" in text
-    assert "alias = np.from_dlpack(blob)" in text
-
-
 @WAY
 @SIDES
 @pytest.mark.parametrize(
@@ -218,16 +201,6 @@ def test_a_read_on_the_accelerator_waits_for_an_upload(
     assert blob.cpu_data().tolist() == [7] * COUNT
     assert blob.gpu_data().tolist() == [7] * COUNT
     assert blob.gpu_data().tolist() == [7] * COUNT
-
-
-@BORROW
-def test_every_write_warns_that_an_alias_of_the_other_side_is_left_behind(way: Way) -> None:
-    blob = used(way, both_sides=True)
-    alias = np.from_dlpack(blob.gpu if way.side is Side.HOST else blob.cpu)
-    for _ in range(3):
-        with pytest.warns(StaleAliasWarning):
-            way(blob)
-    assert alias is not None
 
 
 @pytest.mark.parametrize("way", [BORROWS[0], ALIAS], ids=lambda way: way.name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import warnings
 
 import numpy as np
@@ -14,9 +13,7 @@ from syncblob import (
     ConstWriteWarning,
     Head,
     StaleAliasWarning,
-    astype,
     record_transfers,
-    simulated,
     verified_const,
 )
 from syncblob.devices import Side
@@ -29,7 +26,6 @@ except ImportError:
 SHAPE = (4, 6)
 ROW = 6 * 4
 OTHER = {"cpu": "gpu", "gpu": "cpu"}
-SIDES = {"cpu": Side.HOST, "gpu": Side.ACCELERATOR}
 HERE = pytest.mark.parametrize("here", ["cpu", "gpu"])
 
 CONSUMERS = {
@@ -164,31 +160,6 @@ def test_an_alias_of_a_part_is_good_again_when_that_part_is(here):
     assert getattr(blob[2], f"{OTHER[here]}_data")().tolist() == [7] * 6
 
 
-@HERE
-@pytest.mark.parametrize("what", ["set", "share", "grow"])
-def test_what_gives_up_all_warns_of_aliases_of_any_part(here, what):
-    blob = split()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        alias = np.from_dlpack(getattr(blob[0 if here == "cpu" else 1], here))
-    before = values(blob).copy()
-    actions = {
-        "set": lambda: blob.set_cpu_data(np.zeros(SHAPE, "f4")),
-        "share": lambda: blob.share_data(Blob(SHAPE, device="simulated")),
-        "grow": lambda: blob.resize(5, 6),
-    }
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", StaleAliasWarning)
-        with pytest.raises(StaleAliasWarning):
-            actions[what]()
-    assert heads(blob) == "HGHG"
-    assert np.array_equal(values(blob), before)
-    with pytest.warns(StaleAliasWarning) as caught:
-        actions[what]()
-    assert len(caught) == 1
-    assert alias is not None
-
-
 def test_blobs_that_share_see_each_others_parts():
     blob, other = split("HGBH"), Blob((24,), device="simulated")
     other.share_data(blob)
@@ -203,56 +174,7 @@ def test_blobs_that_share_see_each_others_parts():
     assert blob[3].cpu_data().tolist() == [6, 6, 7, 7, 7, 7]
 
 
-# --- resizes -------------------------------------------------------------------------------------
-
-
-def test_a_shrinking_resize_of_a_split_blob_and_back():
-    blob = split("HGHG")
-    blob.resize(2, 6)
-    assert (heads(blob), blob.memory.used_nbytes) == ("HG", 2 * ROW)
-    blob.resize(*SHAPE)
-    expected = np.zeros(SHAPE, np.float32)
-    expected[:2] = np.arange(12).reshape(2, 6)
-    assert heads(blob) == "HGGG"
-    assert np.array_equal(values(blob), expected)
-    assert np.array_equal(blob.cpu_data(), expected)
-    assert np.array_equal(blob.gpu_data(), expected)
-
-
-def test_a_borrow_from_before_a_resize_writes_nothing_that_is_not_seen():
-    for letters in ("HGHG", "BBHG", "GHGH"):
-        blob = split(letters)
-        borrows = [blob[row].mutable_cpu_data() for row in range(4) if letters[row] == "H"]
-        blob.resize(2, 6)
-        blob.resize(*SHAPE)
-        blob.gpu_data()
-        for borrow in borrows:
-            if borrow.flags.writeable:
-                borrow[...] = 9
-        assert np.array_equal(blob.cpu_data(), blob.gpu_data())
-        assert blob.head is Head.SYNCED or heads(blob).count("H")
-
-
 # --- pushes and `assume_unaliased` ---------------------------------------------------------------
-
-
-def test_a_view_is_pushed_and_waited_for_by_itself(simulated):
-    simulated.delay = 0.2
-    blob = made()
-    blob[1].async_gpu_push()
-    assert heads(blob) == "HBHH"
-    uploads = simulated.uploads
-    blob[2:].mutable_cpu_data()[...] = 1
-    assert simulated.uploads == uploads
-    assert blob[1].gpu_data().tolist() == [6, 7, 8, 9, 10, 11]
-    assert simulated.uploads == uploads + 1
-    with pytest.raises(RuntimeError, match="the head is SYNCED"):
-        blob[1].async_gpu_push()
-    with record_transfers() as log:
-        blob.async_gpu_push()
-    moved = [(transfer.offset, transfer.nbytes) for transfer in log]
-    assert moved == [(0, ROW), (2 * ROW, 2 * ROW)]
-    simulated.delay = 0
 
 
 def test_a_promise_about_a_view_is_about_its_part():
@@ -273,16 +195,6 @@ def test_a_promise_about_a_view_is_about_its_part():
 def write_past_permissions(array):
     address = array.__array_interface__["data"][0]
     np.ctypeslib.ctypes.memset(address, 1, 4)
-
-
-@HERE
-def test_a_write_through_a_const_export_of_a_view_is_found(here):
-    blob = made(here)
-    with verified_const():
-        export = np.asarray(getattr(blob[1], here).const)
-        write_past_permissions(export)
-        with pytest.warns(ConstWriteWarning, match="a consumer wrote through the const"):
-            getattr(blob[3], f"{here}_data")()
 
 
 @HERE
@@ -337,112 +249,7 @@ def test_writes_by_right_into_a_watched_view_accuse_nobody(here):
             del export
 
 
-# --- private copies ------------------------------------------------------------------------------
-
-VIEWS = {
-    "columns": lambda a: a[:, ::2],
-    "one column": lambda a: a[:, 3],
-    "rows": lambda a: a[1:3],
-    "every other row": lambda a: a[::2],
-    "backwards": lambda a: a[::-1, ::-2],
-    "transposed": lambda a: a[1:, 1:4].T,
-    "one element": lambda a: a[2, 3],
-    "nothing": lambda a: a[:, 3:3],
-    "new axes": lambda a: a[None, ::3, None, ::2],
-}
-COPIES = {
-    "numpy.array": np.array,
-    "numpy.array, copied": lambda view: np.array(view, copy=True),
-    "another dtype": lambda view: np.asarray(view, dtype="float64"),
-    "tolist": lambda view: np.array(view.tolist()).reshape(view.shape),
-    "tobytes": lambda view: np.frombuffer(view.tobytes(), np.float32).reshape(view.shape),
-    "astype": lambda view: np.asarray(astype(view, np.dtype("float64"))),
-    "copy": lambda view: np.asarray(view.copy()),
-    "DLPack": lambda view: np.from_dlpack(view.cpu, copy=True),
-}
-
-
-@pytest.mark.parametrize("letters", ["HGHG", "GGGG", "BGHB", "HHHH"])
-@pytest.mark.parametrize("view", VIEWS)
-@pytest.mark.parametrize("copy", COPIES)
-def test_private_copies_of_split_views_hold_what_is_newest(letters, view, copy):
-    blob = split(letters)
-    expected = VIEWS[view](np.arange(24, dtype=np.float32).reshape(SHAPE))
-    part = VIEWS[view](blob)
-    seen = COPIES[copy](part)
-    assert seen.tolist() == expected.tolist()
-    assert np.array_equal(values(blob), np.arange(24).reshape(SHAPE))
-
-
-@pytest.mark.parametrize("letters", ["HGHG", "GGGG", "BGHB"])
-@pytest.mark.parametrize(
-    "view", ["columns", "one column", "every other row", "backwards", "transposed", "new axes"]
-)
-@pytest.mark.parametrize("copy", ["numpy.array, copied", "tolist", "tobytes", "another dtype"])
-def test_a_copy_of_a_split_view_with_gaps_moves_its_elements_alone(letters, view, copy):
-    blob = split(letters)
-    rows = np.repeat(np.array(list(letters))[:, None], 6, axis=1)
-    elements = VIEWS[view](rows)
-    for _ in range(2):
-        with record_transfers() as log:
-            COPIES[copy](VIEWS[view](blob))
-        assert (log.uploads, log.nbytes) == (0, 4 * np.count_nonzero(elements == "G"))
-        assert heads(blob) == letters
-
-
-@pytest.mark.parametrize("letters", ["HGHG", "GGGG", "BGHB"])
-def test_a_copy_on_the_device_gathers_there(letters):
-    blob = split(letters)
-    columns = blob[:, ::2].on("simulated:0")
-    with record_transfers() as log:
-        copied = columns.copy()
-    assert (log.downloads, log.nbytes) == (0, 12 * letters.count("H"))
-    assert copied.device == "simulated:0"
-    assert copied.cpu_data().tolist() == values(blob)[:, ::2].tolist()
-    assert heads(blob) == letters
-
-
-def test_what_a_copy_holds_is_nobody_elses():
-    for letters in ("HGHG", "HHHH", "GGGG"):
-        for view in VIEWS.values():
-            blob = split(letters)
-            array = np.array(view(blob), copy=True)
-            duplicate = view(blob).copy()
-            before = values(blob).copy()
-            array[...] = -1
-            duplicate[...] = -2
-            assert np.array_equal(values(blob), before)
-            assert np.array_equal(blob.cpu_data(), blob.gpu_data())
-
-
 # --- threads -------------------------------------------------------------------------------------
-
-
-def test_two_halves_are_computed_on_two_sides_by_two_threads():
-    blob = Blob((2, 500), "int64", device="simulated")
-    blob.memory.bind(simulated(0))
-    blob.mutable_cpu_data()[...] = 0
-    problems = []
-
-    def work(row, side):
-        view = blob[row]
-        try:
-            for value in range(1, 300):
-                getattr(view, f"mutable_{side}_data")()[...] += 1
-                if value % 10 == 0:
-                    seen = blob.cpu_data() if row else blob.gpu_data()
-                    if set(seen[row].tolist()) != {value}:
-                        problems.append((row, value, seen[row][0]))
-        except BaseException as error:  # noqa: BLE001  # the test reports any error
-            problems.append(error)
-
-    threads = [threading.Thread(target=work, args=args) for args in ((0, "cpu"), (1, "gpu"))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert problems == []
-    assert blob.cpu_data().tolist() == blob.gpu_data().tolist() == [[299] * 500] * 2
 
 
 def test_what_an_alias_touches_is_held_by_both_sides_after_a_copy(simulated):

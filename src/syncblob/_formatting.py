@@ -1,6 +1,13 @@
-"""Formatting for messages."""
+"""Formatting for messages and drawings."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Number = TypeVar("Number", int, float)
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _KIBI = 1024
@@ -29,3 +36,14 @@ def human_bytes(nbytes: int) -> str:
             return f"{nbytes} B" if unit == _UNITS[0] else f"{size:.1f} {unit}"
         size /= _KIBI
     return f"{size:.1f} {_UNITS[-1]}"
+
+
+def joined(ranges: Iterable[tuple[Number, Number]]) -> list[tuple[Number, Number]]:
+    """Sort ranges, and join those that touch or overlap."""
+    result: list[tuple[Number, Number]] = []
+    for start, stop in sorted(ranges):
+        if result and start <= result[-1][1]:
+            result[-1] = (result[-1][0], max(stop, result[-1][1]))
+        else:
+            result.append((start, stop))
+    return result

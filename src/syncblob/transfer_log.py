@@ -283,7 +283,7 @@ class TransferLog:
 
         Each line of code has a row in its lane, labelled also with the name of the Blob. The length
         of a bar is the duration of the transfer, with a visible minimum; its height is proportional
-        to the bytes. In a lane with many lines, those that moved least share one row.
+        to the bytes.
 
         A pale bar is an asynchronous upload, from the call that started it until it arrived. If the
         log records operations, they have a lane on top. A grey band marks the time in which an

@@ -18,6 +18,9 @@ axis, axes
 norm
     The divisor of the result. ``"backward"``: n for inverse transforms, 1 for forward ones;
     ``"forward"``: the reverse; ``"ortho"``: the square root of n for both.
+
+`rfft`, `ihfft` and `rfftn` raise a TypeError if the operand is complex. Transforms of several axes
+raise a ValueError if `s` is given without `axes`, or their lengths differ.
 """
 
 from __future__ import annotations
@@ -31,15 +34,43 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from syncblob._blob import Blob
 from syncblob._dtypes import as_dtype
+from syncblob._made_functions import name_made_functions
 from syncblob.blob.compute import apply
 from syncblob.blob.operands import as_blob
 from syncblob.devices import home_of
 from syncblob.guards import require_device
 
 if TYPE_CHECKING:
+    from typing import Protocol
+
     from numpy.typing import DTypeLike
 
     from syncblob.devices import Device
+
+    class _OfOneAxis(Protocol):
+        def __call__(
+            self, x: Blob, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward"
+        ) -> Blob: ...
+
+    class _OfAxes(Protocol):
+        def __call__(
+            self, x: Blob, /, *, s: Axes = None, axes: Axes = None, norm: Norm = "backward"
+        ) -> Blob: ...
+
+    class _Frequencies(Protocol):
+        def __call__(
+            self,
+            n: int,
+            /,
+            *,
+            d: float = 1.0,
+            dtype: DTypeLike | None = None,
+            device: Device | str | None = None,
+        ) -> Blob: ...
+
+    class _Shift(Protocol):
+        def __call__(self, x: Blob, /, *, axes: int | Sequence[int] | None = None) -> Blob: ...
+
 
 __all__ = [
     "fft",
@@ -62,118 +93,90 @@ Norm = Literal["backward", "ortho", "forward"]
 Axes = Sequence[int] | None
 
 
-# --- transforms of one axis ----------------------------------------------------------------------
+# --- transforms ----------------------------------------------------------------------------------
 
 
-def fft(x: Blob, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Blob:
-    """Transform one axis: complex to complex."""
-    return _apply("fft.fft", x, n=_size(n), axis=axis, norm=norm)
+def _of_one_axis(name: str, description: str, *, of_real: bool = False) -> Any:
+    def function(
+        x: Blob, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward"
+    ) -> Blob:
+        return _apply(name, _real(name, x) if of_real else x, n=_size(n), axis=axis, norm=norm)
+
+    function.__doc__ = description
+    return function
 
 
-def ifft(x: Blob, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Blob:
-    """Compute the inverse of `fft` along one axis."""
-    return _apply("fft.ifft", x, n=_size(n), axis=axis, norm=norm)
+def _of_axes(name: str, description: str, *, of_real: bool = False, to_real: bool = False) -> Any:
+    def function(x: Blob, /, *, s: Axes = None, axes: Axes = None, norm: Norm = "backward") -> Blob:
+        operand = _real(name, x) if of_real else x
+        return _apply(name, operand, s=_sizes(x, s, axes, to_real=to_real), axes=axes, norm=norm)
+
+    function.__doc__ = description
+    return function
 
 
-def rfft(x: Blob, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Blob:
-    """Transform one axis of real numbers, and return the first ``n // 2 + 1`` complex elements.
-
-    Raises
-    ------
-    TypeError
-        If `x` is complex.
-    """
-    return _apply("fft.rfft", _real("rfft", x), n=_size(n), axis=axis, norm=norm)
-
-
-def irfft(x: Blob, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Blob:
+fft: _OfOneAxis = _of_one_axis("fft", "Transform one axis: complex to complex.")
+ifft: _OfOneAxis = _of_one_axis("ifft", "Compute the inverse of `fft` along one axis.")
+rfft: _OfOneAxis = _of_one_axis(
+    "rfft",
+    "Transform one axis of real numbers, and return the first ``n // 2 + 1`` complex elements.",
+    of_real=True,
+)
+irfft: _OfOneAxis = _of_one_axis(
+    "irfft",
     """Compute the inverse of `rfft` along one axis: complex to real.
 
     If `n` is None, an axis of M elements gives ``2 * (M - 1)`` elements.
-    """
-    return _apply("fft.irfft", x, n=_size(n), axis=axis, norm=norm)
-
-
-def hfft(x: Blob, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Blob:
+    """,
+)
+hfft: _OfOneAxis = _of_one_axis(
+    "hfft",
     """Transform one axis with Hermitian symmetry, given one half of it: complex to real.
 
     If `n` is None, an axis of M elements gives ``2 * (M - 1)`` elements.
-    """
-    return _apply("fft.hfft", x, n=_size(n), axis=axis, norm=norm)
-
-
-def ihfft(x: Blob, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Blob:
-    """Compute the inverse of `hfft` along one axis: one half of a Hermitian-symmetric axis.
-
-    Raises
-    ------
-    TypeError
-        If `x` is complex.
-    """
-    return _apply("fft.ihfft", _real("ihfft", x), n=_size(n), axis=axis, norm=norm)
-
-
-# --- transforms of several axes ------------------------------------------------------------------
-
-
-def fftn(x: Blob, /, *, s: Axes = None, axes: Axes = None, norm: Norm = "backward") -> Blob:
-    """Transform several axes: complex to complex.
-
-    Raises
-    ------
-    ValueError
-        If `s` is given without `axes`, or their lengths differ.
-    """
-    return _apply("fft.fftn", x, s=_sizes(x, s, axes), axes=axes, norm=norm)
-
-
-def ifftn(x: Blob, /, *, s: Axes = None, axes: Axes = None, norm: Norm = "backward") -> Blob:
-    """Compute the inverse of `fftn`.
-
-    Raises
-    ------
-    ValueError
-        As for `fftn`.
-    """
-    return _apply("fft.ifftn", x, s=_sizes(x, s, axes), axes=axes, norm=norm)
-
-
-def rfftn(x: Blob, /, *, s: Axes = None, axes: Axes = None, norm: Norm = "backward") -> Blob:
-    """Transform several axes of real numbers: the last one by `rfft`, the others by `fft`.
-
-    Raises
-    ------
-    TypeError
-        If `x` is complex.
-    ValueError
-        As for `fftn`.
-    """
-    return _apply("fft.rfftn", _real("rfftn", x), s=_sizes(x, s, axes), axes=axes, norm=norm)
-
-
-def irfftn(x: Blob, /, *, s: Axes = None, axes: Axes = None, norm: Norm = "backward") -> Blob:
-    """Compute the inverse of `rfftn`: complex to real.
-
-    Raises
-    ------
-    ValueError
-        As for `fftn`.
-    """
-    return _apply("fft.irfftn", x, s=_sizes(x, s, axes, to_real=True), axes=axes, norm=norm)
+    """,
+)
+ihfft: _OfOneAxis = _of_one_axis(
+    "ihfft",
+    "Compute the inverse of `hfft` along one axis: one half of a Hermitian-symmetric axis.",
+    of_real=True,
+)
+fftn: _OfAxes = _of_axes("fftn", "Transform several axes: complex to complex.")
+ifftn: _OfAxes = _of_axes("ifftn", "Compute the inverse of `fftn`.")
+rfftn: _OfAxes = _of_axes(
+    "rfftn",
+    "Transform several axes of real numbers: the last one by `rfft`, the others by `fft`.",
+    of_real=True,
+)
+irfftn: _OfAxes = _of_axes(
+    "irfftn", "Compute the inverse of `rfftn`: complex to real.", to_real=True
+)
 
 
 # --- frequencies ---------------------------------------------------------------------------------
 
 
-def fftfreq(
-    n: int,
-    /,
-    *,
-    d: float = 1.0,
-    dtype: DTypeLike | None = None,
-    device: Device | str | None = None,
-) -> Blob:
-    """Return the frequencies of a transform of n elements: zero first, with shape (n,).
+def _of_frequencies(name: str, contents: str) -> Any:
+    def function(
+        n: int,
+        /,
+        *,
+        d: float = 1.0,
+        dtype: DTypeLike | None = None,
+        device: Device | str | None = None,
+    ) -> Blob:
+        n = operator.index(n)
+        if n < 1:
+            raise ValueError(f"{name} expects at least one element, got n={n}")
+        wanted = np.dtype(np.float64) if dtype is None else as_dtype(dtype)
+        if wanted.kind != "f":
+            raise TypeError(f"{name} expects a real floating-point dtype, got {wanted}")
+        home = home_of(device)
+        require_device(home.device, name)
+        array = home.compute(getattr(home.namespace.fft, name), n, d=d)
+        return Blob._fresh(home.compute(array.astype, wanted, copy=False), home)
+
+    function.__doc__ = f"""Return the frequencies of a transform of {contents}.
 
     Parameters
     ----------
@@ -193,34 +196,20 @@ def fftfreq(
     ValueError
         If `n` is less than 1.
     """
-    return _frequencies("fftfreq", n, d, dtype, device)
+    return function
 
 
-def rfftfreq(
-    n: int,
-    /,
-    *,
-    d: float = 1.0,
-    dtype: DTypeLike | None = None,
-    device: Device | str | None = None,
-) -> Blob:
-    """Return the frequencies of a transform of n real elements: ascending, n // 2 + 1 of them.
-
-    Parameters
-    ----------
-    n, d, dtype, device
-        As for `fftfreq`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As for `fftfreq`.
-    """
-    return _frequencies("rfftfreq", n, d, dtype, device)
+fftfreq: _Frequencies = _of_frequencies("fftfreq", "n elements: zero first, with shape (n,)")
+rfftfreq: _Frequencies = _of_frequencies(
+    "rfftfreq", "n real elements: ascending, n // 2 + 1 of them"
+)
 
 
-def fftshift(x: Blob, /, *, axes: int | Sequence[int] | None = None) -> Blob:
-    """Swap the halves of axes, which moves the zero frequency to the middle.
+def _shift(name: str, description: str) -> Any:
+    def function(x: Blob, /, *, axes: int | Sequence[int] | None = None) -> Blob:
+        return _apply(name, x, axes=axes)
+
+    function.__doc__ = f"""{description}
 
     Parameters
     ----------
@@ -229,18 +218,15 @@ def fftshift(x: Blob, /, *, axes: int | Sequence[int] | None = None) -> Blob:
     axes
         The axes; None for all.
     """
-    return _apply("fft.fftshift", x, axes=axes)
+    return function
 
 
-def ifftshift(x: Blob, /, *, axes: int | Sequence[int] | None = None) -> Blob:
-    """Swap the halves of axes back: the inverse of `fftshift`.
+fftshift: _Shift = _shift(
+    "fftshift", "Swap the halves of axes, which moves the zero frequency to the middle."
+)
+ifftshift: _Shift = _shift("ifftshift", "Swap the halves of axes back: the inverse of `fftshift`.")
 
-    Parameters
-    ----------
-    x, axes
-        As for `fftshift`.
-    """
-    return _apply("fft.ifftshift", x, axes=axes)
+name_made_functions(globals())
 
 
 # --- how -----------------------------------------------------------------------------------------
@@ -249,7 +235,7 @@ def ifftshift(x: Blob, /, *, axes: int | Sequence[int] | None = None) -> Blob:
 def _apply(name: str, x: Any, **keywords: Any) -> Any:
     """Compute, and say which axis is out of range; NumPy speaks of the index of a tuple."""
     try:
-        result = apply(name, x, **keywords)
+        result = apply(f"fft.{name}", x, **keywords)
     except (IndexError, ValueError):
         axes = keywords.get("axis", keywords.get("axes"))
         if axes is not None:
@@ -300,18 +286,3 @@ def _sizes(x: Any, s: Axes, axes: Axes, *, to_real: bool = False) -> tuple[int, 
     return tuple(
         all_of_it if size == -1 else size for size, all_of_it in zip(s, whole, strict=True)
     )
-
-
-def _frequencies(
-    name: str, n: int, d: float, dtype: DTypeLike | None, device: Device | str | None
-) -> Blob:
-    n = operator.index(n)
-    if n < 1:
-        raise ValueError(f"{name} expects at least one element, got n={n}")
-    wanted = np.dtype(np.float64) if dtype is None else as_dtype(dtype)
-    if wanted.kind != "f":
-        raise TypeError(f"{name} expects a real floating-point dtype, got {wanted}")
-    home = home_of(device)
-    require_device(home.device, name)
-    array = home.compute(getattr(home.namespace.fft, name), n, d=d)
-    return Blob._fresh(home.compute(array.astype, wanted, copy=False), home)

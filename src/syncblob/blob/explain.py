@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from syncblob._formatting import counted
-from syncblob.blob.notebook_drawing import HomeSeen, Lent, MemorySeen, covered, document, joined
+from syncblob._formatting import counted, joined
+from syncblob.blob.notebook_drawing import HomeSeen, Lent, MemorySeen, covered, document
 from syncblob.devices import Side
 from syncblob.errors import NoDeviceError
 from syncblob.memory import Head, SyncedMemory

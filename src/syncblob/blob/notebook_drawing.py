@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from syncblob._formatting import counted
+from syncblob._formatting import counted, joined
 from syncblob.devices import Side
 
 if TYPE_CHECKING:
@@ -71,17 +71,6 @@ def covered(ranges: Iterable[Range], nbytes: int, cells: int) -> list[float]:
             low, high = cell * nbytes / cells, (cell + 1) * nbytes / cells
             shares[cell] += max(0.0, min(stop, high) - max(start, low)) / (high - low)
     return shares
-
-
-def joined(ranges: Iterable[Range]) -> list[Range]:
-    """Sort ranges, and join those that touch or overlap."""
-    result: list[Range] = []
-    for start, stop in sorted(ranges):
-        if result and start <= result[-1][1]:
-            result[-1] = (result[-1][0], max(stop, result[-1][1]))
-        else:
-            result.append((start, stop))
-    return result
 
 
 def document(

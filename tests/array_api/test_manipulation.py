@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import syncblob as xp
 from syncblob import Blob
-from syncblob.array_api import _corrected
 
 X = np.arange(24, dtype="f4").reshape(1, 2, 3, 4)
 
@@ -132,27 +129,6 @@ def test_repeat_takes_counts_of_every_integer_dtype(counts, axis, dtype, on):
     a = np.arange(6).reshape(2, 3)
     result = xp.repeat(on(a), on(counts, dtype), axis=axis)
     np.testing.assert_array_equal(np.asarray(result), np.repeat(a, counts, axis), strict=True)
-
-
-@given(data=st.data())
-def test_repeat_by_indices_does_what_numpy_does(data):
-    shape = tuple(data.draw(st.lists(st.integers(0, 4), min_size=1, max_size=3)))
-    a = np.arange(np.prod(shape)).reshape(shape)
-    axis = data.draw(st.none() | st.integers(-len(shape), len(shape) - 1))
-    length = a.size if axis is None else a.shape[axis]
-    size = data.draw(st.sampled_from([1, length]))
-    counts = np.array(
-        data.draw(st.lists(st.integers(0, 3), min_size=size, max_size=size)), dtype=int
-    )
-    result = _corrected.repeat_each(np, a, counts, axis)
-    np.testing.assert_array_equal(result, np.repeat(a, counts, axis), strict=True)
-
-
-@pytest.mark.parametrize("counts", [[1, -1], [1, 1, 1]])
-def test_repeat_by_indices_refuses_what_numpy_refuses(counts):
-    for function in (np.repeat, lambda *args: _corrected.repeat_each(np, *args)):
-        with pytest.raises(ValueError, match=r"negative|broadcast"):
-            function(np.ones((2, 2)), np.array(counts), 0)
 
 
 def test_tile_of_one_copy_is_no_view(on):

@@ -145,18 +145,6 @@ def test_one_byte_of_many_is_seen():
     assert group.attrib["stroke"] == group.attrib["fill"]
 
 
-def test_a_map_of_many_pieces_stays_small():
-    blob = Blob(90_000, "int8", device="simulated")
-    blob[...] = 1
-    for start in range(0, 45_000, 300):
-        blob[start : start + 150].mutable_cpu_data()
-    (_, first), (_, second) = pictures(blob)
-    assert [mark.attrib["fill-opacity"] for mark in first] == ["0.50"] * 50
-    assert ranges(first)[49] == (49, 1)
-    assert [mark.attrib.get("fill-opacity") for mark in second] == ["0.50"] * 50 + [None] * 50
-    assert len(blob._repr_html_()) < 25_000
-
-
 def test_all_is_there_in_words_and_folded():
     blob = split()
     kept = np.from_dlpack(blob[:1].cpu)

@@ -10,7 +10,6 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.lib.array_utils import normalize_axis_index
 
 from syncblob.blob.operands import SCALARS
 
@@ -62,24 +61,7 @@ def take(xp: ModuleType, a: Any, indices: Any, *, axis: int | None) -> Any:
 
 def repeat(xp: ModuleType, a: Any, repeats: Any, *, axis: int | None) -> Any:
     """Repeat each element; `repeats` is an integer or an array of any integer dtype."""
-    if isinstance(repeats, int):
-        return xp.repeat(a, repeats, axis)
-    counts = _as_indices(repeats)
-    return np.repeat(a, counts, axis) if xp is np else repeat_each(xp, a, counts, axis)
-
-
-def repeat_each(xp: ModuleType, a: Any, counts: Any, axis: int | None) -> Any:
-    """Repeat with an array of counts, which CuPy 13 does not support."""
-    if axis is None:
-        a = a.reshape(-1)
-        axis = 0
-    length = a.shape[normalize_axis_index(axis, a.ndim)]
-    counts = xp.broadcast_to(counts, (length,))
-    if bool((counts < 0).any()):
-        raise ValueError("repeat expects counts that are not negative")
-    ends = xp.cumsum(counts)
-    total = int(ends[-1]) if length else 0
-    return xp.take(a, xp.searchsorted(ends, xp.arange(total), side="right"), axis=axis)
+    return xp.repeat(a, repeats if isinstance(repeats, int) else _as_indices(repeats), axis)
 
 
 def _as_indices(a: Any) -> Any:
@@ -109,32 +91,9 @@ def sort(xp: ModuleType, a: Any, *, axis: int, descending: bool, stable: bool) -
     return xp.flip(backwards, axis=axis).copy()
 
 
-# NumPy's functions of these names guarantee no order, and older versions of CuPy return a flat
-# inverse.
-
-
-def unique_all(xp: ModuleType, a: Any) -> Any:
-    """Return the unique elements, their first indices, the inverse indices, and the counts."""
-    values, indices, inverse, counts = xp.unique(
-        a, return_index=True, return_inverse=True, return_counts=True, equal_nan=False
-    )
-    return values, indices, inverse.reshape(a.shape), counts
-
-
-def unique_counts(xp: ModuleType, a: Any) -> Any:
-    """Return the unique elements and their counts."""
-    return xp.unique(a, return_counts=True, equal_nan=False)
-
-
-def unique_inverse(xp: ModuleType, a: Any) -> Any:
-    """Return the unique elements and the inverse indices."""
-    values, inverse = xp.unique(a, return_inverse=True, equal_nan=False)
-    return values, inverse.reshape(a.shape)
-
-
-def unique_values(xp: ModuleType, a: Any) -> Any:
-    """Return the unique elements."""
-    return xp.unique(a, equal_nan=False)
+def unique(xp: ModuleType, a: Any, **results: bool) -> Any:
+    """Return the unique elements in order, which NumPy's `unique_values` does not guarantee."""
+    return xp.unique(a, equal_nan=False, **results)
 
 
 # --- joined ---------------------------------------------------------------------------------

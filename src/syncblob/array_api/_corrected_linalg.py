@@ -89,23 +89,13 @@ def _each_once(axes: Sequence[int], shape: tuple[int, ...]) -> tuple[int, ...]:
 
 def eig(xp: Any, x: Any) -> tuple[Any, Any]:
     """Return complex results for all matrices. NumPy's are real if all eigenvalues are."""
-    values, vectors = _general(xp, "eig")(x)
+    values, vectors = xp.linalg.eig(x)
     return _as_complex(values), _as_complex(vectors)
 
 
 def eigvals(xp: Any, x: Any) -> Any:
     """Return complex eigenvalues for all matrices. NumPy's are real if all of them are."""
-    return _as_complex(_general(xp, "eigvals")(x))
-
-
-def _general(xp: Any, name: str) -> Any:
-    try:
-        return getattr(xp.linalg, name)
-    except AttributeError:
-        raise NotImplementedError(
-            f"CuPy has {name} from version 14 on; install that, or compute on the host, with "
-            'x.to_device("cpu")'
-        ) from None
+    return _as_complex(xp.linalg.eigvals(x))
 
 
 def _as_complex(array: Any) -> Any:
@@ -136,15 +126,9 @@ def _default_rtol(shape: tuple[int, ...], dtype: Any) -> Any:
 
 
 def solve(xp: Any, x1: Any, x2: Any) -> Any:
-    """Solve linear systems. `x2` is a vector if it has one axis, else a stack of matrices.
-
-    CuPy does not broadcast stacks, and before version 14 it guesses which one `x2` is.
-    """
-    columns = x2[:, None] if x2.ndim == 1 else x2
-    stack = x1.shape[:-2]
-    if stack != columns.shape[:-2]:
-        stack = np.broadcast_shapes(stack, columns.shape[:-2])
+    """Solve linear systems. CuPy does not broadcast stacks."""
+    if x2.ndim > 1 and x1.shape[:-2] != x2.shape[:-2]:
+        stack = np.broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
         x1 = xp.broadcast_to(x1, stack + x1.shape[-2:])
-        columns = xp.broadcast_to(columns, stack + columns.shape[-2:])
-    result = xp.linalg.solve(x1, columns)
-    return result[..., 0] if x2.ndim == 1 else result
+        x2 = xp.broadcast_to(x2, stack + x2.shape[-2:])
+    return xp.linalg.solve(x1, x2)

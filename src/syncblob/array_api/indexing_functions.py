@@ -5,7 +5,8 @@ https://data-apis.org/array-api/2025.12/API_specification/indexing_functions.htm
 Both return a new Blob. They compute on their operands' device, without a transfer; if the operands
 are on both the CPU and an accelerator, they compute on the accelerator. Negative indices count from
 the end. Indices out of range raise an IndexError on the host. On CUDA devices they select another
-element, because CuPy does not check them. One operand may be an array of another library.
+element, because CuPy does not check them. An axis out of range raises an IndexError. One operand
+may be an array of another library.
 """
 
 from __future__ import annotations
@@ -40,8 +41,6 @@ def take(x: Blob, indices: Blob, /, *, axis: int | None = None) -> Blob:
         If the dtype of the indices is not an integer dtype.
     ValueError
         If `indices` does not have one axis, or `x` has several axes and `axis` is None.
-    IndexError
-        If the axis is out of range.
     """
     x, indices = require_two("take", x, indices)
     require_integers("take", indices)
@@ -70,8 +69,6 @@ def take_along_axis(x: Blob, indices: Blob, /, *, axis: int = -1) -> Blob:
         If the dtype of the indices is not an integer dtype.
     ValueError
         If the numbers of axes differ, or the shapes do not broadcast.
-    IndexError
-        If the axis is out of range.
     """
     x, indices = require_two("take_along_axis", x, indices)
     require_integers("take_along_axis", indices)

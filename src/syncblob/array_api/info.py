@@ -10,16 +10,10 @@ from typing import Any
 import numpy as np
 
 from syncblob import devices as _devices
-from syncblob._shape import MAX_AXES
-from syncblob.array_api import data_types
 from syncblob.devices import Device
 
-_DEFAULTS = {
-    "real floating": np.dtype(np.float64),
-    "complex floating": np.dtype(np.complex128),
-    "integral": np.dtype(np.int64),
-    "indexing": np.dtype(np.int64),
-}
+# The capabilities and dtypes are NumPy's, on every device.
+_numpys: Any = np.__array_namespace_info__()
 
 
 class Info:
@@ -29,11 +23,7 @@ class Info:
 
     def capabilities(self) -> dict[str, Any]:
         """Return the supported features: boolean indexing, data-dependent shapes, up to 64 axes."""
-        return {
-            "boolean indexing": True,
-            "data-dependent shapes": True,
-            "max dimensions": MAX_AXES,
-        }
+        return dict(_numpys.capabilities())
 
     def default_device(self) -> Device:
         """Return the default device: that of `use_device`, else that of the process."""
@@ -44,7 +34,7 @@ class Info:
     ) -> dict[str, np.dtype[np.generic]]:
         """Return the default dtypes, which are the same on every device."""
         _check(device)
-        return dict(_DEFAULTS)
+        return dict(_numpys.default_dtypes())
 
     def devices(self) -> tuple[Device, ...]:
         """Return the available devices."""
@@ -68,14 +58,7 @@ class Info:
             If the kind or the device does not exist.
         """
         _check(device)
-        dtypes = {
-            name: np.dtype(getattr(data_types, name))
-            for name in data_types.__all__
-            if name != "float16"
-        }
-        if kind is None:
-            return dtypes
-        return {name: dtype for name, dtype in dtypes.items() if np.isdtype(dtype, kind)}
+        return dict(_numpys.dtypes(kind=kind))
 
 
 def __array_namespace_info__() -> Info:  # noqa: N807  # the standard's name

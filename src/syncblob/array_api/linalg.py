@@ -163,11 +163,6 @@ def eig(x: Blob, /) -> EigResult:
     -------
     EigResult
         Of shapes (..., M) and (..., M, M), always complex, in the precision of `x`.
-
-    Raises
-    ------
-    NotImplementedError
-        On a CUDA device with a CuPy older than version 14.
     """
     return EigResult(*apply(_corrected_linalg.eig, x))
 
@@ -186,13 +181,7 @@ def eigh(x: Blob, /) -> EighResult:
 
 
 def eigvals(x: Blob, /) -> Blob:
-    """Compute the eigenvalues of matrices: complex, of shape (..., M).
-
-    Raises
-    ------
-    NotImplementedError
-        On a CUDA device with a CuPy older than version 14.
-    """
+    """Compute the eigenvalues of matrices: complex, of shape (..., M)."""
     return apply(_corrected_linalg.eigvals, x)
 
 

@@ -4,7 +4,8 @@ https://data-apis.org/array-api/2025.12/API_specification/manipulation_functions
 
 Functions that return views read no element and cause no transfer. The others compute on their
 operands' device, without a transfer; if the operands are on both the CPU and an accelerator, they
-compute on the accelerator. Without a Blob among the operands, they raise a TypeError.
+compute on the accelerator. Without a Blob among the operands, they raise a TypeError. An axis out
+of range raises an IndexError.
 """
 
 from __future__ import annotations
@@ -22,10 +23,6 @@ from syncblob.blob.operands import as_blob
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-
-_WHOLE = slice(None)
-_REVERSED = slice(None, None, -1)
 
 
 # --- broadcasting --------------------------------------------------------------------------------
@@ -100,16 +97,7 @@ def expand_dims(x: Blob, /, axis: int | tuple[int, ...]) -> Blob:
     ValueError
         If a position is given twice.
     """
-    return view(x, "expand_dims", lambda a: _expanded(a, axis))
-
-
-def _expanded(a: Any, axis: int | tuple[int, ...]) -> Any:
-    entries = axis if isinstance(axis, (tuple, list)) else (axis,)
-    ndim = a.ndim + len(entries)
-    axes = normalize_axis_tuple(entries, ndim)
-    key = tuple(None if axis in axes else _WHOLE for axis in range(ndim))
-    # The Ellipsis keeps the result for no axes an array, not a scalar.
-    return a[(*key, ...)]
+    return view(x, "expand_dims", lambda a: np.expand_dims(a, axis))
 
 
 def reshape(x: Blob, /, shape: tuple[int, ...], *, copy: bool | None = None) -> Blob:
@@ -146,8 +134,6 @@ def squeeze(x: Blob, /, axis: int | tuple[int, ...]) -> Blob:
     ------
     ValueError
         If one of them has another length.
-    IndexError
-        If an axis is out of range.
     """
     return view(x, "squeeze", lambda a: a.squeeze(normalize_axis_tuple(axis, a.ndim)))
 
@@ -156,22 +142,14 @@ def squeeze(x: Blob, /, axis: int | tuple[int, ...]) -> Blob:
 
 
 def flip(x: Blob, /, *, axis: int | tuple[int, ...] | None = None) -> Blob:
-    """Return a view with the elements reversed along axes; along all axes if `axis` is None.
-
-    Raises
-    ------
-    IndexError
-        If an axis is out of range.
-    """
+    """Return a view with the elements reversed along axes; along all axes if `axis` is None."""
     return view(x, "flip", lambda a: _flipped(a, axis))
 
 
 def _flipped(a: Any, axis: int | tuple[int, ...] | None) -> Any:
-    if axis is None:
-        return a[(_REVERSED,) * a.ndim + (...,)]
-    axes = normalize_axis_tuple(axis, a.ndim)
-    key = tuple(_REVERSED if axis in axes else _WHOLE for axis in range(a.ndim))
-    return a[(*key, ...)]
+    axes = range(a.ndim) if axis is None else normalize_axis_tuple(axis, a.ndim)
+    # With the Ellipsis, the result without axes is an array, not a scalar as of `numpy.flip`.
+    return a[(*(slice(None, None, -1 if i in axes else 1) for i in range(a.ndim)), ...)]
 
 
 def moveaxis(
@@ -189,21 +167,7 @@ def moveaxis(
     ValueError
         If one is repeated, or the numbers of sources and destinations differ.
     """
-    return view(x, "moveaxis", lambda a: a.transpose(_moved(a.ndim, source, destination)))
-
-
-def _moved(
-    ndim: int, source: int | tuple[int, ...], destination: int | tuple[int, ...]
-) -> list[int]:
-    """Return the order of the axes after the move."""
-    moving = normalize_axis_tuple(source, ndim, "source")
-    positions = normalize_axis_tuple(destination, ndim, "destination")
-    if len(moving) != len(positions):
-        raise ValueError(f"expected as many destinations as sources, got {source} to {destination}")
-    order = [axis for axis in range(ndim) if axis not in moving]
-    for position, axis in sorted(zip(positions, moving, strict=True)):
-        order.insert(position, axis)
-    return order
+    return view(x, "moveaxis", lambda a: np.moveaxis(a, source, destination))
 
 
 def permute_dims(x: Blob, /, axes: tuple[int, ...]) -> Blob:
@@ -211,8 +175,6 @@ def permute_dims(x: Blob, /, axes: tuple[int, ...]) -> Blob:
 
     Raises
     ------
-    IndexError
-        If an axis is out of range.
     ValueError
         If `axes` is not a permutation of the axes.
     """
@@ -247,8 +209,6 @@ def roll(
     ------
     ValueError
         If `shift` is a tuple and `axis` is not a tuple of the same length.
-    IndexError
-        If an axis is out of range.
     """
     # NumPy would broadcast the two; the standard requires equal lengths.
     if isinstance(shift, tuple) and not (isinstance(axis, tuple) and len(axis) == len(shift)):
@@ -263,15 +223,10 @@ def unstack(x: Blob, /, *, axis: int = 0) -> tuple[Blob, ...]:
     -------
     tuple of Blob
         One view for each index of the axis.
-
-    Raises
-    ------
-    IndexError
-        If the axis is out of range.
     """
     x = as_blob("unstack", x)
     axis = normalize_axis_index(axis, x.ndim)
-    before = (_WHOLE,) * axis
+    before = (slice(None),) * axis
     return tuple(x[(*before, index)] for index in range(x.shape[axis]))
 
 
@@ -297,8 +252,6 @@ def concat(arrays: Sequence[Blob], /, *, axis: int | None = 0) -> Blob:
     ------
     ValueError
         If there are no Blobs, or their shapes do not match.
-    IndexError
-        If the axis is out of range.
     """
     return apply(_corrected.concat, *require_some("concat", arrays), axis=axis)
 
@@ -323,8 +276,6 @@ def stack(arrays: Sequence[Blob | np.generic], /, *, axis: int = 0) -> Blob:
     ------
     ValueError
         If there are no Blobs, or their shapes differ.
-    IndexError
-        If the axis is out of range.
     """
     return apply(_corrected.stack, *require_some("stack", arrays), axis=axis)
 
@@ -354,8 +305,6 @@ def repeat(x: Blob, repeats: int | Blob, /, *, axis: int | None = None) -> Blob:
         If `repeats` is neither an integer nor an array of integers.
     ValueError
         If a count is negative, or `repeats` does not broadcast to the length of the axis.
-    IndexError
-        If the axis is out of range.
     """
     x = as_blob("repeat", x, repeats)
     if not isinstance(repeats, int):

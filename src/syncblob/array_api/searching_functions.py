@@ -4,7 +4,8 @@ https://data-apis.org/array-api/2025.12/API_specification/searching_functions.ht
 
 Every function returns new Blobs. It computes on its operands' device, without a transfer; if they
 are on both the CPU and an accelerator, it computes on the accelerator. Beside a Blob, operands may
-be arrays of other libraries. Indices are 64-bit integers.
+be arrays of other libraries. Indices are 64-bit integers. An axis out of range raises an
+IndexError.
 """
 
 from __future__ import annotations
@@ -30,8 +31,6 @@ def argmax(x: Blob, /, *, axis: int | None = None, keepdims: bool = False) -> Bl
     ------
     ValueError
         If there are no elements.
-    IndexError
-        If the axis is out of range.
     """
     return apply("argmax", x, axis=axis, keepdims=keepdims)
 
@@ -43,8 +42,6 @@ def argmin(x: Blob, /, *, axis: int | None = None, keepdims: bool = False) -> Bl
     ------
     ValueError
         If there are no elements.
-    IndexError
-        If the axis is out of range.
     """
     return apply("argmin", x, axis=axis, keepdims=keepdims)
 
@@ -56,13 +53,7 @@ def count_nonzero(
     axis: int | tuple[int, ...] | None = None,
     keepdims: bool = False,
 ) -> Blob:
-    """Count the nonzero elements, along axes or in total.
-
-    Raises
-    ------
-    IndexError
-        If an axis is out of range.
-    """
+    """Count the nonzero elements, along axes or in total."""
     return apply("count_nonzero", x, axis=axis, keepdims=keepdims)
 
 

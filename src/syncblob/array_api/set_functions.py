@@ -77,19 +77,21 @@ def unique_all(x: Blob, /) -> UniqueAllResult:
     counts
         For each of `values`, the number of its occurrences.
     """
-    return UniqueAllResult(*apply(_corrected.unique_all, x))
+    return UniqueAllResult(
+        *apply(_corrected.unique, x, return_index=True, return_inverse=True, return_counts=True)
+    )
 
 
 def unique_counts(x: Blob, /) -> UniqueCountsResult:
     """Return the unique elements, `values`, and the number of occurrences of each, `counts`."""
-    return UniqueCountsResult(*apply(_corrected.unique_counts, x))
+    return UniqueCountsResult(*apply(_corrected.unique, x, return_counts=True))
 
 
 def unique_inverse(x: Blob, /) -> UniqueInverseResult:
     """Return the unique elements, `values`, and the indices into them that give `x`."""
-    return UniqueInverseResult(*apply(_corrected.unique_inverse, x))
+    return UniqueInverseResult(*apply(_corrected.unique, x, return_inverse=True))
 
 
 def unique_values(x: Blob, /) -> Blob:
     """Return the unique elements, in ascending order, along one axis."""
-    return apply(_corrected.unique_values, x)
+    return apply(_corrected.unique, x)

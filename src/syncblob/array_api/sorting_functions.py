@@ -4,7 +4,7 @@ https://data-apis.org/array-api/2025.12/API_specification/sorting_functions.html
 
 Both return a new Blob, computed on its operand's device, without a transfer. NaN counts as greater
 than every number: it is last in ascending order and first in descending order. Operands that are
-not Blobs raise a TypeError.
+not Blobs raise a TypeError. An axis out of range raises an IndexError.
 """
 
 from __future__ import annotations
@@ -34,11 +34,6 @@ def argsort(x: Blob, /, *, axis: int = -1, descending: bool = False, stable: boo
         Sort in descending order.
     stable
         Keep the order of equal elements, in either direction.
-
-    Raises
-    ------
-    IndexError
-        If the axis is out of range.
     """
     x = as_blob("argsort", x)
     axis = normalize_axis_index(axis, x.ndim)
@@ -46,13 +41,7 @@ def argsort(x: Blob, /, *, axis: int = -1, descending: bool = False, stable: boo
 
 
 def sort(x: Blob, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Blob:
-    """Sort a Blob along an axis; see `argsort`.
-
-    Raises
-    ------
-    IndexError
-        If the axis is out of range.
-    """
+    """Sort a Blob along an axis; see `argsort`."""
     x = as_blob("sort", x)
     axis = normalize_axis_index(axis, x.ndim)
     return apply(_corrected.sort, x, axis=axis, descending=descending, stable=stable)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from syncblob._formatting import counted, joined
-from syncblob.blob.notebook_drawing import HomeSeen, Lent, MemorySeen, covered, document
+from syncblob.blob.notebook_drawing import HomeSeen, Lent, MemorySeen, document
 from syncblob.devices import Side
 from syncblob.errors import NoDeviceError
 from syncblob.memory import Head, SyncedMemory
@@ -188,11 +188,15 @@ def _picture(memory: MemorySeen) -> list[tuple[str, str]]:
 
 
 def _bar(ranges: Iterable[tuple[int, int]], nbytes: int) -> str:
-    """Draw ranges of a memory as a line of blocks."""
+    """Draw ranges of a memory as a line of blocks, each for an equal share of the bytes."""
+    shares = [0.0] * _CELLS
+    for start, stop in joined(ranges):
+        for cell in range(start * _CELLS // nbytes, -(-stop * _CELLS // nbytes)):
+            low, high = cell * nbytes / _CELLS, (cell + 1) * nbytes / _CELLS
+            shares[cell] += max(0.0, min(stop, high) - max(start, low)) / (high - low)
     nearly_all = 1 - 1e-9
     return "".join(
-        _BLOCKS[0] if part >= nearly_all else _BLOCKS[1] if part else _BLOCKS[2]
-        for part in covered(ranges, nbytes, _CELLS)
+        _BLOCKS[0] if part >= nearly_all else _BLOCKS[1] if part else _BLOCKS[2] for part in shares
     )
 
 

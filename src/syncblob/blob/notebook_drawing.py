@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from syncblob._formatting import counted, joined
+from syncblob._formatting import counted
 from syncblob.devices import Side
 
 if TYPE_CHECKING:
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
 # From Okabe and Ito's palette, as in the timeline, where a transfer has its target's colour.
 _COLOURS = {Side.HOST: "#D55E00", Side.ACCELERATOR: "#0072B2"}
-
-# A map with more pieces is drawn as this many equal parts.
-_MOST_PIECES = 100
 
 _LANE, _STRIP = 18, 5  # heights in pixels
 _VALUES = "overflow-x:auto;max-height:20em;margin:4px 0;padding:0;background:none"
@@ -61,16 +58,6 @@ class MemorySeen(NamedTuple):
     part: str  # the same in words
     homes: list[HomeSeen]
     history: list[str]  # the last transitions, oldest first
-
-
-def covered(ranges: Iterable[Range], nbytes: int, cells: int) -> list[float]:
-    """Divide a memory into equal cells, and return the share of each that the ranges cover."""
-    shares = [0.0] * cells
-    for start, stop in joined(ranges):
-        for cell in range(start * cells // nbytes, -(-stop * cells // nbytes)):
-            low, high = cell * nbytes / cells, (cell + 1) * nbytes / cells
-            shares[cell] += max(0.0, min(stop, high) - max(start, low)) / (high - low)
-    return shares
 
 
 def document(
@@ -118,7 +105,7 @@ def _lane(home: HomeSeen, nbytes: int) -> str:
         f"fill-opacity='{opacity}' stroke='currentColor' stroke-opacity='.6'{frame}>"
         f"<title>{other}</title></rect>"
         # A stroke of the same colour keeps even one byte of a gigabyte visible.
-        f"<g fill='{colour}' stroke='{colour}'>{''.join(marks)}</g>"
+        f"<g fill='{colour}' stroke='{colour}'>{marks}</g>"
     )
     newest = f"newest in {counted(len(home.newest), 'range')}" if home.newest else f"{other} only"
     return _svg(f"{home.side.name.lower()}, {nbytes} bytes: {newest}", body, _LANE)
@@ -128,28 +115,18 @@ def _strip(parts: Sequence[tuple[int, int, str]], nbytes: int, what: str = "alia
     """Draw ranges as a thin line, or nothing if there are none."""
     if not parts:
         return ""
-    marks = "".join(_marks(parts, nbytes, _STRIP - 2))
+    marks = _marks(parts, nbytes, _STRIP - 2)
     body = f"<g fill='currentColor' stroke='currentColor' fill-opacity='.5'>{marks}</g>"
     return _svg(f"{what}: {counted(len(parts), 'range')}", body, _STRIP)
 
 
-def _marks(parts: Sequence[tuple[int, int, str]], nbytes: int, height: int) -> Iterator[str]:
-    """Yield a rectangle for each range, or for each of equal parts if there are too many ranges."""
-    if len(parts) <= _MOST_PIECES:
-        for start, stop, text in parts:
-            yield _mark(start / nbytes, stop / nbytes, height, f"bytes {start} to {stop}: {text}")
-        return
-    shares = covered((part[:2] for part in parts), nbytes, _MOST_PIECES)
-    for cell, share in enumerate(shares):
-        if share:
-            left, right = cell / _MOST_PIECES, (cell + 1) / _MOST_PIECES
-            yield _mark(left, right, height, f"{share:.0%}", share)
-
-
-def _mark(start: float, stop: float, height: int, title: str, share: float = 1) -> str:
-    faint = f" fill-opacity='{share:.2f}' stroke='none'" if share < 1 else ""
-    span = f"x='{100 * start:.6g}%' width='{100 * (stop - start):.6g}%'"
-    return f"<rect {span} height='{height}'{faint}><title>{_escaped(title)}</title></rect>"
+def _marks(parts: Iterable[tuple[int, int, str]], nbytes: int, height: int) -> str:
+    """Return a rectangle for each range."""
+    return "".join(
+        f"<rect x='{100 * start / nbytes:.6g}%' width='{100 * (stop - start) / nbytes:.6g}%' "
+        f"height='{height}'><title>bytes {start} to {stop}: {_escaped(text)}</title></rect>"
+        for start, stop, text in parts
+    )
 
 
 def _svg(label: str, body: str, height: int) -> str:

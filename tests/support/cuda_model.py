@@ -717,6 +717,12 @@ class Machine:
         """Return the free and the total memory of the current device."""
         return 1 << 30, 80 << 30
 
+    def has_free(self, nbytes: int, pool: Any, kind: int) -> bool:
+        """Return whether a pool has free memory of a size on the current device."""
+        size = -(-nbytes // GRANULE) * GRANULE
+        with _lock:
+            return bool(self._free.get((pool, self.getDevice(), kind, size)))
+
     def free_bytes(self, pool: Any) -> int:
         """Return the size of the free memory of a pool on the current device."""
         with _lock:

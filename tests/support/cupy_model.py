@@ -464,7 +464,10 @@ class MemoryPool:
         # The per-thread default streams have the same pointer but separate memory. CuPy tells them
         # apart by thread ids, and a later thread with the same id has another stream.
         own = _machine.stream(handle) if handle == model.PER_THREAD else None
-        if self._limit and sum(each.size for each in self._used) + size > self._limit:
+        # As in CuPy, free blocks count, too, unless one is used again.
+        used = sum(each.size for each in self._used) + self.free_bytes()
+        reused = _machine.has_free(size, (self, handle, own), self._kind._kind)
+        if self._limit and not reused and used + size > self._limit:
             raise OutOfMemoryError(f"Out of memory allocating {size:,} bytes")
         memory = self._kind(size, (self, handle, own))
         self._used.add(memory)

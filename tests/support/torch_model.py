@@ -32,11 +32,20 @@ class Stream:
 
 
 class Streams:
-    """PyTorch's current stream. `exports` counts the tensors made over the model's memory."""
+    """PyTorch's current stream.
+
+    Attributes
+    ----------
+    exports
+        The number of tensors made over the model's memory.
+    cached
+        The bytes that PyTorch's allocator keeps.
+    """
 
     def __init__(self) -> None:
         self.current: Any = None
         self.exports = 0
+        self.cached = 0
 
     @contextmanager
     def stream(self, stream: Any) -> Iterator[None]:
@@ -91,6 +100,9 @@ def installed() -> Iterator[Streams]:
         patch.setattr(torch.cuda, "current_stream", current_stream)
         patch.setattr(torch.cuda, "is_current_stream_capturing", capturing)
         patch.setattr(torch.cuda, "Stream", Stream)
+        patch.setattr(torch.cuda, "memory_reserved", lambda _: 1000 + streams.cached)
+        patch.setattr(torch.cuda, "memory_allocated", lambda _: 1000)
+        patch.setattr(torch.cuda, "empty_cache", lambda: setattr(streams, "cached", 0))
         patch.setattr(tensors, "_of_capsule", of_capsule)
         patch.setattr(devices, "_reached", set())
         yield streams

@@ -290,7 +290,9 @@ def compute(home: Home, function: Callable[..., Any], *args: Any, **keywords: An
 
 
 def make_room(home: Home, error: MemoryError, reason: str) -> bool:
-    """Evict one buffer from an accelerator that nobody sees, and return whether there was one.
+    """Make room on an accelerator, and return whether the caller should try again.
+
+    Freed memory that other libraries keep is given back; else a buffer that nobody sees is evicted.
 
     If not, add to the error a list of what is there. The caller raises it: a frame with a name for
     it would keep all objects of the traceback alive.
@@ -302,7 +304,9 @@ def make_room(home: Home, error: MemoryError, reason: str) -> bool:
     began = _made_room
     with _making_room.held:
         # Another thread may have made some in the meantime.
-        evicted, waiting = (True, False) if _made_room != began else _evict_one(home, reason)
+        if _made_room != began or home.give_back():
+            return True
+        evicted, waiting = _evict_one(home, reason)
     if evicted:
         return True
     # What the others use is free soon. If it is not, the next allocation calls this again.

@@ -388,6 +388,13 @@ class Accelerator(Home):
         del buffer
         return True
 
+    def give_back(self) -> bool:
+        """Give freed memory that libraries keep back to the device; return whether there was any.
+
+        Backends whose libraries keep none need not override this.
+        """
+        return False
+
     def limit_memory(self, nbytes: int | None) -> int | None:
         """Let allocations fail that would pass a number of bytes; None ends that.
 

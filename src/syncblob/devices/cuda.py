@@ -198,23 +198,61 @@ class CudaBackend(Accelerator):
         # Those of the buffer or the pointer, of this function, and of the call.
         return sys.getrefcount(pointer) > 3 or sys.getrefcount(pointer.mem) > 2  # noqa: PLR2004  # see above
 
+    def _pool(self) -> Any:
+        """Return the pool that CuPy allocates from; None if that is not one of its own."""
+        pool = getattr(self._cupy.cuda.get_allocator(), "__self__", None)
+        return pool if isinstance(pool, self._cupy.cuda.MemoryPool) else None
+
+    def _kept(self) -> tuple[int, int]:
+        """Return how much freed memory CuPy's pool and PyTorch's allocator keep."""
+        pool, torch, index = self._pool(), self.order.torch(), self.device.index
+        of_torch = 0
+        if torch is not None:
+            of_torch = torch.cuda.memory_reserved(index) - torch.cuda.memory_allocated(index)
+        return 0 if pool is None else pool.free_bytes(), of_torch
+
+    def give_back(self) -> bool:
+        """Give memory that CuPy's pool and PyTorch's allocator keep back to CUDA.
+
+        Returns whether there was any. During graph capture, there is none.
+        """
+        with self.order.calls():
+            kept, of_torch = before = self._kept()
+            if self.capturing or not (kept or of_torch):
+                return False
+            if kept:
+                self._pool().free_all_blocks()
+            if of_torch:
+                sys.modules["torch"].cuda.empty_cache()
+            return sum(self._kept()) < sum(before)
+
     def limit_memory(self, nbytes: int | None) -> int | None:
-        """Limit CuPy's default pool on this device; 0 and None mean no limit."""
-        pool = self._cupy.get_default_memory_pool()
+        """Limit CuPy's pool on this device; 0 and None mean no limit.
+
+        Raises
+        ------
+        NotImplementedError
+            If CuPy allocates from something else, such as RMM.
+        """
+        pool = self._pool()
+        if pool is None:
+            raise NotImplementedError(
+                f"the memory of {self.device} cannot be limited, because CuPy allocates with "
+                f"{self._cupy.cuda.get_allocator()!r}: set a limit of that, such as RMM's "
+                "LimitingResourceAdaptor"
+            )
         with self._context:
             before: int = pool.get_limit()
             pool.set_limit(size=nbytes or 0)
         return before or None
 
     def _shortage(self) -> str:
-        """Return how much memory is in use, and what frees some."""
-        # CuPy's pool and PyTorch's allocator keep memory that was freed, each for itself.
-        kept = human_bytes(self._cupy.get_default_memory_pool().free_bytes())
+        """Return how much memory is in use."""
         free, total = map(human_bytes, self._cupy.cuda.runtime.memGetInfo())
+        kept, of_torch = map(human_bytes, self._kept())
         return (
-            f"{free} of the {total} of {self.device} are free, and CuPy keeps {kept}, which "
-            "cupy.get_default_memory_pool().free_all_blocks() frees; "
-            "torch.cuda.empty_cache() frees what PyTorch keeps"
+            f"{free} of the {total} of {self.device} are free, and of the rest CuPy keeps {kept} "
+            f"and PyTorch {of_torch} that were freed"
         )
 
     def allocate_host(self, nbytes: int, *, zeroed: bool = False) -> NDArray[np.uint8]:

@@ -138,7 +138,7 @@ class Order:
                 if self._exchange is not None:
                     self._exchange(ctypes.byref(mode))
 
-    def _torch(self) -> Any:
+    def torch(self) -> Any:
         """Return torch if it is loaded and uses CUDA, else None."""
         torch = sys.modules.get("torch")
         # A module that is being imported by another thread lacks these.
@@ -147,7 +147,7 @@ class Order:
 
     def torch_stream(self) -> int | None:
         """Return the pointer of torch's current stream, if it is another one than CuPy's."""
-        torch = self._torch()
+        torch = self.torch()
         if torch is None:
             return None
         theirs: int = torch.cuda.current_stream(self._index).cuda_stream
@@ -156,7 +156,7 @@ class Order:
 
     def torch_captures(self) -> bool:
         """Return whether a graph is being captured on torch's current stream."""
-        torch = self._torch()
+        torch = self.torch()
         return torch is not None and _is_true(torch.cuda.is_current_stream_capturing)
 
     def _streams(self) -> list[Any]:
@@ -165,7 +165,7 @@ class Order:
         Finding them takes tens of milliseconds, because all objects are searched. This is only done
         if the references to the classes, of which each stream has one, are not as many as before.
         """
-        torch = self._torch()
+        torch = self.torch()
         kinds = [self._cupy.cuda.Stream, *([] if torch is None else [torch.cuda.Stream])]
         references = [sys.getrefcount(kind) for kind in kinds]
         before, seen = self._seen

@@ -90,24 +90,6 @@ def test_an_alias_of_the_other_side_is_still_tracked_after_an_adoption(side: Sid
     assert getattr(memory, READS[side.other])().tolist() == alias.tolist() == [5] * COUNT
 
 
-@pytest.mark.parametrize("side", Side)
-def test_a_side_that_is_written_ends_the_exposure_of_the_other(side: Side) -> None:
-    for write in ("mutable", "overwrite"):
-        memory = at(side.other)
-        memory.expose(side.other)
-        getattr(memory, f"{write}_{READS[side]}")()
-        assert not memory.aliased
-
-
-@pytest.mark.parametrize("side", Side)
-def test_a_write_ends_the_exposure_of_what_it_writes_and_of_nothing_else(side: Side) -> None:
-    memory = at(side)
-    for start in range(3):
-        memory.expose(side, start=start, stop=start + 1)
-    memory.lend(side.other, Access.MUTABLE, Layout.raw(1, 1), "use")
-    assert [part[:2] for part in memory.loans(side).exposures] == [(0, 1), (2, 3)]
-
-
 @pytest.mark.parametrize("place", [0, COUNT - 1])
 @pytest.mark.parametrize("side", Side)
 def test_an_alias_of_any_byte_is_warned_of_by_an_adoption(side: Side, place: int) -> None:

@@ -270,15 +270,6 @@ def test_reads_and_writes_leave_the_device_where_it_is(way: Way, device: str) ->
     assert blob.head is HEADS[way.side]
 
 
-@WAY
-def test_a_write_ends_the_exposure_of_the_other_side(way: Way) -> None:
-    blob = used(way, both_sides=True)
-    blob.memory.expose(way.side.other)
-    array = way(blob)
-    assert blob.memory.loans(way.side.other).exposures == ()
-    assert array is not None
-
-
 def test_an_alias_belongs_on_the_device_whichever_side_was_read_first() -> None:
     blob = Blob(COUNT, device="simulated")
     for _ in range(3):

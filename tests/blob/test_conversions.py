@@ -356,24 +356,6 @@ def test_memory_of_exactly_the_elements_is_adopted_in_any_order(simulated, name)
     assert changed == np.count_nonzero(ADOPTABLE[name](before))
 
 
-@pytest.mark.parametrize("name", ADOPTABLE)
-@pytest.mark.parametrize("use", [lambda _: None, lambda blob: blob + 1, Blob.cpu_data, iter])
-def test_what_the_owner_of_adopted_memory_writes_later_is_seen(simulated, name, use):
-    part = ADOPTABLE[name](values("float32", (2, 3, 4)))
-    blob = Blob.asarray(part)
-    if blob.shape:
-        use(blob)
-    blob.memory.bind(simulated)
-    for value in (1, 2):
-        part[...] = value
-        assert (blob.gpu_data() == value).all()
-        assert blob.memory.aliased
-    del part
-    blob.assume_unaliased()
-    assert blob.gpu_data().shape == blob.shape
-    assert blob.head is SYNCED
-
-
 @pytest.mark.parametrize("name", NOT_ADOPTABLE)
 def test_other_memory_is_copied_or_with_copy_false_refused(name):
     source = NOT_ADOPTABLE[name](values("float32", (2, 3, 4)))

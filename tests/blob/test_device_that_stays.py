@@ -149,20 +149,7 @@ def test_asarray_gives_an_accelerators_contents_the_device_of_their_owner(device
         assert str(Blob.asarray(blob, copy=True).device) == device
 
 
-def test_results_of_operands_on_two_devices_are_the_accelerators():
-    here, there = blob_of("cpu"), blob_of("simulated:0")
-    there.mutable_cpu_data()
-    for result in (here + there, there + here, np.add(here, there), here.on("simulated:0") + here):
-        assert result.device == "simulated:0"
-    assert (there.on("cpu") + here).device == "cpu"
-    assert (here.device, there.device) == ("cpu", "simulated:0")
-
-
 # --- operations on a Blob ------------------------------------------------------------------------
-
-
-def side_of(blob, name):
-    return getattr(blob, f"{name}_data")
 
 
 def replaced(which):

@@ -173,14 +173,6 @@ def test_a_borrow_of_a_part_is_shown_with_its_bytes_and_only_the_last_are_kept()
     assert row is not None
 
 
-def test_only_the_last_transitions_are_kept() -> None:
-    blob = at_cpu()
-    for _ in range(20):
-        blob.mutable_gpu_data()
-        blob.mutable_cpu_data()
-    assert len(blob.memory.history) == 8
-
-
 @pytest.mark.parametrize("blob", [Blob(()), Blob((0, 2)), Blob(3).const])
 def test_every_blob_can_be_explained(blob: Blob) -> None:
     assert "UNINITIALIZED: zeros, not read yet" in str(blob.explain())
@@ -273,13 +265,6 @@ def test_below_it_are_the_ranges_of_living_aliases() -> None:
     assert "alias" not in str(blob.explain())
 
 
-def test_aliases_of_the_same_bytes_fill_no_more_than_one_does() -> None:
-    blob = split()
-    kept = [np.asarray(blob[4:5].cpu) for _ in range(4)]
-    assert rows_of(blob)["host aliases"] == NONE * 2 + SOME + NONE * 37
-    assert kept
-
-
 def test_exposed_ranges_are_drawn_and_named_too() -> None:
     blob = split()
     blob.memory.expose(Side.HOST, start=0, stop=20)
@@ -356,33 +341,6 @@ def test_the_picture_stays_as_it_was_made() -> None:
 
 
 # --- the log ---------------------------------------------------------------------------------
-
-
-def test_accesses_that_needed_no_transfer_are_counted() -> None:
-    blob = at_cpu()
-    with record_transfers() as log:
-        np.asarray(blob)
-        assert log.avoided == 0, "a memory on one side only has nothing to avoid"
-        blob.gpu_data()
-        blob.gpu_data()
-        np.asarray(blob)
-        blob.mutable_gpu_data()
-        blob.mutable_gpu_data()
-    # After the upload, two accesses change sides and find all bytes there: the one on the host and
-    # the next one on the device.
-    assert (log.uploads, log.avoided, log.avoided_bytes) == (1, 2, 48)
-
-
-def test_of_a_part_its_own_bytes_are_counted() -> None:
-    blob = at_cpu()
-    with record_transfers() as log:
-        blob.gpu_data()
-        blob.gpu_data()
-        blob[0].cpu_data()
-        blob[0].cpu_data()
-        blob.cpu_data()
-        blob[:, 1].gpu_data()
-    assert (log.uploads, log.avoided, log.avoided_bytes) == (1, 3, 12 + 12 + 16)
 
 
 def test_two_lines_that_send_contents_to_and_fro_are_found() -> None:
@@ -543,19 +501,6 @@ def test_a_const_blob_is_watched_on_its_device(device: str) -> None:
             blob.cpu_data()
 
 
-def test_of_a_part_its_own_bytes_are_watched() -> None:
-    blob = at_cpu()
-    with verified_const():
-        array = np.asarray(blob[1].cpu.const)
-        blob[0].mutable_cpu_data()[...] = 5
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            blob.gpu_data()
-        scribble(array)
-        with pytest.warns(ConstWriteWarning):
-            blob.gpu_data()
-
-
 def test_who_writes_through_a_const_export_is_found_when_it_ends() -> None:
     blob = at_cpu()
     with verified_const():
@@ -563,33 +508,6 @@ def test_who_writes_through_a_const_export_is_found_when_it_ends() -> None:
         scribble(array)
         with pytest.warns(ConstWriteWarning):
             del array
-
-
-@pytest.mark.parametrize("side", ["cpu", "gpu"])
-def test_both_sides_are_watched(side: str) -> None:
-    blob = at_cpu()
-    with verified_const():
-        array = np.asarray(getattr(blob, side).const)
-        scribble(array)
-        with pytest.warns(ConstWriteWarning, match=f"the {'host' if side == 'cpu' else 'accel'}"):
-            blob.cpu_data()
-
-
-def test_honest_consumers_are_not_accused() -> None:
-    blob = at_cpu()
-    with warnings.catch_warnings(), verified_const():
-        warnings.simplefilter("error")
-        tensor = torch.from_dlpack(blob.const)
-        array = np.from_dlpack(blob.cpu.const)
-        assert tensor.sum() == array.sum() == 6
-        blob.gpu_data()
-        blob.mutable_gpu_data()[...] = 3
-        blob.cpu_data()
-        blob.mutable_cpu_data()[...] = 4
-        blob.gpu_data()
-        blob.set_cpu_data(np.zeros((2, 3), np.float32))
-        del tensor, array
-        assert blob.tolist() == [[0] * 3] * 2
 
 
 def test_outside_the_block_nothing_is_watched() -> None:

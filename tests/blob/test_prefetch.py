@@ -118,19 +118,6 @@ def test_what_is_written_meanwhile_waits_and_is_moved_too(simulated):
     assert (blob + 0).tolist() == [[9, 9, 9], [3, 4, 5]]
 
 
-def test_beside_a_part_that_is_under_way_others_are_free(simulated):
-    blob = on_host((4, 4))
-    simulated.delay = 0.3
-    start = time.perf_counter()
-    blob[:2].prefetch()
-    blob[2:].mutable_cpu_data()[...] = 7
-    assert time.perf_counter() - start < 0.25
-    simulated.delay = 0
-    expected = values("float32", (4, 4))
-    expected[2:] = 7
-    assert (blob + 0).tolist() == expected.tolist()
-
-
 def test_the_next_batch_is_pushed_while_this_one_computes(simulated):
     data = on_host((8, 4))
     expected = values("float32", (8, 4))
@@ -171,41 +158,6 @@ def test_guards_forbid_it_and_nothing_has_changed(simulated):
         with pytest.raises(syncblob.TransferGuardError, match="prefetch"):
             blob.prefetch()
     assert (guard.nbytes, blob[0].head, blob[1].head) == (12, SYNCED, CPU)
-
-
-def test_an_upload_that_fails_is_told_to_who_needs_it_and_can_be_made_again(simulated):
-    blob = on_host()
-    with simulated.failing(transfer=1), pytest.raises(RuntimeError, match="injected"):
-        _ = blob.prefetch(), blob.gpu_data()
-    assert blob.head is CPU
-    blob.prefetch()
-    assert (blob + 1).tolist() == (values() + 1).tolist()
-
-
-def test_while_somebody_may_write_on_the_host_what_was_pushed_is_not_trusted():
-    blob = on_host()
-    alias = np.asarray(blob[0].cpu)
-    blob.prefetch()
-    assert (blob[0].head, blob[1].head) == (CPU, SYNCED)
-    alias[...] = 8
-    assert (blob + 0).tolist() == [[8, 8, 8], [3, 4, 5]]
-
-
-def test_a_borrow_of_what_was_pushed_may_not_write_any_more():
-    blob = on_host((2, 3))
-    first, second = blob[0].mutable_cpu_data(), blob[1].mutable_cpu_data()
-    blob[0].prefetch()
-    assert not first.flags.writeable
-    second[...] = 8
-    assert (blob + 0).tolist() == [[0, 1, 2], [8, 8, 8]]
-
-
-@pytest.mark.parametrize("head", [h for h in Head if h is not CPU])
-def test_async_gpu_push_starts_from_the_host_as_in_caffe(head):
-    blob = blob_in(head)
-    with pytest.raises(RuntimeError, match=head.name):
-        blob.async_gpu_push()
-    assert blob.head is head
 
 
 def test_async_gpu_push_of_a_view_looks_at_its_part():

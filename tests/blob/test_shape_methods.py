@@ -164,18 +164,6 @@ def test_what_a_regrow_brings_back_reads_as_zeros_on_both_sides(accelerator, sid
     assert contents(blob) == [[9, 9, 9], [0, 0, 0]]
 
 
-def test_both_copies_of_a_synced_memory_read_zeros_without_a_transfer(simulated):
-    blob = Blob(4, device="simulated")
-    write(blob, 9, "both")
-    blob.resize(1)
-    blob.resize(4)
-    assert blob.head is Head.SYNCED
-    simulated.reset_counts()
-    assert blob.cpu_data().tolist() == [9, 0, 0, 0]
-    assert blob.gpu_data().tolist() == [9, 0, 0, 0]
-    assert simulated.uploads + simulated.downloads == 0
-
-
 def test_an_untouched_blob_shrinks_and_regrows_without_memory(simulated):
     blob = Blob(8, device="simulated")
     blob.resize(2)
@@ -183,17 +171,6 @@ def test_an_untouched_blob_shrinks_and_regrows_without_memory(simulated):
     assert blob.head is Head.UNINITIALIZED
     assert (simulated.allocations, simulated.host_allocations) == (0, 0)
     assert blob.gpu_data().tolist() == [0] * 8
-
-
-@pytest.mark.parametrize("side", ["host", "accelerator"])
-def test_a_source_fills_no_more_than_what_stayed_in_use(accelerator, side):
-    source = np.arange(1.0, 7.0, dtype="f4").view(np.uint8)
-    blob = Blob.from_source(6, "float32", lambda: source, device=accelerator)
-    blob.resize(2)
-    blob.resize(2, 2)
-    if side == "accelerator":
-        blob.gpu_data()
-    assert contents(blob) == [[1, 2], [0, 0]]
 
 
 def test_transfers_move_the_bytes_in_use_not_the_capacity(simulated):

@@ -24,13 +24,6 @@ extern "C" __global__ void scale(const float* x, float factor, float* y, int n) 
 }
 """
 
-TEMPLATES = r"""
-template <typename T> __global__ void fill(T* y, T value, int n) {
-    int i = blockDim.x * blockIdx.x + threadIdx.x;
-    if (i < n) { y[i] = value; }
-}
-"""
-
 # This kernel writes after about fifty milliseconds.
 LATE = r"""
 extern "C" __global__ void late(float* y, int n) {
@@ -69,16 +62,6 @@ def test_a_raw_kernel_takes_tracked_aliases(cupy, on_cuda):
     assert (x.head, y.head) == (SYNCED, GPU)
 
 
-def test_a_raw_kernel_takes_the_gradient(cupy, on_cuda):
-    blob = on_cuda(GPU)
-    output = blob.overwrite_gpu_diff()
-    cupy.RawKernel(SCALE, "scale")(
-        (1,), (N,), (blob.gpu_data(), np.float32(0.5), output, np.int32(N))
-    )
-    blob.update()
-    assert blob.tolist() == (X / 2).tolist()
-
-
 @pytest.mark.parametrize("what", [lambda x: x, lambda x: x.gpu, lambda x: x.const])
 def test_a_raw_kernel_refuses_what_is_not_cupys_and_nothing_moves(cupy, on_cuda, what):
     x = on_cuda(CPU)
@@ -86,17 +69,6 @@ def test_a_raw_kernel_refuses_what_is_not_cupys_and_nothing_moves(cupy, on_cuda,
     with pytest.raises(TypeError, match="Unsupported type"), syncblob.no_transfers():
         scale((1,), (N,), (what(x), np.float32(2), what(x), np.int32(N)))
     assert x.head is CPU
-
-
-@pytest.mark.parametrize(("dtype", "of"), [("float32", "float"), ("int64", "long long")])
-def test_a_raw_module_with_templates(cupy, on_cuda, dtype, of):
-    name = f"fill<{of}>"
-    module = cupy.RawModule(code=TEMPLATES, options=("-std=c++17",), name_expressions=[name])
-    blob = on_cuda(CPU, dtype=dtype)
-    value = blob.dtype.type(9)
-    with syncblob.no_transfers():
-        module.get_function(name)((1,), (N,), (blob.overwrite_gpu_data(), value, np.int32(N)))
-    assert blob.tolist() == np.full_like(X, 9).tolist()
 
 
 # --- elementwise and reduction kernels: Blobs -----------------------------------------------------
@@ -122,14 +94,6 @@ def test_an_elementwise_kernel_reads_and_writes_blobs(cupy, on_cuda, saxpy, head
     assert y.tolist() == (X * 3).tolist()
 
 
-def test_an_elementwise_kernel_makes_its_own_output(cupy, on_cuda):
-    square = cupy.ElementwiseKernel("T x", "T y", "y = x * x", "square_of_blobs")
-    x = on_cuda(SYNCED)
-    with syncblob.no_transfers():
-        blob = syncblob.asarray(square(x.const))
-    assert (blob.device, blob.tolist()) == ("cuda:0", (X * X).tolist())
-
-
 def test_an_elementwise_kernel_overwrites_without_a_transfer(cupy, on_cuda):
     square = cupy.ElementwiseKernel("T x", "T y", "y = x * x", "square_of_blobs")
     x, y = on_cuda(SYNCED), on_cuda(CPU)
@@ -145,15 +109,6 @@ def test_an_elementwise_kernel_knows_the_strides_of_views(on_cuda, saxpy):
     saxpy(1, x[::-1].const, y)
     saxpy(1, x.T.const, y.T)
     assert y.tolist() == (X + X[::-1] + X).tolist()
-
-
-def test_an_elementwise_kernel_with_raw_arguments(cupy, on_cuda):
-    reverse = cupy.ElementwiseKernel(
-        "raw T x", "raw T y", "y[_ind.size() - 1 - i] = x[i]", "reverse_of_blobs"
-    )
-    x, y = on_cuda(SYNCED), on_cuda(CPU)
-    reverse(x.const, y.gpu.overwrite, size=N)
-    assert y.tolist() == X.ravel()[::-1].reshape(X.shape).tolist()
 
 
 def test_a_reduction_kernel_reads_and_writes_blobs(cupy, on_cuda, norm):
@@ -223,13 +178,6 @@ def test_a_read_on_the_host_waits_for_a_kernel_on_any_stream(cupy, on_cuda, thro
         late((1,), (N,), (array, np.int32(N)))
     del array
     assert blob.tolist() == np.full_like(X, 7).tolist()
-
-
-def test_a_kernel_on_another_stream_sees_the_upload(cupy, on_cuda, saxpy):
-    x, y = on_cuda(CPU, (1 << 20,)), on_cuda(CPU, (1 << 20,))
-    with cupy.cuda.Stream(non_blocking=True):
-        saxpy(1, x.const, y)
-    np.testing.assert_array_equal(y, np.arange(1 << 20, dtype="float32") * 2)
 
 
 def test_a_kernel_that_outlives_its_blob_does_not_write_into_the_next_one(cupy):

@@ -321,52 +321,6 @@ def test_from_dlpack_is_the_blobs_own_memory_to_write(dtype, kwargs):
     assert blob.tolist() == [[1, 1, 1], values(dtype)[1].tolist()]
 
 
-@pytest.mark.parametrize("view", VIEWS)
-def test_from_dlpack_of_views(view):
-    of_blob, expected = VIEWS[view](blob_in(CPU)), VIEWS[view](values())
-    if view == "reversed":
-        with pytest.raises(BufferError, match=r"negative strides.*\(-12, -4\).*copy"):
-            np.from_dlpack(of_blob)
-        of_blob = of_blob.copy()
-    array = np.from_dlpack(of_blob)
-    assert array.shape == expected.shape
-    assert array.tolist() == expected.tolist()
-
-
-def test_from_dlpack_of_a_const_view_is_read_only_on_the_const_path(simulated):
-    blob = blob_in(SYNCED)
-    simulated.reset_counts()
-    array = np.from_dlpack(blob.const)
-    assert not array.flags.writeable
-    assert address(array) == address(blob.gpu_data())
-    assert (blob.head, simulated.uploads + simulated.downloads) == (SYNCED, 0)
-
-
-@pytest.mark.parametrize("const", [False, True])
-@pytest.mark.parametrize("head", [CPU, GPU, SYNCED, SPLIT])
-def test_from_dlpack_for_the_other_side_is_a_private_copy(simulated, head, const):
-    blob = blob_in(head)
-    own = blob.device
-    simulated.reset_counts()
-    array = np.from_dlpack(blob.const if const else blob, device="cpu")
-    assert blob.device == own
-    assert blob.head is (SYNCED if head in (GPU, SYNCED) else CPU)
-    assert simulated.downloaded_bytes == {GPU: 24, SPLIT: 20}.get(head, 0)
-    if own != "cpu":
-        assert not np.shares_memory(array, blob.cpu_data())
-        array[...] = 9
-        assert not blob.memory.aliased
-    assert blob.tolist() == values().tolist()
-
-
-def test_from_dlpack_with_copy_false_reaches_a_simulated_device_without_a_download():
-    blob = blob_in(GPU)
-    array = np.from_dlpack(blob, device="cpu", copy=False)
-    assert address(array) == address(blob.gpu_data())
-    assert blob.head is GPU
-    assert address(np.from_dlpack(blob, copy=False)) == address(blob.gpu_data())
-
-
 # --- numpy.testing -------------------------------------------------------------------------------
 
 ASSERTIONS = {

@@ -33,16 +33,6 @@ COPIES = {
     "as_tensor": lambda b: torch.as_tensor(b, dtype=torch.float64),
     "from_dlpack": lambda b: torch.from_dlpack(b, copy=True),
 }
-VIEWS = [
-    lambda a: a.T,
-    lambda a: a[1:],
-    lambda a: a[:, ::2],
-    lambda a: a[:, :0],
-    lambda a: a[1, 2, ...],
-    lambda a: a[None],
-]
-
-
 # --- torch takes a Blob ------------------------------------------------------------------------
 
 
@@ -73,26 +63,6 @@ def test_a_tensor_takes_the_mutable_path_on_the_blobs_device(simulated, take, he
     assert simulated.downloads == (head is not CPU)
 
 
-@pytest.mark.parametrize("view", VIEWS)
-@pytest.mark.parametrize("take", ALIASES.values(), ids=ALIASES)
-def test_tensors_of_views_have_their_strides(view, take):
-    blob = blob_in(CPU)
-    tensor, expected = take(view(blob)), view(values())
-    assert tuple(tensor.shape) == expected.shape
-    assert tensor.tolist() == expected.tolist()
-    if expected.size:
-        assert tensor.data_ptr() == address(view(blob).cpu_data())
-        long = [axis for axis, dim in enumerate(expected.shape) if dim > 1]
-        assert [4 * tensor.stride(axis) for axis in long] == [expected.strides[a] for a in long]
-
-
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_tensors_without_axes_and_without_elements(dtype):
-    for shape in ((), (0,), (3, 0)):
-        tensor = torch.from_dlpack(Blob(shape, dtype))
-        assert (tuple(tensor.shape), tensor.dtype) == (shape, getattr(torch, dtype))
-
-
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_a_const_blob_is_lent_on_the_const_path(simulated, dtype):
     blob = blob_in(SYNCED, dtype)
@@ -110,12 +80,6 @@ def test_copies_are_private(take, head):
     assert tensor.tolist() == values().tolist()
     tensor[...] = 9
     assert blob.tolist() == values().tolist()
-
-
-def test_from_dlpack_with_copy_true_leaves_the_head():
-    blob = blob_in(SYNCED)
-    torch.from_dlpack(blob, copy=True)
-    assert blob.head is SYNCED
 
 
 def test_a_tensor_keeps_the_bytes_when_the_blob_is_gone_or_has_grown():
@@ -143,18 +107,6 @@ def test_numpy_and_torch_see_each_others_writes():
 
 
 # --- Blobs over tensors ------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("take", [Blob.asarray, Blob.from_dlpack])
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_a_tensor_is_adopted_in_every_dtype(take, dtype):
-    tensor = torch.arange(6).reshape(2, 3).to(getattr(torch, dtype))
-    blob = take(tensor, copy=False)
-    assert (blob.dtype.name, blob.head, blob.device) == (dtype, CPU, "cpu")
-    assert address(blob.cpu_data()) == tensor.data_ptr()
-    assert blob.tolist() == tensor.tolist()
-    blob[...] = 1
-    assert tensor.tolist() == [[1] * 3] * 2
 
 
 @pytest.mark.parametrize(

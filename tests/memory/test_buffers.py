@@ -316,12 +316,6 @@ def test_a_source_fills_what_was_always_in_use_and_the_rest_is_zero(read: str, s
     assert getattr(memory, read)().tolist() == [*VALUES[:8], *[0] * 8]
 
 
-def test_what_a_reading_source_gives_can_be_had_without_filling_the_memory() -> None:
-    contents = SyncedMemory(NBYTES, source=Reader()).peek_at_source()
-    assert contents is not None
-    assert (contents.tolist(), contents.dtype) == (VALUES, np.uint8)
-
-
 def test_a_source_of_something_else_is_refused_by_its_type() -> None:
     memory = SyncedMemory(NBYTES, source=lambda: VALUES)  # type: ignore[arg-type]  # the point
     with pytest.raises(TypeError) as caught:
@@ -380,21 +374,6 @@ def test_a_writer_of_unknown_lifetime_leaves_its_side_alone_newest(side: Side, h
     assert memory.aliased
     memory.assume_unaliased()
     assert not memory.aliased
-
-
-@pytest.mark.parametrize("side", Side)
-def test_a_write_on_the_other_side_ends_the_exposure_of_what_is_not_shared(side: Side) -> None:
-    for shared in (False, True):
-        memory = SyncedMemory(NBYTES, device="simulated")
-        memory.expose(side, shared=shared)
-        getattr(memory, f"mutable_{READS[side.other]}")()
-        assert memory.aliased is shared
-        getattr(memory, READS[side])()
-        assert memory.head is (HEADS[side] if shared else Head.SYNCED)
-        getattr(memory, READS[side.other])()
-        assert memory.head is (HEADS[side] if shared else Head.SYNCED)
-        memory.assume_unaliased()
-        assert not memory.aliased
 
 
 @pytest.mark.parametrize("side", Side)

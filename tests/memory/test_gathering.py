@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from syncblob import SyncedMemory, record_transfers, use_device
+from syncblob import SyncedMemory, use_device
 from syncblob import simulated as simulated_device
 from syncblob._dtypes import UINT8
 from syncblob._layout import Layout
@@ -32,20 +32,6 @@ def on_accelerator():
     return memory
 
 
-class Reader:
-    """A source that fills a given array and records which bytes were requested."""
-
-    def __init__(self):
-        self.asked = []
-
-    def __call__(self):
-        raise AssertionError("there is read_into")
-
-    def read_into(self, buffer, offset):
-        self.asked += range(offset, offset + len(buffer))
-        buffer[:] = VALUES[offset : offset + len(buffer)]
-
-
 # --- where the elements come from ----------------------------------------------------------------
 
 
@@ -55,19 +41,6 @@ def test_what_nobody_has_written_is_copied_as_zeros(side):
     assert memory.gather(side, GAPPED, "test").tolist() == [[0] * 16] * 2
     assert memory.blank
     assert [memory.buffer(each) for each in Side] == [None, None]
-
-
-@pytest.mark.parametrize("side", Side)
-def test_of_a_source_the_bytes_from_the_first_element_to_the_last_are_read(side):
-    source = Reader()
-    memory = SyncedMemory(NBYTES, device="simulated", source=source)
-    part = Layout((2, 4), UINT8, (16, 2), 8)
-    with record_transfers() as log:
-        copy = memory.gather(side, part, "test")
-    assert copy.tolist() == [VALUES[8:16:2], VALUES[24:32:2]]
-    assert source.asked == list(range(8, 31))
-    moved = [(transfer.direction, transfer.nbytes, transfer.reason) for transfer in log]
-    assert moved == ([("upload", 8, "test")] if side else [])
 
 
 @pytest.mark.parametrize(("side", "make"), [(HOST, on_host), (ACCELERATOR, on_accelerator)])
@@ -86,24 +59,6 @@ def test_a_copy_on_an_accelerator_binds_the_memory_to_it():
     with use_device("simulated:1"):
         assert memory.gather(ACCELERATOR, GAPPED, "test").tolist() == EXPECTED
     assert memory.accelerator is simulated_device(1)
-
-
-@pytest.mark.parametrize("side", Side)
-def test_elements_that_a_side_holds_are_not_copied(side):
-    memory = on_accelerator() if side else on_host()
-    array = memory.elements(side, GAPPED, "test")
-    assert array.tolist() == EXPECTED
-    assert np.shares_memory(array, memory.buffer(side))
-
-
-@pytest.mark.parametrize("side", Side)
-def test_elements_without_gaps_are_brought_once(side):
-    memory = on_host() if side else on_accelerator()
-    with record_transfers() as log:
-        for _ in range(2):
-            array = memory.elements(side, Layout.raw(16, 8), "test")
-            assert array.tolist() == VALUES[8:24]
-    assert len(log) == 1
 
 
 # --- uploads under way ---------------------------------------------------------------------------

@@ -13,9 +13,7 @@ import pytest
 import torch
 
 from syncblob import (
-    DeviceMismatchError,
     Head,
-    NoDeviceError,
     StaleAliasWarning,
     SyncedMemory,
     record_transfers,
@@ -23,7 +21,7 @@ from syncblob import (
     use_device,
 )
 from syncblob._layout import Layout
-from syncblob.devices import POISON, Side, cuda
+from syncblob.devices import POISON, Side
 from syncblob.memory import Access
 from syncblob.memory.leases import NUMPY
 
@@ -99,33 +97,6 @@ def test_a_failed_push_changes_nothing(simulated: SimulatedBackend) -> None:
     assert memory.mutable_cpu_data().flags.writeable
 
 
-def test_a_push_that_fails_on_its_way_leaves_the_host_newest(simulated: SimulatedBackend) -> None:
-    memory = at_cpu()
-    with simulated.failing(transfer=1):
-        memory.async_gpu_push()
-        with pytest.raises(RuntimeError, match="injected"):
-            memory.gpu_data()
-    assert memory.head is Head.HEAD_AT_CPU
-    assert memory.gpu_data().tolist() == [7] * NBYTES
-
-
-def test_a_failing_source_changes_nothing_and_is_asked_again() -> None:
-    calls = []
-
-    def source() -> NDArray[np.uint8]:
-        calls.append(1)
-        if len(calls) == 1:
-            raise OSError("gone")
-        return np.full(NBYTES, 5, np.uint8)
-
-    memory = SyncedMemory(NBYTES, device="simulated", source=source)
-    with pytest.raises(OSError, match="gone"):
-        memory.cpu_data()
-    assert memory.head is Head.UNINITIALIZED
-    assert memory.cpu_data().tolist() == [5] * NBYTES
-    assert len(calls) == 2
-
-
 # --- sources -------------------------------------------------------------------------------------
 
 
@@ -144,23 +115,6 @@ def test_the_first_access_on_the_accelerator_uploads_straight_from_the_source(
     assert memory.head is Head.HEAD_AT_GPU
     assert (log.uploads, log.uploaded_bytes) == (1, NBYTES)
     assert simulated.host_allocations == 0
-
-
-def test_an_overwrite_drops_the_source() -> None:
-    def source() -> NDArray[np.uint8]:
-        raise AssertionError("an overwrite reads nothing")
-
-    memory = SyncedMemory(NBYTES, source=source)
-    memory.overwrite_cpu_data()[:] = 1
-    assert memory.cpu_data().tolist() == [1] * NBYTES
-
-
-@pytest.mark.parametrize("read", READS)
-def test_bytes_that_went_out_of_use_do_not_come_back_from_the_source(read: str) -> None:
-    memory = SyncedMemory(NBYTES, device="simulated", source=five)
-    memory.fit(8)
-    memory.fit(NBYTES)
-    assert getattr(memory, read)().tolist() == [5] * 8 + [0] * (NBYTES - 8)
 
 
 @pytest.mark.parametrize("read", ["cpu_data", "peek_at_source"])
@@ -192,47 +146,7 @@ def test_the_contents_of_a_source_can_be_had_without_filling_the_memory(source: 
     assert memory.peek_at_source() is None
 
 
-def test_a_source_that_is_no_longer_all_there_is_gives_nothing() -> None:
-    assert SyncedMemory(NBYTES).peek_at_source() is None
-    memory = SyncedMemory(NBYTES, source=five)
-    memory.fit(8)
-    memory.fit(NBYTES)
-    assert memory.peek_at_source() is None
-
-
 # --- borrows -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("access", ["gpu_data", "mutable_gpu_data", "overwrite_gpu_data"])
-def test_a_host_borrow_cannot_write_once_the_accelerator_is_newest(access: str) -> None:
-    memory = at_cpu()
-    borrow = memory.mutable_cpu_data()
-    getattr(memory, access)()
-    with pytest.raises(ValueError, match="read-only"):
-        borrow[0] = 1
-
-
-@pytest.mark.parametrize("access", ["cpu_data", "mutable_cpu_data", "overwrite_cpu_data"])
-def test_a_simulated_borrow_cannot_write_once_the_host_is_newest(access: str) -> None:
-    memory = at_gpu()
-    borrow = memory.mutable_gpu_data()
-    getattr(memory, access)()
-    with pytest.raises(ValueError, match="read-only"):
-        borrow[0] = 1
-
-
-def test_a_push_ends_host_borrows() -> None:
-    memory = at_cpu()
-    borrow = memory.mutable_cpu_data()
-    memory.async_gpu_push()
-    assert not borrow.flags.writeable
-
-
-def test_adoption_ends_the_borrows_of_the_buffer_that_is_replaced() -> None:
-    memory = at_cpu()
-    borrow = memory.mutable_cpu_data()
-    memory.set_cpu_data(np.zeros(NBYTES, np.uint8))
-    assert not borrow.flags.writeable
 
 
 def elements_of(array: NDArray[Any], **settings: Any) -> Any:
@@ -270,17 +184,6 @@ PARTS: dict[str, tuple[Callable[[NDArray[Any]], Any], Callable[[Any], object]]] 
 
 
 @pytest.mark.parametrize(("make", "write"), PARTS.values(), ids=PARTS)
-def test_what_was_made_of_a_borrow_before_writes_after_it_has_ended(make, write) -> None:
-    """This is the documented limitation: NumPy does not report what is made of an array."""
-    memory = at_cpu()
-    part = make(memory.mutable_cpu_data())
-    memory.mutable_gpu_data()
-    write(part)
-    assert memory.buffer(Side.HOST)[0] == 9
-    assert memory.cpu_data()[0] == 7
-
-
-@pytest.mark.parametrize(("make", "write"), PARTS.values(), ids=PARTS)
 def test_no_write_is_missed_through_what_was_made_of_an_alias(make, write) -> None:
     """This is the documented way round it."""
     memory = at_cpu()
@@ -301,20 +204,6 @@ def test_what_asks_a_borrow_at_each_write_raises_after_it_has_ended(make) -> Non
         part[0] = 9
     with pytest.raises(ValueError, match="read-only"):
         part[:] = 9
-
-
-def test_a_function_that_is_writing_into_a_borrow_writes_after_it_has_ended() -> None:
-    """This is the documented limitation: NumPy checks its `out` when it begins."""
-    memory = at_cpu()
-    borrow = memory.mutable_cpu_data()
-
-    def end(value: int) -> int:
-        memory.mutable_gpu_data()
-        return value
-
-    np.frompyfunc(end, 1, 1)(np.full(NBYTES, 9), out=borrow, casting="unsafe")
-    assert memory.buffer(Side.HOST)[0] == 9
-    assert memory.cpu_data()[0] == 7
 
 
 def test_many_borrows_are_all_ended_and_dead_ones_forgotten() -> None:
@@ -338,41 +227,6 @@ def test_borrows_of_bytes_that_come_into_use_again_are_ended_and_forgotten() -> 
     assert len(memory.loans(Side.HOST).borrows) == 0
 
 
-# --- adoption ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("adopt", ["set_cpu_data", "set_gpu_data"])
-def test_arrays_of_any_library_and_dtype_become_a_side(adopt: str) -> None:
-    torch = pytest.importorskip("torch", reason="one of the libraries")
-    for array in (np.arange(8.0), torch.arange(16, dtype=torch.float32)):
-        memory = SyncedMemory(NBYTES, device="simulated")
-        getattr(memory, adopt)(array)
-        array[0] = 3
-        assert memory.cpu_data().tobytes() == np.asarray(array).tobytes()
-
-
-@pytest.mark.parametrize("adopt", ["set_cpu_data", "set_gpu_data"])
-@pytest.mark.parametrize(
-    ("array", "error"),
-    [
-        (np.zeros(NBYTES - 1, np.uint8), ValueError),
-        (np.zeros((NBYTES, 2), np.uint8)[:, 0], ValueError),
-        (np.frombuffer(bytes(NBYTES), np.uint8), ValueError),
-        (np.zeros(NBYTES + 1, np.uint8)[1:].view(np.float64), ValueError),
-        ([0] * NBYTES, TypeError),
-        (None, TypeError),
-    ],
-)
-def test_what_cannot_be_adopted_is_refused_and_changes_nothing(
-    adopt: str, array: object, error: type[Exception]
-) -> None:
-    memory = at_cpu()
-    with pytest.raises(error):
-        getattr(memory, adopt)(array)
-    assert memory.head is Head.HEAD_AT_CPU
-    assert memory.gpu_data().tolist() == [7] * NBYTES
-
-
 # --- threads -------------------------------------------------------------------------------------
 
 
@@ -394,82 +248,7 @@ def test_sixteen_threads_that_read_at_once_cause_one_download(
             assert simulated.downloads == 1
 
 
-def test_threads_on_both_sides_never_see_an_old_value() -> None:
-    memory = SyncedMemory(NBYTES, device="simulated")
-    lock = threading.Lock()
-    stop = threading.Event()
-    errors: list[str] = []
-    written = 0
-
-    def write(access: str) -> None:
-        nonlocal written
-        while not stop.is_set():
-            with lock:
-                written = (written + 1) % 251
-                getattr(memory, access)()[:] = written
-
-    def read(access: str) -> None:
-        while not stop.is_set():
-            with lock:
-                seen = getattr(memory, access)().tolist()
-                if seen != [written] * NBYTES:
-                    errors.append(f"{access}: {seen[:3]}, expected {written}")
-
-    threads = [
-        threading.Thread(target=work, args=(name,))
-        for work, names in (
-            (write, ["mutable_cpu_data", "overwrite_gpu_data"]),
-            (read, READS),
-        )
-        for name in names
-    ]
-    for thread in threads:
-        thread.start()
-    stop.wait(0.5)
-    stop.set()
-    for thread in threads:
-        thread.join()
-    assert errors == []
-
-
 # --- asynchronous uploads ------------------------------------------------------------------------
-
-
-def test_the_upload_really_runs_later_and_every_access_waits(simulated: SimulatedBackend) -> None:
-    simulated.delay = 0.5
-    memory = at_cpu()
-    memory.async_gpu_push()
-    raw = memory._ledger.buffers.sides[Side.ACCELERATOR]
-    assert raw.tolist() == [POISON] * NBYTES
-    assert memory.cpu_data().tolist() == [7] * NBYTES
-    assert raw[0] == POISON
-    assert memory.gpu_data().tolist() == [7] * NBYTES
-    assert simulated.uploads == 1
-
-
-@pytest.mark.parametrize("access", ["mutable_cpu_data", "overwrite_cpu_data"])
-def test_a_later_write_on_the_host_does_not_reach_the_upload(
-    access: str, simulated: SimulatedBackend
-) -> None:
-    simulated.delay = 0.05
-    memory = at_cpu()
-    memory.async_gpu_push()
-    getattr(memory, access)()[:] = 9
-    assert memory._ledger.buffers.sides[Side.ACCELERATOR].tolist() == [7] * NBYTES
-    assert memory.gpu_data().tolist() == [9] * NBYTES
-
-
-def test_adoption_and_regrowth_wait_for_the_upload(simulated: SimulatedBackend) -> None:
-    simulated.delay = 0.05
-    memory = at_cpu()
-    memory.fit(8)
-    memory.async_gpu_push()
-    memory.fit(NBYTES)
-    assert memory.gpu_data().tolist() == [7] * 8 + [0] * (NBYTES - 8)
-    memory = at_cpu()
-    memory.async_gpu_push()
-    memory.set_gpu_data(np.full(NBYTES, 3, np.uint8))
-    assert memory.gpu_data().tolist() == [3] * NBYTES
 
 
 def test_streams_run_side_by_side_and_keep_their_order(simulated: SimulatedBackend) -> None:
@@ -503,34 +282,6 @@ def test_two_simulated_devices_are_separate() -> None:
     one.reset_counts()
     SyncedMemory(NBYTES, device="simulated:1").gpu_data()
     assert (zero.allocations, one.allocations) == (0, 1)
-
-
-def test_a_memory_does_not_change_its_accelerator() -> None:
-    memory = SyncedMemory(NBYTES, device="simulated:0")
-    with pytest.raises(DeviceMismatchError, match=r"simulated:1.*simulated:0"):
-        memory.bind(simulated(1))
-
-
-@pytest.mark.skipif(cuda.device_count() > 0, reason="there is an accelerator here")
-def test_without_an_accelerator_the_error_says_what_to_do() -> None:
-    memory = SyncedMemory(NBYTES)
-    memory.mutable_cpu_data()[:] = 1
-    with pytest.raises(NoDeviceError, match="simulated"):
-        memory.gpu_data()
-    assert memory.head is Head.HEAD_AT_CPU
-
-
-@pytest.mark.parametrize("device", ["cpu", "simulated:0"])
-def test_the_device_is_what_was_asked_for_wherever_it_is_read_or_written(device: str) -> None:
-    memory = SyncedMemory(NBYTES, device=device)
-    memory.bind(simulated(0))
-    home = memory.device_home
-    for access in ACCESSES:
-        getattr(memory, access)()
-        assert (memory.device, memory.device_home) == (device, home)
-    memory.mutable_cpu_data()
-    memory.async_gpu_push()
-    assert (memory.device, memory.device_home) == (device, home)
 
 
 @pytest.mark.parametrize("nbytes", [-1, 2.5])

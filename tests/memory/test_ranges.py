@@ -301,19 +301,6 @@ def test_who_uses_another_part_does_not_wait_for_the_upload(side, access, simula
     assert simulated.uploads > uploads
 
 
-def test_of_two_pushes_each_is_waited_for_by_itself(simulated):
-    memory = made()
-    slow, fast = simulated.stream(delay=0.3), simulated.stream(delay=0.0)
-    memory.async_gpu_push(slow, 0, 16)
-    memory.async_gpu_push(fast, 32, 48)
-    fast.synchronize()
-    uploads = simulated.uploads
-    assert use(memory, ACCELERATOR, CONST, 4, 6).tolist() == VALUES[32:48].tolist()
-    assert simulated.uploads == uploads
-    assert use(memory, ACCELERATOR, CONST, 0, 2).tolist() == VALUES[:16].tolist()
-    assert simulated.uploads == uploads + 1
-
-
 @pytest.mark.parametrize("fails", [1, 2, 3])
 def test_a_push_that_fails_takes_back_its_part_alone(fails, simulated):
     memory = made()
@@ -337,21 +324,6 @@ def test_a_write_on_the_host_does_not_reach_an_upload_of_a_part(simulated):
     assert drawn(memory) == "HHBHBBHH"
     expected = [*range(24), *[NEW] * 8, *range(32, 64)]
     assert memory.gpu_data().tolist() == memory.cpu_data().tolist() == expected
-
-
-@pytest.mark.parametrize("side", Side)
-@pytest.mark.parametrize("letters", ["HHHHHHHH", "HBHBGGHB", "GGGGGGGG", "BBBBBBBB"])
-def test_a_prefetch_brings_what_is_missing_and_nothing_twice(side, letters, simulated):
-    memory = made(letters)
-    with record_transfers() as log:
-        for _ in range(2):
-            memory.prefetch(side, 0, 5 * UNIT)
-            simulated.synchronize()
-    after, moves = expected(letters, side, CONST, 0, 5)
-    assert drawn(memory) == after
-    assert log.nbytes == len(moves) * UNIT
-    assert {transfer.reason for transfer in log} <= {"prefetch"}
-    assert memory.cpu_data().tolist() == memory.gpu_data().tolist() == VALUES.tolist()
 
 
 # --- bytes in use --------------------------------------------------------------------------------
@@ -552,38 +524,6 @@ def test_a_range_is_exposed_where_all_of_it_is_and_is_newest_there_alone():
 # --- adoption ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("letters", ["HHHHGGGG", "GGHHBBHH", "BBBBBBBG", "HGHGHGHG"])
-@pytest.mark.parametrize("side", Side)
-def test_an_adopted_array_is_the_newest_in_all_parts(letters, side):
-    memory = made(letters)
-    array = np.full(NBYTES, NEW, np.uint8)
-    with record_transfers() as log:
-        memory.replace_side(side, array)
-    assert len(log) == 0
-    assert drawn(memory) == "HG"[side] * UNITS
-    assert contents(memory) == [NEW] * NBYTES
-    use(memory, side.other, MUTABLE, 2, 3)[:] = 1
-    use(memory, side, CONST, 0, UNITS)
-    assert array.tolist() == [NEW] * 16 + [1] * 8 + [NEW] * 40
-
-
-@pytest.mark.parametrize("letters", ["HHHHGGGG", "HGHGHGHG"])
-@pytest.mark.parametrize("side", Side)
-def test_an_adoption_that_is_refused_leaves_the_map(letters, side):
-    memory = made(letters)
-    alias = memory.export(HOST, MUTABLE, Layout.raw(UNIT), "use", "DLPack")
-    with pytest.warns(syncblob.StaleAliasWarning) as caught:
-        memory.replace_side(side, np.full(NBYTES, NEW, np.uint8))
-    assert len(caught) == 1
-    memory = made(letters)
-    borrow = use(memory, HOST, MUTABLE, 0, 1)
-    with pytest.raises(ValueError, match="expected 64 bytes"):
-        memory.replace_side(side, np.zeros(NBYTES - 1, np.uint8))
-    assert drawn(memory) == letters
-    assert borrow.flags.writeable
-    assert alias is not None
-
-
 def test_an_adoption_within_a_capacity_of_a_split_map():
     memory = made("HHHHGGGG")
     memory.fit(6 * UNIT)
@@ -650,53 +590,6 @@ def test_a_write_that_raises_leaves_what_it_has_not_reached(simulated):
 
 
 # --- aliases and exposures -----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("side", Side)
-def test_only_the_range_of_an_alias_is_copied_again(side):
-    memory = made("HG"[side] * UNITS)
-    alias = memory.export(side, MUTABLE, Layout.raw(16, 16), "use", "DLPack")
-    for value in (5, 6, 7):
-        alias[:] = value
-        with record_transfers() as log:
-            seen = use(memory, side.other, CONST, 0, UNITS)
-        assert seen[16:32].tolist() == [value] * 16
-        assert log.nbytes == (NBYTES if value == 5 else 16)
-        assert all(transfer.because for transfer in log)
-    assert drawn(memory) == "BB" + "HG"[side] * 2 + "BBBB"
-    del alias
-    use(memory, side.other, CONST, 0, UNITS)
-    assert drawn(memory) == "B" * UNITS
-
-
-@pytest.mark.parametrize("side", Side)
-def test_what_is_read_on_the_side_of_an_alias_is_its_side_alone_again(side):
-    memory = made("HG"[side] * UNITS)
-    alias = memory.export(side, MUTABLE, Layout.raw(16, 16), "use", "DLPack")
-    with pytest.warns(syncblob.StaleAliasWarning):
-        use(memory, side.other, OVERWRITE, 0, 4)[:] = NEW
-    assert drawn(memory) == "GH"[side] * 4 + "HG"[side] * 4
-    use(memory, side, CONST, 0, UNITS)
-    assert drawn(memory) == "BB" + "HG"[side] * 6
-    alias[0] = 1
-    assert use(memory, side.other, CONST, 2, 3)[0] == 1
-
-
-@pytest.mark.parametrize("side", Side)
-@pytest.mark.parametrize("access", [MUTABLE, OVERWRITE])
-@pytest.mark.parametrize(
-    ("first", "last", "overlaps"),
-    [(0, 2, False), (4, 8, False), (0, 3, True), (3, 8, True), (0, 8, True)],
-)
-def test_it_warns_of_aliases_exactly_where_they_overlap(side, access, first, last, overlaps):
-    memory = made("HG"[side] * UNITS)
-    alias = memory.export(side, MUTABLE, Layout.raw(16, 16), "use", "NumPy")
-    if overlaps:
-        with pytest.warns(syncblob.StaleAliasWarning):
-            use(memory, side.other, access, first, last)
-    else:
-        use(memory, side.other, access, first, last)
-    assert alias.flags.writeable is not overlaps
 
 
 @pytest.mark.parametrize("side", Side)

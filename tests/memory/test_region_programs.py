@@ -8,13 +8,10 @@ which a failure shows. ``SYNCBLOB_REGION_PROGRAMS`` sets how many programs run.
 
 from __future__ import annotations
 
-import multiprocessing
 import random
 import re
 import threading
-import uuid
 import warnings
-from collections import defaultdict
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
@@ -24,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import region_model
-import region_processes
 import tiers
 from program_devices import Cuda, Lent, Simulated, run_programs
 from region_model import BOTH, CPU, GPU, NOBODY, OTHER, Loan, Memory, Plan, reach, runs
@@ -1014,65 +1010,6 @@ class Program:
 
 # For each access and head before, from the documentation: the head after, and whether it copies.
 U, C, G, S = "UNINITIALIZED", "HEAD_AT_CPU", "HEAD_AT_GPU", "SYNCED"
-CAFFE = {
-    "cpu_data": {U: (C, 0), C: (C, 0), G: (S, 1), S: (S, 0)},
-    "mutable_cpu_data": {U: (C, 0), C: (C, 0), G: (C, 1), S: (C, 0)},
-    "overwrite_cpu_data": {U: (C, 0), C: (C, 0), G: (C, 0), S: (C, 0)},
-    "set_cpu_data": {U: (C, 0), C: (C, 0), G: (C, 0), S: (C, 0)},
-    "gpu_data": {U: (G, 0), C: (S, 1), G: (G, 0), S: (S, 0)},
-    "mutable_gpu_data": {U: (G, 0), C: (G, 1), G: (G, 0), S: (G, 0)},
-    "overwrite_gpu_data": {U: (G, 0), C: (G, 0), G: (G, 0), S: (G, 0)},
-    "set_gpu_data": {U: (G, 0), C: (G, 0), G: (G, 0), S: (G, 0)},
-    "async_gpu_push": {C: (S, 1)},
-}
-
-
-class WholeProgram(Program):
-    """A program that uses Blobs only as a whole: each has one head, as in Caffe's table."""
-
-    moves = "access access access access access access write_borrow push adopt share resize".split()
-
-    def __init__(self, number: int, device: Simulated | Cuda) -> None:
-        # Memories that are not in it were never accessed.
-        self.heads: defaultdict[Memory, str] = defaultdict(lambda: U)
-        self.copies = 0
-        super().__init__(number, device)
-
-    def made(self, name: str) -> Part:
-        cells = arranged(self.shape())
-        self.note(f'{name} = Blob({cells.shape}, "int32", device={self.device.name!r})')
-        blob = Blob(cells.shape, "int32", device=self.device.name)
-        return Part(name, blob, Memory([0] * cells.size), cells, GPU, base=True)
-
-    def look_up(self, memory: Memory, access: str) -> None:
-        self.heads[memory], copies = CAFFE[access][self.heads[memory]]
-        self.copies += copies
-
-    def done(self, part: Part, name: str, plan: Plan) -> None:
-        super().done(part, name, plan)
-        self.look_up(part.memory, name)
-
-    def adopted(self, memory: Memory, side: str) -> None:
-        super().adopted(memory, side)
-        self.look_up(memory, f"set_{side}_data")
-
-    def check(self) -> None:
-        super().check()
-        for part in self.parts:
-            assert part.blob.head.name == self.heads[part.memory]
-
-    def check_moved(self) -> None:
-        super().check_moved()
-        assert self.controls.uploads + self.controls.downloads == self.copies
-
-    def resize(self) -> None:
-        """Resize Blobs only if they do not share a memory: otherwise one would be a part of it."""
-        if self.parts[0].memory is not self.parts[1].memory:
-            super().resize()
-
-    def grown(self, memory: Memory, element: int, new: range) -> tuple[frozenset[str], ...]:
-        """Return the holders of an element that came into use: those of the others."""
-        return (memory.holders[0],) if element in new else ()
 
 
 def some(numbers: range, device: type[Simulated | Cuda]) -> range:
@@ -1098,56 +1035,7 @@ def test_no_program_sees_old_values_moves_too_much_or_loses_a_write_unannounced(
     run_programs(lambda number: Program(number, program_device()), some(numbers, program_device))
 
 
-@tiers.programs(200, 5000, variable="SYNCBLOB_REGION_PROGRAMS")
-def test_programs_over_whole_memories_go_through_caffes_transitions(
-    numbers: range, program_device: type[Simulated | Cuda]
-) -> None:
-    run_programs(
-        lambda number: WholeProgram(number, program_device()),
-        some(numbers[::4], program_device),
-    )
-
-
 # --- pushes, many pieces, threads and processes ---------------------------------------------------
-
-
-def test_only_who_overlaps_a_push_waits_for_it(
-    simulated: SimulatedBackend, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    gate, upload = threading.Event(), simulated.upload
-
-    def later(host: Any, buffer: Any) -> None:
-        assert gate.wait(60)
-        upload(host, buffer)
-
-    def in_a_thread(*accesses: Callable[[], Any]) -> threading.Thread:
-        thread = threading.Thread(target=lambda: [access() for access in accesses], daemon=True)
-        thread.start()
-        return thread
-
-    blob = Blob(12, "int32", device="simulated")
-    blob.mutable_cpu_data()[...] = np.arange(12)
-    monkeypatch.setattr(simulated, "upload", later)
-    blob[:4].async_gpu_push()
-    apart = in_a_thread(
-        blob[:4].cpu_data,
-        lambda: np.copyto(blob[4:8].mutable_cpu_data(), -1),
-        lambda: np.copyto(blob[8:].overwrite_gpu_data(), -2),
-        blob[8:].cpu_data,
-        blob[9:10].item,
-    )
-    apart.join(20)
-    assert not apart.is_alive()
-    views = [blob[3:5], blob[1:2]]
-    overlapping = [in_a_thread(views[0].mutable_cpu_data), in_a_thread(views[1].gpu_data)]
-    overlapping[0].join(0.1)
-    assert all(thread.is_alive() for thread in overlapping)
-    gate.set()
-    for thread in overlapping:
-        thread.join(20)
-        assert not thread.is_alive()
-    expected = [0, 1, 2, 3, -1, -1, -1, -1, -2, -2, -2, -2]
-    assert blob.gpu_data().tolist() == blob.cpu_data().tolist() == expected
 
 
 def test_a_blob_made_smaller_stands_for_all_in_use_but_in_private_reads() -> None:
@@ -1270,26 +1158,3 @@ def test_two_threads_on_two_sides_lose_nothing(simulated: SimulatedBackend, kind
         array = access()
         assert (array[:4, 1:4] == ROUNDS).all()
         assert (array[4:, ::2] == ROUNDS).all()
-
-
-def test_two_processes_that_write_their_own_rows_on_their_own_devices_lose_nothing() -> None:
-    shape, rounds = (10, 7), 5
-    name = f"syncblob-{uuid.uuid4().hex[:12]}"
-    blob = Blob.in_shared_memory(shape, "int32", name=name)
-    blob[...] = 0
-    context = multiprocessing.get_context("spawn")
-    barrier = context.Barrier(2)
-    workers, ends = [], []
-    for rows in ((0, 4), (4, 10)):
-        end, other_end = context.Pipe()
-        end.send((name, shape, rows, rounds))
-        worker = context.Process(target=region_processes.write_rows, args=(other_end, barrier))
-        worker.start()
-        ends.append(end)
-        workers.append(worker)
-    for end, worker in zip(ends, workers, strict=True):
-        assert end.poll(120)
-        assert end.recv() == []
-        worker.join(60)
-        assert worker.exitcode == 0
-    assert (np.asarray(blob) == rounds).all()

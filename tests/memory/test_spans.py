@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import groupby, pairwise, product
+from itertools import groupby, pairwise
 from typing import NamedTuple
 
 import pytest
@@ -381,18 +381,6 @@ def test_what_somebody_may_write_is_never_believed_on_both_sides(listing, steps)
         for byte in range(*writer):
             if byte < len(listing):
                 assert listing_of(spans)[byte] in {HOST, DEVICE}
-
-
-@pytest.mark.parametrize(
-    ("head", "side", "access"), list(product([NOBODY, HOST, DEVICE, BOTH], Side, Access))
-)
-def test_a_memory_that_is_used_as_a_whole_is_caffes_machine(head, side, access):
-    holder = 1 << side
-    plan = plan_access(Spans.whole(40, head), side, access, 0, 40)
-    copies = access is not Access.OVERWRITE and not head & holder
-    assert plan.pieces == ([Run(0, 40, head)] if copies else [])
-    after = holder if access is not Access.CONST or not head else head | holder
-    assert plan.runs == [Run(0, 40, after)]
 
 
 def test_an_empty_range_at_the_end_has_the_holders_of_the_last_byte():

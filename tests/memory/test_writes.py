@@ -53,23 +53,6 @@ def test_a_write_brings_what_it_needs_and_warns_of_the_alias_that_it_leaves(side
     assert memory.cpu_data().tolist() == memory.gpu_data().tolist() == expected
 
 
-@pytest.mark.parametrize("way", ["lend", "array"])
-@pytest.mark.parametrize("side", Side)
-def test_each_write_over_a_living_alias_of_the_other_side_warns(side, way):
-    memory = at(side.other)
-    use = getattr(memory, way)
-    alias = memory.export(side.other, Access.MUTABLE, PART, "use", "DLPack")
-    for _ in range(2):
-        with pytest.warns(StaleAliasWarning, match="makes a DLPack alias"):
-            use(side, Access.MUTABLE, PART, "a use")
-        assert memory.head_over(2, 6) is Head(1 << side)
-    entries = [(entry.reason, entry.start, entry.stop) for entry in memory.history[1:]]
-    assert entries == [("a use", 2, 6)]
-    use(side, Access.MUTABLE, Layout.raw(2), "a use")
-    del alias
-    use(side, Access.MUTABLE, PART, "a use")
-
-
 @pytest.mark.parametrize("side", Side)
 def test_a_write_of_the_middle_where_both_have_buffers_brings_the_middle(side):
     memory = at(side.other)
@@ -79,19 +62,6 @@ def test_a_write_of_the_middle_where_both_have_buffers_brings_the_middle(side):
     here, there = 1 << side, 1 << side.other
     holders = [(run.start, run.stop, run.holders) for run in memory.spans.runs(0, NBYTES)]
     assert holders == [(0, 2, there), (2, 6, here), (6, NBYTES, there)]
-
-
-@pytest.mark.parametrize("read", ["cpu_data", "gpu_data"])
-def test_an_overwrite_with_gaps_keeps_what_is_in_them_wherever_it_is(read):
-    blob = Blob(4, device="simulated")
-    blob.on("cpu")[...] = 1
-    blob[2:].mutable_gpu_data()[...] = 2
-    assert blob.head is Head.SPLIT
-    known = len(blob.memory.history)
-    array = getattr(blob[::2], f"overwrite_{read}")()
-    assert len(blob.memory.history) == known + 1
-    array[...] = 5
-    assert blob.tolist() == [5, 1, 5, 2]
 
 
 @pytest.mark.parametrize("side", Side)

@@ -154,17 +154,6 @@ def test_an_array_on_an_accelerator_is_uploaded_once(simulated):
     assert (simulated.uploads, simulated.downloads) == (2, 0)
 
 
-def test_blobs_on_both_sides_are_computed_on_the_accelerator(simulated):
-    here, there = blob_of(A, "cpu"), blob_of(A, "simulated:0")
-    simulated.reset_counts()
-    for result in (np.add(here, there), np.concatenate([here, there]), np.where(here, there, 0)):
-        assert result.device == "simulated:0"
-    # The first function syncs the operand on the host.
-    assert (simulated.uploads, simulated.downloads) == (1, 0)
-    with pytest.raises(syncblob.DeviceMismatchError):
-        np.concatenate([blob_of(A, "simulated:1"), there])
-
-
 @pytest.mark.parametrize("device", DEVICES)
 def test_arrays_are_operated_on_in_place_by_blobs(device):
     array = A.copy()

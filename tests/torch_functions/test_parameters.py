@@ -474,13 +474,6 @@ def test_a_gradient_that_is_conjugated_lazily_is_stored_so():
     assert blob.diff.tolist() == parameter.grad.tolist()
 
 
-def test_a_gradient_that_is_negated_lazily_is_stored_so():
-    blob, parameter = made()
-    parameter.grad.data = torch._neg_view(parameter.grad.data)
-    (parameter * 3).sum().backward()
-    assert blob.diff.tolist() == parameter.grad.tolist() == [[3.0] * 3] * 2
-
-
 def test_a_parameter_whose_gradient_got_other_memory_leaves_its_blob():
     _, parameter = made()
     parameter.grad.share_memory_()

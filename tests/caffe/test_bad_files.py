@@ -137,7 +137,7 @@ def test_a_solver_state_is_no_model(write, state):
 def test_two_formats_in_one_net_are_refused(write, v2_net, v1_net):
     net = v2_net
     net.layers.append(v1_net.layers[0])
-    with pytest.raises(ModelFileError, match=r"layers of two formats, 'layers' \(V1\) and 'layer'"):
+    with pytest.raises(ModelFileError, match=r"layers of two formats, 'layers' and 'layer'"):
         open_model(write(net))
 
 
@@ -244,7 +244,7 @@ def test_protobuf_agrees_on_how_deep_a_net_may_be(write, around):
                 open_model(write(content))
 
 
-def test_damaged_settings_are_named_when_they_are_asked_for(tmp_path):
+def test_damaged_settings_of_a_layer(tmp_path):
     path = tmp_path / "net.caffemodel"
     layer = Layer("conv1", "Convolution", ["data"], ["conv1"], [np.ones((2, 1, 3, 3), "float32")])
     layer.proto.convolution_param.num_output = 2
@@ -253,11 +253,8 @@ def test_damaged_settings_are_named_when_they_are_asked_for(tmp_path):
     settings = layer.proto.convolution_param.SerializeToString()
     damaged = b"\x08" + b"\xff" * (len(settings) - 1)
     path.write_bytes(path.read_bytes().replace(settings, damaged))
-    model = open_model(path)
-    assert model["conv1"].blobs[0].shape == (2, 1, 3, 3)
-    for ask in (lambda: model["conv1"].proto, model.to_net):
-        with pytest.raises(ModelFileError, match=r"net.caffemodel, layer 'conv1': the settings"):
-            ask()
+    with pytest.raises(ModelFileError, match=r"net.caffemodel.*: the settings of the net or of"):
+        open_model(path)
 
 
 # --- files that ask for too much ------------------------------------------------------------------
@@ -327,18 +324,10 @@ def test_few_enough_fields_and_too_many_blobs(write):
         open_model(write(content))
 
 
-def test_damage_that_is_seen_when_settings_are_asked_for(write):
-    """Opening the file reads neither of these parts."""
+def test_damaged_settings_of_the_net(write):
     state = b"\x32\x02\x0a\x05"  # a length that goes beyond its message
-    with pytest.raises(ModelFileError, match="the settings of the net are damaged") as caught:
-        open_model(write(b"\x0a\x03net" + state)).to_net()
-    assert caught.value.path
-    # Padding before a layer whose type Caffe's first format does not have.
-    v0 = b"\x12\x0a\x0a\x08\x0a\x01a\x12\x03odd"
-    model = open_model(write(v0))
-    for ask in (model.to_net, lambda: model["a"].proto):
-        with pytest.raises(ModelFileError, match="expected one of the types of Caffe's first"):
-            ask()
+    with pytest.raises(ModelFileError, match="settings of the net or of its layers are"):
+        open_model(write(b"\x0a\x03net" + state))
 
 
 @pytest.mark.parametrize(

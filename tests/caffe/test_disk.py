@@ -361,14 +361,6 @@ def test_a_blob_that_has_been_read_outlives_its_file(large):
     assert np.array_equal(read_blob(copy).cpu_data(), values)
 
 
-def test_settings_of_a_file_that_has_shrunk(write, v2_net):
-    path = write(v2_net)
-    net = open_model(path)
-    os.truncate(path, 10)
-    with pytest.raises(ModelFileError, match="has 10 now"):
-        _ = net["conv1"].proto
-
-
 def test_a_file_that_cannot_be_read_any_more(large, monkeypatch):
     def preadv(*_arguments):
         raise OSError(5, "Input/output error")

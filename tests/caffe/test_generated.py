@@ -98,15 +98,6 @@ def test_messages_can_be_pickled():
     assert pickle.loads(pickle.dumps(proto)) == proto
 
 
-def test_reading_files_imports_no_protobuf():
-    result = run_python(
-        "-c",
-        "import sys, syncblob.caffe, syncblob.caffe.messages.blobproto\n"
-        "print([name for name in sys.modules if name.startswith('google')])",
-    )
-    assert (result.stdout.strip(), result.stderr) == ("[]", "")
-
-
 @pytest.mark.parametrize("first", ["caffe", "syncblob"])
 def test_caffes_own_messages_can_be_imported_too(first):
     """Caffe's Python package has its own `caffe.proto`, with messages of the same names."""

@@ -1,7 +1,7 @@
 """The other reader: Caffe's files as parsed by protobuf and interpreted by Caffe.
 
-protobuf gets a definition of the messages with only the fields that syncblob reads when it opens a
-file. So the settings of layers, which are parsed later, are unknown fields, as for syncblob.
+protobuf gets a definition of the messages with bytes for strings. Of the messages that syncblob
+parses itself, `READ` has the fields that it reads.
 """
 
 from __future__ import annotations
@@ -36,21 +36,15 @@ READ = {
 
 
 def _messages():
-    """Define the messages with few fields, and with bytes for strings."""
+    """Define the messages with bytes for strings."""
     file = descriptor_pb2.FileDescriptorProto.FromString(caffe_pb2.DESCRIPTOR.serialized_pb)
     package, file.package, file.name = file.package, "oracle", "oracle.proto"
-    kept = [message for message in file.message_type if message.name in READ]
-    for message in kept:
-        fields = [entry for entry in message.field if entry.name in READ[message.name].split()]
-        for entry in fields:
+    for message in file.message_type:
+        for entry in message.field:
             if entry.type_name:
                 entry.type_name = entry.type_name.replace(package, file.package)
             if entry.type == entry.TYPE_STRING:
                 entry.type = entry.TYPE_BYTES
-        del message.field[:]
-        message.field.extend(fields)
-    del file.message_type[:]
-    file.message_type.extend(kept)
     pool = descriptor_pool.DescriptorPool()
     pool.AddSerializedFile(file.SerializeToString())
     return {
@@ -163,7 +157,12 @@ def refuse_wrong_types(message):
 
     A varint for an enum is right. protobuf keeps it as unknown where Caffe does not list the value.
     """
-    fields = [field for field in message.DESCRIPTOR.fields if not field.name.startswith("raw")]
+    read = READ.get(message.DESCRIPTOR.name, "").split()
+    fields = [
+        field
+        for field in message.DESCRIPTOR.fields
+        if field.name in read and not field.name.startswith("raw")
+    ]
     known = {field.number for field in fields}
     enums = {field.number for field in fields if field.enum_type is not None}
     for unknown in UnknownFieldSet(message):
@@ -224,6 +223,8 @@ def _read_v0(net):
             last[top] = position
         if inner.type != b"padding":
             kind = V0_LAYER_TYPES.get(inner.type.decode(errors="replace"), "").encode()
+            if inner.HasField("type") and not kind:
+                raise RefusedError
             layers.append((inner, kind, bottoms, list(outer.top)))
     return [
         ExpectedLayer(inner.name, kind, bottoms, tops, blobs_as_caffe_reads_them(inner.blobs))

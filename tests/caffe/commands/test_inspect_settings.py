@@ -127,15 +127,3 @@ def test_a_definition_is_printed_alone(run, defined_model):
     done = run("inspect", defined_model, "--prototxt", "--check", "--json")
     assert done.status == 2
     assert "leave out --json, --check" in done.err
-
-
-@pytest.mark.parametrize("flag", ["--settings", "--prototxt"])
-def test_settings_that_are_damaged_are_one_line(run, tmp_path, flag):
-    # A convolution_param (106) that ends in the middle of a number.
-    layer = b"\x0a\x01a\x12\x01T\xd2\x06\x02\x08\xff"
-    path = tmp_path / "x.caffemodel"
-    path.write_bytes(b"\xa2\x06" + bytes([len(layer)]) + layer)
-    assert run("inspect", path).status == 0
-    done = run("inspect", path, flag)
-    assert (done.status, done.out, done.err.count("\n")) == (1, "", 1)
-    assert "the settings of the layer are damaged" in done.err

@@ -306,15 +306,6 @@ def test_a_type_that_python_cannot_represent(tmp_path):
         open_weights(tmp_path / "x.h5")
 
 
-def test_settings_that_are_damaged(tmp_path):
-    # A convolution_param (106) that ends in the middle of a number.
-    layer = b"\x0a\x01a\x12\x01T\xd2\x06\x02\x08\xff"
-    path = tmp_path / "x.caffemodel"
-    path.write_bytes(b"\xa2\x06" + bytes([len(layer)]) + layer)
-    with pytest.raises(ModelFileError, match="layer 'a': the settings of the layer are damaged"):
-        open_weights(path)
-
-
 @pytest.mark.parametrize("extension", ["npz", "npy", "safetensors"])
 def test_archives_of_other_formats_than_caffes(tmp_path, extension):
     need_library_of(extension)

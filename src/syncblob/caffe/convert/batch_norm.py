@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from syncblob.caffe import LayerParameter
 from syncblob.caffe.convert.weights import LayerWeights
 from syncblob.formats import Blob
 
@@ -61,8 +62,6 @@ def _parts(layer: LayerWeights, taken: set[str]) -> Iterator[LayerWeights]:
 
 
 def _scale_settings(*, bias: bool) -> bytes:
-    from syncblob.caffe import LayerParameter  # protobuf only when needed
-
     settings = LayerParameter()
     settings.scale_param.bias_term = bias
     serialised: bytes = settings.SerializeToString()

@@ -37,7 +37,7 @@ def read(path: str) -> Weights:
         "caffemodel",
         name=model.name,
         layers=name_layers(model),
-        settings=model._settings().SerializeToString(),  # to_net() builds all layers, too
+        settings=model.settings.SerializeToString(),
         close=model.close,
     )
 
@@ -87,7 +87,7 @@ def as_model(weights: Weights) -> ModelFile:
     """
     model = ModelFile(weights.name, [as_layer(layer, weights.path) for layer in weights.layers])
     if weights.settings:
-        model._put_settings(_settings(weights))  # other programs change to_net()
+        model.settings = _settings(weights)
     return model
 
 

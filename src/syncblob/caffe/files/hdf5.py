@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import itertools
 import math
 import os
 from dataclasses import dataclass, field
@@ -31,14 +30,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from syncblob.caffe._pb.caffe_pb2 import LayerParameter, NetParameter
+from syncblob.caffe.files.model_index import LayerInFile, ModelIndex
 from syncblob.caffe.files.other_formats import OTHER_HDF5
+from syncblob.caffe.files.write_model import is_unchanged
 from syncblob.caffe.messages.blob_index import BlobIndex, Run, Values
 from syncblob.caffe.messages.blobproto import require_axes, wire_dtype
 from syncblob.caffe.messages.fields import MOST_ELEMENTS
-from syncblob.caffe.messages.lazy import had_diff, lazy_blob, unchanged
+from syncblob.caffe.messages.lazy import had_diff, lazy_blob
 from syncblob.caffe.messages.pieces import BlobValues, FileRange, buffers, write_pieces
 from syncblob.caffe.messages.streams import open_source
-from syncblob.caffe.messages.texts import decoded, encoded, naming
+from syncblob.caffe.messages.texts import decoded, encoded, naming, put_texts
 from syncblob.caffe.nets.param_shapes import own_shapes
 from syncblob.errors import ModelFileError
 from syncblob.formats import as_shape, import_optional
@@ -49,8 +51,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from syncblob.caffe.files.write_model import NetOrigin
     from syncblob.caffe.messages.disk import OpenFile
-    from syncblob.caffe.nets.definition import NetRecord
     from syncblob.caffe.nets.layer import Layer
     from syncblob.formats import Blob
 
@@ -63,14 +65,7 @@ _MOST_TEXT = 1 << 16
 _ITEM_SIZES = {"f": (2, 4, 8), "i": (1, 2, 4, 8), "u": (1, 2, 4, 8)}
 
 
-class HDF5Layer(NamedTuple):
-    """A layer. The name is the only setting in this format."""
-
-    name: str
-    blobs: tuple[Blob, ...]
-
-
-def read_layers(file: OpenFile) -> list[HDF5Layer]:
+def index_hdf5(file: OpenFile) -> ModelIndex:
     """Find the layers of a ``.caffemodel.h5``, in the order of their names.
 
     Raises
@@ -88,10 +83,13 @@ def read_layers(file: OpenFile) -> list[HDF5Layer]:
                 f"{'use open_solver_state' if 'history' in h5.root else OTHER_HDF5}"
             )
         diffs = dict(h5.layers("diff")) if "diff" in h5.root else {}
-        return [
-            HDF5Layer(name, h5.blobs(name, datasets, diffs.get(name, {})))
-            for name, datasets in h5.layers("data")
-        ]
+        layers = []
+        for number, (name, datasets) in enumerate(h5.layers("data")):
+            proto = LayerParameter()
+            put_texts(proto, "name", [name])
+            blobs = h5.blobs(name, datasets, diffs.get(name, {}))
+            layers.append(LayerInFile(proto, blobs, number, number))
+    return ModelIndex("", 2, layers, NetParameter())
 
 
 def read_state(file: OpenFile) -> dict[str, Any]:
@@ -109,7 +107,9 @@ def read_state(file: OpenFile) -> dict[str, Any]:
             "iter": h5.integer("iter"),
             "learned_net": h5.text("learned_net"),
             "current_step": h5.integer("current_step"),
-            "history": list(h5.blobs("history", history.get("", {}), {})),
+            "history": [
+                lazy_blob(file, blob) for blob in h5.blobs("history", history.get("", {}), {})
+            ],
         }
 
 
@@ -294,8 +294,8 @@ class _Walk:
             )
         return list(self._groups(group, self.offset, ""))
 
-    def blobs(self, name: str, datasets: Datasets, diffs: Datasets) -> tuple[Blob, ...]:
-        """Make the blobs of a layer."""
+    def blobs(self, name: str, datasets: Datasets, diffs: Datasets) -> tuple[BlobIndex, ...]:
+        """Find the blobs of a layer."""
         self.place = name
         blobs = []
         for number in range(len(datasets)):
@@ -393,7 +393,7 @@ class _Walk:
 
     # --- datasets ----------------------------------------------------------------------------
 
-    def _blob(self, dataset: Any, diff: Any) -> Blob:
+    def _blob(self, dataset: Any, diff: Any) -> BlobIndex:
         shape, dtype = self._describe(dataset)
         values, diff_values = self._values(dataset, dtype), None
         if diff is not None:
@@ -404,8 +404,7 @@ class _Walk:
                 )
             diff_values = self._values(diff, diff_dtype)
         # HDF5 has no message around the values, so there is no start and stop.
-        index = BlobIndex(shape, legacy=False, data=values, diff=diff_values, start=0, stop=0)
-        return lazy_blob(self.file, index)
+        return BlobIndex(shape, legacy=False, data=values, diff=diff_values, start=0, stop=0)
 
     def _describe(self, dataset: Any) -> tuple[tuple[int, ...], np.dtype[np.generic]]:
         """Return the shape and the dtype of a dataset; refuse it if it cannot be a blob."""
@@ -492,7 +491,7 @@ class _Dataset(NamedTuple):
 
 
 def plan_hdf5(
-    layers: Sequence[Layer], record: NetRecord, *, write_diff: bool | None
+    layers: Sequence[Layer], origin: NetOrigin | None, *, write_diff: bool | None
 ) -> Callable[[Path], None]:
     """Return a function that writes layers as ``.caffemodel.h5`` into an existing file.
 
@@ -501,14 +500,17 @@ def plan_hdf5(
     because Caffe compares shapes exactly here. A shared parameter is written once: the values are
     those of the last layer that has it, which win in Caffe, and the place that of the first. Other
     layers lack it, or have a link to it if a blob of their own follows. If all layers are unchanged
-    since they were read from `record`, that file is copied as it is.
+    since they were read from `origin`, that file is copied as it is.
 
     Raises the errors of `plan_model`.
     """
-    file, found = record.source, record.hdf5
-    if file and found is not None and _is_unchanged(layers, found, write_diff=write_diff):
+    if (
+        origin is not None
+        and origin.version is None
+        and is_unchanged(layers, origin, write_diff=write_diff)
+    ):
         # The copy keeps attributes and times that a new file would not have.
-        return partial(write_pieces, [FileRange(file, 0, len(file))])
+        return partial(write_pieces, [FileRange(origin.file, 0, len(origin.file))])
     h5py = import_optional("h5py", "hdf5")
     _require_names(layers)
     datasets, links = _datasets(layers, write_diff=write_diff)
@@ -539,19 +541,6 @@ def plan_state_hdf5(
     return partial(_write, h5py, [b"history"], datasets, facts, {})
 
 
-def _is_unchanged(
-    layers: Sequence[Layer], found: Sequence[HDF5Layer], *, write_diff: bool | None
-) -> bool:
-    """Tell whether layers are the same as in their file."""
-    if [layer.name for layer in layers] != [layer.name for layer in found]:
-        return False
-    for layer, there in zip(layers, found, strict=True):
-        for blob, original in itertools.zip_longest(layer.blobs, there.blobs):
-            if blob is not original or unchanged(blob, write_diff=write_diff) is None:
-                return False
-    return True
-
-
 def _datasets(
     layers: Sequence[Layer], *, write_diff: bool | None
 ) -> tuple[list[_Dataset], dict[bytes, bytes]]:
@@ -562,8 +551,8 @@ def _datasets(
     owners: dict[str, bytes] = {}
     for layer in layers:
         name = encoded(layer.name)
-        entries = layer.blobs._entries
-        specs = [spec.name for spec in layer._definition.message().param] if entries else []
+        entries = layer.blobs.entries
+        specs = [spec.name for spec in layer.proto.param] if entries else []
         shapes = own_shapes(layer) if any(entry.legacy for entry in entries) else ()
         shared: dict[bytes, bytes] = {}
         for number, (blob, shape, legacy) in enumerate(entries):

@@ -15,25 +15,24 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from syncblob.caffe.files.hdf5 import plan_hdf5, read_layers
+from syncblob.caffe._pb.caffe_pb2 import NetParameter, Phase
+from syncblob.caffe.files.hdf5 import index_hdf5, plan_hdf5
 from syncblob.caffe.files.model_index import index_model
 from syncblob.caffe.files.other_formats import (
     is_hdf5,
     require_message,
     require_path,
 )
-from syncblob.caffe.files.write_model import model_pieces, net_settings
+from syncblob.caffe.files.write_model import NetOrigin, model_pieces
 from syncblob.caffe.messages.lazy import lazy_blob
 from syncblob.caffe.messages.older_formats import upgrade_net
 from syncblob.caffe.messages.pieces import write_pieces
 from syncblob.caffe.messages.streams import Source, Target, name_of, open_source, writing
 from syncblob.caffe.messages.texts import decoded, put_texts
 from syncblob.caffe.messages.wire import WireReader
-from syncblob.caffe.nets.definition import LayerRecord, NetRecord, own_copy
-from syncblob.caffe.nets.layer import Layer
+from syncblob.caffe.nets.layer import Layer, LayerOrigin, own_copy, serialised
 from syncblob.caffe.nets.net_shapes import NetShapes, fill_layers, infer_shapes
 from syncblob.caffe.nets.trained_layers import copy_trained_layers
-from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
     import os
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import NoReturn, Self
 
-    from syncblob.caffe._pb.caffe_pb2 import LayerParameter, NetParameter, NetStateRule
+    from syncblob.caffe._pb.caffe_pb2 import LayerParameter, NetStateRule
     from syncblob.caffe.nets.layer import LayerBlobs
     from syncblob.caffe.nets.trained_layers import CopyReport
 
@@ -62,7 +61,9 @@ class ModelFile(MutableMapping[str, Layer]):
     was opened does not change. If several layers have the same name, the mapping has the first, as
     in Caffe, and `layers` has all of them. Names that are not UTF-8 are decoded with
     ``errors="surrogateescape"``, like file names in Python, so that
-    ``name.encode(errors="surrogateescape")`` gives the bytes back.
+    ``name.encode(errors="surrogateescape")`` gives the bytes back. `settings` is a message with the
+    settings of the net besides its name and its layers; you can change it. `origin`, what the model
+    was read from, is for this package.
 
     The file stays open as long as the ModelFile, one of its layers, or a Blob with unread values
     needs it. Windows cannot replace or delete an open file; `close` closes it earlier.
@@ -75,9 +76,11 @@ class ModelFile(MutableMapping[str, Layer]):
         The layers, in order. They are copied; their Blobs are shared.
     """
 
-    __slots__ = ("_by_name", "_layers", "_record", "name")
+    __slots__ = ("_by_name", "_layers", "name", "origin", "settings")
 
     name: str
+    settings: NetParameter
+    origin: NetOrigin | None
 
     def __init__(self, name: str = "", layers: Iterable[Layer] = ()) -> None:
         if not isinstance(name, str):
@@ -87,17 +90,30 @@ class ModelFile(MutableMapping[str, Layer]):
             )
         if isinstance(layers, Layer):
             raise TypeError("expected a list of layers, got one Layer; put it in a list: [layer]")
-        self._record, self.name = NetRecord(), name
-        self._layers = [_copied(layer) for layer in layers]
-        self._index()
+        self._put(name, map(_copied, layers), NetParameter(), None)
 
     @classmethod
-    def _found(cls, record: NetRecord, name: str, layers: list[Layer]) -> Self:
-        """Make a model from the contents of a file, or a copy of one."""
+    def of_own(
+        cls,
+        name: str,
+        layers: Iterable[Layer],
+        settings: NetParameter,
+        origin: NetOrigin | None = None,
+    ) -> Self:
+        """Make a model of contents that are not copied.
+
+        :meta private:
+        """
         model = cls.__new__(cls)
-        model._record, model.name, model._layers = record, name, layers
-        model._index()
+        model._put(name, layers, settings, origin)
         return model
+
+    def _put(
+        self, name: str, layers: Iterable[Layer], settings: NetParameter, origin: NetOrigin | None
+    ) -> None:
+        self.name, self.settings, self.origin = name, settings, origin
+        self._layers = list(layers)
+        self._index()
 
     @classmethod
     def from_net(
@@ -132,8 +148,6 @@ class ModelFile(MutableMapping[str, Layer]):
             If a layer has both include and exclude rules, which Caffe refuses too, or if there is
             no such phase.
         """
-        from syncblob.caffe._pb.caffe_pb2 import NetParameter  # protobuf only when needed
-
         if isinstance(stages, str):
             raise TypeError(
                 f"expected a list of stages, got one string; put it in a list: [{stages!r}]"
@@ -145,51 +159,27 @@ class ModelFile(MutableMapping[str, Layer]):
         if phase is not None:
             state = _State(_phase(phase), level, frozenset((*settings.state.stage, *stages)))
             layers = [layer for layer in layers if state.includes(layer)]
-        model = cls(decoded(net.name), [Layer.from_proto(layer) for layer in layers])
+        made = [Layer.from_proto(layer) for layer in layers]
         for name in ("layer", "ignored", *["name"] * bool(net.name)):
             settings.ClearField(name)  # an empty name stays
-        model._put_settings(settings)
-        return model
+        return cls.of_own(decoded(net.name), made, settings)
 
     def to_net(self) -> NetParameter:
         """Return the network definition: a new NetParameter message without blobs.
 
         `write_prototxt` writes it as text.
-
-        Raises
-        ------
-        ModelFileError
-            If the settings in the file are damaged. `open_model` does not check them.
         """
-        net = self._settings()
+        net = copy.deepcopy(self.settings)
         if self.name:
             put_texts(net, "name", [self.name])
         for layer in self._layers:
-            layer._definition.require_consistent()
-        net.layer.extend(layer._definition.message() for layer in self._layers)
+            layer.require_consistent()
+        net.layer.extend(layer.proto for layer in self._layers)
         return net
-
-    def _settings(self) -> NetParameter:
-        """Return the settings of the net, without its name and its layers."""
-        from google.protobuf.message import DecodeError  # protobuf only when needed
-
-        from syncblob.caffe._pb.caffe_pb2 import NetParameter
-
-        try:
-            return NetParameter.FromString(net_settings(self._record))
-        except DecodeError as error:
-            raise ModelFileError(
-                f"the settings of the net are damaged ({error}); copy or download the file again",
-                path=self.path,
-            ) from error
-
-    def _put_settings(self, net: NetParameter) -> None:
-        """Replace the settings by those of a message without a name and layers."""
-        self._record = NetRecord(rest=net.SerializeToString())
 
     def _with_inputs(self) -> list[Layer]:
         """Return the layers, after one for the inputs whose shapes the net itself gives."""
-        inputs = upgrade_net(self._settings()).layer
+        inputs = upgrade_net(self.settings).layer
         return [*map(Layer.from_proto, inputs), *self._layers]
 
     def copy_trained_layers_from(self, source: ModelFile | str | os.PathLike[str]) -> CopyReport:
@@ -228,7 +218,7 @@ class ModelFile(MutableMapping[str, Layer]):
         if not isinstance(source, ModelFile):
             source = open_model(source)
         # Caffe writes a shared parameter once into HDF5, and with each layer into a .caffemodel.
-        shared_once = source._record.hdf5 is not None
+        shared_once = source.origin is not None and source.origin.version is None
         return copy_trained_layers(self._layers, source.layers, shared_once=shared_once)
 
     def infer_shapes(self, shapes: Mapping[str, Sequence[int]] | None = None) -> NetShapes:
@@ -299,36 +289,37 @@ class ModelFile(MutableMapping[str, Layer]):
 
     def __copy__(self) -> Self:
         """Return a model whose layers can be edited independently. The Blobs are shared."""
-        layers = [layer._copy(layer.name) for layer in self._layers]
-        return type(self)._found(self._record, self.name, layers)
+        settings = copy.deepcopy(self.settings)
+        return self.of_own(self.name, map(copy.copy, self._layers), settings, self.origin)
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
         """Return an independent model of the same file, with Blobs of its own.
 
         Unread values stay in the file. Each of the two models closes it separately.
         """
-        layers = copy.deepcopy(self._layers, memo)
-        return type(self)._found(copy.deepcopy(self._record, memo), self.name, layers)
+        layers, settings, origin = copy.deepcopy((self._layers, self.settings, self.origin), memo)
+        return self.of_own(self.name, layers, settings, origin)
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle the contents. Reads all values. The unpickled model has no file."""
-        return type(self), (self.name, self._layers), net_settings(self._record)
+        return type(self), (self.name, self._layers), self.settings
 
-    def __setstate__(self, settings: bytes) -> None:
+    def __setstate__(self, settings: NetParameter) -> None:
         """Set the settings of an unpickled model."""
-        self._record = NetRecord(rest=settings)
+        self.settings = settings
 
     # --- attributes ------------------------------------------------------------------------------
 
     @property
     def path(self) -> str:
         """The path that the file was opened with; ``""`` if there is no file."""
-        return "" if self._record.source is None else self._record.source.path
+        return "" if self.origin is None else self.origin.file.path
 
     @property
     def version(self) -> int:
         """The format of the layers in the file: 2, or 1 or 0 for older formats."""
-        return self._record.version
+        version = None if self.origin is None else self.origin.version
+        return 2 if version is None else version
 
     @property
     def layers(self) -> tuple[Layer, ...]:
@@ -341,8 +332,8 @@ class ModelFile(MutableMapping[str, Layer]):
         Blobs keep the values that they have read. Accessing unread values raises ValueError.
         Closing twice does nothing.
         """
-        if self._record.source is not None:
-            self._record.source.close()
+        if self.origin is not None:
+            self.origin.file.close()
 
     def __enter__(self) -> Self:
         """Return the model; it is closed at the end of the ``with`` block."""
@@ -452,7 +443,7 @@ class ModelFile(MutableMapping[str, Layer]):
         layer = self[old]
         if new != old and new in self._by_name:
             raise ValueError(f"cannot rename layer {old!r}: there is a layer {new!r} already")
-        layer._rename(new)
+        layer.rename(new)
         self._index()
 
     def __repr__(self) -> str:
@@ -515,15 +506,16 @@ def _copied(layer: Layer, name: str | None = None) -> Layer:
         raise TypeError(
             f"a model is a mapping of layers; expected a Layer, got {type(layer).__name__}"
         )
-    return layer._copy(layer.name if name is None else name)
+    proto = copy.deepcopy(layer.proto)
+    if name is not None:
+        put_texts(proto, "name", [name])
+    return Layer.of_own(proto, layer.blobs, layer.origin)
 
 
 # --- the phase of a definition --------------------------------------------------------------------
 
 
 def _phase(name: str) -> int:
-    from syncblob.caffe._pb.caffe_pb2 import Phase  # protobuf only when needed
-
     if not isinstance(name, str) or name.upper() not in Phase.keys():  # noqa: SIM118  # no mapping
         raise ValueError(f"expected a phase of 'TRAIN' and 'TEST', or None for both, got {name!r}")
     return Phase.Value(name.upper())
@@ -590,22 +582,18 @@ def open_model(path: Source) -> ModelFile:
     """
     file = open_source(path)
     with WireReader.of_file(file) as reader:
-        if is_hdf5(reader):
-            found = tuple(read_layers(file))
-            made = [Layer(layer.name, blobs=layer.blobs) for layer in found]
-            return ModelFile._found(NetRecord(file, hdf5=found), "", made)
-        require_message(reader)
-        model = index_model(reader)
-    layers = [
-        Layer._of_file(
-            LayerRecord(file, layer, len(model.layers) - 1 - position),
-            [lazy_blob(file, blob) for blob in layer.blobs],
-        )
-        for position, layer in enumerate(model.layers)
-    ]
-    claimed = frozenset(layer.start for layer in model.layers)
-    record = NetRecord(file, model.name, model.version, claimed)
-    return ModelFile._found(record, model.name, layers)
+        is_message = not is_hdf5(reader)
+        if is_message:
+            require_message(reader)
+        found = index_model(reader) if is_message else index_hdf5(file)
+    version = found.version if is_message else None
+    layers = []
+    for proto, blobs, start, stop in found.layers:
+        origin = LayerOrigin(file, version, start, stop, serialised(proto), blobs)
+        layers.append(Layer.of_own(proto, [lazy_blob(file, blob) for blob in blobs], origin))
+    starts = tuple(layer.start for layer in found.layers)
+    net = NetOrigin(file, found.name, version, starts, serialised(found.settings))
+    return ModelFile.of_own(found.name, layers, found.settings, net)
 
 
 def save_model(
@@ -637,8 +625,7 @@ def save_model(
         Whether to write the gradients too; None writes those that were in the file.
     upgrade
         Whether to write layers of an older format in the current one. This happens in any case if
-        the older format cannot hold the changes: an added layer, other settings, a type that is
-        newer than the format, or in V0 any change.
+        more than values has changed, or in V0 anything at all.
 
     Raises
     ------
@@ -692,12 +679,11 @@ def plan_model(
     """
     _require_model(model)
     for layer in model.layers:
-        layer._definition.require_consistent()
-        layer.blobs._require_shapes()
-    record = model._record
+        layer.require_consistent()
+        layer.blobs.require_shapes()
     if hdf5:
-        return plan_hdf5(model.layers, record, write_diff=write_diff)
-    pieces = model_pieces(model.name, model.layers, record, write_diff=write_diff, upgrade=upgrade)
+        return plan_hdf5(model.layers, model.origin, write_diff=write_diff)
+    pieces = model_pieces(model, write_diff=write_diff, upgrade=upgrade)
     return partial(write_pieces, pieces)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
+from syncblob.caffe._pb.caffe_pb2 import BlobProto
 from syncblob.caffe.messages.blob_index import index_blob
 from syncblob.caffe.messages.fields import (
     DATA,
@@ -36,7 +37,6 @@ from syncblob.formats import Blob, is_bfloat16, write_contents
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
-    from syncblob.caffe._pb.caffe_pb2 import BlobProto
     from syncblob.caffe.messages.blob_index import BlobIndex
     from syncblob.caffe.messages.lazy import Origin
     from syncblob.caffe.messages.pieces import Piece
@@ -142,8 +142,6 @@ def to_proto(blob: Blob, *, write_diff: bool = False) -> BlobProto:
     float16 and bfloat16 are widened, which is exact. A 0-d Blob gets no shape. A gradient
     that does not exist is written as zeros.
     """
-    from syncblob.caffe._pb.caffe_pb2 import BlobProto  # protobuf only when needed
-
     return BlobProto.FromString(_encode(blob, write_diff=write_diff))
 
 

@@ -14,18 +14,18 @@ first one, nests its layers in V1 layers. `upgrade_net` does what Caffe does, in
 4. The inputs of the net become a layer of type Input, if their shapes are known.
 5. The learning rates of a BatchNorm layer with three ParamSpecs are set to zero.
 
-Nothing here imports protobuf: new messages are made from the classes of the upgraded message.
+New messages are made from the classes of the upgraded message, which may be another module's.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from syncblob.caffe.messages.fields import LEGACY_AXES
-from syncblob.caffe.messages.texts import add_texts
+from syncblob.caffe.messages.texts import add_texts, put_texts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator
 
     from google.protobuf.message import Message
 
@@ -110,9 +110,6 @@ _REPEATED: Final = frozenset({"include", "exclude", "blobs", "loss_weight"})
 
 _BATCH_NORM_BLOBS = 3
 
-_PADDING = "padding"
-_TAKE_PADDING = ("conv", "pool")
-
 
 def upgrade_net(net: NetParameter) -> NetParameter:
     """Return a net of any format in the current one, upgraded as Caffe does.
@@ -125,28 +122,46 @@ def upgrade_net(net: NetParameter) -> NetParameter:
         If Caffe refuses it: V1 and V2 layers in one net, an unknown V0 type, padding that no layer
         can take over, or inputs with too few dimensions.
     """
+    upgraded = upgrade_layers(net)
+    if upgraded.input:
+        _make_input_layer(upgraded)
+    for layer in upgraded.layer:
+        if layer.type == "BatchNorm" and len(layer.param) == _BATCH_NORM_BLOBS:
+            for spec in layer.param:
+                spec.lr_mult = spec.decay_mult = 0
+    return upgraded
+
+
+def upgrade_layers(net: NetParameter) -> NetParameter:
+    """Return a net of any format with its layers in the current one: steps 1 to 3 of the upgrade.
+
+    Raises the errors of `upgrade_net`.
+    """
     upgraded = type(net)()
     upgraded.CopyFrom(net)
-    if any(layer.HasField("layer") for layer in upgraded.layers):
+    if any(map(is_v0, upgraded.layers)):
         upgraded = _without_v0(upgraded)
     for layer in upgraded.layers:
         _move_transformation(layer)
-    if upgraded.layers:
-        if upgraded.layer:
-            raise ValueError(
-                "the net has layers of two formats, 'layers' and 'layer'; Caffe refuses it too. "
-                "Write all of them as 'layer', the current format"
-            )
-        for layer in upgraded.layers:
-            _fill_from_v1(upgraded.layer.add(), layer)
-        upgraded.ClearField("layers")
-    if upgraded.input:
-        _make_input_layer(upgraded)
-    for current in upgraded.layer:
-        if current.type == "BatchNorm" and len(current.param) == _BATCH_NORM_BLOBS:
-            for spec in current.param:
-                spec.lr_mult = spec.decay_mult = 0
+    if upgraded.layers and upgraded.layer:
+        raise ValueError(
+            "the net has layers of two formats, 'layers' and 'layer'; Caffe refuses it too. Write "
+            "all of them as 'layer', the current format"
+        )
+    for layer in upgraded.layers:
+        _fill_from_v1(upgraded.layer.add(), layer)
+    upgraded.ClearField("layers")
     return upgraded
+
+
+def is_v0(layer: V1LayerParameter) -> bool:
+    """Tell whether a layer is one of the first format, which makes the whole net one."""
+    return layer.HasField("layer")
+
+
+def is_padding(layer: V1LayerParameter) -> bool:
+    """Tell whether a layer of the first format becomes a setting of the one after it."""
+    return layer.layer.type == "padding"
 
 
 # --- V0 -------------------------------------------------------------------------------------------
@@ -154,31 +169,50 @@ def upgrade_net(net: NetParameter) -> NetParameter:
 
 def _without_v0(net: NetParameter) -> NetParameter:
     """Return a V0 net as V1."""
-    layers = net.layers
-    try:
-        folded = fold_padding(
-            [
-                Connection(layer.layer.type, tuple(layer.bottom), tuple(layer.top))
-                for layer in layers
-            ]
-        )
-    except PaddingError as error:
-        name = layers[error.position].layer.name
-        raise ValueError(f"layer {name!r}: {error}") from error
     upgraded = type(net)(input_dim=net.input_dim)
     add_texts(upgraded, "input", net.input)
     for name in ("name", "force_backward"):
         _copy_field(net, name, upgraded, name)
-    for position, bottoms, padding in folded:
-        old = layers[position]
-        if padding is not None:
-            old.layer.pad = layers[padding].layer.pad
+    for old in _fold_padding(net.layers):
         new = upgraded.layers.add()
-        add_texts(new, "bottom", bottoms)
+        add_texts(new, "bottom", old.bottom)
         add_texts(new, "top", old.top)
-        if old.HasField("layer"):
+        if is_v0(old):
             _fill_from_v0(new, old.layer)
     return upgraded
+
+
+def _fold_padding(layers: Iterable[V1LayerParameter]) -> Iterator[V1LayerParameter]:
+    """Yield the layers other than padding, changed to have its bottoms and settings."""
+    # For each blob name, the last layer so far that has it as a top.
+    makers: dict[str, V1LayerParameter] = {}
+    for layer in layers:
+        bottoms = list(layer.bottom)
+        for number, bottom in enumerate(bottoms):
+            padding = makers.get(bottom)
+            if padding is not None and is_padding(padding):
+                _require_foldable(layer, padding)
+                layer.layer.pad = padding.layer.pad
+                bottoms[number] = padding.bottom[0]
+        makers.update(dict.fromkeys(layer.top, layer))
+        put_texts(layer, "bottom", bottoms)
+        if not is_padding(layer):
+            yield layer
+
+
+def _require_foldable(layer: V1LayerParameter, padding: V1LayerParameter) -> None:
+    name, kind = layer.layer.name, layer.layer.type
+    if kind not in {"conv", "pool"}:
+        raise ValueError(
+            f"layer {name!r}: expected a layer of type 'conv' or 'pool' after a padding layer, got "
+            f"{kind!r}"
+        )
+    counts = len(layer.bottom), len(padding.bottom), len(padding.top)
+    if counts != (1, 1, 1):
+        raise ValueError(
+            f"layer {name!r}: expected one bottom of the {kind!r} layer, one bottom and one top of "
+            f"the padding layer in front of it, got {counts[0]}, {counts[1]} and {counts[2]}"
+        )
 
 
 def _fill_from_v0(new: V1LayerParameter, old: V0LayerParameter) -> None:
@@ -280,84 +314,3 @@ def _put(message: Message, name: str, value: Any) -> None:
         add_texts(message, name, [value])
     else:
         setattr(message, name, value)
-
-
-# --- padding layers -------------------------------------------------------------------------------
-
-
-class Connection(NamedTuple):
-    """The properties of a layer that padding depends on."""
-
-    type: str
-    """The V0 name; ``""`` for a V1 layer."""
-    bottoms: tuple[str, ...]
-    tops: tuple[str, ...]
-
-
-class Folded(NamedTuple):
-    """A layer that remains after folding."""
-
-    position: int
-    """Its index among the layers before folding."""
-    bottoms: tuple[str, ...]
-    padding: int | None
-    """The index of the padding layer whose `pad` it takes over."""
-
-
-class PaddingError(ValueError):
-    """Padding that no layer can take over, which Caffe refuses too.
-
-    Parameters
-    ----------
-    position
-        The index of the layer whose bottom is the padding layer.
-    message
-        The problem.
-    """
-
-    def __init__(self, position: int, message: str) -> None:
-        super().__init__(message)
-        self.position = position
-
-
-def fold_padding(layers: Sequence[Connection]) -> list[Folded]:
-    """Return the layers other than padding, connected to the inputs of the padding.
-
-    Raises
-    ------
-    PaddingError
-        If a padding layer does not have exactly one bottom and one top, or comes before a layer
-        other than a convolution or a pooling with one bottom.
-    """
-    kept: list[Folded] = []
-    # For each blob name, the last layer so far that has it as a top.
-    makers: dict[str, int] = {}
-    for position, layer in enumerate(layers):
-        bottoms = list(layer.bottoms)
-        padding = None
-        for index, bottom in enumerate(layer.bottoms):
-            maker = makers.get(bottom)
-            if maker is None or layers[maker].type != _PADDING:
-                continue
-            _require_foldable(position, layer, layers[maker])
-            padding = maker
-            bottoms[index] = layers[maker].bottoms[0]
-        if layer.type != _PADDING:
-            kept.append(Folded(position, tuple(bottoms), padding))
-        makers.update(dict.fromkeys(layer.tops, position))
-    return kept
-
-
-def _require_foldable(position: int, layer: Connection, padding: Connection) -> None:
-    if layer.type not in _TAKE_PADDING:
-        raise PaddingError(
-            position,
-            f"expected a layer of type 'conv' or 'pool' after a padding layer, got {layer.type!r}",
-        )
-    counts = len(layer.bottoms), len(padding.bottoms), len(padding.tops)
-    if counts != (1, 1, 1):
-        raise PaddingError(
-            position,
-            f"expected one bottom of the {layer.type!r} layer, one bottom and one top of the "
-            f"padding layer in front of it, got {counts[0]}, {counts[1]} and {counts[2]}",
-        )

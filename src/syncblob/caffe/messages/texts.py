@@ -10,6 +10,8 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
+from google.protobuf.unknown_fields import UnknownFieldSet
+
 from syncblob.caffe.messages.wire import length_field
 from syncblob.errors import ModelFileError
 
@@ -56,8 +58,6 @@ def unknown_fields(message: Any, path: str = "") -> Iterator[str]:
 
     They are those of forks of Caffe. Enum values that Caffe lacks are among them.
     """
-    from google.protobuf.unknown_fields import UnknownFieldSet  # slow to import
-
     unknown = UnknownFieldSet(message)
     yield from (f"{path}{unknown[at].field_number}" for at in range(len(unknown)))
     for field, value in message.ListFields():

@@ -1,33 +1,80 @@
-"""One layer of a net: its settings, which stay in the file until needed, and its blobs."""
+"""One layer of a net: its settings and its blobs."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import MutableSequence
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, overload
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar, overload
 
+from syncblob.caffe._pb.caffe_pb2 import LayerParameter
 from syncblob.caffe.messages.fields import LEGACY_AXES, LEGACY_NAMES
 from syncblob.caffe.messages.lazy import independent_copy, is_legacy
-from syncblob.caffe.messages.texts import readable
-from syncblob.caffe.nets.definition import Definition, own_copy
+from syncblob.caffe.messages.texts import (
+    all_decoded,
+    decoded,
+    naming,
+    put_texts,
+    readable,
+    require_complete,
+)
 from syncblob.formats import Blob, memory_of, unshaped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import Never, Self
 
+    from google.protobuf.message import Message
     from numpy.typing import DTypeLike
 
-    from syncblob.caffe._pb.caffe_pb2 import LayerParameter
-    from syncblob.caffe.nets.definition import LayerRecord
+    from syncblob.caffe.messages.blob_index import BlobIndex
+    from syncblob.caffe.messages.disk import OpenFile
+
+M = TypeVar("M", bound="Message")
 
 _NO_FLOATS = "biuc"
+
+
+@dataclass(frozen=True, slots=True)
+class LayerOrigin:
+    """What a layer was read from. A pickled layer has none.
+
+    Parameters
+    ----------
+    file
+        The file.
+    version
+        The format of its layers; None in HDF5.
+    start, stop
+        The position of the layer in it; in HDF5, its number among the layers.
+    settings
+        The settings there, as `serialised` returns them.
+    blobs
+        The blobs there.
+    """
+
+    file: OpenFile
+    version: int | None
+    start: int
+    stop: int
+    settings: bytes
+    blobs: tuple[BlobIndex, ...]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Return a copy. Each of the two closes the file separately."""
+        return replace(self, file=copy.deepcopy(self.file, memo))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as None."""
+        return type(None), ()
 
 
 class Layer:
     """One layer of a net.
 
     You can assign the type, bottoms and tops, change all other settings in `proto`, and replace
-    blobs in `blobs`. `save_model` writes the result. Change the name by `ModelFile.rename`.
+    blobs in `blobs`. `save_model` writes the result. Change the name by `ModelFile.rename`. `origin`,
+    what it was read from, is for this package.
 
     Parameters
     ----------
@@ -49,7 +96,9 @@ class Layer:
         if a name is not a string.
     """
 
-    __slots__ = ("_blobs", "_definition")
+    __slots__ = ("_blobs", "_name", "_proto", "origin")
+
+    origin: LayerOrigin | None
 
     def __init__(
         self,
@@ -59,7 +108,11 @@ class Layer:
         tops: Iterable[str] = (),
         blobs: Iterable[Any] = (),
     ) -> None:
-        self._definition = Definition(name, type, bottoms, tops)
+        self._name = _as_text("the name", name)
+        self._proto = LayerParameter()
+        put_texts(self._proto, "name", [name])
+        self.origin = None
+        self.type, self.bottoms, self.tops = type, bottoms, tops
         self._blobs = LayerBlobs(name, blobs)
 
     @classmethod
@@ -78,53 +131,47 @@ class Layer:
         TypeError
             If `proto` is not a LayerParameter.
         """
-        settings = _without_blobs(proto)
-        given = blobs is None
-        if blobs is None:
-            blobs = [Blob.from_proto(blob) for blob in proto.blobs]
-        definition = Definition.of_message(settings)
-        layer = cls(definition.name, blobs=blobs)
-        layer._definition = definition
-        if given:
-            layer._blobs._entries = [
-                entry._replace(legacy=any(map(blob.HasField, LEGACY_NAMES)))
-                for entry, blob in zip(layer._blobs._entries, proto.blobs, strict=True)
-            ]
+        advice = "layer.proto is one, and so is each of read_prototxt(path).layer"
+        settings = own_copy(LayerParameter, proto, advice)
+        settings.ClearField("blobs")
+        if blobs is not None:
+            return cls.of_own(settings, blobs)
+        layer = cls.of_own(settings, [Blob.from_proto(blob) for blob in proto.blobs])
+        for number, blob in enumerate(proto.blobs):
+            legacy = any(map(blob.HasField, LEGACY_NAMES))
+            layer.blobs.entries[number] = layer.blobs.entries[number]._replace(legacy=legacy)
         return layer
 
     @classmethod
-    def _of_file(cls, record: LayerRecord, blobs: Iterable[Blob]) -> Self:
-        """Make a layer that was found in a file."""
-        index = record.index
-        layer = cls(index.name, blobs=blobs)
-        layer._definition = Definition(
-            index.name, index.type, index.bottoms, index.tops, record=record
-        )
-        return layer
+    def of_own(
+        cls, proto: LayerParameter, blobs: Iterable[Any] = (), origin: LayerOrigin | None = None
+    ) -> Self:
+        """Make a layer of a message without blobs, which is not copied.
 
-    def _copy(self, name: str) -> Self:
-        """Return a layer with another name that shares the Blobs."""
-        layer = type(self)(name, blobs=self._blobs)
-        layer._definition = self._definition.copy(name)
+        :meta private:
+        """
+        layer = cls.__new__(cls)
+        layer._name, layer._proto, layer.origin = decoded(proto.name), proto, origin
+        layer._blobs = LayerBlobs(layer._name, blobs)
         return layer
 
     def __copy__(self) -> Self:
         """Return a layer that shares the Blobs. Replacing one in it does not change this layer."""
-        return self._copy(self.name)
+        return self.of_own(copy.deepcopy(self._proto), self._blobs, self.origin)
 
-    def _rename(self, name: str) -> None:
-        self._definition.rename(name)
-        self._blobs._rename(name)
+    def rename(self, name: str) -> None:
+        """Change the name, for models, which find layers by it.
 
-    @property
-    def _record(self) -> LayerRecord | None:
-        """The position in a file that the layer was read from."""
-        return self._definition.record
+        :meta private:
+        """
+        put_texts(self._proto, "name", [_as_text("the name", name)])
+        self._name = name
+        self._blobs.rename(name)
 
     @property
     def name(self) -> str:
         """The name. Change it by `ModelFile.rename`."""
-        return self._definition.name
+        return self._name
 
     @name.setter
     def name(self, value: Never) -> NoReturn:
@@ -136,29 +183,29 @@ class Layer:
     @property
     def type(self) -> str:
         """The type. Can be assigned."""
-        return "".join(self._definition.texts("type"))
+        return decoded(self._proto.type)
 
     @type.setter  # noqa: A003  # the property
     def type(self, value: str) -> None:
-        self._definition.put("type", value)
+        put_texts(self._proto, "type", filter(None, [_as_text("the type", value)]))
 
     @property
     def bottoms(self) -> tuple[str, ...]:
         """Names of the inputs. A list can be assigned."""
-        return self._definition.texts("bottom")
+        return all_decoded(self._proto.bottom)
 
     @bottoms.setter
     def bottoms(self, value: Iterable[str]) -> None:
-        self._definition.put("bottom", value)
+        put_texts(self._proto, "bottom", _as_texts("bottoms", value))
 
     @property
     def tops(self) -> tuple[str, ...]:
         """Names of the outputs. A list can be assigned."""
-        return self._definition.texts("top")
+        return all_decoded(self._proto.top)
 
     @tops.setter
     def tops(self, value: Iterable[str]) -> None:
-        self._definition.put("top", value)
+        put_texts(self._proto, "top", _as_texts("tops", value))
 
     @property
     def blobs(self) -> LayerBlobs:
@@ -178,12 +225,31 @@ class Layer:
     def proto(self) -> LayerParameter:
         """All settings, as a LayerParameter message without blobs.
 
-        It is parsed from the file on first use, and upgraded as Caffe does if the file has an older
-        format. It is the same message each time, and changing it changes the layer. Do not change
-        its name, which belongs to the model, or add blobs, which belong in `blobs`: `save_model`
-        refuses both. ``copy.deepcopy(layer.proto)`` is independent of the layer.
+        It is upgraded as Caffe does if the file has an older format. It is the same message each
+        time, and changing it changes the layer. Do not change its name, which belongs to the model,
+        or add blobs, which belong in `blobs`: `save_model` refuses both.
+        ``copy.deepcopy(layer.proto)`` is independent of the layer.
         """
-        return self._definition.to_edit()
+        return self._proto
+
+    def require_consistent(self) -> None:
+        """Raise ValueError if the message has another name, has blobs, or lacks required fields.
+
+        :meta private:
+        """
+        with naming(f"layer {self.name!r}"):
+            require_complete(self._proto)
+            if decoded(self._proto.name) != self.name:
+                raise ValueError(
+                    f"expected the same name in its proto, got {self._proto.name!r}; model.rename "
+                    f"changes the name of a layer, and for another layer take a copy of its "
+                    f"settings: copy.deepcopy(layer.proto)"
+                )
+            if self._proto.blobs:
+                raise ValueError(
+                    f"expected no blobs in its proto, got {len(self._proto.blobs)}; put the arrays "
+                    f"into layer.blobs, and clear those: layer.proto.ClearField('blobs')"
+                )
 
     def replace_blob(self, index: int, array: Any, *, resize: bool = False) -> None:
         """Replace a blob by another array. The old Blob is not changed.
@@ -262,7 +328,7 @@ class LayerBlobs(MutableSequence[Blob]):
     be saved.
 
     A Blob without a name is named after its layer and its index, such as ``"conv1[0]"``. The
-    log and `Blob.explain` show the name.
+    log and `Blob.explain` show the name. `entries` is for this package.
 
     Parameters
     ----------
@@ -272,11 +338,13 @@ class LayerBlobs(MutableSequence[Blob]):
         The arrays.
     """
 
-    __slots__ = ("_entries", "layer")
+    __slots__ = ("entries", "layer")
+
+    entries: list[Entry]
 
     def __init__(self, layer: str, blobs: Iterable[Any] = ()) -> None:
         self.layer: str = layer
-        self._put(self._made_of(blobs))
+        self.put(self._made_of(blobs))
 
     @overload
     def __getitem__(self, index: int) -> Blob: ...
@@ -285,9 +353,9 @@ class LayerBlobs(MutableSequence[Blob]):
     def __getitem__(self, index: int | slice) -> Blob | list[Blob]:
         """Return a Blob, or a list of them."""
         if isinstance(index, slice):
-            return [entry.blob for entry in self._entries[index]]
+            return [entry.blob for entry in self.entries[index]]
         try:
-            return self._entries[index].blob
+            return self.entries[index].blob
         except IndexError:
             raise IndexError(
                 f"layer {self.layer!r} has {len(self)} blobs, got index {index}"
@@ -301,16 +369,16 @@ class LayerBlobs(MutableSequence[Blob]):
 
     def __delitem__(self, index: int | slice) -> None:
         """Remove a Blob."""
-        del self._entries[index]
+        del self.entries[index]
         self._name_blobs()
 
     def __len__(self) -> int:
         """Return the number of Blobs."""
-        return len(self._entries)
+        return len(self.entries)
 
     def insert(self, index: int, value: Any) -> None:
         """Insert an array before a Blob."""
-        self._entries.insert(index, _entry(self._made(index, value)))
+        self.entries.insert(index, _entry(self._made(index, value)))
         self._name_blobs()
 
     def assign(self, blobs: Iterable[Any]) -> None:
@@ -319,20 +387,28 @@ class LayerBlobs(MutableSequence[Blob]):
         Each array replaces the Blob with its index: a list of numbers gets that Blob's dtype, and
         integers in place of floats raise TypeError. Nothing has changed then.
         """
-        self._put(self._made_of(blobs, self._entries))
+        self.put(self._made_of(blobs, self.entries))
 
-    def _put(self, entries: list[Entry]) -> None:
-        self._entries = entries
+    def put(self, entries: list[Entry]) -> None:
+        """Replace all entries, for this package.
+
+        :meta private:
+        """
+        self.entries = entries
         self._name_blobs()
 
-    def _rename(self, layer: str) -> None:
+    def rename(self, layer: str) -> None:
+        """Change the name of the layer, for this package.
+
+        :meta private:
+        """
         before, self.layer = self.layer, layer
         self._name_blobs(before)
 
     def _name_blobs(self, before: str | None = None) -> None:
         """Name the Blobs after the layer, whose name was `before`. Keep names given by the user."""
         mine = f"{_shown(self.layer if before is None else before)}["
-        for number, (blob, _, _) in enumerate(self._entries):
+        for number, (blob, _, _) in enumerate(self.entries):
             name = f"{_shown(self.layer)}[{number}]" if self.layer else ""
             for memory in (blob.memory, memory_of(blob, diff=True)):
                 if memory is not None and (not memory.name or memory.name.startswith(mine)):
@@ -341,9 +417,9 @@ class LayerBlobs(MutableSequence[Blob]):
     def _made_of(self, blobs: Iterable[Any], old: Sequence[Entry] = ()) -> list[Entry]:
         """Make entries from arrays. They replace the entries of `old`, one by one."""
         if isinstance(blobs, LayerBlobs):
-            for at, (entry, replaced) in enumerate(zip(blobs._entries, old, strict=False)):
+            for at, (entry, replaced) in enumerate(zip(blobs.entries, old, strict=False)):
                 self._in_place_of(replaced, at, entry.blob)
-            return list(blobs._entries)
+            return list(blobs.entries)
         if hasattr(blobs, "shape"):
             raise TypeError(
                 f"layer {self.layer!r}: expected a list of arrays as blobs, got one array of shape "
@@ -381,7 +457,7 @@ class LayerBlobs(MutableSequence[Blob]):
             raise IndexError(
                 f"layer {self.layer!r} has {len(self)} blobs, got index {index}; append adds one"
             )
-        old = self._entries[index]
+        old = self.entries[index]
         expected = old.shape
         blob = self._in_place_of(old, index, array)
         if blob.shape != expected and not resize:
@@ -389,12 +465,15 @@ class LayerBlobs(MutableSequence[Blob]):
                 f"layer {self.layer!r}, blob {index}: expected shape {expected}, got {blob.shape}; "
                 f"replace_blob(..., resize=True) changes the shape on purpose"
             )
-        self._entries[index] = _entry(blob, legacy=old.legacy)
+        self.entries[index] = _entry(blob, legacy=old.legacy)
         self._name_blobs()
 
-    def _require_shapes(self) -> None:
-        """Raise ValueError if the shape of a Blob has changed since it was added."""
-        for number, (blob, shape, _) in enumerate(self._entries):
+    def require_shapes(self) -> None:
+        """Raise ValueError if the shape of a Blob has changed since it was added.
+
+        :meta private:
+        """
+        for number, (blob, shape, _) in enumerate(self.entries):
             if blob.shape != shape:
                 raise ValueError(
                     f"layer {self.layer!r}, blob {number}: expected shape {shape}, which it had "
@@ -406,8 +485,8 @@ class LayerBlobs(MutableSequence[Blob]):
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """Copy the Blobs. Unread values stay in the file."""
         made = type(self)(self.layer)
-        made._put(
-            [entry._replace(blob=independent_copy(entry.blob, memo)) for entry in self._entries]
+        made.put(
+            [entry._replace(blob=independent_copy(entry.blob, memo)) for entry in self.entries]
         )
         return made
 
@@ -432,13 +511,47 @@ def _shown(name: str) -> str:
     return name if name.isprintable() else repr(name)[1:-1]
 
 
-def _without_blobs(proto: LayerParameter) -> LayerParameter:
-    from syncblob.caffe._pb.caffe_pb2 import LayerParameter  # protobuf only when needed
+def _as_text(what: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"expected a string as {what} of a layer, got {value!r}")
+    return value
 
-    settings = own_copy(
-        LayerParameter,
-        proto,
-        "layer.proto is one, and so is each of read_prototxt(path).layer",
-    )
-    settings.ClearField("blobs")
-    return settings
+
+def _as_texts(what: str, values: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(values, str):
+        raise TypeError(
+            f"expected a list of names as {what}, got the string {values!r}; put it in a list: "
+            f"[{values!r}]"
+        )
+    texts = tuple(values)
+    for text in texts:
+        if not isinstance(text, str):
+            raise TypeError(f"expected a list of names as {what}, got {text!r} among them")
+    return texts
+
+
+def serialised(proto: Message) -> bytes:
+    """Serialise a message such that equal messages give equal bytes."""
+    content: bytes = proto.SerializePartialToString(deterministic=True)
+    return content
+
+
+def own_copy(kind: type[M], message: Any, advice: str) -> M:
+    """Copy a message of any generated module into this package's class for it.
+
+    The error message includes `advice`, which says how to get such a message.
+
+    Raises
+    ------
+    TypeError
+        If it is a message of another type, or not a message.
+    ValueError
+        If it lacks fields that Caffe requires.
+    """
+    wanted = kind.DESCRIPTOR.name
+    descriptor = getattr(message, "DESCRIPTOR", None)
+    if descriptor is None or descriptor.name != wanted:
+        found = type(message).__name__ if descriptor is None else descriptor.name
+        raise TypeError(f"expected a {wanted} message, got {found}; {advice}")
+    require_complete(message)
+    return kind.FromString(message.SerializeToString())

@@ -102,7 +102,7 @@ def fill_layers(
         if entries:
             new.append((step.layer, entries))
     for layer, entries in new:
-        layer.blobs._put(entries)
+        layer.blobs.put(entries)
     return tuple(layer.name for layer, _ in new)
 
 
@@ -111,7 +111,7 @@ def named_entries(layers: Iterable[Layer]) -> dict[str, Entry]:
     named: dict[str, Entry] = {}
     for layer in layers:
         if layer.blobs:
-            _record_names(layer._definition.message(), layer.blobs._entries, named)
+            _record_names(layer.proto, layer.blobs.entries, named)
     return named
 
 
@@ -158,7 +158,7 @@ class _Net:
         layers = list(layers)
         uses = _uses(layers)
         for position, layer in enumerate(layers):
-            message = layer._definition.message()
+            message = layer.proto
             known = [
                 shape for name in layer.bottoms if (shape := self._bottom(layer, name)) is not None
             ]
@@ -300,7 +300,7 @@ def _uses(layers: Sequence[Layer]) -> _Uses:
             sources[at, number] = source.get(name, name)
             counts[sources[at, number]] += 1
         source |= {name: (at, number) for number, name in enumerate(layer.tops)}
-        weights = layer._definition.message().loss_weight
+        weights = layer.proto.loss_weight
         for name, weight in zip(layer.tops, weights, strict=False):
             counts[source[name]] += weight != 0
     of_top = {place: count for place, count in counts.items() if isinstance(place, tuple)}
@@ -377,7 +377,7 @@ def shared_entry(layer: Layer, number: int, entry: Entry, shape: Shape) -> Entry
     """
     if shape == entry.shape:
         return entry
-    spec = layer._definition.message().param[number]
+    spec = layer.proto.param[number]
     if (spec.share_mode == spec.PERMISSIVE and math.prod(shape) == entry.blob.size) or shapes_agree(
         shape, entry.shape, our_legacy=False, their_legacy=entry.legacy
     ):
@@ -390,7 +390,7 @@ def shared_entry(layer: Layer, number: int, entry: Entry, shape: Shape) -> Entry
 
 
 def _require_fitting(layer: Layer, expected: list[ExpectedBlob]) -> None:
-    entries = layer.blobs._entries
+    entries = layer.blobs.entries
     if len(entries) != len(expected):
         raise _error(layer, f"expected {len(expected)} blobs, got {len(entries)}")
     for number, (place, entry) in enumerate(zip(expected, entries, strict=True)):

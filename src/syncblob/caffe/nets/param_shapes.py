@@ -254,7 +254,7 @@ def squeezed_blobs(layer: Layer) -> list[Blob]:
 
 def legacy_blobs(layer: Layer) -> tuple[int, ...]:
     """Return the numbers of the blobs that have num, channels, height and width, not a `shape`."""
-    return tuple(number for number, entry in enumerate(layer.blobs._entries) if entry.legacy)
+    return tuple(number for number, entry in enumerate(layer.blobs.entries) if entry.legacy)
 
 
 def mark_legacy(layer: Layer, numbers: Collection[int] = ()) -> None:
@@ -270,7 +270,7 @@ def mark_legacy(layer: Layer, numbers: Collection[int] = ()) -> None:
         The numbers of further blobs to mark, for layers of types that Caffe does not have. Blobs
         that do not have four axes are skipped.
     """
-    entries = layer.blobs._entries
+    entries = layer.blobs.entries
     for number, shape in enumerate(own_shapes(layer)):
         entry = entries[number]
         if entry.shape != shape or (number in numbers and len(shape) == LEGACY_AXES):
@@ -282,7 +282,7 @@ def own_shapes(layer: Layer) -> list[tuple[int, ...]]:
     shapes = [blob.shape for blob in layer.blobs]
     if all(len(shape) != LEGACY_AXES for shape in shapes):
         return shapes
-    expected = expected_blobs(layer._definition.message())
+    expected = expected_blobs(layer.proto)
     # Without settings, it is not known that a layer has no bias, which comes last.
     if expected is None or len(expected) < len(shapes):
         return shapes

@@ -9,6 +9,7 @@ import math
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from syncblob.caffe._pb.caffe_pb2 import ForkLayer
 from syncblob.caffe.messages.fields import LEGACY_AXES, MOST_AXES, MOST_ELEMENTS
 from syncblob.caffe.nets.fillers import require_filler
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
     from syncblob.caffe._pb.caffe_pb2 import (
         ConvolutionParameter,
-        ForkLayer,
         LayerParameter,
         PoolingParameter,
     )
@@ -588,8 +588,6 @@ def _require_batch(first: Shape, second: Shape) -> None:
 
 def fork_settings(layer: LayerParameter) -> ForkLayer:
     """Return the settings of forks among the unknown fields of a layer."""
-    from syncblob.caffe._pb.caffe_pb2 import ForkLayer  # protobuf only when needed
-
     return ForkLayer.FromString(layer.SerializePartialToString())
 
 

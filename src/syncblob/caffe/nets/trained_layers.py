@@ -86,7 +86,7 @@ def copy_trained_layers(
     for blob, match in writes:
         _copy_values(blob, match)
     for name, entries in made.items():
-        layers[name].blobs._put(entries)
+        layers[name].blobs.put(entries)
     copied = tuple(name for name, layer in layers.items() if name in found and layer.blobs)
     return CopyReport(copied, missing, tuple(ignored))
 
@@ -152,7 +152,7 @@ def _keys(
     count = len(matches)
     while (layer.name, count) in elsewhere:
         count += 1
-    names = [spec.name for spec in layer._definition.message().param[:count]]
+    names = [spec.name for spec in layer.proto.param[:count]]
     names += [""] * (count - len(names))
     return [name or (layer.name, number) for number, name in enumerate(names)]
 
@@ -162,7 +162,7 @@ def _shared_places(layers: Iterable[Layer]) -> dict[Place, Place]:
     first: dict[str, Place] = {}
     shared: dict[Place, Place] = {}
     for layer in layers:
-        for number, spec in enumerate(layer._definition.message().param):
+        for number, spec in enumerate(layer.proto.param):
             place = layer.name, number
             if spec.name and first.setdefault(spec.name, place) != place:
                 shared[place] = first[spec.name]
@@ -199,7 +199,7 @@ def _copy_values(blob: Blob, match: _Match) -> None:
 
 def _has_blobs(layer: Layer) -> bool:
     """Tell whether a layer has blobs, or its settings say that it should."""
-    return bool(layer.blobs) or bool(expected_blobs(layer._definition.message()))
+    return bool(layer.blobs) or bool(expected_blobs(layer.proto))
 
 
 _RENAME = "to leave this layer out, rename it in one of the models: model.rename(old, new)"
@@ -229,10 +229,10 @@ def _fitting(
     ValueError
         If they do not fit.
     """
-    found = source.blobs._entries
-    expected: Sequence[Entry | ExpectedBlob] | None = target.blobs._entries or computed
+    found = source.blobs.entries
+    expected: Sequence[Entry | ExpectedBlob] | None = target.blobs.entries or computed
     if not expected:
-        expected = expected_blobs(target._definition.message())
+        expected = expected_blobs(target.proto)
     if expected is None:
         return [_Match(entry, entry.blob.shape, entry.legacy) for entry in found]
     count = len(expected)

@@ -73,8 +73,8 @@ class Layer:
     """One layer of a net.
 
     You can assign the type, bottoms and tops, change all other settings in `proto`, and replace
-    blobs in `blobs`. `save_model` writes the result. Change the name by `ModelFile.rename`. `origin`,
-    what it was read from, is for this package.
+    blobs in `blobs`. `save_model` writes the result. Change the name by `ModelFile.rename`.
+    `origin`, what it was read from, is for this package.
 
     Parameters
     ----------

@@ -140,6 +140,11 @@ def recording() -> bool:
     return bool(_open_logs)
 
 
+def observed() -> bool:
+    """Return whether copies have to be told to a log, or to a guard of this context."""
+    return bool(_open_logs) or guarded()
+
+
 def log_generation() -> int:
     """Return a number that changes when a log is opened while none was open."""
     return _generation

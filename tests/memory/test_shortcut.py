@@ -22,7 +22,7 @@ from syncblob import (
 )
 from syncblob._layout import Layout
 from syncblob.devices import Side
-from syncblob.memory import Access
+from syncblob.memory import Access, assign
 from syncblob.memory.ledger import Ledger
 
 NBYTES = 8
@@ -354,8 +354,9 @@ def test_a_number_is_written_where_nothing_has_to_be_moved_or_warned_of(state, l
     old = [memory.gather(side, WHOLE, "look").tolist() for side in Side]
     target = buffer[start:stop]
     with record_transfers() if logging else nullcontext() as log:
-        write = Side.HOST, start, stop, "use", target, ..., 7
-        assert memory.assign(buffer, *write) is written
+        write = Side.HOST, start, stop, "use", target, 7
+        shortcut = memory.shortcut(Side.HOST, WHOLE)
+        assert assign(memory.ledger, shortcut, *write) is written
     assert not log
     if written:
         assert memory.head_over(start, stop) is Head.HEAD_AT_CPU

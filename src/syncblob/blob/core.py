@@ -21,7 +21,16 @@ from syncblob._source_lines import Place, user_place
 from syncblob.devices import HOST, Side
 from syncblob.devices.base import Accelerator
 from syncblob.interop.adopt import adopt
-from syncblob.memory import CONST, FRESH, NO_SHORTCUT, Access, Shortcut, SyncedMemory, laid
+from syncblob.memory import (
+    CONST,
+    FRESH,
+    NO_SHORTCUT,
+    Access,
+    Shortcut,
+    SyncedMemory,
+    claim_shared,
+    laid,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -379,16 +388,22 @@ class BlobCore:
 
         Returns whether the array may be written as it is.
         """
-        if not (self._shortcut.readable or self._make_readable()):
-            return False
         shortcut = self._shortcut
+        if not shortcut.readable:
+            if not self._make_readable():
+                return False
+            shortcut = self._shortcut
         if shortcut.writable:
             return True
-        memory = self._memory
-        if not memory.claim(shortcut, self._side, self._layout, reason):
+        memory, layout = self._memory, self._layout
+        start, stop, side = layout.start, layout.stop, self._side
+        if not (
+            (shortcut.shared and claim_shared(memory.ledger, shortcut, side, start, stop, reason))
+            or memory.claim(shortcut, side, layout, reason)
+        ):
             return False
         if not shortcut.writable:
-            self._attach(memory, self._layout)
+            self._attach(memory, layout)
             shortcut = self._shortcut
         return shortcut.writable
 
@@ -408,15 +423,14 @@ class BlobCore:
         """Return data as an array to read on this Blob's device, and the home of the array."""
         if self._shortcut.readable:
             return self._array, self._home
-        layout, memory, side = self._layout, self._memory, self._side
-        if memory.newest(side, layout) is None or not self._attach(memory, layout):
-            buffer = memory.read(side, layout, reason)
-            shortcut = self._shortcut
-            if shortcut.readable and shortcut.buffer is buffer:
-                return self._array, self._home
-            if not self._attach(memory, layout) and self._shortcut.buffer is not buffer:
-                # It is a window, or another thread has replaced the buffer meanwhile.
-                return laid(self._home, buffer, layout, writable=False, own=True), self._home
+        layout, memory = self._layout, self._memory
+        buffer = memory.read(self._side, layout, reason)
+        shortcut = self._shortcut
+        if shortcut.readable and shortcut.buffer is buffer:
+            return self._array, self._home
+        if not self._attach(memory, layout) and self._shortcut.buffer is not buffer:
+            # It is a window, or another thread has replaced the buffer meanwhile.
+            return laid(self._home, buffer, layout, writable=False, own=True), self._home
         array = self._array
         # Without an array, another thread has resized the Blob meanwhile.
         return (array, self._home) if array is not None else self._on_device(reason)
@@ -583,23 +597,20 @@ class BlobCore:
 
     def _read(self, place: int, reason: str) -> Any:
         """Return a read-only array over data or diff on a side."""
-        memory = self._diff_memory() if place > GPU_DATA else self._memory
-        side = _SIDES[place & 1]
         kept = self._kept[place]
-        if kept is not None:
-            shortcut = kept[0]
-            # The Blob may have another diff now, because its base shares one.
-            if shortcut.buffer is memory.buffer(side):
-                if shortcut.readable:
-                    return kept[1].view()
-                if memory.read(side, self._layout, reason) is shortcut.buffer:
-                    if not shortcut.readable:
-                        # Asks for the shortcut again.
-                        self._keep(place, memory)
-                    return kept[1].view()
-        array = memory.array(side, CONST, self._layout, reason)
-        self._keep(place, memory)
-        return array
+        if kept is not None and kept[0].readable and place <= GPU_DATA:
+            return kept[1].view()
+        memory = self._diff_memory() if place > GPU_DATA else self._memory
+        side, layout = _SIDES[place & 1], self._layout
+        buffer = memory.read(side, layout, reason)
+        # The Blob may have another diff now, because its base shares one.
+        known = kept is not None and kept[0].buffer is buffer
+        if not (known and kept[0].readable):  # type: ignore[index]  # it is known
+            # Asks for the shortcut again.
+            self._keep(place, memory)
+        if known:
+            return kept[1].view()  # type: ignore[index]  # likewise
+        return laid(memory.home(side), buffer, layout, writable=False)
 
     def _write(self, place: int, access: Access, reason: str) -> Any:
         """Return a writable borrow of data or diff on a side."""
@@ -611,23 +622,33 @@ class BlobCore:
             if kept[0].writable:
                 return array
         memory = self._diff_memory() if place > GPU_DATA else self._memory
-        side = _SIDES[place & 1]
-        template = None
-        if kept is not None and kept[2] is not None:
-            shortcut = kept[0]
-            if shortcut.buffer is memory.buffer(side) and (
+        side, layout = _SIDES[place & 1], self._layout
+        # The Blob may have another diff now, as above.
+        if (
+            kept is not None
+            and kept[2] is not None
+            and (place <= GPU_DATA or kept[0].buffer is memory.buffer(side))
+        ):
+            shortcut, start, stop = kept[0], layout.start, layout.stop
+            if (
                 shortcut.writable
-                or (shortcut.readable and memory.claim(shortcut, side, self._layout, reason))
+                or (
+                    shortcut.shared
+                    and claim_shared(memory.ledger, shortcut, side, start, stop, reason)
+                )
+                or memory.claim(shortcut, side, layout, reason, access)
             ):
-                array = kept[2].view()
+                if not shortcut.writable:
+                    # Asks for the shortcut again.
+                    self._keep(place, memory)
+                    kept = self._kept[place] or kept
+                array = kept[2].view()  # type: ignore[union-attr]  # as before
                 memory.record_borrow(side, array)
-                if shortcut.writable:
+                if kept[0].writable:
                     return array
-            template = shortcut.buffer, kept[2]
         self._require_writable(reason)
-        array = memory.lend(side, access, self._layout, reason, template)
-        if template is None or not kept[0].writable:  # type: ignore[index]  # the template is of it
-            self._keep(place, memory)
+        array = memory.lend(side, access, self._layout, reason)
+        self._keep(place, memory)
         return array
 
     def _keep(self, place: int, memory: SyncedMemory) -> None:

@@ -20,8 +20,7 @@ from syncblob.blob.operands import blob_to_read, require_device_of
 from syncblob.devices import HOST, Side
 from syncblob.devices.base import is_on_device
 from syncblob.guards import require_device
-from syncblob.memory import CONST, MUTABLE, OVERWRITE
-from syncblob.transfers import recording
+from syncblob.memory import CONST, MUTABLE, OVERWRITE, assign
 
 if TYPE_CHECKING:
     from syncblob.blob.core import AnyBlob
@@ -80,10 +79,7 @@ def set_item(blob: BlobCore, key: Any, value: Any) -> None:  # noqa: C901  # the
             require_device(home.device, "__setitem__")
         shortcut = blob._shortcut
         if shortcut.writable or not (
-            shortcut.shared
-            or recording()
-            or blob._is_shared()
-            or not blob._make_writable("__setitem__")
+            shortcut.shared or blob._is_shared() or not blob._make_writable("__setitem__")
         ):
             if home.direct:
                 blob._array[full] = value
@@ -132,7 +128,7 @@ def _assign_number(blob: BlobCore, full: Any, value: Any) -> bool:
     if blob._array is None and not blob._has_array():
         return False
     # Together, because another thread may replace both.
-    memory, array, buffer = blob._held, blob._array, blob._shortcut.buffer
+    memory, array, shortcut = blob._held, blob._array, blob._shortcut
     if array is None or memory is None:
         return False
     # NumPy checks the index before the range is computed.
@@ -143,7 +139,7 @@ def _assign_number(blob: BlobCore, full: Any, value: Any) -> bool:
     if type(value) is not int or abs(value) > _EXACT or target.dtype.kind not in "fc":
         # A number that NumPy does not take changes no state.
         np.empty((), target.dtype)[()] = value
-    return memory.assign(buffer, blob._side, *reach, "__setitem__", target, ..., value)
+    return assign(memory.ledger, shortcut, blob._side, *reach, "__setitem__", target, value)
 
 
 def assign_flat(blob: BlobCore, values: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from syncblob.memory.changes import assign, claim_shared
 from syncblob.memory.changes import evict as evict_windows
 from syncblob.memory.history import Transition
 from syncblob.memory.ledger import Ledger
@@ -23,6 +24,8 @@ __all__ = [
     "SyncedMemory",
     "Transition",
     "Window",
+    "assign",
+    "claim_shared",
     "evict_windows",
     "laid",
 ]

@@ -27,7 +27,7 @@ from syncblob.memory.stale_aliases import require_announced
 from syncblob.memory.state import CONST, MUTABLE, OVERWRITE, SMALL, Access, plan_access
 from syncblob.memory.uploads import await_uploads, finish_uploads, start_uploads
 from syncblob.memory.windows import Window, part_of
-from syncblob.transfers import recording
+from syncblob.transfers import observed, recording
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -197,7 +197,7 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
         if ledger.source is not None and change.limit is None and 0 not in after.holders:
             ledger.source = None
         if reason and (change.copied or after is not before or change.between is not None):
-            history = note(ledger, reason, before, change.start, change.stop, change.copied)
+            history = note(ledger, reason, before, after, change.start, change.stop, change.copied)
             for loser, _ in change.losses:
                 loans = ledger.loans[loser]
                 if change.writes and loans.exposures:
@@ -235,7 +235,7 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
 # --- accesses ------------------------------------------------------------------------------------
 
 
-def claim(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0917  # an access; inlined, because calls take time
+def claim(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0915, PLR0917  # an access; inlined, because calls take time
     ledger: Ledger, buffer: Any, side: Side, access: Access, start: int, stop: int, reason: str
 ) -> bool:
     """Prepare a side for an access, if nothing can make that fail but the copy.
@@ -251,15 +251,15 @@ def claim(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0917  # an access; inlin
     """
     if ledger.moving:
         return False
-    mine = 1 << side
-    copied = ""
-    if ledger.uploads and not ledger.others(side).leases:
+    there = ledger.loans[1 - side]
+    if ledger.uploads and not there.leases:
         await_uploads(ledger, side, access, start, stop)
+    copied = ""
     try:
         # From here on, not even a finaliser can change anything.
         ledger.moving = True
-        before = ledger.spans
-        there = ledger.others(side)
+        before, buffers = ledger.spans, ledger.buffers
+        here, there = ledger.loans[side], ledger.loans[1 - side]
         # What is copied from beside an alias is not trusted, so the map stays.
         sticky = bool(there.leases or there.exposures)
         if (
@@ -267,12 +267,13 @@ def claim(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0917  # an access; inlin
             or ledger.uploads
             or ledger.watch is not None
             or start >= stop
-            or ledger.buffers.sides[side] is not buffer
+            or buffers.sides[side] is not buffer
             or buffer is None
         ):
             return False
-        uniform = before.uniform
+        uniform, mine = before.uniform, 1 << side
         held = before.common(start, stop) if uniform is None else uniform
+        shortcuts = ledger.shortcuts
         if held & mine:
             if recording():
                 note_use(ledger, side, start, stop)
@@ -281,24 +282,29 @@ def claim(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0917  # an access; inlin
             after = before.put(start, stop, mine)
             if exceeds_limit(after, ledger.span_limit):
                 return False
-            shortcuts = ledger.shortcuts
             shortcuts.revoke()
         else:
-            here = ledger.loans[side]
-            if not uniform or start or stop != before.nbytes or recording():
+            if not uniform or start or stop != before.nbytes or observed():
                 return False
             if access is CONST and (here.leases or here.exposures):
                 return False
-            shortcuts = ledger.shortcuts
             if not sticky:
                 shortcuts.revoke()
             # Now that the shortcuts are revoked: until then, one may lend without the lock.
             if there.borrows.live or (there.leases and not sticky):
                 return False
-            buffers = ledger.buffers
-            accelerator: Accelerator = buffers.accelerator  # type: ignore[assignment]  # it has bytes
+            contents = buffers.sides[1 - side]
             if access is not OVERWRITE:
-                buffers.bring(buffers.copying(accelerator, reason), side, buffer, 0, stop)
+                if contents is None:
+                    return False
+                target = buffer if buffer.nbytes == stop else buffer[:stop]
+                if contents.nbytes != stop:
+                    contents = contents[:stop]
+                accelerator: Accelerator = buffers.accelerator  # type: ignore[assignment]  # it has bytes
+                if side:
+                    accelerator.upload(contents, target)
+                else:
+                    accelerator.download(contents, target)
                 copied = _DIRECTIONS[side]
             after = before
             if not sticky:
@@ -309,7 +315,7 @@ def claim(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0917  # an access; inlin
             ledger.renew_shortcuts(epoch, after.uniform)
     finally:
         ledger.moving = False
-    note(ledger, reason, before, start, stop, copied)
+    note(ledger, reason, before, after, start, stop, copied)
     return True
 
 
@@ -342,7 +348,7 @@ def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0917  # an access
         If the access may write, and aliases of the other side that no warning has named overlap its
         range.
     """
-    start, stop = ledger.range_of(layout)
+    start, stop = (0, ledger.spans.nbytes) if layout.whole else (layout.start, layout.stop)
     if access is OVERWRITE and not (layout.gapless and layout.stop - layout.start == stop - start):
         access = MUTABLE
     buffer = ledger.buffers.sides[side]
@@ -632,102 +638,151 @@ def _await_started(ledger: Ledger) -> None:
         accelerator.synchronize()
 
 
-def claim_shared(ledger: Ledger, shortcut: Shortcut, side: Side, reason: str) -> bool:
-    """Make a side the only holder of a whole memory, the first time that it is written after reads.
+def claim_shared(  # noqa: PLR0913, PLR0917  # a write
+    ledger: Ledger,
+    shortcut: Shortcut,
+    side: Side,
+    start: int,
+    stop: int,
+    reason: str,
+    array: NDArray[Any] | None = None,
+    value: Any = None,
+) -> bool:
+    """Make a side the only holder of a range, the first time that it is written after reads.
 
-    Nothing has to be looked at but the side's shortcut, because everything that matters revokes it.
+    Takes the lock. Nothing has to be looked at but the shortcut of the side, because everything
+    that matters clears it.
+
+    Parameters
+    ----------
+    ledger, shortcut, side, start, stop, reason
+        The write.
+    array, value
+        A host array over the range, and a number to write into it in the same step.
 
     Returns
     -------
     bool
-        Whether the shortcut is writable now. If not, nothing has changed.
+        Whether the range may be written now. If not, nothing has changed.
     """
     with ledger.lock:
-        if ledger.moving:
+        before, nbytes = ledger.spans, ledger.spans.nbytes
+        if start >= stop or stop > nbytes or ledger.moving or not shortcut.shared:
             return False
+        whole = stop - start == nbytes
+        after = Spans.whole(nbytes, 1 << side) if whole else before.put(start, stop, 1 << side)
         try:
             ledger.moving = True
-            before, shortcuts = ledger.spans, ledger.shortcuts
-            other = shortcuts.sides[1 - side]
-            after = Spans.whole(before.nbytes, 1 << side)
             # Nothing is called from here on, so no other thread can open a log.
-            if not shortcut.shared:
+            if not shortcut.shared or ledger.spans is not before:
                 return False
+            shortcuts = ledger.shortcuts
+            other = shortcuts.sides[1 - side]
+            # A caller that this interrupts on the same thread may be about to set them.
+            shortcuts.epoch = []
+            shortcut.shared = False
             if other is not None:
                 other.readable = other.shared = False
-            shortcut.shared = False
             ledger.spans = after
-            shortcut.writable = True
+            if array is not None:
+                array[...] = value
+            # The side may be read everywhere, also if it shares the rest.
+            shortcut.writable = whole
         finally:
             ledger.moving = False
-        note(ledger, reason, before, 0, before.nbytes)
+        note(ledger, reason, before, after, start, stop)
         return True
 
 
-def assign(  # noqa: C901, PLR0913, PLR0917  # a write
+def assign(  # noqa: C901, PLR0912, PLR0913, PLR0917  # a write
     ledger: Ledger,
-    buffer: Any,
+    shortcut: Shortcut,
     side: Side,
     start: int,
     stop: int,
     reason: str,
     array: NDArray[Any],
-    index: Any,
     value: Any,
 ) -> bool:
-    """Write a number into a range, if nothing can make that fail; see `SyncedMemory.assign`.
+    """Write a number into a range of a side, if nothing can make that fail. Takes the lock.
 
     The side need not hold the range if all of it is overwritten.
+
+    Parameters
+    ----------
+    ledger
+        The ledger.
+    shortcut
+        The shortcut of the buffer that the array lies over.
+    side, start, stop, reason
+        The write.
+    array, value
+        The array, and the number for all its elements. To assign it must not raise.
+
+    Returns
+    -------
+    bool
+        Whether it was written. If not, nothing has changed.
     """
-    if ledger.moving:
-        return False
-    mine = 1 << side
-    if ledger.uploads and not ledger.others(side).leases:
-        await_uploads(ledger, side, OVERWRITE, start, stop)
-    try:
-        # From here on, not even a finaliser can change anything.
-        ledger.moving = True
-        before, home = ledger.spans, ledger.buffers.home(side)
-        there = ledger.others(side)
-        after = before.put(start, stop, mine)
-        if (
-            there.leases
-            or there.exposures
-            or ledger.uploads
-            or ledger.watch is not None
-            or stop > before.nbytes
-            or ledger.buffers.sides[side] is not buffer
-            or exceeds_limit(after, ledger.span_limit)
-        ):
+    home = ledger.buffers.home(side)
+    if (
+        home.direct
+        and shortcut.shared
+        and claim_shared(ledger, shortcut, side, start, stop, reason, array, value)
+    ):
+        return True
+    with ledger.lock:
+        if ledger.moving:
             return False
-        held = before.uniform
-        some = before.any(start, stop) if held is None else held
-        holds = (before.common(start, stop) if held is None else held) & mine
-        if not holds and (some & mine or ledger.source is not None or array.nbytes != stop - start):
-            # Of an array with gaps, the bytes in these would not be overwritten.
-            return False
-        if recording():
-            note_use(ledger, side, start, stop)
-        changes = some != mine
-        if changes:
-            ledger.shortcuts.revoke()
-            # Now that the shortcuts are revoked: until then, one may lend without the lock.
-            if there.borrows.live or there.leases:
+        there = ledger.loans[1 - side]
+        if ledger.uploads and not there.leases:
+            await_uploads(ledger, side, OVERWRITE, start, stop)
+        try:
+            # From here on, not even a finaliser can change anything.
+            ledger.moving = True
+            before, mine, there = ledger.spans, 1 << side, ledger.loans[1 - side]
+            after = before.put(start, stop, mine)
+            if (
+                there.leases
+                or there.exposures
+                or ledger.uploads
+                or ledger.watch is not None
+                or stop > before.nbytes
+                or ledger.buffers.sides[side] is not shortcut.buffer
+                or shortcut.buffer is None
+                or exceeds_limit(after, ledger.span_limit)
+            ):
                 return False
-            if holds:
-                # Bytes that several sides hold are about to be overwritten here.
-                ledger.spans = after
-        if home.direct:
-            array[index] = value
-        else:
-            home.compute(operator.setitem, array, index, value)
-        # Until now, the other side has the old contents of what it alone holds.
-        ledger.spans = after
-    finally:
-        ledger.moving = False
-    if changes:
-        note(ledger, reason, before, start, stop)
-    return True
+            held = before.uniform
+            some = before.any(start, stop) if held is None else held
+            holds = (before.common(start, stop) if held is None else held) & mine
+            if not holds and (
+                some & mine or ledger.source is not None or array.nbytes != stop - start
+            ):
+                # Of an array with gaps, the bytes in these would not be overwritten.
+                return False
+            if recording():
+                note_use(ledger, side, start, stop)
+            changes = some != mine
+            if changes:
+                ledger.shortcuts.revoke()
+                # Now that the shortcuts are revoked: until then, one may lend without the lock.
+                if there.borrows.live or there.leases:
+                    return False
+                if holds:
+                    # Bytes that several sides hold are about to be overwritten here.
+                    ledger.spans = after
+            if home.direct:
+                array[...] = value
+            else:
+                home.compute(operator.setitem, array, ..., value)
+            # Until now, the other side has the old contents of what it alone holds.
+            ledger.spans = after
+        finally:
+            ledger.moving = False
+        if changes:
+            note(ledger, reason, before, after, start, stop)
+        return True
 
 
 # --- windows -------------------------------------------------------------------------------------

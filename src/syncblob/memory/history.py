@@ -83,14 +83,21 @@ _new = tuple.__new__
 
 
 def note(  # noqa: PLR0913, PLR0917  # a transition
-    ledger: Ledger, reason: str, before: Spans, start: int, stop: int, copied: str = ""
+    ledger: Ledger,
+    reason: str,
+    before: Spans,
+    after: Spans,
+    start: int,
+    stop: int,
+    copied: str = "",
 ) -> deque[Transition]:
-    """Append the transition to the current map to the history, which is returned.
+    """Append a transition to the history, which is returned.
 
     The parameters are the fields of `Transition`.
     """
+    code, instruction, library = user_instruction()
     noted = _new(
-        Transition, (reason, before, ledger.spans, copied, *user_instruction(), start, stop)
+        Transition, (reason, before, after, copied, code, instruction, library, start, stop)
     )
     history = ledger.history
     if history is None:
@@ -125,11 +132,16 @@ def note_use(ledger: Ledger, side: Side, start: int, stop: int) -> None:
 
 
 def is_use_noted(ledger: Ledger, side: Side, start: int, stop: int) -> bool:
-    """Tell whether the open logs know that a side was the last to use all of a range."""
+    """Tell whether the open logs know that no other side has used a range since a side did.
+
+    What a side alone holds is copied before another one uses it, so that it may be used unnoted.
+    """
     if not ledger.buffers.on_both_sides or start >= stop:
         return True
-    last = _last_used(ledger)
-    return last is not None and last.alike(start, stop) == 1 << side
+    mine, last = 1 << side, _last_used(ledger)
+    if ledger.spans.any(start, stop) == mine:
+        return last is None or not last.any(start, stop) & ~mine
+    return last is not None and last.alike(start, stop) == mine
 
 
 def _last_used(ledger: Ledger) -> Spans | None:

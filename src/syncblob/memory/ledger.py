@@ -175,12 +175,14 @@ class Ledger:
                 # Only memories with two buffers tell logs anything.
                 follow_logs(shortcuts)
                 self.follows_logs = True
-            shortcuts.limit()
+            if shortcuts.parts:
+                shortcuts.limit()
             # Before all that it concerns is read: the shortcut may be revoked, and forgotten, then.
             epoch = shortcuts.epoch
             buffer = self.buffers.sides[side]
             split = self.spans.uniform is None
-            start, stop = self.range_of(layout) if split else (0, self.spans.nbytes)
+            whole = layout.whole or not split
+            start, stop = (0, self.spans.nbytes) if whole else (layout.start, layout.stop)
             shortcut = shortcuts.of((side, start, stop), buffer, part=split)
             usable = self.usable(side, start, stop)
             # A signal handler or a finaliser that changed anything since has revoked the shortcuts.
@@ -196,17 +198,21 @@ class Ledger:
     def usable(self, side: Side, start: int, stop: int) -> tuple[bool, bool, bool]:
         """Compute the attributes of a shortcut, under the lock: readable, writable and shared."""
         spans, mine = self.spans, 1 << side
+        uniform = spans.uniform
         if (
-            not spans.common(start, stop) & mine
+            not (spans.common(start, stop) if uniform is None else uniform) & mine
             or self.watch is not None
-            or self.awaits(side)
             or self.moving
+            or (self.uploads and self.awaits(side))
             or (recording() and not is_use_noted(self, side, start, stop))
         ):
             return _UNUSABLE
-        alone = spans.any(start, stop) == mine
-        free = not self.uploads and not self.others(side).may_write_in(start, stop)
-        return True, alone and free, spans.uniform is not None and free and not alone
+        alone = (spans.any(start, stop) if uniform is None else uniform) == mine
+        there = self.loans[1 - side]
+        free = not (
+            self.uploads or ((there.leases or there.exposures) and there.may_write_in(start, stop))
+        )
+        return True, alone and free, uniform is not None and free and not alone
 
     def awaits(self, side: int) -> bool:
         """Whether a copy to a side is under way. Reads on the other side do not wait for it."""
@@ -274,10 +280,9 @@ class Ledger:
         """
         if self.uploads or self.watch is not None or recording():
             return
-        for loans in self.loans:
-            if loans.leases or loans.exposures:
-                return
-        self.shortcuts.renew(epoch, holders)
+        here, there = self.loans
+        if not (here.leases or here.exposures or there.leases or there.exposures):
+            self.shortcuts.renew(epoch, holders)
 
     def leave_to(self, side: Side, start: int, stop: int) -> None:
         """Make a side the only holder of the bytes of a range that it shares with others."""

@@ -55,14 +55,9 @@ def view(ledger: Ledger, side: Side, buffer: Any, layout: Layout) -> Any:
     return home.view(buffer, layout, writable=True)
 
 
-def borrow(
-    template: tuple[Any, Any] | None, ledger: Ledger, side: Side, buffer: Any, layout: Layout
-) -> Any:
+def borrow(ledger: Ledger, side: Side, buffer: Any, layout: Layout) -> Any:
     """Return a borrow; see `SyncedMemory.lend`."""
-    if template is not None and template[0] is buffer:
-        array = template[1].view()
-    else:
-        array = view(ledger, side, buffer, layout)
+    array = view(ledger, side, buffer, layout)
     # Only NumPy arrays have a write permission to revoke.
     if isinstance(array, np.ndarray):
         ledger.own_loans(side).borrows.add(array)

@@ -63,7 +63,7 @@ class Shortcuts:
         The shortcut of each side's buffer, valid for any part of it; None if never asked for.
         It stays with the buffer, so that arrays are current again when their side is.
     epoch
-        An object that is replaced whenever the shortcuts are revoked.
+        An object that is replaced whenever any shortcut is cleared.
     parts
         Those of parts while the sides hold different parts of the memory, by side, start and stop.
         They end with the next change.
@@ -72,7 +72,7 @@ class Shortcuts:
     __slots__ = ("__weakref__", "epoch", "parts", "sides")
 
     def __init__(self) -> None:
-        self.epoch: object = object()
+        self.epoch: object = []
         self.sides: list[Shortcut | None] = [None, None]
         self.parts: dict[tuple[int, int, int], Shortcut] = {}
 
@@ -134,7 +134,7 @@ class Shortcuts:
 
     def revoke(self) -> None:
         """Clear all shortcuts."""
-        self.epoch = object()
+        self.epoch = []
         for shortcut in self.sides:
             if shortcut is not None:
                 shortcut.readable = shortcut.writable = shortcut.shared = False

@@ -19,9 +19,7 @@ from syncblob.errors import DeviceMismatchError
 from syncblob.memory.changes import (
     acquire,
     adopt,
-    assign,
     claim,
-    claim_shared,
     evict,
     expose,
     finish_write,
@@ -466,63 +464,43 @@ class SyncedMemory:
         """
         return self._ledger.shortcut(side, layout)
 
-    def claim(self, shortcut: Shortcut, side: Side, layout: Layout, reason: str) -> bool:
-        """Make a side that holds all of a range its only holder, if nothing else has to be done.
+    def claim(
+        self,
+        shortcut: Shortcut,
+        side: Side,
+        layout: Layout,
+        reason: str,
+        access: Access = MUTABLE,
+    ) -> bool:
+        """Prepare a side for an access, if there is nothing to warn of and to revoke.
 
-        This is the first write after both sides were read. Nothing is copied or waited for, and
-        there is nothing to warn of.
+        The side has to hold all of the range, or another side holds the whole memory, the range,
+        which is copied then.
 
         Parameters
         ----------
         shortcut
-            The shortcut of the buffer that the caller will write into.
-        side, layout, reason
-            The write.
+            The shortcut of the buffer that the caller will use.
+        side, layout, reason, access
+            The access.
 
         Returns
         -------
         bool
-            Whether the range may be written at once. If not, nothing has changed.
+            Whether the range may be used at once. If not, nothing has changed.
         """
         ledger = self._ledger
-        if shortcut.shared and (
-            layout.whole or (not layout.start and layout.stop == ledger.spans.nbytes)
-        ):
-            return claim_shared(ledger, shortcut, side, reason)
-        start, stop = ledger.range_of(layout)
-        with ledger.lock:
-            return claim(ledger, shortcut.buffer, side, MUTABLE, start, stop, reason)
-
-    def assign(  # noqa: PLR0913, PLR0917  # a write, and what is written
-        self,
-        buffer: Any,
-        side: Side,
-        start: int,
-        stop: int,
-        reason: str,
-        array: NDArray[Any],
-        index: Any,
-        value: Any,
-    ) -> bool:
-        """Write a number into a range of a side, if nothing can make that fail.
-
-        Parameters
-        ----------
-        buffer
-            The buffer that the array lies over.
-        side, start, stop, reason
-            The write.
-        array, index, value
-            What is assigned, ``array[index] = value``. That must not raise.
-
-        Returns
-        -------
-        bool
-            Whether it was written. If not, nothing has changed.
-        """
-        with self._ledger.lock:
-            write = buffer, side, start, stop, reason, array, index, value
-            return assign(self._ledger, *write)
+        if access is OVERWRITE and not layout.gapless:
+            access = MUTABLE
+        while True:
+            try:
+                with ledger.lock:
+                    whole = layout.whole
+                    start, stop = (0, ledger.spans.nbytes) if whole else (layout.start, layout.stop)
+                    return claim(ledger, shortcut.buffer, side, access, start, stop, reason)
+            except MemoryError as error:
+                if not SyncedMemory.make_room(self.home(side), error, reason):
+                    raise
 
     def peek_at_source(self) -> NDArray[np.uint8] | None:
         """Return the bytes of the source, and keep nothing. The memory stays UNINITIALIZED.
@@ -644,7 +622,6 @@ class SyncedMemory:
         access: Access,
         layout: Layout,
         reason: str,
-        template: tuple[Any, Any] | None = None,
     ) -> Any:
         """Return an array as `array` does, as a borrow: its write permission can be revoked.
 
@@ -652,24 +629,16 @@ class SyncedMemory:
         ----------
         side, access, layout, reason
             As for `array`.
-        template
-            A buffer, and the writable array over it that this method would make. If the side still
-            has that buffer, a view of the array is returned, which is faster.
         """
         if access is CONST:
             return self.array(side, access, layout, reason)
-        ledger, out = self._ledger, partial(borrow, template)
+        ledger = self._ledger
         # Asked first, because nearly every side has a buffer, and to find its home takes longer.
         if side and ledger.buffers.sides[side] is None and not self.home(side).native:
             # Such a borrow cannot be ended when its window is replaced.
             self.make_whole(side, layout, reason)
-        while True:
-            # As in `_in_room`, which takes longer.
-            try:
-                return announcing(ledger, reason, lend, ledger, side, access, layout, reason, out)
-            except MemoryError as error:
-                if not SyncedMemory.make_room(self.home(side), error, reason):
-                    raise
+        arguments = ledger, reason, lend, ledger, side, access, layout, reason, borrow
+        return self._in_room(side, reason, announcing, *arguments)
 
     def record_borrow(self, side: int, array: NDArray[Any]) -> None:
         """Record a writable borrow made by a shortcut. Check `writable` once more afterwards.

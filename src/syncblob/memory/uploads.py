@@ -86,4 +86,7 @@ def finish_uploads(ledger: Ledger, side: Side, access: Access, start: int, stop:
 
 
 def _forget(ledger: Ledger, upload: Upload) -> None:
-    ledger.uploads = tuple(other for other in ledger.uploads if other is not upload)
+    epoch, uniform = ledger.shortcuts.epoch, ledger.spans.uniform
+    ledger.uploads = tuple([other for other in ledger.uploads if other is not upload])
+    if ledger.follows_logs and uniform is not None and not ledger.moving:
+        ledger.renew_shortcuts(epoch, uniform)

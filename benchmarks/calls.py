@@ -42,7 +42,9 @@ def function(text: str, names: Mapping[str, Any], parameters: str = "") -> Calla
     else:
         body = f"return {text}"
     found = dict(names)
-    exec(f"def call({parameters}): {body}", found)  # noqa: S102  # texts of this package
+    # As code of a file, because the history of a memory names the user's file and line.
+    code = compile(f"def call({parameters}): {body}", __file__, "exec")
+    exec(code, found)  # noqa: S102  # texts of this package
     call: Callable[..., Any] = found["call"]
     return call
 

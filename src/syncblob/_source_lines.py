@@ -91,11 +91,14 @@ def _library(frame: FrameType) -> str | None:
     return library
 
 
-def user_instruction() -> NotedPlace:
-    """Return the fields of the `Place` of the user's code, which takes longer to make."""
+def user_instruction(depth: int = 2) -> NotedPlace:
+    """Return the fields of the `Place` of the user's code, which takes longer to make.
+
+    `depth` is the number of the innermost frames that are certainly of this package. These are this
+    function, its caller, and perhaps more: to look at a frame takes time.
+    """
     try:
-        # The caller is of this package.
-        frame = _getframe(2)
+        frame = _getframe(depth)
     except ValueError:
         # It was called by a thread or the interpreter, without a frame of the user's.
         frame = _getframe(1)

@@ -22,7 +22,7 @@ from syncblob import (
 )
 from syncblob._layout import Layout
 from syncblob.devices import Side
-from syncblob.memory import Access, assign
+from syncblob.memory import Access, assign, claim_shared
 from syncblob.memory.ledger import Ledger
 
 NBYTES = 8
@@ -189,6 +189,17 @@ def test_a_log_that_is_opened_is_told_of_the_next_use_of_each_side(side):
     assert memory.shortcut(side, WHOLE).readable
 
 
+@pytest.mark.parametrize("side", Side)
+def test_what_one_side_alone_holds_may_be_used_at_once_while_a_log_is_open(side):
+    memory = used(side)
+    with record_transfers() as log:
+        assert memory.shortcut(side, WHOLE).writable
+        memory.read(side.other, WHOLE, "use")
+        assert (len(log), log.avoided) == (1, 0)
+        memory.read(side, WHOLE, "use")
+        assert (len(log), log.avoided) == (1, 1)
+
+
 def test_a_log_that_another_thread_opens_meanwhile_is_told_too(monkeypatch):
     memory = used(Side.HOST)
     log = record_transfers()
@@ -227,6 +238,23 @@ def test_nothing_is_usable_if_a_signal_handler_writes_elsewhere_meanwhile(monkey
     monkeypatch.setattr(Ledger, "usable", interrupted)
     assert usable(memory, Side.HOST) == ""
     assert memory.cpu_data().tolist() == [2] * NBYTES
+
+
+def test_nothing_is_usable_if_a_signal_handler_claims_the_other_side_meanwhile(monkeypatch):
+    memory = used(Side.HOST)
+    synced(memory, Side.HOST)
+    there = memory.shortcut(Side.ACCELERATOR, WHOLE)
+    ask = Ledger.usable
+
+    def interrupted(self, *args):
+        found = ask(self, *args)
+        monkeypatch.undo()
+        assert claim_shared(memory.ledger, there, Side.ACCELERATOR, 0, NBYTES, "use")
+        return found
+
+    monkeypatch.setattr(Ledger, "usable", interrupted)
+    assert usable(memory, Side.HOST) == ""
+    assert usable(memory, Side.ACCELERATOR) == "rw"
 
 
 def test_asking_for_a_shortcut_waits_for_no_transfer(simulated, monkeypatch):
@@ -283,6 +311,41 @@ def test_a_side_that_holds_a_range_becomes_its_only_holder(side, start, stop):
     assert (last.reason, last.copied, last.start, last.stop) == ("use", "", start, stop)
     assert memory.claim(shortcut, side, Layout.raw(2, 2), "use again")
     assert len(memory.history) == len(known) + 1
+
+
+@pytest.mark.parametrize("access", Access)
+@pytest.mark.parametrize("side", Side)
+def test_a_side_gets_everything_from_the_other_in_a_claim(side, access):
+    memory = used(side.other)
+    shortcut = memory.shortcut(side, WHOLE)
+    assert not shortcut.readable
+    assert memory.claim(shortcut, side, WHOLE, "use", access)
+    assert shortcut.readable
+    assert shortcut.writable is (access is not CONST)
+    assert memory.head is (Head.SYNCED if access is CONST else Head(1 << side))
+    last = memory.history[-1]
+    copied = "" if access is OVERWRITE else COPIES[side]
+    assert (last.reason, last.copied, last.start, last.stop) == ("use", copied, 0, NBYTES)
+    if copied:
+        assert memory.array(side, CONST, WHOLE, "look").tolist() == [1] * NBYTES
+
+
+def test_of_a_layout_with_gaps_an_overwrite_claims_what_is_in_these(simulated):
+    memory = used(Side.ACCELERATOR)
+    gaps = Layout((2,), WHOLE.dtype, (NBYTES - 1,))
+    shortcut = memory.shortcut(Side.HOST, WHOLE)
+    assert memory.claim(shortcut, Side.HOST, gaps, "use", OVERWRITE)
+    assert simulated.downloads == 1
+    assert memory.cpu_data().tolist() == [1] * NBYTES
+
+
+def test_a_memory_is_not_claimed_by_the_shortcut_of_another():
+    memory, other = used(Side.HOST), used(Side.HOST)
+    synced(memory, Side.HOST)
+    synced(other, Side.HOST)
+    shortcut = memory.shortcut(Side.HOST, WHOLE)
+    assert not claim_shared(other.ledger, shortcut, Side.HOST, 0, NBYTES, "use")
+    assert (memory.head, other.head) == (Head.SYNCED, Head.SYNCED)
 
 
 @pytest.mark.parametrize(

@@ -395,8 +395,12 @@ class BlobCore:
             shortcut = self._shortcut
         if shortcut.writable:
             return True
-        memory, layout = self._memory, self._layout
-        start, stop, side = layout.start, layout.stop, self._side
+        memory: Any = self._held
+        layout = self._placed
+        if layout is None:
+            layout = self._layout
+        side = Side.HOST if self._home is HOST else Side.ACCELERATOR
+        start, stop = layout.start, layout.stop
         if not (
             (shortcut.shared and claim_shared(memory.ledger, shortcut, side, start, stop, reason))
             or memory.claim(shortcut, side, layout, reason)
@@ -614,13 +618,22 @@ class BlobCore:
 
     def _write(self, place: int, access: Access, reason: str) -> Any:
         """Return a writable borrow of data or diff on a side."""
+        kept: Any
+        memory: Any
+        layout: Any
         kept = self._kept[place]
-        if kept is not None and kept[2] is not None and kept[0].writable and place <= GPU_DATA:
-            # The usual case of what follows. `_held` is the memory of the shortcut.
-            array = kept[2].view()
-            self._held.record_borrow(place, array)  # type: ignore[union-attr]  # it was made
-            if kept[0].writable:
-                return array
+        if kept is not None and kept[2] is not None and place <= GPU_DATA:
+            # The usual cases of what follows.
+            shortcut, memory, layout = kept[0], self._held, self._placed
+            side = _SIDES[place]
+            if shortcut.writable or (
+                shortcut.shared
+                and claim_shared(memory.ledger, shortcut, side, layout.start, layout.stop, reason)
+            ):
+                array = kept[2].view()
+                memory.record_borrow(place, array)
+                if shortcut.writable:
+                    return array
         memory = self._diff_memory() if place > GPU_DATA else self._memory
         side, layout = _SIDES[place & 1], self._layout
         # The Blob may have another diff now, as above.
@@ -628,24 +641,16 @@ class BlobCore:
             kept is not None
             and kept[2] is not None
             and (place <= GPU_DATA or kept[0].buffer is memory.buffer(side))
+            and (kept[0].writable or memory.claim(kept[0], side, layout, reason, access))
         ):
-            shortcut, start, stop = kept[0], layout.start, layout.stop
-            if (
-                shortcut.writable
-                or (
-                    shortcut.shared
-                    and claim_shared(memory.ledger, shortcut, side, start, stop, reason)
-                )
-                or memory.claim(shortcut, side, layout, reason, access)
-            ):
-                if not shortcut.writable:
-                    # Asks for the shortcut again.
-                    self._keep(place, memory)
-                    kept = self._kept[place] or kept
-                array = kept[2].view()  # type: ignore[union-attr]  # as before
-                memory.record_borrow(side, array)
-                if kept[0].writable:
-                    return array
+            if not kept[0].writable:
+                # Asks for the shortcut again.
+                self._keep(place, memory)
+                kept = self._kept[place] or kept
+            array = kept[2].view()
+            memory.record_borrow(side, array)
+            if kept[0].writable:
+                return array
         self._require_writable(reason)
         array = memory.lend(side, access, self._layout, reason)
         self._keep(place, memory)

@@ -221,7 +221,7 @@ def _collect(values: Iterable[Any], found: set[Ledger], depth: int = 3) -> None:
         if isinstance(value, BlobCore):
             _collect((getattr(value, "_held", None), getattr(value, "_diff", None)), found, 0)
         elif type(value) is SyncedMemory:
-            _collect((getattr(value, "_ledger", None),), found, 0)
+            _collect((getattr(value, "ledger", None),), found, 0)
         elif type(value) is Ledger:
             found.add(value)
         elif depth and type(value) in (tuple, list, dict):

@@ -20,7 +20,7 @@ from syncblob.blob.operands import blob_to_read, require_device_of
 from syncblob.devices import HOST, Side
 from syncblob.devices.base import is_on_device
 from syncblob.guards import require_device
-from syncblob.memory import CONST, MUTABLE, OVERWRITE, assign
+from syncblob.memory import CONST, MUTABLE, OVERWRITE, assign, claim_shared
 
 if TYPE_CHECKING:
     from syncblob.blob.core import AnyBlob
@@ -133,13 +133,16 @@ def _assign_number(blob: BlobCore, full: Any, value: Any) -> bool:
         return False
     # NumPy checks the index before the range is computed.
     target = array[full]
-    reach = blob._layout.reach(full)
+    layout = blob._placed
+    reach = (blob._layout if layout is None else layout).reach(full)
     if reach is None:
         return False
     if type(value) is not int or abs(value) > _EXACT or target.dtype.kind not in "fc":
         # A number that NumPy does not take changes no state.
         np.empty((), target.dtype)[()] = value
-    return assign(memory.ledger, shortcut, blob._side, *reach, "__setitem__", target, value)
+    side = Side.HOST if blob._home is HOST else Side.ACCELERATOR
+    write = memory.ledger, shortcut, side, *reach, "__setitem__", target, value
+    return (shortcut.shared and blob._home.direct and claim_shared(*write)) or assign(*write)
 
 
 def assign_flat(blob: BlobCore, values: Any) -> None:

@@ -48,7 +48,18 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any) -> Any:  # noqa: C901,
         x1._require_writable(_reason(kernel))
     home = x1._home
     if x1._shortcut.writable or (
-        x1._shortcut.readable and _claims(kernel, x1, x2) and x1._shortcut.writable
+        x1._shortcut.readable
+        # A guard may forbid it.
+        and home.direct
+        and (
+            _cannot_raise(kernel, x1._array, x2)
+            if type(x2) in SCALARS
+            else type(x2) is type(x1)
+            and x2._shortcut.readable
+            and home is x2._home
+            and _cannot_raise(kernel, x1._array, x2._array)
+        )
+        and x1._make_writable(_reason(kernel))
     ):
         # Before any call, because another thread may resize the Blob.
         array1 = x1._array
@@ -92,7 +103,9 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any) -> Any:  # noqa: C901,
             return answer
         x2 = other
     require_device_of(_reason(kernel), x1, x2)
-    if not x1._shortcut.writable or getattr(x2, "_home", home) is not home:
+    if getattr(x2, "_home", home) is not home or not (
+        x1._shortcut.writable or _cannot_raise(kernel, x1, x2)
+    ):
         # Raise before anything is transferred.
         _require_same_dtype(kernel, x1.dtype, x2)
         _try_empty(kernel, x1, x2)
@@ -104,26 +117,12 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any) -> Any:  # noqa: C901,
     return _write(kernel, x1, array1, array2, home)
 
 
-def _claims(kernel: Callable[..., Any], x1: Any, x2: Any) -> bool:
-    """Prepare to write into an array that may be read, if the kernel will not raise."""
-    shape = x1._array.shape
-    if not x1._home.direct:
-        # A guard may forbid it.
-        return False
+def _cannot_raise(kernel: Callable[..., Any], x1: Any, x2: Any) -> bool:
+    """Tell whether a kernel certainly takes two operands, and keeps the shape and the dtype."""
     if type(x2) in SCALARS:
-        if not abs(x2) <= _EXACT:
-            # Its conversion may raise.
-            return False
-        known = _keeps_dtype(kernel, x1._array.dtype, type(x2))  # type: ignore[arg-type]  # hashable
-    elif type(x2) is type(x1) and x2._shortcut.readable and x1._home is x2._home:
-        array2 = x2._array
-        if array2.shape != shape and np.broadcast_shapes(shape, array2.shape) != shape:
-            return False
-        known = _keeps_dtype(kernel, x1._array.dtype, array2.dtype)
-    else:
-        return False
-    claimed: bool = known and x1._make_writable(_reason(kernel))
-    return claimed
+        # The conversion of others may raise.
+        return abs(x2) <= _EXACT and _keeps_dtype(kernel, x1.dtype, type(x2))  # type: ignore[arg-type]  # hashable
+    return x1.shape == x2.shape and _keeps_dtype(kernel, x1.dtype, x2.dtype)
 
 
 @cache

@@ -674,12 +674,12 @@ def claim_shared(  # noqa: PLR0913, PLR0917  # a write
         try:
             ledger.moving = True
             # Nothing is called from here on, so no other thread can open a log.
-            if not shortcut.shared or ledger.spans is not before:
+            sides = ledger.shortcuts.sides
+            if not shortcut.shared or sides[side] is not shortcut or ledger.spans is not before:
                 return False
-            shortcuts = ledger.shortcuts
-            other = shortcuts.sides[1 - side]
+            other = sides[1 - side]
             # A caller that this interrupts on the same thread may be about to set them.
-            shortcuts.epoch = []
+            ledger.shortcuts.epoch = []
             shortcut.shared = False
             if other is not None:
                 other.readable = other.shared = False
@@ -694,7 +694,7 @@ def claim_shared(  # noqa: PLR0913, PLR0917  # a write
         return True
 
 
-def assign(  # noqa: C901, PLR0912, PLR0913, PLR0917  # a write
+def assign(  # noqa: C901, PLR0913, PLR0917  # a write
     ledger: Ledger,
     shortcut: Shortcut,
     side: Side,
@@ -725,12 +725,6 @@ def assign(  # noqa: C901, PLR0912, PLR0913, PLR0917  # a write
         Whether it was written. If not, nothing has changed.
     """
     home = ledger.buffers.home(side)
-    if (
-        home.direct
-        and shortcut.shared
-        and claim_shared(ledger, shortcut, side, start, stop, reason, array, value)
-    ):
-        return True
     with ledger.lock:
         if ledger.moving:
             return False

@@ -95,7 +95,8 @@ def note(  # noqa: PLR0913, PLR0917  # a transition
 
     The parameters are the fields of `Transition`.
     """
-    code, instruction, library = user_instruction()
+    # Three more frames: this function, the change, and its caller.
+    code, instruction, library = user_instruction(4)
     noted = _new(
         Transition, (reason, before, after, copied, code, instruction, library, start, stop)
     )

@@ -86,9 +86,14 @@ class SyncedMemory:
     ------
     NoDeviceError
         If the requested device cannot be used.
+
+    Attributes
+    ----------
+    ledger
+        The state. Functions of this package change it.
     """
 
-    __slots__ = ("__weakref__", "_device_home", "_ledger")
+    __slots__ = ("__weakref__", "_device_home", "ledger")
 
     # Evicts something from a home after an allocation has failed; returns whether to try again. The
     # module that knows Blobs, `blob.eviction`, assigns it.
@@ -111,8 +116,8 @@ class SyncedMemory:
             device = Device(device)
         accelerator = home_accelerator(device)
         initial = None if source is None else Source(source, nbytes)
-        self._ledger: Ledger = Ledger(nbytes, accelerator, initial)
-        self._ledger.buffers.name = name
+        self.ledger: Ledger = Ledger(nbytes, accelerator, initial)
+        self.ledger.buffers.name = name
         self._device_home: Home = HOST if accelerator is None else accelerator
 
     @classmethod
@@ -148,8 +153,8 @@ class SyncedMemory:
         memory = cls(buffer.nbytes, device=device)
         if accelerator is not None:
             memory.bind(accelerator)
-        memory._ledger.buffers.sides[side] = buffer
-        memory._ledger.spans = Spans.whole(buffer.nbytes, 1 << side)
+        memory.ledger.buffers.sides[side] = buffer
+        memory.ledger.spans = Spans.whole(buffer.nbytes, 1 << side)
         return memory
 
     # --- Caffe's accessors -----------------------------------------------------------------------
@@ -234,7 +239,7 @@ class SyncedMemory:
                 f"expected {self.used_nbytes} bytes, the bytes in use of this memory (shared with "
                 f"every Blob and view over it), got {buffer.nbytes}"
             )
-        announcing(self._ledger, "adoption", self._adopt_locked, side, buffer, accelerator)
+        announcing(self.ledger, "adoption", self._adopt_locked, side, buffer, accelerator)
 
     def async_gpu_push(
         self, stream: object = None, start: int = 0, stop: int | None = None
@@ -256,14 +261,14 @@ class SyncedMemory:
         RuntimeError
             If the head of these bytes is not HEAD_AT_CPU.
         """
-        with self._ledger.lock:
+        with self.ledger.lock:
             stop = self.used_nbytes if stop is None else stop
             head = self.head_over(start, stop)
             if head is not Head.HEAD_AT_CPU:
                 raise RuntimeError(
                     f"async_gpu_push starts from HEAD_AT_CPU, but the head is {head.name}"
                 )
-            push(self._ledger, stream, start, stop, "async_gpu_push")
+            push(self.ledger, stream, start, stop, "async_gpu_push")
 
     def prefetch(self, side: Side, start: int, stop: int) -> None:
         """Start to copy to a side the bytes of a range that it lacks.
@@ -279,16 +284,16 @@ class SyncedMemory:
         start, stop
             The range.
         """
-        with self._ledger.lock:
+        with self.ledger.lock:
             lacking = self.spans.lacking(start, stop, 1 << side)
             if not lacking:
                 return
             copied = all(run.holders for run in lacking)
             if side is Side.ACCELERATOR and copied:
-                push(self._ledger, None, start, stop, "prefetch")
-            elif not (copied and pull(self._ledger, start, stop, "prefetch")):
+                push(self.ledger, None, start, stop, "prefetch")
+            elif not (copied and pull(self.ledger, start, stop, "prefetch")):
                 layout = Layout.raw(stop - start, start)
-                acquire(self._ledger, side, CONST, layout, "prefetch")
+                acquire(self.ledger, side, CONST, layout, "prefetch")
 
     def evict(
         self, side: Side, start: int = 0, stop: int | None = None, reason: str = "evict"
@@ -314,31 +319,31 @@ class SyncedMemory:
         BufferError
             If an alias, or memory that was exposed, needs a buffer. Nothing has changed then.
         """
-        with self._ledger.lock:
+        with self.ledger.lock:
             stop = self.used_nbytes if stop is None else stop
-            return evict(self._ledger, side, start, stop, reason)
+            return evict(self.ledger, side, start, stop, reason)
 
     # --- attributes ------------------------------------------------------------------------------
 
     @property
     def nbytes(self) -> int:
         """The capacity, in bytes."""
-        return self._ledger.buffers.nbytes
+        return self.ledger.buffers.nbytes
 
     @property
     def used_nbytes(self) -> int:
         """The bytes in use. At most the capacity."""
-        return self._ledger.spans.nbytes
+        return self.ledger.spans.nbytes
 
     @property
     def head(self) -> Head:
         """Where the newest contents are. Never moves anything."""
-        spans = self._ledger.spans
+        spans = self.ledger.spans
         return head_over(spans, 0, spans.nbytes)
 
     def head_over(self, start: int, stop: int) -> Head:
         """Return the head of a range. Never moves anything."""
-        return head_over(self._ledger.spans, start, stop)
+        return head_over(self.ledger.spans, start, stop)
 
     def head_of(self, layout: Layout) -> Head:
         """Return the head of the range of an access through a layout. Never moves anything."""
@@ -347,21 +352,21 @@ class SyncedMemory:
     @property
     def spans(self) -> Spans:
         """The map of the bytes in use: which sides hold each of them."""
-        return self._ledger.spans
+        return self.ledger.spans
 
     @property
     def name(self) -> str:
         """The name of this memory in the log and in `Blob.explain`; empty if it has none."""
-        return self._ledger.buffers.name
+        return self.ledger.buffers.name
 
     @name.setter
     def name(self, name: str) -> None:
-        self._ledger.buffers.name = name
+        self.ledger.buffers.name = name
 
     @property
     def accelerator(self) -> Accelerator | None:
         """The backend that this memory is bound to; None if it is not bound yet."""
-        return self._ledger.buffers.accelerator
+        return self.ledger.buffers.accelerator
 
     @property
     def device(self) -> Device:
@@ -376,27 +381,22 @@ class SyncedMemory:
     @property
     def blank(self) -> bool:
         """Whether it has not been accessed yet and has no source, so that it reads as zeros."""
-        return self._ledger.source is None and self._ledger.spans.uniform == 0
+        return self.ledger.source is None and self.ledger.spans.uniform == 0
 
     @property
     def aliased(self) -> bool:
         """Whether a writable alias of either side may be alive."""
-        return any(loans.may_be_written for loans in self._ledger.loans)
+        return any(loans.may_be_written for loans in self.ledger.loans)
 
     @property
     def history(self) -> tuple[Transition, ...]:
         """The last transitions, oldest first."""
-        return tuple(self._ledger.history or ())
-
-    @property
-    def ledger(self) -> Ledger:
-        """The state."""
-        return self._ledger
+        return tuple(self.ledger.history or ())
 
     @property
     def lock(self) -> threading.RLock:
         """The lock that is held while the state changes."""
-        return self._ledger.lock
+        return self.ledger.lock
 
     def home(self, side: Side) -> Home:
         """Return the home of one side. Binds, allocates and moves nothing.
@@ -406,15 +406,15 @@ class SyncedMemory:
         NoDeviceError
             If `side` is the accelerator's, the memory is not bound to one, and none is available.
         """
-        return self._ledger.buffers.home(side)
+        return self.ledger.buffers.home(side)
 
     def buffer(self, side: Side) -> Any:
         """Return the buffer of one side, up to date or not; None if it has none or windows."""
-        return self._ledger.buffers.sides[side]
+        return self.ledger.buffers.sides[side]
 
     def windows(self, side: Side) -> tuple[Window, ...]:
         """Return the windows of one side; one that is everything if it has a buffer."""
-        return self._ledger.buffers.all_of(side)
+        return self.ledger.buffers.all_of(side)
 
     def buffer_nbytes(self, side: Side) -> int | None:
         """Return the number of bytes allocated on one side; None if there is no buffer."""
@@ -423,7 +423,7 @@ class SyncedMemory:
 
     def loans(self, side: Side) -> Loans:
         """Return the loans of one side. Read-only for the caller."""
-        return self._ledger.loans[side]
+        return self.ledger.loans[side]
 
     def range_of(self, layout: Layout) -> tuple[int, int]:
         """Return the range of an access through a layout.
@@ -431,7 +431,7 @@ class SyncedMemory:
         If ``layout.whole``, this is all bytes in use. Aliases record the range of the layout's
         elements instead, because they reach nothing else.
         """
-        return self._ledger.range_of(layout)
+        return self.ledger.range_of(layout)
 
     def holds_newest(self, side: Side, start: int, stop: int) -> bool:
         """Tell whether an access of a range on a side needs no transfer from the other side."""
@@ -440,7 +440,7 @@ class SyncedMemory:
 
     def newest(self, side: int, layout: Layout) -> Any:
         """Return a side's buffer if a const access may read it as it is, else None."""
-        ledger = self._ledger
+        ledger = self.ledger
         spans = ledger.spans
         held = spans.uniform
         if held is None:
@@ -462,7 +462,7 @@ class SyncedMemory:
             None if the side has no buffer. The same object is returned as long as it has the same
             one, unless the sides hold different parts of the memory.
         """
-        return self._ledger.shortcut(side, layout)
+        return self.ledger.shortcut(side, layout)
 
     def claim(
         self,
@@ -489,7 +489,7 @@ class SyncedMemory:
         bool
             Whether the range may be used at once. If not, nothing has changed.
         """
-        ledger = self._ledger
+        ledger = self.ledger
         if access is OVERWRITE and not layout.gapless:
             access = MUTABLE
         while True:
@@ -511,7 +511,7 @@ class SyncedMemory:
             One-dimensional, uint8, all `nbytes`. None if there is no source, if the memory has
             been accessed, or if some of the source's bytes have gone out of use.
         """
-        source = self._ledger.source
+        source = self.ledger.source
         if source is None or self.spans.uniform != 0 or not source.complete:
             return None
         return source.peek()
@@ -557,7 +557,7 @@ class SyncedMemory:
             if type(buffer) is Window:
                 return laid(self.home(side), buffer, layout, writable=False)
             return self.home(side).view(buffer, layout, writable=False)
-        ledger = self._ledger
+        ledger = self.ledger
         arguments = ledger, reason, lend, ledger, side, access, layout, reason, view
         return self._in_room(side, reason, announcing, *arguments)
 
@@ -568,8 +568,8 @@ class SyncedMemory:
         while buffer is None:
             # As in `_in_room`, which takes longer.
             try:
-                with self._ledger.lock:
-                    buffer = acquire(self._ledger, side, CONST, layout, reason)
+                with self.ledger.lock:
+                    buffer = acquire(self.ledger, side, CONST, layout, reason)
             except MemoryError as error:
                 if not SyncedMemory.make_room(self.home(side), error, reason):
                     raise
@@ -601,7 +601,7 @@ class SyncedMemory:
         StaleAliasWarning
             As for `array`.
         """
-        ledger = self._ledger
+        ledger = self.ledger
         arguments = ledger, side, access, layout, reason, function, args
         self._in_room(side, reason, announcing, ledger, reason, write, *arguments)
 
@@ -613,8 +613,8 @@ class SyncedMemory:
         side's alone again. Bytes that the other side alone holds were written there since, and
         stay its own, unless spans were ever joined: then this side gets the whole range.
         """
-        with self._ledger.lock:
-            finish_write(self._ledger, side, start, stop, reason)
+        with self.ledger.lock:
+            finish_write(self.ledger, side, start, stop, reason)
 
     def lend(
         self,
@@ -632,7 +632,7 @@ class SyncedMemory:
         """
         if access is CONST:
             return self.array(side, access, layout, reason)
-        ledger = self._ledger
+        ledger = self.ledger
         # Asked first, because nearly every side has a buffer, and to find its home takes longer.
         if side and ledger.buffers.sides[side] is None and not self.home(side).native:
             # Such a borrow cannot be ended when its window is replaced.
@@ -651,7 +651,7 @@ class SyncedMemory:
             The borrow.
         """
         # As `own_loans`, without the call if the side has some already.
-        ledger = self._ledger
+        ledger = self.ledger
         loans = ledger.loans[side]
         if loans is NO_LOANS:
             loans = ledger.own_loans(side)
@@ -680,10 +680,10 @@ class SyncedMemory:
         self.make_whole(side, layout, reason)
         if access is CONST:
             if verifying():
-                with self._ledger.lock:
-                    return export_watched(self._ledger, side, layout, reason, kind, target)
+                with self.ledger.lock:
+                    return export_watched(self.ledger, side, layout, reason, kind, target)
             return self.array(side, access, layout, reason)
-        ledger, hand_out = self._ledger, partial(alias, kind, target)
+        ledger, hand_out = self.ledger, partial(alias, kind, target)
         arguments = ledger, reason, lend, ledger, side, access, layout, reason, hand_out
         return self._in_room(side, reason, announcing, *arguments)
 
@@ -692,7 +692,7 @@ class SyncedMemory:
 
         Aliases of parts keep their windows from growing. So they get none if possible.
         """
-        ledger = self._ledger
+        ledger = self.ledger
         if side and ledger.buffers.sides[side] is None and layout.size:
             # Another alias may keep its window. Then this range gets one, too.
             with ledger.lock, suppress(MemoryError, BufferError):
@@ -709,8 +709,8 @@ class SyncedMemory:
                     raise
 
     def _locked(self, function: Callable[..., Any], *args: Any) -> Any:
-        with self._ledger.lock:
-            return function(self._ledger, *args)
+        with self.ledger.lock:
+            return function(self.ledger, *args)
 
     def record_lease(  # noqa: PLR0913, PLR0917  # an alias, and its caller
         self,
@@ -737,9 +737,9 @@ class SyncedMemory:
         noted
             The place of the user's code, if the caller knows it.
         """
-        loans = self._ledger.loans[side]
+        loans = self.ledger.loans[side]
         if loans is NO_LOANS:
-            loans = self._ledger.own_loans(side)
+            loans = self.ledger.own_loans(side)
         loans.lease(array, kind, start, stop, noted)
 
     def elements(self, side: Side, layout: Layout, reason: str) -> Any:
@@ -801,9 +801,9 @@ class SyncedMemory:
             the exposure.
         """
         place = user_place() if place is None else place
-        with self._ledger.lock:
+        with self.ledger.lock:
             stop = self.nbytes if stop is None else stop
-            expose(self._ledger, side, Exposure(start, stop, place, shared))
+            expose(self.ledger, side, Exposure(start, stop, place, shared))
 
     def is_exposed(self, side: Side, start: int, stop: int) -> bool:
         """Tell whether all of a range is exposed on a side, and only that side holds it."""
@@ -815,9 +815,9 @@ class SyncedMemory:
 
     def assume_unaliased(self, start: int = 0, stop: int | None = None) -> None:
         """End the exposure of a range on both sides: the caller promises that no alias writes."""
-        with self._ledger.lock:
+        with self.ledger.lock:
             stop = self.nbytes if stop is None else stop
-            for loans in self._ledger.loans:
+            for loans in self.ledger.loans:
                 if loans.exposures:
                     loans.exposures = loans.without_exposures(start, stop, shared=True)
 
@@ -831,8 +831,8 @@ class SyncedMemory:
         still_exposed
             Whether the parts of the range that are exposed on the host stay exposed.
         """
-        with self._ledger.lock:
-            loans = self._ledger.own_loans(Side.HOST)
+        with self.ledger.lock:
+            loans = self.ledger.own_loans(Side.HOST)
             exposures = loans.exposures
             if not still_exposed:
                 exposures = loans.without_exposures(start, stop, shared=True)
@@ -857,8 +857,8 @@ class SyncedMemory:
         DeviceMismatchError
             If it is bound to another accelerator, or was made for another one.
         """
-        with self._ledger.lock:
-            buffers = self._ledger.buffers
+        with self.ledger.lock:
+            buffers = self.ledger.buffers
             bound = buffers.accelerator
             if bound is None:
                 buffers.accelerator = accelerator
@@ -873,8 +873,8 @@ class SyncedMemory:
 
     def fit(self, nbytes: int) -> None:
         """Change the number of bytes in use, up to the capacity. Bytes added read as zeros."""
-        with self._ledger.lock:
-            fit(self._ledger, nbytes)
+        with self.ledger.lock:
+            fit(self.ledger, nbytes)
 
     def fitted(self) -> tuple[Spans, int]:
         """Wait for uploads, and return the state that `fit` changes, for `refit`.
@@ -882,7 +882,7 @@ class SyncedMemory:
         A failed upload changes the map, and `refit` must not undo that. So its error is raised
         here, before the state is saved.
         """
-        ledger = self._ledger
+        ledger = self.ledger
         if ledger.uploads:
             with ledger.lock:
                 await_uploads(ledger, Side.HOST, MUTABLE, 0, self.nbytes)
@@ -890,7 +890,7 @@ class SyncedMemory:
 
     def refit(self, fitted: tuple[Spans, int]) -> None:
         """Undo `fit`. The caller has held the lock since `fitted`."""
-        ledger = self._ledger
+        ledger = self.ledger
         ledger.shortcuts.revoke()
         ledger.spans = fitted[0]
         if ledger.source is not None:
@@ -899,7 +899,7 @@ class SyncedMemory:
     def successor(self, nbytes: int) -> SyncedMemory:
         """Return an UNINITIALIZED memory of another capacity, for the same device."""
         memory = SyncedMemory(nbytes, device=CPU, name=self.name)
-        memory._ledger.buffers.accelerator = self.accelerator
+        memory.ledger.buffers.accelerator = self.accelerator
         memory._device_home = self._device_home
         return memory
 
@@ -920,8 +920,8 @@ class SyncedMemory:
         StaleAliasWarning
             If a writable alias is alive.
         """
-        ledgers = [memory._ledger for memory in (self, *others)]  # noqa: SLF001  # of this class
-        announcing(self._ledger, action, leave, ledgers, give_up)
+        ledgers = [memory.ledger for memory in (self, *others)]
+        announcing(self.ledger, action, leave, ledgers, give_up)
 
     def revoke(self, revoked: list[NDArray[Any]]) -> None:
         """Revoke the write permission of all borrows and aliases: no Blob will see their writes.
@@ -931,14 +931,14 @@ class SyncedMemory:
         revoked
             Receives the arrays that had it.
         """
-        with self._ledger.lock:
-            self._ledger.shortcuts.revoke()
-            for loans in self._ledger.loans:
+        with self.ledger.lock:
+            self.ledger.shortcuts.revoke()
+            for loans in self.ledger.loans:
                 loans.revoke(revoked)
 
     def lose(self) -> None:
         """Refuse all accesses from now on: another thread was changing the memory at a fork."""
-        self._ledger.lose()
+        self.ledger.lose()
 
     def __reduce__(self) -> Never:
         """Refuse to copy or pickle: two memories over the same buffers would not stay coherent.
@@ -965,4 +965,4 @@ class SyncedMemory:
     ) -> None:
         if accelerator is not None:
             self.bind(accelerator)
-        adopt(self._ledger, side, buffer, announced)
+        adopt(self.ledger, side, buffer, announced)

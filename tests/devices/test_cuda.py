@@ -976,7 +976,7 @@ def test_nothing_comes_between_while_a_write_is_ordered_after_an_upload(monkeypa
 
     def order(push):
         calls.append(push)
-        if blob.memory._ledger.moving and not refused:
+        if blob.memory.ledger.moving and not refused:
             # Just before the map changes.
             with pytest.raises(RuntimeError, match="in the middle of a transfer"):
                 blob.mutable_cpu_data()

@@ -72,7 +72,7 @@ def test_a_memory_that_another_thread_was_inside_of_is_refused_from_then_on():
     thread.start()
     assert inside.wait(10)
     try:
-        memory._ledger.after_fork()
+        memory.ledger.after_fork()
     finally:
         go_on.set()
         thread.join()
@@ -83,7 +83,7 @@ def test_a_memory_that_another_thread_was_inside_of_is_refused_from_then_on():
 
 def test_a_memory_that_nobody_was_inside_of_is_as_before():
     memory = made()
-    memory._ledger.after_fork()
+    memory.ledger.after_fork()
     assert memory.cpu_data().tolist() == memory.gpu_data().tolist() == [1] * NBYTES
 
 

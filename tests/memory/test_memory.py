@@ -60,7 +60,7 @@ def test_a_failure_leaves_everything_as_it_was_and_the_next_call_succeeds(
 ) -> None:
     memory = make()  # type: ignore[operator]  # parametrised functions
     head, device = memory.head, memory.device
-    buffers = list(memory._ledger.buffers.sides)
+    buffers = list(memory.ledger.buffers.sides)
     side = Side.HOST if head is Head.HEAD_AT_CPU else Side.ACCELERATOR
     borrow = memory.mutable_cpu_data() if side is Side.HOST else memory.mutable_gpu_data()
     fails = side is not (Side.HOST if "cpu" in access else Side.ACCELERATOR) and kind in {
@@ -76,7 +76,7 @@ def test_a_failure_leaves_everything_as_it_was_and_the_next_call_succeeds(
 
     assert (memory.head, memory.device) == (head, device)
     assert all(
-        now is before for now, before in zip(memory._ledger.buffers.sides, buffers, strict=True)
+        now is before for now, before in zip(memory.ledger.buffers.sides, buffers, strict=True)
     )
     assert borrow.flags.writeable
     assert borrow.tolist() == [7] * NBYTES
@@ -257,8 +257,8 @@ def test_streams_run_side_by_side_and_keep_their_order(simulated: SimulatedBacke
     first.async_gpu_push(slow)
     second.async_gpu_push(fast)
     fast.synchronize()
-    assert second._ledger.buffers.sides[Side.ACCELERATOR][0] == 2
-    assert first._ledger.buffers.sides[Side.ACCELERATOR][0] == POISON
+    assert second.ledger.buffers.sides[Side.ACCELERATOR][0] == 2
+    assert first.ledger.buffers.sides[Side.ACCELERATOR][0] == POISON
     assert first.gpu_data()[0] == 1
 
 

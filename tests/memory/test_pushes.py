@@ -433,13 +433,13 @@ def test_a_read_of_a_part_on_the_host_waits_for_no_upload(simulated: SimulatedBa
     # The last part must be downloaded.
     for layout in (Layout.raw(8), Layout.raw(12, 4)):
         assert memory.lend(Side.HOST, Access.CONST, layout, "use").shape
-        assert len(memory._ledger.uploads) == 1
+        assert len(memory.ledger.uploads) == 1
     # The bytes before and after those of the upload.
     for layout in (Layout.raw(4), Layout.raw(4, 8)):
         memory.lend(Side.HOST, Access.MUTABLE, layout, "use")
-        assert len(memory._ledger.uploads) == 1
+        assert len(memory.ledger.uploads) == 1
     memory.lend(Side.HOST, Access.MUTABLE, Layout.raw(4, 4), "use")
-    assert not memory._ledger.uploads
+    assert not memory.ledger.uploads
 
 
 def test_a_write_on_the_host_waits_for_each_upload_of_its_range(
@@ -450,7 +450,7 @@ def test_a_write_on_the_host_waits_for_each_upload_of_its_range(
     for start in (0, 16, 32):
         memory.async_gpu_push(stream, start, start + 8)
     memory.lend(Side.HOST, Access.MUTABLE, Layout.raw(24, 16), "use")
-    assert [(upload.start, upload.stop) for upload in memory._ledger.uploads] == [(0, 8)]
+    assert [(upload.start, upload.stop) for upload in memory.ledger.uploads] == [(0, 8)]
 
 
 def test_a_use_on_the_accelerator_comes_after_each_upload_of_its_range(
@@ -460,7 +460,7 @@ def test_a_use_on_the_accelerator_comes_after_each_upload_of_its_range(
     stream = simulated.stream(delay=0.05)
     for start in (0, 16):
         memory.async_gpu_push(stream, start, start + 8)
-    uploads, ordered = memory._ledger.uploads, []
+    uploads, ordered = memory.ledger.uploads, []
 
     def order(push: Any) -> bool:
         ordered.append(push)
@@ -471,7 +471,7 @@ def test_a_use_on_the_accelerator_comes_after_each_upload_of_its_range(
         memory.lend(Side.ACCELERATOR, Access.CONST, Layout.raw(24), "use")
     assert {id(push) for push in ordered} == {id(upload.push) for upload in uploads}
     # Neither has finished.
-    assert memory._ledger.uploads == uploads
+    assert memory.ledger.uploads == uploads
 
 
 @pytest.mark.parametrize("use", ["gpu_data", "mutable_cpu_data"])
@@ -481,5 +481,5 @@ def test_a_push_that_failed_is_waited_for_once(simulated: SimulatedBackend, use:
         memory.async_gpu_push(simulated.stream(delay=0.02))
         with pytest.raises(RuntimeError, match="injected failure"):
             getattr(memory, use)()
-    assert memory._ledger.uploads == ()
+    assert memory.ledger.uploads == ()
     assert memory.head is Head.HEAD_AT_CPU

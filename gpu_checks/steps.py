@@ -30,10 +30,8 @@ _FIGURES = ("transfers", "interop", "regions", "pipeline")
 _FOR_A_GPU = re.compile(r"mark\.gpu\b|\bACCELERATORS\b|\b(?:accelerator|program_device)\b[,):]")
 # Properties and random programs that take the device as a parameter.
 _OF_THE_SUITE = (
-    "tests/aliases/test_programs.py",
     "tests/memory/test_region_programs.py",
     "tests/memory/test_table.py",
-    "tests/memory/test_machine.py",
     "tests/memory/test_parts_of_sources.py",
     "tests/blob/test_programs_of_parts.py",
     "tests/test_transfer_properties.py",
@@ -211,7 +209,7 @@ def _gpu_tests(context: Context) -> Job:
     paths = paths if context.model else gpu_files()
     job = _pytest(context, "gpu-tests", "gpu-tests", 420, "-m", "gpu", "--require-gpu", *paths)
     # The step "programs" runs more of them.
-    return job._replace(environment={**job.environment, **_programs_of_the_suite(400, 200)})
+    return job._replace(environment={**job.environment, "SYNCBLOB_PROGRAMS": "200"})
 
 
 def _conformance(context: Context) -> Job:
@@ -249,9 +247,5 @@ def _programs(context: Context) -> Job:
     paths = ("tests/gpu_checks/test_stream_programs.py", *(() if context.model else _OF_THE_SUITE))
     wanted = () if context.model else ("-m", "gpu", "--require-gpu")
     job = _pytest(context, "programs", "programs", 240, *wanted, *paths)
-    more = _programs_of_the_suite(100 if context.model else 2000, 1000)
-    return job._replace(environment={**job.environment, **more})
-
-
-def _programs_of_the_suite(aliases: int, parts: int) -> dict[str, str]:
-    return {"SYNCBLOB_PROGRAMS": str(aliases), "SYNCBLOB_REGION_PROGRAMS": str(parts)}
+    number = "100" if context.model else "1000"
+    return job._replace(environment={**job.environment, "SYNCBLOB_PROGRAMS": number})

@@ -252,6 +252,7 @@ def test_the_thread_that_forks_may_be_inside_itself() -> None:
     assert blob.mutable_cpu_data().tolist() == [1, 1, 1]
 
 
+@pytest.mark.long
 @pytest.mark.timeout(120)
 @pytest.mark.usefixtures("simulated")
 def test_children_of_a_process_with_busy_threads_do_not_hang() -> None:

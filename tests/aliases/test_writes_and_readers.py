@@ -82,10 +82,8 @@ def interrupted(work: Callable[[], object], before: int, reader: Callable[[], ob
         WRITES,
         {
             "mask": "an assignment",
-            "copy_from": "contents of another array",
             "out": "a function that overwrites",
-            "in place": "one that reads what it writes",
-            "update": "one with the diff",
+            "update": "one that reads what it writes, with the diff",
         },
     ),
 )
@@ -127,7 +125,6 @@ PARTS: dict[str, Callable[[Blob, str], Any]] = {
     tiers.representatives(
         PARTS,
         {
-            "overwrite": "a write through an accessor",
             "alias": "one that nobody sees",
             "out": "one that is computed",
         },

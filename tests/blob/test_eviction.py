@@ -458,7 +458,7 @@ class Program:
 
 
 @pytest.mark.filterwarnings("ignore::syncblob.StaleAliasWarning")
-@tiers.amount("count", 30, 1000)
+@tiers.amount("count", 10, 1000)
 def test_programs_on_a_device_that_is_always_full(limited, count):
     limited.capacity = 4 * NBYTES
     evictions = 0

@@ -9,6 +9,7 @@ to overwrite it. Evictions of what the host lacks download it.
 import random
 
 import pytest
+import tiers
 from devices import LIMITED
 
 from syncblob import Blob
@@ -133,7 +134,15 @@ PATTERNS = {
 }
 
 
-@pytest.mark.parametrize("pattern", PATTERNS, ids=lambda pattern: pattern.__name__)
+@pytest.mark.parametrize(
+    "pattern",
+    tiers.representatives(
+        PATTERNS,
+        {"scan": "what moves most", "training": "steps that repeat"},
+        name=lambda pattern: pattern.__name__,
+    ),
+    ids=lambda pattern: pattern.__name__,
+)
 def test_the_default_policy_is_near_the_best(limited, pattern):
     accesses, capacity = pattern()
     best, found = belady(accesses, capacity), measured(accesses, capacity, limited)

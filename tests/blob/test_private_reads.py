@@ -9,7 +9,7 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+import tiers
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as of_numpy
 from made_blobs import blob_in, values
@@ -556,8 +556,7 @@ def expected_head(on_host, on_device):
     return Head(common) if common else SPLIT
 
 
-@settings(max_examples=300)
-@given(made=mixed(), data=st.data())
+@tiers.drawn(mixed(), st.data(), short=100, long=1000)
 def test_of_any_map_a_copy_has_the_contents_and_moves_what_is_elsewhere(made, data):
     simulated = syncblob.simulated(0)
     blob, array, on_host, on_device, view = made

@@ -3,7 +3,7 @@
 Each program makes two Blobs, views of them and arrays that stay alive, and uses them in any order.
 `region_model` has the value and the holders of each element. After each step, contents, heads,
 copied bytes, warnings and write permissions are compared with it. A program is made from a number,
-which a failure shows. ``SYNCBLOB_REGION_PROGRAMS`` sets how many programs run.
+which a failure shows. ``SYNCBLOB_PROGRAMS`` sets how many programs run.
 """
 
 from __future__ import annotations
@@ -1018,7 +1018,7 @@ def some(numbers: range, device: type[Simulated | Cuda]) -> range:
 
 
 @pytest.mark.parametrize("small", [False, True], ids=["exact", "small"])
-@tiers.programs(200, 5000, variable="SYNCBLOB_REGION_PROGRAMS")
+@tiers.programs(200, 5000, variable="SYNCBLOB_PROGRAMS")
 def test_no_program_sees_old_values_moves_too_much_or_loses_a_write_unannounced(
     numbers: range,
     program_device: type[Simulated | Cuda],

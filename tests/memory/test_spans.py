@@ -442,7 +442,7 @@ def shortened(spans, side, start, stop, writers=(), *, to, source=True):  # noqa
         return joined(spans, side, start, stop, kept, source=source)
 
 
-@tiers.drawn(long_maps(), short=150, long=800)
+@tiers.drawn(long_maps(), short=60, long=800)
 def test_what_joins_spans_is_the_cheapest(drawn):
     spans, possible = drawn[0], joins(*drawn)
     pieces, after = shortened(*drawn, to=len(spans.holders) - 1)
@@ -458,7 +458,7 @@ def test_what_joins_spans_is_the_cheapest(drawn):
     assert len(after.holders) < len(spans.holders)
 
 
-@tiers.drawn(long_maps(), short=150, long=800)
+@tiers.drawn(long_maps(), short=60, long=800)
 def test_a_map_is_joined_as_far_as_it_can_be(drawn):
     spans, side, start, stop, writers = drawn
     pieces, after = shortened(*drawn, to=1)
@@ -474,7 +474,7 @@ def test_a_map_is_joined_as_far_as_it_can_be(drawn):
         assert not gained or (gained == 1 << side and byte in brought)
 
 
-@tiers.drawn(long_maps(), short=150, long=800)
+@tiers.drawn(long_maps(), short=60, long=800)
 def test_nothing_is_read_from_a_source_that_may_not_be(drawn):
     spans = drawn[0]
     pieces, after = shortened(*drawn, to=1, source=False)

@@ -360,7 +360,7 @@ class Program:
         assert set(np.flatnonzero(self.holders & 2)) <= set(held)
 
 
-@tiers.amount("count", 200, 4000)
+@tiers.amount("count", 60, 4000)
 @pytest.mark.usefixtures("small", "exact_parts")
 def test_programs(monkeypatch, count):
     # No window is made larger than needed, so that there are many.

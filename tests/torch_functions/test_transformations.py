@@ -29,6 +29,7 @@ def compiled(function, **settings):
     return torch.compile(function, backend="aot_eager", **settings)
 
 
+@pytest.mark.long
 def test_a_compiled_function_calls_torchs_functions_on_blobs():
     blob = blob_in(GPU)
     function = compiled(lambda x, y: torch.relu(x) * y)

@@ -23,6 +23,8 @@ from syncblob.array_api import *  # noqa: F403  # the names of the standard
 from syncblob.array_api import __array_api_version__ as __array_api_version__
 from syncblob.array_api import __array_namespace_info__ as __array_namespace_info__
 from syncblob.blob.eviction import Evictable as Evictable
+from syncblob.blob.eviction import MemoryRow as MemoryRow
+from syncblob.blob.eviction import MemorySummary as MemorySummary
 from syncblob.blob.eviction import memory_summary as memory_summary
 from syncblob.blob.eviction import set_eviction_policy as set_eviction_policy
 from syncblob.blob.eviction import set_memory_limit as set_memory_limit
@@ -41,6 +43,7 @@ from syncblob.memory import SyncedMemory as SyncedMemory
 from syncblob.memory.verify import verified_const as verified_const
 from syncblob.transfer_log import Operation as Operation
 from syncblob.transfer_log import PingPong as PingPong
+from syncblob.transfer_log import Thrashing as Thrashing
 from syncblob.transfer_log import TransferLog as TransferLog
 from syncblob.transfer_log import record_transfers as record_transfers
 from syncblob.transfers import Transfer as Transfer

@@ -617,8 +617,8 @@ class Blob(Operators, NdarrayMethods):
         Returns
         -------
         int
-            The number of bytes freed. Of a view, these are those of the buffers that lie in its
-            range; a buffer that reaches beyond it stays.
+            The number of bytes freed. A buffer that reaches beyond the range of a view stays, and
+            `explain` says so.
 
         Raises
         ------

@@ -12,7 +12,7 @@ from syncblob._source_lines import user_line
 from syncblob._timeline import draw
 from syncblob.devices import allow_direct_calls, forbid_direct_calls
 from syncblob.devices.watching import unwatch, watch
-from syncblob.transfers import Transfer, close_log, open_log
+from syncblob.transfers import EVICTION, Transfer, close_log, open_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,6 +51,32 @@ class PingPong(NamedTuple):
             f"{self.transfers} transfers of {self.nbytes} bytes to and fro between "
             f"{self.upload_line.described()} (upload) and "
             f"{self.download_line.described()} (download)"
+        )
+
+
+class Thrashing(NamedTuple):
+    """A line of code that brings back what is evicted again and again.
+
+    Attributes
+    ----------
+    line
+        The line.
+    blobs
+        The number of Blobs.
+    uploads, nbytes
+        The number of uploads that brought them back, and their bytes.
+    """
+
+    line: SourceLine
+    blobs: int
+    uploads: int
+    nbytes: int
+
+    def __str__(self) -> str:
+        """Describe it in one line."""
+        return (
+            f"{self.uploads} uploads of {self.nbytes} bytes bring back "
+            f"{counted(self.blobs, 'Blob')} that had been evicted, at {self.line.described()}"
         )
 
 
@@ -96,6 +122,8 @@ class TransferLog:
         self._arrivals: dict[int, Moment] = {}
         # Each without its times, and what tells its beginning and its end, until they are known.
         self._operations: list[tuple[Operation, tuple[Moment, Moment] | None]] = []
+        # The number of transfers before each, the memory and the range.
+        self._evictions: list[tuple[int, int, int, int]] = []
         self._watches = operations
         self.avoided: int = 0
         self.avoided_bytes: int = 0
@@ -141,6 +169,11 @@ class TransferLog:
         with self._lock.held:
             self.avoided += 1
             self.avoided_bytes += nbytes
+
+    def add_eviction(self, memory: int, start: int, stop: int) -> None:
+        """Record that a range of a memory has left an accelerator to make room."""
+        with self._lock.held:
+            self._evictions.append((len(self._transfers), memory, start, stop))
 
     def __len__(self) -> int:
         """Return the number of transfers."""
@@ -213,11 +246,12 @@ class TransferLog:
 
         A pair is reported if uploads for one line and downloads for the other have alternated at
         least four times in a row, each over some of the bytes of the one before. Transfers that
-        an alias adds between them are left out.
+        an alias adds between them are left out. For evictions see `thrashing`.
         """
         by_memory: dict[int, list[Transfer]] = {}
         for transfer in self:
-            by_memory.setdefault(transfer.memory, []).append(transfer)
+            if not transfer.reason.startswith(EVICTION):
+                by_memory.setdefault(transfer.memory, []).append(transfer)
         counts: Counter[tuple[SourceLine, SourceLine]] = Counter()
         nbytes: Counter[tuple[SourceLine, SourceLine]] = Counter()
         for transfers in by_memory.values():
@@ -229,8 +263,33 @@ class TransferLog:
                 nbytes[lines] += sum(transfer.nbytes for transfer in run)
         return [PingPong(*lines, count, nbytes[lines]) for lines, count in counts.most_common()]
 
+    def thrashing(self) -> list[Thrashing]:
+        """Return the lines that bring back Blobs which evictions have taken away at least twice."""
+        transfers, evictions = list(self), list(self._evictions)
+        gone: dict[int, list[tuple[int, int]]] = {}
+        brought: dict[int, list[Transfer]] = {}
+        for index, transfer in enumerate(transfers):
+            while evictions and evictions[0][0] <= index:
+                _, memory, start, stop = evictions.pop(0)
+                gone.setdefault(memory, []).append((start, stop))
+            first, last = transfer.offset, transfer.offset + transfer.nbytes
+            away = gone.get(transfer.memory, [])
+            rest = [(start, stop) for start, stop in away if stop <= first or last <= start]
+            if transfer.direction == "upload" and len(rest) < len(away):
+                gone[transfer.memory] = rest
+                brought.setdefault(transfer.memory, []).append(transfer)
+        lines: dict[SourceLine, list[Transfer]] = {}
+        for uploads in brought.values():
+            for transfer in uploads if 2 * len(uploads) >= _ALTERNATIONS else ():
+                lines.setdefault(transfer.line, []).append(transfer)
+        found = [
+            Thrashing(line, len({x.memory for x in of}), len(of), sum(x.nbytes for x in of))
+            for line, of in lines.items()
+        ]
+        return sorted(found, key=lambda each: -each.nbytes)
+
     def summary(self) -> str:
-        """Return a text with the totals, the lines that moved most, and the ping-pongs."""
+        """Return a text with the totals, the lines that moved most, ping-pongs and thrashing."""
         totals = (
             f"{counted(self.uploads, 'upload')} of {self.uploaded_bytes} bytes, "
             f"{counted(self.downloads, 'download')} of {self.downloaded_bytes} bytes, "
@@ -254,6 +313,7 @@ class TransferLog:
             if because:
                 parts.append(f"    again at each access, because of {because}")
         parts += [f"  ping-pong: {pair}" for pair in self.ping_pongs()]
+        parts += [f"  thrashing: {each}" for each in self.thrashing()]
         return "\n".join(parts)
 
     def to_dict(self) -> dict[str, Any]:
@@ -275,6 +335,7 @@ class TransferLog:
                 }
                 for pair in self.ping_pongs()
             ],
+            "thrashing": [{**each._asdict(), "line": str(each.line)} for each in self.thrashing()],
             "operations": [_plain(operation) for operation in self.operations],
         }
 

@@ -29,11 +29,18 @@ if TYPE_CHECKING:
         def add_avoided(self, nbytes: int) -> None:
             """Record an access that found the newest contents already there."""
 
+        def add_eviction(self, memory: int, start: int, stop: int) -> None:
+            """Record that a range of a memory has left an accelerator to make room."""
+
     class Follower(Protocol):
         """An object that is told when a log is opened."""
 
         def revoke(self) -> None:
             """Let the next access be recorded."""
+
+
+# What the reasons of automatic evictions begin with.
+EVICTION = "eviction for "
 
 
 class Transfer(NamedTuple):
@@ -154,6 +161,12 @@ def avoided(nbytes: int) -> None:
     """Record in the open logs an access that found the newest contents already there."""
     for log in _open_logs:
         log.add_avoided(nbytes)
+
+
+def count_eviction(memory: int, start: int, stop: int) -> None:
+    """Record in the open logs that a range of a memory has left an accelerator to make room."""
+    for log in _open_logs:
+        log.add_eviction(memory, start, stop)
 
 
 # --- the copies ----------------------------------------------------------------------------------

@@ -170,6 +170,27 @@ def test_of_a_view_the_windows_in_its_range_are_freed():
     assert blob.memory.head_over(40, 72) is Head.HEAD_AT_GPU
     assert blob.evict("gpu") == 32
     assert blob.tolist() == [*range(1, 9), 8, 9, *range(11, 19), *range(18, COUNT)]
+    kept = "evict, which keeps a buffer of bytes 40 to 72: SPLIT, at "
+    assert str(blob.explain()).count(kept) == 1
+
+
+@pytest.mark.parametrize("side", ["cpu", "gpu"])
+@pytest.mark.usefixtures("simulated")
+def test_a_buffer_that_reaches_beyond_a_view_stays_and_that_is_said(side):
+    blob = filled(7)
+    blob.cpu_data()
+    assert blob[:9].evict(side) == 0
+    assert "evict, which keeps a buffer of bytes 0 to 256: SYNCED, at " in str(blob.explain())
+    assert blob.evict(side) == NBYTES
+    assert str(blob.explain()).count("which keeps") == 1
+
+
+def test_parts_of_a_small_blob_leave_its_history_alone(limited):
+    limited.capacity = 4 * NBYTES
+    blob = filled(7)
+    before = str(blob.explain())
+    assert sum(part.sum().item() for part in blob.parts(nbytes=16)) == 7 * COUNT
+    assert str(blob.explain()) == before
 
 
 def test_a_side_has_two_names():
@@ -274,9 +295,64 @@ def test_the_error_names_who_holds_what():
     assert "256 B  Blob 'one' of 256 bytes: a NumPy alias of the accelerator side" in large
     assert "test_eviction.py" in large
     assert "128 B  Blob 'two' of 128 bytes: 1 writable borrow" in small
-    assert text in syncblob.memory_summary()
+    assert text in str(syncblob.memory_summary())
     del alias, borrow
     assert filled(3).sum().item() == 3 * COUNT
+
+
+def test_the_summary_has_sizes_names_holders_and_lines(two):
+    two.capacity = None
+    gc.collect()
+    first, second = filled(1, name="<one>"), filled(2, count=2 * COUNT)
+    result = second + second
+    alias = np.asarray(first.gpu)
+    summary = syncblob.memory_summary(LIMITED)
+    assert [(str(row.device), row.nbytes, row.blob, row.holder[:12]) for row in summary.rows] == [
+        ("simulated:7", 2 * NBYTES, "Blob of 512 bytes", ""),
+        ("simulated:7", 2 * NBYTES, "Blob of 512 bytes", ""),
+        ("simulated:7", NBYTES, "Blob '<one>' of 256 bytes", "a NumPy alia"),
+    ]
+    lines = [row.line.text if row.line else None for row in summary.rows]
+    assert lines == ["blob[...] = value", None, "blob[...] = value"]
+    html = summary._repr_html_()
+    assert html.count("<tr>") == 4
+    assert "<td>simulated:7</td><td>512 B</td><td>Blob of 512 bytes</td><td>" in html
+    assert "<td>Blob &#x27;&lt;one&gt;&#x27; of 256 bytes</td>" in html
+    assert str(summary) in str(syncblob.memory_summary())
+    del first, second, result, alias
+    gc.collect()
+    assert str(syncblob.memory_summary(LIMITED)) == "simulated:7\n    nothing"
+
+
+@pytest.mark.usefixtures("two")
+def test_thrashing_is_pointed_out():
+    blobs = [filled(value) for value in range(4)]
+    with record_transfers() as log:
+        for _ in range(3):
+            for blob in blobs[:3]:
+                blob.mutable_gpu_data()[...] += 1
+    (found,) = log.thrashing()
+    # One of the three stays.
+    assert (found.blobs, found.nbytes) == (2, found.uploads * NBYTES)
+    assert found.line.text == "blob.mutable_gpu_data()[...] += 1"
+    assert log.ping_pongs() == []
+    text = f"thrashing: {found.uploads} uploads of {found.nbytes} bytes bring back 2 Blobs that had"
+    assert text in log.summary()
+    assert log.to_dict()["thrashing"] == [{**found._asdict(), "line": str(found.line)}]
+    with record_transfers() as log:
+        for blob in blobs:
+            blob.mutable_gpu_data()[...] += 1
+    assert log.thrashing() == []
+
+
+@pytest.mark.usefixtures("two")
+def test_what_only_the_host_changes_is_no_thrashing():
+    blob = filled(1)
+    with record_transfers() as log:
+        for _ in range(5):
+            blob.mutable_cpu_data()[...] = 1
+            blob.gpu_data()
+    assert (log.uploads, log.thrashing()) == (5, [])
 
 
 @pytest.mark.usefixtures("two")

@@ -23,12 +23,17 @@ from syncblob._locks import Lock, LostLock, notified
 from syncblob.blob.core import NOTHING_KEPT, BlobCore
 from syncblob.devices import Accelerator, Device, Side, accelerator
 from syncblob.memory import Ledger, SyncedMemory, evict_windows
+from syncblob.memory.history import note
+from syncblob.transfers import EVICTION, count_eviction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from types import FrameType
 
+    from syncblob._source_lines import SourceLine
     from syncblob.devices.base import Home
+    from syncblob.memory.history import Transition
+    from syncblob.memory.windows import Window
 
 _PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep  # noqa: PTH120  # compared as a prefix
 
@@ -102,19 +107,28 @@ def evict(blob: BlobCore, side: str) -> int:
     sides = {"cpu": Side.HOST, "gpu": Side.ACCELERATOR}
     if side not in sides:
         raise ValueError(f'expected "cpu" or "gpu", got {side!r}')
-    memory, layout = blob._memory, blob._layout
-    start, stop = memory.range_of(layout)
-    buffer = memory.buffer(sides[side])
-    if buffer is not None and (start > 0 or stop < memory.used_nbytes):
-        return 0
+    memory, ledger = blob._memory, blob._memory.ledger
+    start, stop = memory.range_of(blob._layout)
+    with memory.lock:
+        freed = _give_up(memory, sides[side], start, stop)
+        kept = ledger.buffers.within(sides[side], start, stop)
+        for window in kept if start < stop else ():
+            reach = f"evict, which keeps a buffer of bytes {window.start} to {window.stop}"
+            note(ledger, reach, ledger.spans, start, stop)
+    return freed
+
+
+def _give_up(memory: SyncedMemory, side: Side, start: int, stop: int) -> int:
+    """Free the buffers of a side that lie in a range; return their bytes."""
+    buffer = memory.buffer(side)
     with memory.lock:
         busy = _in_use(beyond=True)
         if memory.ledger in busy:
             raise BufferError(
                 f"another thread, or an operation that this one interrupts, is using {memory!r}"
             )
-        freed = memory.evict(sides[side], start, stop)
-        if buffer is not None:
+        freed = memory.evict(side, start, stop)
+        if freed and buffer is not None:
             _let_go(_blobs(), buffer, busy)
     return freed
 
@@ -131,7 +145,6 @@ def parts(blob: Any, axis: int, nbytes: int) -> Iterator[Any]:
             f"the parts along axis {axis} of a Blob of shape {blob.shape} lie between each other "
             "in memory, so that none can be moved alone; walk along the axis of the largest stride"
         )
-    side = "cpu" if blob._side is Side.HOST else "gpu"
     for view, following in itertools.zip_longest(views, views[1:]):
         try:
             if following is not None and blob._side is Side.ACCELERATOR:
@@ -141,7 +154,7 @@ def parts(blob: Any, axis: int, nbytes: int) -> Iterator[Any]:
                     following.prefetch()
             yield view
         finally:
-            evict(view, side)
+            _give_up(view._memory, view._side, *view._memory.range_of(view._layout))
 
 
 # --- finding what is there -----------------------------------------------------------------------
@@ -316,7 +329,8 @@ def make_room(home: Home, error: MemoryError, reason: str) -> bool:
     if waiting and count < _PATIENCE:
         time.sleep(_PAUSE)
         return True
-    extend(error, "nothing there can be evicted:\n" + _table(home))
+    rows = "\n".join(map(str, _rows(home))) or "    nothing"
+    extend(error, f"nothing there can be evicted:\n{rows}")
     error.__traceback__ = traceback
     return False
 
@@ -343,11 +357,7 @@ def _evict_one(home: Accelerator, reason: str) -> tuple[bool, bool]:
     others = _in_use(own=False)
     busy = others | _in_use(others=False)
     blobs = _blobs()
-    for blob in blobs:
-        with suppress(AttributeError):
-            if blob._held is None and blob._home is home:
-                # A fresh result: it gets a memory, so that it can be evicted.
-                blob._memory  # noqa: B018  # made on demand
+    _settle_results(home, blobs)
     now = next(_clock)
     scored: list[tuple[float, int, Ledger, int]] = []
     for ledger in _ledgers(home):
@@ -360,8 +370,9 @@ def _evict_one(home: Accelerator, reason: str) -> tuple[bool, bool]:
             scored.append((_policy(evictable), -len(scored), ledger, start))
     waiting = bool(others)
     for *_, ledger, start in sorted(scored, reverse=True):
-        text = f"eviction for {reason}"
-        evicted = _if_free(ledger.lock, _evict_unseen, home, ledger, start, blobs, busy, text)
+        evicted = _if_free(
+            ledger.lock, _evict_unseen, home, ledger, start, blobs, busy, EVICTION + reason
+        )
         if evicted:
             _made_room += 1
             # This was no use of the windows that are left.
@@ -370,6 +381,15 @@ def _evict_one(home: Accelerator, reason: str) -> tuple[bool, bool]:
             return True, waiting
         waiting = waiting or evicted is None
     return False, waiting
+
+
+def _settle_results(home: Accelerator, blobs: Iterable[BlobCore]) -> None:
+    """Make the memories of results, so that they are found by them."""
+    for blob in blobs:
+        # Another thread may be making it.
+        with suppress(AttributeError):
+            if blob._held is None and blob._home is home:
+                blob._memory  # noqa: B018  # made on demand
 
 
 def _described(ledger: Ledger, age: int, interval: float) -> list[tuple[int, Evictable]]:
@@ -432,16 +452,87 @@ def _evict_unseen(  # noqa: PLR0913, PLR0917  # a buffer, and who may see it
         _let_go(blobs, buffer, busy)
     if home.is_seen(window.array):
         return False
-    return bool(
-        evict_windows(ledger, Side.ACCELERATOR, start, min(stop, ledger.spans.nbytes), reason)
-    )
+    if not evict_windows(ledger, Side.ACCELERATOR, start, min(stop, ledger.spans.nbytes), reason):
+        return False
+    count_eviction(ledger.buffers.copying(home, reason).memory, start, stop)
+    return True
 
 
 # --- seeing it -----------------------------------------------------------------------------------
 
 
-def _table(home: Accelerator) -> str:
+class MemoryRow(NamedTuple):
+    """A buffer on an accelerator.
+
+    Attributes
+    ----------
+    device
+        The accelerator.
+    nbytes
+        Its size.
+    blob
+        The Blob, with its name if it has one, and the part of it.
+    holder
+        What keeps the buffer from being evicted: an alias, an exposure or borrows. Empty otherwise.
+    line
+        The line that last moved contents there or wrote them; None if it is not known any more.
+    """
+
+    device: Device
+    nbytes: int
+    blob: str
+    holder: str
+    line: SourceLine | None
+
+    def __str__(self) -> str:
+        """Describe it in one line."""
+        held = f": {self.holder}" if self.holder else ""
+        line = "" if self.line is None else f"; since {self.line.described()}"
+        return f"{human_bytes(self.nbytes):>12}  {self.blob}{held}{line}"
+
+
+class MemorySummary:
+    """The result of `memory_summary`, printed as a text. A notebook shows a table.
+
+    Attributes
+    ----------
+    rows
+        The buffers, by device, and the largest first.
+    """
+
+    def __init__(self, homes: Iterable[Accelerator]) -> None:
+        self._devices = [home.device for home in homes]
+        self.rows: list[MemoryRow] = [row for home in homes for row in _rows(home)]
+
+    def __str__(self) -> str:
+        """Return the text."""
+        lines = []
+        for device in self._devices:
+            rows = [str(row) for row in self.rows if row.device == device]
+            lines += [str(device), *(rows or ["    nothing"])]
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """Return the table for a notebook."""
+        import html  # slow to import, and only notebooks need it
+
+        titles = "device", "bytes", "Blob", "since", "kept by"
+        table = [
+            (row.device, human_bytes(row.nbytes), row.blob, row.line or "", row.holder)
+            for row in self.rows
+        ]
+        lines = [
+            f"<tr>{''.join(f'<{tag}>{html.escape(str(text))}</{tag}>' for text in row)}</tr>"
+            for tag, row in (("th", titles), *(("td", row) for row in table))
+        ]
+        return f"<table>{''.join(lines)}</table>"
+
+
+def _rows(home: Accelerator) -> list[MemoryRow]:
     """Return what lies on an accelerator, largest first, and what keeps it there."""
+    _settle_results(home, _blobs())
     rows = []
     for ledger in _ledgers(home):
         loans = ledger.loans[Side.ACCELERATOR]
@@ -451,26 +542,34 @@ def _table(home: Accelerator) -> str:
             if not holder and (borrows := loans.borrows.reaching((window,), start, stop)):
                 holder = counted(len(borrows), "writable borrow")
             part = "" if stop - start == ledger.buffers.nbytes else f", bytes {start} to {stop}"
-            why = f": {holder}" if holder else ""
-            text = f"{human_bytes(window.nbytes):>12}  {ledger.buffers.described()}{part}{why}"
-            rows.append((window.nbytes, text))
-    return "\n".join(text for _, text in sorted(rows, key=lambda row: -row[0])) or "    nothing"
+            blob = f"{ledger.buffers.described()}{part}"
+            since = [each.place for each in ledger.history or () if _is_in(each, window)]
+            line = since[-1].line if since else None
+            rows.append(MemoryRow(home.device, window.nbytes, blob, holder, line))
+    return sorted(rows, key=lambda row: -row.nbytes)
 
 
-def memory_summary(device: Device | str | None = None) -> str:
+def _is_in(transition: Transition, window: Window) -> bool:
+    """Return whether a transition concerned an accelerator's window."""
+    gave = transition.map_after.any(transition.start, transition.stop) & 1 << Side.ACCELERATOR
+    return bool(gave) and transition.start < window.stop and window.start < transition.stop
+
+
+def memory_summary(device: Device | str | None = None) -> MemorySummary:
     """Return a table of the buffers on accelerators, largest first, and what keeps them there.
 
-    Transfers nothing. Results of operations appear once their Blobs have been used otherwise.
+    Transfers nothing.
 
     Parameters
     ----------
     device
         One accelerator; None for all that are used.
     """
-    homes = {ledger.buffers.accelerator: None for ledger in _ledgers()}
+    homes = dict.fromkeys(each.buffers.accelerator for each in _ledgers())
+    homes |= dict.fromkeys(each._home for each in _blobs() if isinstance(each._home, Accelerator))
     if device is not None:
         homes = {accelerator(device): None}
-    return "\n".join(f"{home.device}\n{_table(home)}" for home in homes if home is not None)
+    return MemorySummary([home for home in homes if home is not None])
 
 
 class _MemoryLimit(AbstractContextManager[None]):

@@ -5,7 +5,17 @@ from __future__ import annotations
 from typing import Any, assert_type
 
 import syncblob
-from syncblob import Blob, Device, Operation, PingPong, SourceLine, Transfer, TransferLog
+from syncblob import (
+    Blob,
+    Device,
+    MemoryRow,
+    Operation,
+    PingPong,
+    SourceLine,
+    Thrashing,
+    Transfer,
+    TransferLog,
+)
 
 assert_type(syncblob.available_devices(), tuple[Device, ...])
 assert_type(syncblob.default_device(), Device)
@@ -30,6 +40,8 @@ for transfer in log:
 assert_type(log.avoided, int)
 assert_type(log.seconds, float)
 assert_type(log.ping_pongs(), list[PingPong])
+assert_type(log.thrashing(), list[Thrashing])
+assert_type(syncblob.memory_summary().rows, list[MemoryRow])
 assert_type(log.operations, list[Operation])
 assert_type(log[0].arrived, float | None)
 assert_type(log.summary(), str)

@@ -655,25 +655,6 @@ def test_a_tensor_of_zeros_without_memory_is_refused():
     assert syncblob.asarray(tensor.clone()).tolist() == [0, 0, 0]
 
 
-def test_a_call_that_has_returned_a_view_gets_an_alias_in_one_step_the_next_time(monkeypatch):
-    from syncblob.dispatch.torch import calls
-
-    monkeypatch.setattr(calls, "_known_views", set())
-    blob = Blob((2, 3), device="simulated")
-    for number in range(3):
-        blob.mutable_gpu_data()[...] = number
-        known = len(blob.memory.history)
-        with record_transfers() as log:
-            view = torch.reshape(blob, (3, 2))
-        assert [transfer.direction for transfer in log] == ["download"]
-        assert blob.head is CPU
-        if number < 2:
-            assert len(blob.memory.history) - known == (1 if number else 2)
-        view[0, 0] = 7
-        assert blob.tolist() == [[7, number, number], [number] * 3]
-        del view
-
-
 @pytest.mark.parametrize("shape", [(4, 2), (1, 6.0), (2.0, 3)])
 def test_a_call_like_one_that_returned_a_view_changes_nothing_if_it_fails(shape):
     blob = Blob((2, 3), device="simulated")

@@ -26,7 +26,7 @@ from syncblob.memory import CONST, MUTABLE, OVERWRITE
 from syncblob.memory.verify import verifying
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from syncblob._layout import Layout
     from syncblob.devices.base import Home
@@ -37,12 +37,6 @@ _ADVICE = (
     "torch computes where its tensors are, or where the Blobs are if there is no tensor; it has no "
     "simulated devices, and uses the host for them"
 )
-
-# Calls that have returned a view of a Blob, see `_key_of_view`; the most that are remembered; the
-# types of arguments beside the Blob, also of those in tuples.
-_known_views: set[Hashable] = set()
-_MOST_VIEWS = 1024
-_PLAIN = frozenset({int, bool, str, type(None), torch.dtype})
 
 # A tensor that autograd saves, and its version at that time.
 _Saved = tuple[torch.Tensor, int]
@@ -125,7 +119,7 @@ def call(  # the usual ways come first
         watching.ended(home, plan.name, beginning)
 
 
-def _call_directly(  # noqa: C901, PLR0911, PLR0912  # inlined, because calls take time
+def _call_directly(  # noqa: C901, PLR0911  # inlined, because calls take time
     plan: Plan, function: Callable[..., Any], values: Sequence[Any], names: tuple[str, ...]
 ) -> Any:
     """Implement `call` for the usual case: nothing is written, and torch computes on the host.
@@ -146,19 +140,11 @@ def _call_directly(  # noqa: C901, PLR0911, PLR0912  # inlined, because calls ta
             if learned and not torch.is_inference_mode_enabled():
                 return _call_followed(plan, function, values, names)
     operands = list(values)
-    key: Hashable = None
     if plan.views:
         # A loan would become an alias, and the next call would need a new one.
         (place,) = plan.blobs
         x = operands[place]
         alias = host_alias(x, x._held, HOST_DATA) if x._home.native else None
-        if alias is None:
-            key = _key_of_view(function, operands, place, names)
-            if key in _known_views:
-                alias = over.tensor_over_memory(
-                    x._memory, x._layout, Side.HOST, MUTABLE, plan.name
-                )[0]
-                x._keep(HOST_DATA, x._memory)
         if alias is not None:
             operands[place] = alias
             return _compute(function, operands, names)
@@ -168,33 +154,7 @@ def _call_directly(  # noqa: C901, PLR0911, PLR0912  # inlined, because calls ta
     result = _compute(function, operands, names) if names else function(*operands)
     if _is_apart(result, lent):
         return result
-    result = _finish_reading(result, lent, HOST, plan.name)
-    if key is not None and type(result) is torch.Tensor and _is_over(result, lent):
-        if len(_known_views) >= _MOST_VIEWS:
-            _known_views.clear()
-        _known_views.add(key)
-    return result
-
-
-def _key_of_view(
-    function: Callable[..., Any], operands: Sequence[Any], place: int, names: tuple[str, ...]
-) -> Hashable:
-    """Return what determines whether a function returns a view of a Blob, one of its operands.
-
-    Returns None if that is unknown, and if the Blob is const, has negative strides or is not on a
-    device whose functions are the host's.
-    """
-    x = operands[place]
-    layout = x._layout
-    if x._readonly or layout.backwards or not x._home.native or type(function) is partial:
-        return None
-    others = (*operands[:place], *operands[place + 1 :])
-    items = [item for other in others for item in (other if type(other) is tuple else (other,))]
-    # The types, because numbers of different types are equal.
-    kinds = tuple(map(type, items))
-    if not _PLAIN.issuperset(kinds):
-        return None
-    return function, names, place, others, kinds, layout.shape, layout.strides, layout.dtype
+    return _finish_reading(result, lent, HOST, plan.name)
 
 
 def _call_followed(

@@ -132,19 +132,8 @@ class Layout:
             return self
         if self.view is not None:
             return self.view
-        layout = Layout.__new__(Layout)
-        layout.shape = self.shape
-        layout.dtype = self.dtype
-        layout.strides = self.strides
-        layout.offset = self.offset
-        layout.size = self.size
-        layout.contiguous = self.contiguous
-        layout.start = self.start
-        layout.stop = self.stop
-        layout.whole = False
-        layout.view = None
-        self.view = layout
-        return layout
+        self.view = Layout(self.shape, self.dtype, self.strides, self.offset)
+        return self.view
 
     def moved(self, nbytes: int) -> Layout:
         """Return the layout of an array that lies some bytes further on."""

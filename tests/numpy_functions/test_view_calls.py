@@ -327,15 +327,6 @@ def test_texts_and_files_are_read_on_the_host(tmp_path, simulated):
     assert np.load(tmp_path / "blob.npz")["first"].tolist() == values().tolist()
 
 
-@pytest.mark.parametrize("device", DEVICES)
-def test_piecewise_of_a_blob_without_axes(device):
-    x = syncblob.asarray(2.0, device=device)
-    functions = [lambda part: part * 2, 7]
-    assert [np.piecewise(x, x < end, functions).tolist() for end in (3, 1)] == [4, 7]
-    result = np.piecewise(x, condlist=x < 3, funclist=functions)
-    assert (result.device, result.tolist()) == (device, 4)
-
-
 @pytest.mark.skipif(
     np.lib.NumpyVersion(np.__version__) < "2.5.0", reason="NumPy checks the bounds since 2.5"
 )

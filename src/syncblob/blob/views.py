@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import operator
 from typing import TYPE_CHECKING, Any
 
 from syncblob._dtypes import is_supported, numpy_dtype
 from syncblob._layout import Layout
-from syncblob._shape import as_shape, is_integer
+from syncblob._shape import is_integer
 from syncblob.blob.compute import result_on
 from syncblob.blob.core import BlobCore
 from syncblob.blob.operands import require_device_of
@@ -141,22 +140,12 @@ def reshape(blob: AnyBlob, shape: tuple[Any, ...], copy: bool | None) -> AnyBlob
 
 def _completed_shape(blob: BlobCore, shape: Any) -> tuple[int, ...]:
     """Replace a dimension of -1, and check the number of elements."""
-    entries = (shape,) if is_integer(shape) else tuple(shape)
-    dims = [operator.index(entry) for entry in entries]
-    if dims.count(-1) > 1:
-        raise ValueError(f"only one dimension can be -1, got {tuple(dims)}")
-    if -1 in dims:
-        axis = dims.index(-1)
-        others = as_shape(dims[:axis] + dims[axis + 1 :])
-        known = Layout.c_order(others, blob.dtype).size
-        if known and blob.size % known == 0:
-            dims[axis] = blob.size // known
-    if -1 in dims or Layout.c_order(as_shape(dims), blob.dtype).size != blob.size:
-        raise ValueError(
-            f"cannot reshape {blob.size} elements, shape {blob.shape}, to {tuple(dims)}; "
-            "reshape keeps the count, resize changes it"
-        )
-    return tuple(dims)
+    try:
+        if min((shape,) if is_integer(shape) else shape, default=0) < -1:
+            raise ValueError(f"no dimension is less than -1, got {shape}")
+        return Layout.c_order(blob.shape, blob.dtype).dummy().reshape(shape).shape
+    except ValueError as error:
+        raise ValueError(f"{error}; reshape keeps the count, resize changes it") from None
 
 
 def _reshaped_copy(blob: AnyBlob, shape: tuple[int, ...]) -> AnyBlob:

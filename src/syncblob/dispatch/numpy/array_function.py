@@ -27,12 +27,11 @@ from syncblob.dispatch.numpy.general_call import (
     Operands,
     call,
     joined,
-    number,
     shape_only,
     split,
 )
 from syncblob.dispatch.numpy.view_calls import call_for_views, viewed_arguments
-from syncblob.dispatch.walk import instances, replaced
+from syncblob.dispatch.walk import instances, mapped, replaced
 from syncblob.guards import require_device
 from syncblob.memory import laid
 
@@ -118,8 +117,6 @@ def _make_plan(function: Callable[..., Any], args: Args, kwargs: Named) -> Plan:
         return _EmptyLike(
             function, plain=all(_is_leaf(type(x)) for x in (*args[1:], *kwargs.values()))
         )
-    elif function is np.piecewise:
-        kind = _Piecewise
     elif function is np.imag:
         kind = _Imag
     elif (
@@ -214,21 +211,9 @@ class Plan:
             return self._of_array(result, like, home, operands)
         if kind in SCALAR_CLASSES:
             return like._fresh(home.as_array(result), home)
-        if kind is bool or kind is int:
-            return number(result, like, home, self.function.__name__)
-        if kind is list or kind is tuple:
-            wrapped: list[Any] = []
-            for item in result:
-                if type(item) is _ndarray:
-                    wrapped.append(self._of_array(item, like, home, operands))
-                else:
-                    wrapped.append(self.give(item, like, home, operands))
-            # An array that is there twice, as in `np.diag_indices_from`, is one Blob.
-            if len(set(map(id, result))) < len(result):
-                blobs = dict(zip(map(id, result), wrapped, strict=True))
-                wrapped = [blobs[id(item)] for item in result]
-            return wrapped if kind is list else tuple(wrapped)
-        # Other results, such as CuPy arrays.
+        if isinstance(result, (list, tuple)):
+            return mapped(result, lambda item: self.give(item, like, home, operands))
+        # Other results, such as Python numbers and CuPy arrays.
         return self._give_any(result, like, home, operands)
 
     def _give_any(self, result: Any, like: Any, home: Home, operands: Sequence[_Operand]) -> Any:
@@ -398,20 +383,6 @@ def _arrays_in(items: Any, home: Home, operands: list[_Operand]) -> Any:
             return None
         arrays.append(x)
     return arrays if type(items) is list else tuple(arrays)
-
-
-class _Piecewise(Plan):
-    """Accept a 0-d Blob as the only condition, as NumPy accepts a scalar."""
-
-    __slots__ = ()
-
-    def run(self, like: Any, args: Args, kwargs: Named) -> Any:
-        arguments = joined(args, kwargs)
-        key = 1 if len(args) > 1 else "condlist"
-        if isinstance(arguments[key], BlobCore) and not arguments[key].shape:
-            arguments[key] = [arguments[key]]
-        given, named = split(arguments)
-        return super().run(like, tuple(given), named)
 
 
 class _Imag(_OneBlob):

@@ -157,37 +157,13 @@ class Blob(Operators, NdarrayMethods):
         device: Device | str | None = None,
         copy: bool | None = None,
     ) -> Self:
-        """Make a Blob of an array, or an object that converts to one; without a copy if possible.
-
-        Parameters
-        ----------
-        x
-            A Blob, an array of NumPy, CuPy, torch or any library with DLPack or the CUDA array
-            interface, a buffer, a nested sequence, or a scalar.
-        dtype
-            The dtype of the Blob; None for that of `x`.
-        device
-            The device of the Blob. Contents are transferred on first use; a scalar is filled in on
-            the device. None keeps the device of a Blob or an accelerator array, and means the
-            default device otherwise.
-        copy
-            True always copies, False never, None if needed: for another dtype or device, and for
-            memory that is read-only, unaligned, not dense, or belongs to a converted object.
+        """Make a Blob of this class as `syncblob.asarray` does, whose parameters these are.
 
         Returns
         -------
         Blob
             `x` itself, if it is a Blob and nothing changes; else a Blob that shares the memory
             of `x`, or one with a copy.
-
-        Raises
-        ------
-        ValueError
-            If `copy` is False and a copy or a transfer is needed.
-        TypeError
-            If Blobs do not support the dtype, or `x` is a masked array.
-        OverflowError
-            If an integer does not fit into the dtype, or into 64 bits.
         """
         return making.asarray(cls, x, dtype, device, copy)
 
@@ -195,24 +171,7 @@ class Blob(Operators, NdarrayMethods):
     def from_dlpack(
         cls, x: Any, *, device: Device | str | None = None, copy: bool | None = None
     ) -> Self:
-        """Make a Blob over the memory of an object with ``__dlpack__``.
-
-        Parameters
-        ----------
-        x
-            Any DLPack producer on the host or on a CUDA device.
-        device
-            The device of the Blob; None for that of `x`.
-        copy
-            As for `asarray`.
-
-        Raises
-        ------
-        BufferError
-            If the producer cannot export, or its memory is on an unsupported kind of device.
-        TypeError
-            If `x` is not a DLPack producer, or is a masked array.
-        """
+        """Make a Blob of this class as `syncblob.from_dlpack` does."""
         return making.from_dlpack(cls, x, device, copy)
 
     @classmethod
@@ -883,12 +842,6 @@ class Blob(Operators, NdarrayMethods):
     def swapaxes(self, axis1: SupportsIndex, axis2: SupportsIndex) -> Self:
         """Return a view with two axes exchanged."""
         return self._derived(lambda a: a.swapaxes(axis1, axis2))
-
-    def diagonal(
-        self, offset: SupportsIndex = 0, axis1: SupportsIndex = 0, axis2: SupportsIndex = 1
-    ) -> Self:
-        """Return a const view of a diagonal, as NumPy does."""
-        return self._call(np.diagonal, offset, axis1, axis2)
 
     def ravel(self, order: Any = "C") -> Self:
         """Return the elements along one axis; a view if possible."""

@@ -140,12 +140,13 @@ def reshape(blob: AnyBlob, shape: tuple[Any, ...], copy: bool | None) -> AnyBlob
 
 def _completed_shape(blob: BlobCore, shape: Any) -> tuple[int, ...]:
     """Replace a dimension of -1, and check the number of elements."""
-    try:
-        if min((shape,) if is_integer(shape) else shape, default=0) < -1:
-            raise ValueError(f"no dimension is less than -1, got {shape}")
-        return Layout.c_order(blob.shape, blob.dtype).dummy().reshape(shape).shape
-    except ValueError as error:
-        raise ValueError(f"{error}; reshape keeps the count, resize changes it") from None
+    problem = f"no dimension is less than -1, got {shape}"
+    if min((shape,) if is_integer(shape) else shape, default=0) >= -1:
+        try:
+            return Layout.c_order(blob.shape, blob.dtype).dummy().reshape(shape).shape
+        except ValueError as error:
+            problem = str(error)
+    raise ValueError(f"{problem}; reshape keeps the count, resize changes it")
 
 
 def _reshaped_copy(blob: AnyBlob, shape: tuple[int, ...]) -> AnyBlob:

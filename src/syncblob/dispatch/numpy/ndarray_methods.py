@@ -5,10 +5,11 @@ Methods that return views are in `blob`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from syncblob._made_functions import name_made_functions
 from syncblob.blob.core import BlobCore
 from syncblob.blob.indexing import set_item
 from syncblob.dispatch.numpy.array_function import array_function
@@ -18,9 +19,28 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Self, SupportsIndex
 
-    from numpy.typing import DTypeLike
-
     from syncblob.blob.core import AnyBlob
+
+    class _Method(Protocol):
+        """The type of a method with the parameters of a NumPy function after its array."""
+
+        def __get__(self, blob: AnyBlob, owner: Any, /) -> Callable[..., AnyBlob]: ...
+
+
+# The usual arguments: axes, which no other library needs to be asked about.
+_AXES = frozenset({int, tuple, type(None)})
+
+
+def _method(function: Callable[..., Any], result: str) -> Any:
+    def method(self: Any, *args: Any, **options: Any) -> Any:
+        if options or len(args) > 1 or (args and type(args[0]) not in _AXES):
+            return function(self, *args, **options)
+        return array_function(self, function, (), (self, *args), options)
+
+    method.__doc__ = f"Return {result}; see `numpy.{function.__name__}`."
+    # For `help` and others that ask for the parameters.
+    method.__wrapped__ = function  # type: ignore[attr-defined]  # of `inspect`
+    return method
 
 
 class NdarrayMethods(BlobCore):
@@ -32,157 +52,35 @@ class NdarrayMethods(BlobCore):
 
     __slots__ = ()
 
-    # --- reductions ------------------------------------------------------------------------------
+    # --- by the function of this name, with the same parameters in the same order ----------------
 
-    def sum(
-        self,
-        axis: Any = None,
-        dtype: DTypeLike | None = None,
-        out: Any = None,
-        keepdims: bool = False,
-        **options: Any,
-    ) -> Self:
-        """Return the sum of the elements along axes; see `numpy.sum`."""
-        return _by_method(self, np.sum, (axis, dtype), out, (keepdims,), options)
+    sum: _Method = _method(np.sum, "the sum of the elements along axes")
+    prod: _Method = _method(np.prod, "the product of the elements along axes")
+    mean: _Method = _method(np.mean, "the mean of the elements along axes")
+    std: _Method = _method(np.std, "the standard deviation along axes")
+    var: _Method = _method(np.var, "the variance along axes")
+    min: _Method = _method(np.min, "the minima along axes")
+    max: _Method = _method(np.max, "the maxima along axes")
+    any: _Method = _method(np.any, "whether any element along axes is true")
+    all: _Method = _method(np.all, "whether all elements along axes are true")
+    argmin: _Method = _method(np.argmin, "the indices of the minima")
+    argmax: _Method = _method(np.argmax, "the indices of the maxima")
+    cumsum: _Method = _method(np.cumsum, "the cumulative sums")
+    cumprod: _Method = _method(np.cumprod, "the cumulative products")
+    trace: _Method = _method(np.trace, "the sum of a diagonal")
+    diagonal: _Method = _method(np.diagonal, "a const view of a diagonal")
+    round: _Method = _method(np.round, "the elements rounded to decimals, halves to even")
+    dot: _Method = _method(np.dot, "the product of matrices or vectors")
+    take: _Method = _method(np.take, "the elements with given indices along an axis")
+    repeat: _Method = _method(np.repeat, "each element repeated")
+    searchsorted: _Method = _method(
+        np.searchsorted, "the indices at which to insert elements into this sorted Blob"
+    )
+    argsort: _Method = _method(np.argsort, "the indices that sort along an axis")
+    argpartition: _Method = _method(np.argpartition, "the indices that partition along an axis")
+    choose: _Method = _method(np.choose, "elements of the arrays that this Blob's elements select")
 
-    def prod(
-        self,
-        axis: Any = None,
-        dtype: DTypeLike | None = None,
-        out: Any = None,
-        keepdims: bool = False,
-        **options: Any,
-    ) -> Self:
-        """Return the product of the elements along axes; see `numpy.prod`."""
-        return _by_method(self, np.prod, (axis, dtype), out, (keepdims,), options)
-
-    def mean(
-        self,
-        axis: Any = None,
-        dtype: DTypeLike | None = None,
-        out: Any = None,
-        keepdims: bool = False,
-        **options: Any,
-    ) -> Self:
-        """Return the mean of the elements along axes; see `numpy.mean`."""
-        return _by_method(self, np.mean, (axis, dtype), out, (keepdims,), options)
-
-    def std(
-        self,
-        axis: Any = None,
-        dtype: DTypeLike | None = None,
-        out: Any = None,
-        ddof: float = 0,
-        keepdims: bool = False,
-        **options: Any,
-    ) -> Self:
-        """Return the standard deviation along axes; see `numpy.std`."""
-        return _by_method(self, np.std, (axis, dtype), out, (ddof, keepdims), options)
-
-    def var(
-        self,
-        axis: Any = None,
-        dtype: DTypeLike | None = None,
-        out: Any = None,
-        ddof: float = 0,
-        keepdims: bool = False,
-        **options: Any,
-    ) -> Self:
-        """Return the variance along axes; see `numpy.var`."""
-        return _by_method(self, np.var, (axis, dtype), out, (ddof, keepdims), options)
-
-    def min(
-        self,
-        axis: Any = None,
-        out: Any = None,
-        keepdims: bool = False,
-        **options: Any,
-    ) -> Self:
-        """Return the minima along axes; see `numpy.min`."""
-        return _by_method(self, np.min, (axis,), out, (keepdims,), options)
-
-    def max(
-        self,
-        axis: Any = None,
-        out: Any = None,
-        keepdims: bool = False,
-        **options: Any,
-    ) -> Self:
-        """Return the maxima along axes; see `numpy.max`."""
-        return _by_method(self, np.max, (axis,), out, (keepdims,), options)
-
-    def any(
-        self,
-        axis: Any = None,
-        out: Any = None,
-        keepdims: bool = False,
-        **options: Any,
-    ) -> Self:
-        """Return whether any element along axes is true; see `numpy.any`."""
-        return _by_method(self, np.any, (axis,), out, (keepdims,), options)
-
-    def all(
-        self,
-        axis: Any = None,
-        out: Any = None,
-        keepdims: bool = False,
-        **options: Any,
-    ) -> Self:
-        """Return whether all elements along axes are true; see `numpy.all`."""
-        return _by_method(self, np.all, (axis,), out, (keepdims,), options)
-
-    def argmin(
-        self,
-        axis: SupportsIndex | None = None,
-        out: Any = None,
-        keepdims: bool = False,
-    ) -> Self:
-        """Return the indices of the minima; see `numpy.argmin`."""
-        return self._call(np.argmin, axis=axis, keepdims=keepdims, out=out)
-
-    def argmax(
-        self,
-        axis: SupportsIndex | None = None,
-        out: Any = None,
-        keepdims: bool = False,
-    ) -> Self:
-        """Return the indices of the maxima; see `numpy.argmax`."""
-        return self._call(np.argmax, axis=axis, keepdims=keepdims, out=out)
-
-    def cumsum(
-        self,
-        axis: SupportsIndex | None = None,
-        dtype: DTypeLike | None = None,
-        out: Any = None,
-    ) -> Self:
-        """Return the cumulative sums; see `numpy.cumsum`."""
-        return _by_method(self, np.cumsum, (axis, dtype), out, (), {})
-
-    def cumprod(
-        self,
-        axis: SupportsIndex | None = None,
-        dtype: DTypeLike | None = None,
-        out: Any = None,
-    ) -> Self:
-        """Return the cumulative products; see `numpy.cumprod`."""
-        return _by_method(self, np.cumprod, (axis, dtype), out, (), {})
-
-    def trace(
-        self,
-        offset: SupportsIndex = 0,
-        axis1: SupportsIndex = 0,
-        axis2: SupportsIndex = 1,
-        dtype: DTypeLike | None = None,
-        out: Any = None,
-    ) -> Self:
-        """Return the sum of a diagonal."""
-        return self._call(np.trace, offset, axis1, axis2, dtype, out=out)
-
-    # --- elementwise, and products ---------------------------------------------------------------
-
-    def round(self, decimals: SupportsIndex = 0, out: Any = None) -> Self:
-        """Round to a number of decimals; halves to even."""
-        return self._call(np.round, decimals, out=out)
+    # --- with other parameters -------------------------------------------------------------------
 
     def clip(self, min: Any = None, max: Any = None, out: Any = None, **options: Any) -> Self:
         """Clip the elements to the range from `min` to `max`."""
@@ -197,30 +95,10 @@ class NdarrayMethods(BlobCore):
         # The ufunc would convert bool to int8.
         return self._call(np.copy if self.dtype == np.bool else np.conjugate)
 
-    def dot(self, b: Any, out: Any = None) -> Self:
-        """Return the product of matrices or vectors; see `numpy.dot`."""
-        return self._call(np.dot, b, out=out)
-
-    # --- elements chosen -------------------------------------------------------------------------
-
-    def take(
-        self,
-        indices: Any,
-        axis: SupportsIndex | None = None,
-        out: Any = None,
-        mode: Any = "raise",
-    ) -> Self:
-        """Return the elements with given indices along an axis; see `numpy.take`."""
-        return self._call(np.take, indices, axis=axis, mode=mode, out=out)
-
     def compress(self, condition: Any, axis: SupportsIndex | None = None, out: Any = None) -> Self:
         """Return the slices along an axis for which a condition holds."""
         blob: Any = self  # BlobCore is no array for NumPy's type hints
         return np.compress(condition, blob, axis=axis, out=out)
-
-    def repeat(self, repeats: Any, axis: SupportsIndex | None = None) -> Self:
-        """Repeat each element."""
-        return self._call(np.repeat, repeats, axis=axis)
 
     def nonzero(self) -> tuple[Self, ...]:
         """Return the indices of the nonzero elements, one Blob for each axis."""
@@ -230,22 +108,6 @@ class NdarrayMethods(BlobCore):
     def __contains__(self, value: object) -> bool:
         """Return whether any element is equal to a value."""
         return bool(np.any(self == value))
-
-    def searchsorted(self, v: Any, side: Any = "left", sorter: Any = None) -> Self:
-        """Return the indices at which to insert elements into this sorted Blob."""
-        return self._call(np.searchsorted, v, side=side, sorter=sorter)
-
-    def argsort(self, axis: SupportsIndex | None = -1, kind: Any = None, **options: Any) -> Self:
-        """Return the indices that sort along an axis; see `numpy.argsort`."""
-        return self._call(np.argsort, axis=axis, kind=kind, **options)
-
-    def argpartition(self, kth: Any, axis: SupportsIndex | None = -1) -> Self:
-        """Return the indices that partition along an axis; see `numpy.argpartition`."""
-        return self._call(np.argpartition, kth, axis=axis)
-
-    def choose(self, choices: Any, out: Any = None, mode: Any = "raise") -> Self:
-        """Return elements of the arrays that this Blob's elements select; see `numpy.choose`."""
-        return self._call(np.choose, choices, mode=mode, out=out)
 
     # --- written in place ------------------------------------------------------------------------
 
@@ -293,26 +155,4 @@ class NdarrayMethods(BlobCore):
         call(method, (self, *args), kwargs, self, name=name, written={0: False})
 
 
-def _by_method(  # noqa: PLR0913, PLR0917  # positional, because keyword arguments are slower
-    blob: AnyBlob,
-    function: Callable[..., Any],
-    before: tuple[Any, ...],
-    out: Any,
-    after: tuple[Any, ...],
-    options: dict[str, Any],
-) -> AnyBlob:
-    """Implement a method of Blob by the NumPy function, whose first argument is the Blob.
-
-    The function's other arguments, in order, are one or two before `out`, None by default, and
-    those after it, False or 0 by default. `options` are keywords.
-    """
-    result: AnyBlob
-    if out is not None or options:
-        result = function(blob, *before, out, *after, **options)
-    else:
-        args: tuple[Any, ...] = (blob, *before, None, *after)
-        if before[0] is None and before[-1] is None and not any(after):
-            # Omit defaults, which is faster.
-            args = (blob,)
-        result = array_function(blob, function, (), args, options)
-    return result
+name_made_functions(vars(NdarrayMethods), "Blob")

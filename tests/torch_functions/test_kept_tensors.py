@@ -14,7 +14,7 @@ import pytest
 from made_blobs import blob_in, values
 
 import syncblob
-from syncblob import Blob, Head, StaleAliasWarning, record_transfers
+from syncblob import Blob, Head, StaleAliasWarning
 from syncblob.devices import Side
 
 torch = pytest.importorskip("torch")

@@ -114,7 +114,7 @@ def evict(blob: BlobCore, side: str) -> int:
         kept = ledger.buffers.within(sides[side], start, stop)
         for window in kept if start < stop else ():
             reach = f"evict, which keeps a buffer of bytes {window.start} to {window.stop}"
-            note(ledger, reach, ledger.spans, start, stop)
+            note(ledger, reach, ledger.spans, ledger.spans, start, stop)
     return freed
 
 

@@ -85,16 +85,6 @@ def test_the_error_says_what_is_allowed_and_survives_a_pickle() -> None:
     assert str(again).startswith("at most 8 bytes allowed here, and gpu_data needs an upload of 16")
 
 
-def test_the_error_names_the_blob() -> None:
-    blob = at_cpu()
-    blob.name = "weights"
-    with max_transfers(count=1):
-        blob[:2].gpu_data()
-        with pytest.raises(TransferGuardError) as caught:
-            blob.gpu_data()
-    assert "needs an upload of 8 bytes of weights after 1 of 8 bytes, at " in str(caught.value)
-
-
 @pytest.mark.parametrize("forbidden", [lambda blob: blob.async_gpu_push(), np.asarray])
 def test_asynchronous_uploads_and_downloads_are_transfers(forbidden: object) -> None:
     blob = at_cpu()
@@ -264,17 +254,6 @@ def test_a_block_guards_the_tasks_that_it_starts_until_it_ends() -> None:
 
     asyncio.run(main())
     assert blob.head is Head.SYNCED
-
-
-def test_a_block_guards_threads_that_its_context_goes_to() -> None:
-    async def main() -> int:
-        with max_transfers(count=1) as guard:
-            await asyncio.to_thread(go_there, at_cpu())
-            with pytest.raises(TransferGuardError):
-                await asyncio.to_thread(go_there, at_cpu())
-            return guard.count
-
-    assert asyncio.run(main()) == 1
 
 
 def test_threads_of_one_context_do_not_exceed_its_limit(

@@ -59,15 +59,6 @@ def test_an_alias_of_a_buffer_that_was_replaced_is_of_no_concern_any_more(side: 
 
 
 @pytest.mark.parametrize("side", Side)
-def test_borrows_of_a_buffer_that_was_replaced_are_not_counted(side: Side) -> None:
-    memory = at(side)
-    borrow = getattr(memory, f"mutable_{READS[side]}")()
-    adopt(memory, side, 5)
-    assert not borrow.flags.writeable
-    assert len(memory.loans(side).borrows) == 0
-
-
-@pytest.mark.parametrize("side", Side)
 @pytest.mark.parametrize("exposed", Side)
 def test_adoption_ends_the_exposure_of_both_sides(side: Side, exposed: Side) -> None:
     memory = at(side)
@@ -121,15 +112,6 @@ def test_an_adoption_that_is_interrupted_gives_borrows_back_their_right_to_write
     assert memory.gpu_data().tolist() == [7, 1, 1, 1]
     adopt(memory, side, 5)
     assert memory.cpu_data().tolist() == memory.gpu_data().tolist() == [5] * COUNT
-
-
-@pytest.mark.parametrize("side", Side)
-def test_after_an_adoption_nothing_is_left_of_a_source(side: Side) -> None:
-    memory = SyncedMemory(COUNT, device="simulated", source=lambda: np.ones(COUNT, np.uint8))
-    adopt(memory, side, 5)
-    memory.fit(2)
-    memory.fit(COUNT)
-    assert memory.cpu_data().tolist() == memory.gpu_data().tolist() == [5, 5, 0, 0]
 
 
 def seen_without_the_lock(memory: SyncedMemory) -> set[int]:
@@ -208,11 +190,3 @@ def test_an_adoption_that_is_interrupted_is_made_or_not() -> None:
     else:
         pytest.fail("the adoption never came to its end")
     assert outcomes == {(3,) * 4, (9,) * 4}
-
-
-def test_what_is_adopted_is_not_exposed_any_more() -> None:
-    memory = SyncedMemory(8, device="simulated")
-    memory.expose(Side.ACCELERATOR)
-    memory.set_cpu_data(np.zeros(8, np.uint8))
-    assert not memory.is_exposed(Side.ACCELERATOR, 0, 8)
-    assert not memory.aliased

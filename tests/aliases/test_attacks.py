@@ -6,7 +6,6 @@ import copy
 import os
 import signal
 import sys
-import threading
 import warnings
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -34,21 +33,6 @@ def made(count: int = 3) -> Blob:
     return blob
 
 
-def test_a_push_that_fails_while_an_alias_was_left_behind_loses_nothing(
-    simulated: SimulatedBackend,
-) -> None:
-    blob = made()
-    alias = np.from_dlpack(blob.gpu)
-    with pytest.warns(StaleAliasWarning):
-        blob.mutable_cpu_data()[...] = 7
-    with simulated.failing(transfer=1):
-        blob.async_gpu_push()
-        with pytest.raises(RuntimeError, match="injected"):
-            blob.gpu_data()
-    assert blob.cpu_data().tolist() == [7, 7, 7]
-    assert alias is not None
-
-
 def test_a_finaliser_cannot_write_into_a_transfer(
     simulated: SimulatedBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -71,27 +55,6 @@ def test_a_finaliser_cannot_write_into_a_transfer(
     monkeypatch.setattr(simulated, "download", download)
     assert blob.cpu_data().tolist() == [1, 2, 3]
     assert (refused, blob.head) == ([True], Head.SYNCED)
-
-
-def test_hooks_of_warnings_may_use_the_blob_from_other_threads(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    blob = made()
-    alias = np.from_dlpack(blob.cpu)
-    done = []
-
-    def show(*_: Any, **__: Any) -> None:
-        thread = threading.Thread(target=lambda: done.append(blob.mutable_cpu_data()[0]))
-        thread.start()
-        thread.join(10)
-
-    monkeypatch.setattr(warnings, "showwarning", show)
-    with warnings.catch_warnings():
-        warnings.simplefilter("always")
-        monkeypatch.setattr(warnings, "showwarning", show)
-        blob.mutable_gpu_data()
-    assert done == [1]
-    assert alias is not None
 
 
 def test_a_side_that_was_kept_is_that_of_the_memory_the_blob_has_now() -> None:

@@ -35,14 +35,6 @@ def test_what_has_no_permission_to_lose_is_left_behind_all_the_same() -> None:
     assert memory.aliased
 
 
-def test_the_place_of_an_alias_is_where_it_was_asked_for() -> None:
-    memory = at_cpu()
-    alias = memory.export(Side.HOST, Access.MUTABLE, WHOLE, "test", "DLPack")
-    (lease,) = memory.loans(Side.HOST).leases
-    assert lease.place.line.text.startswith("alias = memory.export(")
-    assert alias is not None
-
-
 # --- the text of the warning ---------------------------------------------------------------------
 
 

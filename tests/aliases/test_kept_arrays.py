@@ -17,7 +17,6 @@ from syncblob import (
     Blob,
     Head,
     StaleAliasWarning,
-    record_transfers,
     simulated,
 )
 from syncblob._source_lines import user_place
@@ -28,7 +27,6 @@ from syncblob.memory.leases import Borrows, Loans
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from syncblob.devices import SimulatedBackend
 
 COUNT = 4
 READS = {Side.HOST: "cpu_data", Side.ACCELERATOR: "gpu_data"}
@@ -160,22 +158,6 @@ def test_a_read_sees_what_was_written_on_either_side(way: Way, both_sides: bool)
         assert way.read(blob).tolist() == np.asarray(blob).tolist() == [value + 20] * COUNT
 
 
-@WAY
-@SIDES
-def test_logs_are_told_of_what_needed_no_transfer(way: Way, both_sides: bool) -> None:
-    blob = used(way, both_sides=both_sides)
-    with record_transfers() as log:
-        for _ in range(3):
-            way(blob)
-        assert (len(log), log.avoided) == (0, 0)
-        way.read_other_side(blob)
-        assert (len(log), log.avoided) == (1, 0)
-        for _ in range(3):
-            # This side still holds everything after the read on the other: one transfer is avoided.
-            way(blob)
-            assert (len(log), log.avoided, log.avoided_bytes) == (1, 1, COUNT)
-
-
 def test_what_numpy_cannot_export_and_what_is_const_is_lent_as_before() -> None:
     pytest.importorskip("ml_dtypes", reason="NumPy has no bfloat16 of its own")
     blob = Blob(COUNT, "bfloat16", device="simulated")
@@ -186,21 +168,6 @@ def test_what_numpy_cannot_export_and_what_is_const_is_lent_as_before() -> None:
     for _ in range(4):
         assert np.asarray(const).tolist() == [1] * COUNT
         assert not np.from_dlpack(const).flags.writeable
-
-
-@WAY
-def test_a_read_on_the_accelerator_waits_for_an_upload(
-    way: Way, simulated: SimulatedBackend
-) -> None:
-    blob = used(way, both_sides=True)
-    for _ in range(3):
-        blob.gpu_data()
-    blob.mutable_cpu_data()[...] = 7
-    simulated.delay = 0.03
-    blob.async_gpu_push()
-    assert blob.cpu_data().tolist() == [7] * COUNT
-    assert blob.gpu_data().tolist() == [7] * COUNT
-    assert blob.gpu_data().tolist() == [7] * COUNT
 
 
 @pytest.mark.parametrize("way", [BORROWS[0], ALIAS], ids=lambda way: way.name)
@@ -256,18 +223,6 @@ def test_what_another_thread_does_meanwhile_leaves_no_alias_behind_that_is_still
     alias[0] = 9
     assert blob.cpu_data()[0] == blob.gpu_data()[0] == 9
     assert meddled
-
-
-@BORROW
-@pytest.mark.parametrize("device", ["cpu", "simulated:0"])
-def test_reads_and_writes_leave_the_device_where_it_is(way: Way, device: str) -> None:
-    blob = Blob(COUNT, device=device)
-    blob.memory.bind(simulated(0))
-    for access in (way.read, way, way.read_other_side, way, way.write_other_side, way):
-        for _ in range(3):
-            access(blob)
-            assert (blob.device, blob.memory.device) == (device, device)
-    assert blob.head is HEADS[way.side]
 
 
 def test_an_alias_belongs_on_the_device_whichever_side_was_read_first() -> None:

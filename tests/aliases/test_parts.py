@@ -16,7 +16,6 @@ from syncblob import (
     record_transfers,
     verified_const,
 )
-from syncblob.devices import Side
 
 try:
     import torch
@@ -172,21 +171,6 @@ def test_blobs_that_share_see_each_others_parts():
     with pytest.warns(StaleAliasWarning):
         other[20:].overwrite_gpu_data()[...] = 7
     assert blob[3].cpu_data().tolist() == [6, 6, 7, 7, 7, 7]
-
-
-# --- pushes and `assume_unaliased` ---------------------------------------------------------------
-
-
-def test_a_promise_about_a_view_is_about_its_part():
-    blob = made()
-    blob.memory.expose(Side.HOST)
-    blob[1:3].assume_unaliased()
-    for _ in range(2):
-        blob.gpu_data()
-    assert heads(blob) == "HBBH"
-    blob.assume_unaliased()
-    blob.gpu_data()
-    assert heads(blob) == "BBBB"
 
 
 # --- watched exports -----------------------------------------------------------------------------

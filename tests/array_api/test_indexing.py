@@ -46,12 +46,6 @@ def test_the_default_axis_is_the_last(on):
     assert xp.take_along_axis(on(A), on([[-1]] * 3)).tolist() == [[3], [7], [11]]
 
 
-def test_across_devices_it_is_on_the_accelerator(accelerator):
-    result = xp.take(xp.asarray([1, 2]), xp.asarray([1], device=accelerator))
-    assert result.device == accelerator
-    assert result.tolist() == [2]
-
-
 @pytest.mark.parametrize("device", ["cpu", "simulated"])
 def test_indices_out_of_range_are_refused_where_numpy_computes(device):
     x, far = xp.asarray([1, 2], device=device), xp.asarray([2], device=device)

@@ -8,8 +8,6 @@ import pytest
 import syncblob as xp
 from syncblob import Blob
 
-X = np.arange(24, dtype="f4").reshape(1, 2, 3, 4)
-
 
 def test_what_is_written_to_a_view_is_in_its_blob(on):
     x = on([1.0, 2.0, 3.0])

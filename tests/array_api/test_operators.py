@@ -393,6 +393,14 @@ def test_what_is_refused_in_place_moves_nothing(
         assert blob.head is Head.HEAD_AT_CPU
 
 
+def test_an_operand_that_does_not_broadcast_leaves_both_sides_newest() -> None:
+    blob, other = (xp.ones(shape, device="simulated:0") for shape in (3, (2, 3)))
+    blob.cpu_data()
+    with pytest.raises(ValueError, match=r"\(3,\).*\(2, 3\)"):
+        blob += other
+    assert (blob.head, blob.tolist()) == (Head.SYNCED, [1, 1, 1])
+
+
 def test_const_views_refuse_in_place_operators() -> None:
     blob = integers()
     for const in (blob.const, blob[1:].const, blob.const[::-1], (blob + 0).const):

@@ -67,13 +67,6 @@ def test_where_refuses_an_integer_that_does_not_fit(on):
         xp.where(on([True]), on([1], "i1"), 300)
 
 
-def test_where_across_devices_is_on_the_accelerator(accelerator):
-    condition = xp.asarray([True, False], device=accelerator)
-    result = xp.where(condition, xp.asarray([1, 2]), 0)
-    assert result.device == accelerator
-    assert result.tolist() == [1, 0]
-
-
 @pytest.mark.parametrize(
     ("call", "error"),
     [

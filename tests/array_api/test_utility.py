@@ -27,12 +27,6 @@ def test_what_is_put_before_and_behind_counts(n, on):
     np.testing.assert_array_equal(np.asarray(result), np.diff(whole[:, 1:], n=n), strict=True)
 
 
-def test_differences_across_devices_are_on_the_accelerator(accelerator):
-    result = xp.diff(xp.asarray([4, 5]), prepend=xp.asarray([1], device=accelerator))
-    assert result.device == accelerator
-    assert result.tolist() == [3, 1]
-
-
 @pytest.mark.parametrize(
     ("call", "error"),
     [

@@ -104,16 +104,6 @@ def test_the_error_of_a_blob_with_axes_names_what_works(convert):
     blob.item(0)
 
 
-@pytest.mark.parametrize("head", Head)
-def test_repr_shows_shape_dtype_device_and_head_and_moves_nothing(simulated, head):
-    blob = blob_in(head)
-    device = "cpu" if head is CPU else "simulated:0"
-    simulated.reset_counts()
-    assert repr(blob) == (f"Blob(shape=(2, 3), dtype=float32, device={device}, head={head.name})")
-    assert simulated.uploads + simulated.downloads == 0
-    assert blob.head is head
-
-
 def test_sizes_in_bytes_and_elements_and_no_hash():
     blob = Blob((2, 3), "complex128")[:, ::2]
     assert (blob.nbytes, blob.itemsize, blob.size, len(blob)) == (64, 16, 4, 2)
@@ -426,24 +416,6 @@ def test_arrays_for_an_accelerator_are_copied_and_move_once_when_used(simulated,
 
 
 # --- from_source -------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("side", ["cpu", "gpu"])
-@pytest.mark.parametrize("kind", ["", "mutable_"])
-def test_a_source_is_read_once_by_the_first_access(simulated, side, kind):
-    calls, contents = [], values("float32").reshape(-1).view(np.uint8)
-    contents.flags.writeable = False
-    blob = Blob.from_source(
-        (2, 3), "float32", lambda: calls.append(1) or contents, device="simulated:0"
-    )
-    assert (blob.head, calls) == (NONE, [])
-    first = getattr(blob, f"{kind}{side}_data")()
-    assert first.tolist() == blob.tolist() == values("float32").tolist()
-    assert calls == [1]
-    assert (simulated.host_allocations, simulated.uploads) == ((1, 0) if side == "cpu" else (1, 1))
-    blob = Blob.from_source(2, "float32", lambda: pytest.fail("read"), device="simulated:0")
-    getattr(blob, f"overwrite_{side}_data")()[...] = 3
-    assert blob.tolist() == [3, 3]
 
 
 @pytest.mark.parametrize("bad", [np.zeros(7, "u1"), np.zeros(2, "f4"), np.zeros((2, 4), "u1")])

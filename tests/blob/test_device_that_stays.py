@@ -350,19 +350,6 @@ def test_its_operations_run_there_and_bring_the_contents_once(simulated):
     assert (simulated.uploads, simulated.downloads) == (1, 2)
 
 
-def test_of_a_part_only_that_part_moves(simulated):
-    blob = blob_of("simulated:0")
-    blob.mutable_gpu_data()
-    simulated.reset_counts()
-    part = blob[1].on("cpu")
-    part += 1
-    assert (simulated.uploads, simulated.downloaded_bytes) == (0, 12)
-    assert (blob.head, blob[0].head, part.head) == (SPLIT, GPU, CPU)
-    blob.on("cpu")[1][...] = 7
-    assert simulated.downloaded_bytes == 12
-    assert blob.tolist() == [[0, 1, 2], [7, 7, 7]]
-
-
 def test_const_diff_and_views_go_with_it():
     blob = blob_of("simulated:0")
     blob.diff[...] = 2
@@ -430,17 +417,3 @@ def test_a_failed_on_binds_nothing():
     with pytest.raises(NoDeviceError):
         blob.on("cuda:99")
     assert blob.memory.accelerator is None
-
-
-def test_its_exports_are_tracked_aliases_of_that_side():
-    blob = blob_of("simulated:0")
-    blob.mutable_gpu_data()
-    array = np.from_dlpack(blob.on("cpu"))
-    assert blob.head is CPU
-    assert blob.memory.aliased
-    array[...] = 8
-    assert (blob + 0).tolist() == [[8] * 3] * 2
-    with pytest.warns(syncblob.StaleAliasWarning):
-        blob[...] = 1
-    del array
-    assert not blob.memory.aliased

@@ -332,14 +332,6 @@ def plain_letters(text: str) -> str:
     return text.replace(FULL, "#").replace(SOME, "+").replace(NONE, ".")
 
 
-def test_the_picture_stays_as_it_was_made() -> None:
-    blob = split()
-    explanation = blob.explain()
-    before = str(explanation)
-    blob.cpu_data()
-    assert str(explanation) == before != str(blob.explain())
-
-
 # --- the log ---------------------------------------------------------------------------------
 
 
@@ -424,16 +416,6 @@ def test_parts_that_go_to_and_fro_in_turn_are_found() -> None:
     assert (found.transfers, found.nbytes) == (10, 160)
 
 
-def test_the_summary_adds_up_by_line() -> None:
-    with record_transfers() as log:
-        for _ in range(2):
-            at_cpu().gpu_data()
-    first, second = log.summary().splitlines()
-    assert first.startswith("2 uploads of 48 bytes, 0 downloads of 0 bytes, ")
-    assert second.startswith(f"  2 x upload, 48 bytes, for gpu_data at {__file__}:")
-    assert log.seconds == pytest.approx(sum(transfer.seconds for transfer in log))
-
-
 def test_a_log_is_drawn_for_a_notebook() -> None:
     blobs = [Blob(100 * (10 - i), device="simulated", name=f"<{i}>") for i in range(10)]
     for blob in blobs:
@@ -488,26 +470,6 @@ def test_who_writes_through_a_const_export_is_found_at_the_next_use() -> None:
     assert caught[0].filename == __file__
     assert "const DLPack export (torch) of the host side" in str(caught[0].message)
     assert "tensor = torch.from_dlpack(blob.cpu.const)" in str(caught[0].message)
-
-
-@pytest.mark.parametrize("device", ["cpu", "simulated"])
-def test_a_const_blob_is_watched_on_its_device(device: str) -> None:
-    blob = at_cpu(device)
-    side = "host" if device == "cpu" else "accelerator"
-    with verified_const():
-        tensor = torch.from_dlpack(blob.const)
-        tensor[0, 0] = 7
-        with pytest.warns(ConstWriteWarning, match=f"torch.* {side} side"):
-            blob.cpu_data()
-
-
-def test_who_writes_through_a_const_export_is_found_when_it_ends() -> None:
-    blob = at_cpu()
-    with verified_const():
-        array = np.from_dlpack(blob.cpu.const)
-        scribble(array)
-        with pytest.warns(ConstWriteWarning):
-            del array
 
 
 def test_outside_the_block_nothing_is_watched() -> None:

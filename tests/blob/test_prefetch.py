@@ -108,16 +108,6 @@ def test_it_returns_while_the_upload_runs_and_who_needs_it_waits(simulated):
     assert time.perf_counter() - start >= 0.3
 
 
-def test_what_is_written_meanwhile_waits_and_is_moved_too(simulated):
-    blob = on_host()
-    simulated.delay = 0.1
-    blob.prefetch()
-    blob.mutable_cpu_data()[0] = 9
-    simulated.delay = 0
-    assert blob.head is CPU
-    assert (blob + 0).tolist() == [[9, 9, 9], [3, 4, 5]]
-
-
 def test_the_next_batch_is_pushed_while_this_one_computes(simulated):
     data = on_host((8, 4))
     expected = values("float32", (8, 4))
@@ -131,33 +121,6 @@ def test_the_next_batch_is_pushed_while_this_one_computes(simulated):
     assert [(t.offset, t.nbytes) for t in log] == [(start * 16, 32) for start in range(0, 8, 2)]
     assert all(transfer.asynchronous for transfer in log)
     assert np.concatenate([r.cpu_data() for r in results]).tolist() == (expected * 2).tolist()
-
-
-def test_of_a_source_what_is_needed_is_there_when_it_returns(simulated):
-    contents = values().reshape(-1).view(np.uint8)
-    blob = Blob.from_source((2, 3), "float32", lambda: contents, device="simulated")
-    with syncblob.record_transfers() as log:
-        blob[1].prefetch()
-    assert [(t.offset, t.nbytes, t.reason) for t in log] == [(12, 12, "prefetch")]
-    assert (blob.head, blob[0].head, blob[1].head) == (SPLIT, NONE, GPU)
-    with syncblob.no_transfers():
-        assert blob[1].gpu_data().tolist() == [3, 4, 5]
-    simulated.reset_counts()
-    blob.prefetch()
-    assert (blob.head, moved(simulated)) == (GPU, (12, 0))
-    assert blob.tolist() == values().tolist()
-
-
-def test_guards_forbid_it_and_nothing_has_changed(simulated):
-    blob = on_host()
-    with syncblob.no_transfers(), pytest.raises(syncblob.TransferGuardError, match="prefetch"):
-        blob.prefetch()
-    assert (blob.head, simulated.uploads) == (CPU, 0)
-    with syncblob.max_transfers(bytes=12) as guard:
-        blob[0].prefetch()
-        with pytest.raises(syncblob.TransferGuardError, match="prefetch"):
-            blob.prefetch()
-    assert (guard.nbytes, blob[0].head, blob[1].head) == (12, SYNCED, CPU)
 
 
 def test_async_gpu_push_of_a_view_looks_at_its_part():

@@ -26,7 +26,6 @@ except ImportError:
 pytestmark = pytest.mark.usefixtures("exact_parts")
 
 NONE, CPU, GPU, SYNCED, SPLIT = Head
-DTYPES = ["bool", "int8", "int64", "float16", "float32", "bfloat16", "complex64", "complex128"]
 
 
 class Source:
@@ -100,16 +99,6 @@ def test_a_number_moves_its_element_and_changes_nothing(simulated, head, read):
     assert simulated.allocations == simulated.host_allocations == 0
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_of_every_dtype_as_many_bytes_as_an_element_has(simulated, dtype):
-    blob = blob_in(GPU, dtype)
-    simulated.reset_counts()
-    assert blob.item(5) == values(dtype).item(5)
-    assert moved(simulated) == (0, blob.itemsize)
-    assert blob.T[2].data_at(1) == values(dtype).item(5)
-    assert moved(simulated) == (0, 2 * blob.itemsize)
-
-
 def test_what_the_host_has_is_not_moved_though_the_rest_is_elsewhere(simulated):
     blob = blob_in(SPLIT)
     simulated.reset_counts()
@@ -166,17 +155,6 @@ def test_the_number_of_a_result_is_read_without_a_memory_and_counted(simulated, 
         with simulated.failing(transfer=1), pytest.raises(RuntimeError, match="injected"):
             read(total)
         assert read(total) == 15
-
-
-def test_of_a_large_blob_one_element_moves(simulated):
-    blob = Blob((1000, 1000), device="simulated")
-    blob[...] = 3
-    simulated.reset_counts()
-    with syncblob.max_transfers(bytes=12) as guard:
-        assert (blob[0, 0].item(), blob.item(999_999), blob.data_at(5, 7)) == (3, 3, 3)
-    assert (guard.count, guard.nbytes) == (3, 12)
-    assert moved(simulated) == (0, 12)
-    assert (blob.head, blob.memory.buffer_nbytes(0)) == (GPU, None)
 
 
 def test_the_gradient_is_read_like_that_too(simulated):

@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 import pytest
-import tiers
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from made_blobs import blob_in, values
@@ -133,23 +132,6 @@ def test_the_text_is_numpys_from_the_elements_that_it_shows(shape, dtype, seed, 
     assert (reader.seen == (shown(shape, edge) if summarised and edge else 1)).all()
 
 
-@pytest.mark.parametrize("legacy", [False, "1.13"])
-@pytest.mark.parametrize(
-    "shape",
-    [
-        *((999,), (1000,), (1001,), (5000,), (10, 100), (7, 143), (143, 7), (2, 2000)),
-        *((1001, 1), (1, 1, 1001), (10, 10, 10), (10, 10, 11), (6,) * 4, (7,) * 4, (3, 4, 5, 6, 7)),
-    ],
-)
-@pytest.mark.parametrize("dtype", tiers.dtypes(DTYPES))
-def test_with_numpys_own_settings_too(dtype, shape, legacy):
-    reader = Reader(numbers(shape, dtype, 4, 0.01))
-    with np.printoptions(legacy=legacy):
-        text, expected = reader.texts()
-    assert text == expected
-    assert (reader.seen == (shown(shape, 3) if math.prod(shape) > 1000 else 1)).all()
-
-
 def test_what_is_not_shown_has_no_part_in_the_width_of_the_columns():
     array = np.full(2000, 1.5)
     array[[5, 1000]] = 1e300, np.nan
@@ -177,14 +159,6 @@ def test_a_blob_has_the_text_of_its_values(dtype, head):
     expected = values(dtype) if head else np.zeros_like(values(dtype))
     assert str(blob) == f"{blob}" == format(blob) == str(expected)
     assert np.asarray(blob).tobytes() == expected.tobytes()
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_without_axes_it_is_the_number(dtype):
-    blob = blob_in(GPU, dtype, (2,))[1]
-    assert str(blob) == f"{blob}" == str(values(dtype, (2,))[1])
-    with np.printoptions(threshold=0):
-        assert str(blob) == str(values(dtype, (2,))[1])
 
 
 VIEWS = {
@@ -221,14 +195,6 @@ def test_results_diffs_and_subclasses_too():
     assert str(syncblob.arange(3) * 2) == "[0 2 4]"
 
 
-def test_numpys_options_hold():
-    blob = syncblob.asarray([1 / 3, 2e-9], device="simulated:0")
-    with np.printoptions(precision=2, suppress=True):
-        assert str(blob) == "[0.33 0.  ]"
-    with np.printoptions(formatter={"all": lambda x: f"{x:.0e}"}):
-        assert str(blob) == "[3e-01 2e-09]"
-
-
 @pytest.fixture
 def read_values(monkeypatch):
     """List the shapes of the reads for texts."""
@@ -257,14 +223,6 @@ def test_of_a_small_one_everything_at_once(read_values):
 def test_of_an_empty_one_nothing(simulated, read_values):
     assert str(blob_in(GPU, "float32", (0, 3))) == "[]"
     assert (read_values, simulated.downloads) == ([], 0)
-
-
-def test_what_is_read_is_no_view_of_the_blob():
-    blob = blob_in(CPU)
-    array = blob._values(blob._layout, "str")
-    assert array.flags.owndata
-    array[...] = 9
-    assert str(blob) == str(values())
 
 
 def test_the_journal_says_that_it_moved_for_str():

@@ -462,14 +462,6 @@ def test_in_place_operators_on_data_and_diff_write_once(device, view):
     assert part.diff.tolist() == (5 - view(expected)).tolist()
 
 
-def test_an_in_place_operator_on_data_moves_nothing(simulated):
-    blob = synced("simulated:0")
-    simulated.reset_counts()
-    blob.data *= 2
-    assert (blob.head, simulated.uploads, simulated.downloads) == (GPU, 0, 0)
-    assert (blob.diff_head, blob.tolist()) == (Head.UNINITIALIZED, (2 * numbers(2, 3)).tolist())
-
-
 @pytest.mark.parametrize("name", ["data", "diff"])
 @pytest.mark.parametrize(
     "value",

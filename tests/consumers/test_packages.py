@@ -181,22 +181,6 @@ def test_scipys_iterative_solvers_take_a_dense_matrix_that_stays_on_its_device()
     np.testing.assert_allclose(Blob.asarray(turned).rmatvec(vector), turned.conj().T @ vector)
 
 
-def test_pandas_writes_on_its_own_and_comes_back():
-    pd = pytest.importorskip("pandas")
-    blob = blob_in(Head.SYNCED)
-    frame = pd.DataFrame(blob, columns=["a", "b", "c"])
-    frame["a"] = 7
-    assert blob.tolist() == values().tolist()
-    assert syncblob.asarray(frame).tolist() == frame.to_numpy().tolist()
-
-
-def test_pictures_there_and_back():
-    image_module = pytest.importorskip("PIL.Image")
-    blob = blob_in(Head.HEAD_AT_GPU, "uint8", (4, 5, 3))
-    back = syncblob.asarray(image_module.fromarray(np.asarray(blob)))
-    assert back.tolist() == blob.tolist()
-
-
 def test_pictures_by_arrow():
     image_module = pytest.importorskip("PIL.Image")
     pytest.importorskip("pyarrow")
@@ -214,13 +198,6 @@ def test_hdf5_reads_into_a_blob_without_a_copy(tmp_path):
         file["x"] = values()
         file["x"].read_direct(np.asarray(blob.cpu.overwrite))
     assert blob.gpu_data().tolist() == values().tolist()
-
-
-def test_zarr_there_and_back():
-    zarr = pytest.importorskip("zarr")
-    blob = blob_in(Head.HEAD_AT_GPU, shape=(8, 9))
-    array = zarr.create_array(store={}, data=np.asarray(blob), chunks=(4, 3))
-    assert syncblob.asarray(array[2:7]).tolist() == values(shape=(8, 9))[2:7].tolist()
 
 
 @pytest.mark.parametrize("view", [lambda x: x.T, lambda x: x[::-1], lambda x: x[:, ::2]])

@@ -144,14 +144,6 @@ def test_a_copy_is_private_and_an_older_consumer_can_have_one_of_a_const_blob():
     assert blob.tolist() == blob.gpu_data().tolist() == values().tolist()
 
 
-@pytest.mark.parametrize("shape", [(), (0,), (2, 0, 3)])
-@pytest.mark.parametrize("dtype", ["int16", "bfloat16"])
-def test_no_axes_and_no_elements(shape, dtype):
-    for blob, flags in ((Blob(shape, dtype), 0), (Blob(shape, dtype).const, READ_ONLY)):
-        managed = look(blob.__dlpack__(**VERSIONED))
-        assert (managed.tensor.shape[: len(shape)], managed.flags) == (list(shape), flags)
-
-
 # --- sides, refusals ---------------------------------------------------------------------------
 
 

@@ -65,14 +65,6 @@ def test_what_another_writes_reaches_a_device_that_has_been_written(name):
     assert blob.gpu_data().tolist() == [5, 5]
 
 
-def test_what_another_writes_reaches_the_device(name):
-    blob = Blob.in_shared_memory(2, name=name, device="simulated")
-    other = Blob.in_shared_memory(2, name=name, create=False)
-    assert blob.gpu_data().tolist() == [0, 0]
-    other[...] = 5
-    assert blob.gpu_data().tolist() == [5, 5]
-
-
 @pytest.mark.parametrize(
     ("error", "message", "arguments"),
     [

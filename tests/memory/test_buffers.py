@@ -12,8 +12,7 @@ import pytest
 from syncblob import Blob, DeviceMismatchError, Head, SyncedMemory, record_transfers, use_device
 from syncblob import simulated as simulated_device
 from syncblob._layout import Layout
-from syncblob.devices import CPU, HOST, POISON, Side
-from syncblob.devices.host import NumpyHome
+from syncblob.devices import CPU, HOST, Side
 from syncblob.memory import Access
 
 if TYPE_CHECKING:
@@ -253,13 +252,6 @@ def test_adoption_leaves_the_device(side: Side, device: str) -> None:
     assert (memory.device, memory.head) == (device, HEADS[side])
 
 
-def test_adoption_drops_the_source() -> None:
-    memory = SyncedMemory(NBYTES, device="simulated", source=counting)
-    memory.set_gpu_data(np.full(NBYTES, 3, np.uint8))
-    assert memory.peek_at_source() is None
-    assert memory.cpu_data().tolist() == [3] * NBYTES
-
-
 def test_adoption_within_a_capacity_gives_up_the_rest() -> None:
     memory = SyncedMemory(NBYTES, device="simulated")
     memory.fit(8)
@@ -268,28 +260,6 @@ def test_adoption_within_a_capacity_gives_up_the_rest() -> None:
 
 
 # --- initial contents ----------------------------------------------------------------------------
-
-
-@pytest.fixture
-def dirty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fill new buffers with poison, so that they are never zero by chance."""
-    allocate = NumpyHome.allocate
-
-    def poisoned(home: NumpyHome, nbytes: int, *, zeroed: bool = False) -> NDArray[np.uint8]:
-        buffer = allocate(home, nbytes, zeroed=zeroed)
-        if not zeroed:
-            buffer.fill(POISON)
-        return buffer
-
-    monkeypatch.setattr(NumpyHome, "allocate", poisoned)
-
-
-@pytest.mark.usefixtures("dirty")
-@pytest.mark.parametrize("device", ["cpu", "simulated"])
-@pytest.mark.parametrize("access", ["cpu_data", "mutable_cpu_data"])
-def test_what_nobody_has_written_reads_as_zeros(device: str, access: str) -> None:
-    memory = SyncedMemory(NBYTES, device=device)
-    assert getattr(memory, access)().tolist() == [0] * NBYTES
 
 
 @pytest.mark.parametrize("access", ["cpu_data", "mutable_cpu_data", "overwrite_cpu_data"])
@@ -303,17 +273,6 @@ def test_the_host_buffer_is_the_accelerators_kind_and_filled_without_a_transfer(
     assert (simulated.host_allocations, simulated.allocations, len(log)) == (1, 0, 0)
     if source is not None and access != "overwrite_cpu_data":
         assert array.tolist() == VALUES
-
-
-@pytest.mark.usefixtures("dirty")
-@pytest.mark.parametrize(
-    ("read", "source"), [("cpu_data", Reader()), ("cpu_data", counting), ("gpu_data", counting)]
-)
-def test_a_source_fills_what_was_always_in_use_and_the_rest_is_zero(read: str, source: Any) -> None:
-    memory = SyncedMemory(NBYTES, device="simulated", source=source)
-    memory.fit(8)
-    memory.fit(16)
-    assert getattr(memory, read)().tolist() == [*VALUES[:8], *[0] * 8]
 
 
 def test_a_source_of_something_else_is_refused_by_its_type() -> None:
@@ -433,10 +392,3 @@ def test_a_read_of_what_is_up_to_date_waits_for_nobody(side: Side) -> None:
         reader.join(2)
         assert seen == [7]
     reader.join()
-
-
-@pytest.mark.parametrize("access", ["cpu_data", "mutable_cpu_data", "gpu_data", "mutable_gpu_data"])
-def test_a_source_of_no_bytes_is_taken_by_the_first_access(access: str) -> None:
-    memory = SyncedMemory(0, device="simulated", source=lambda: np.empty(0, np.uint8))
-    assert getattr(memory, access)().size == 0
-    assert memory.head is (Head.HEAD_AT_CPU if "cpu" in access else Head.HEAD_AT_GPU)

@@ -35,14 +35,6 @@ def on_accelerator():
 # --- where the elements come from ----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("side", Side)
-def test_what_nobody_has_written_is_copied_as_zeros(side):
-    memory = SyncedMemory(NBYTES, device="simulated")
-    assert memory.gather(side, GAPPED, "test").tolist() == [[0] * 16] * 2
-    assert memory.blank
-    assert [memory.buffer(each) for each in Side] == [None, None]
-
-
 @pytest.mark.parametrize(("side", "make"), [(HOST, on_host), (ACCELERATOR, on_accelerator)])
 def test_what_a_side_holds_is_copied_there_without_a_buffer_in_between(side, make, simulated):
     memory = make()

@@ -95,14 +95,6 @@ def test_an_upload_from_the_source_names_its_access(access: str) -> None:
     assert [transfer.reason for transfer in log] == [access]
 
 
-@pytest.mark.parametrize("access", ["cpu_data", "mutable_cpu_data", "overwrite_cpu_data"])
-def test_a_memory_on_one_side_avoids_no_transfer(access: str) -> None:
-    memory = memory_at(C)
-    with record_transfers() as log:
-        getattr(memory, access)()
-    assert (len(log), log.avoided) == (0, 0)
-
-
 @pytest.mark.parametrize("access", ["cpu_data", "mutable_cpu_data", "overwrite_gpu_data"])
 def test_a_memory_on_both_sides_counts_what_it_avoids_once_at_each_border(
     access: str, simulated: SimulatedBackend

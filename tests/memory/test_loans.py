@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from syncblob import StaleAliasWarning, SyncedMemory, record_transfers
+from syncblob import SyncedMemory
 from syncblob._layout import Layout
 from syncblob._source_lines import user_place
 from syncblob.devices import Side
@@ -64,14 +64,3 @@ def test_a_borrow_is_made_again_if_a_signal_handler_reads_the_other_side(monkeyp
     monkeypatch.setattr(Ledger, "own_loans", interrupted)
     memory.lend(side, Access.MUTABLE, ALL, "test")[...] = 2
     assert memory.array(side.other, Access.CONST, ALL, "test").tolist() == [2] * 8
-
-
-@pytest.mark.parametrize("side", Side)
-def test_to_borrow_and_overwrite_beside_an_alias_warns_and_transfers_nothing(side):
-    memory = SyncedMemory(8, device="simulated")
-    alias = memory.export(side.other, Access.MUTABLE, ALL, "test", NUMPY)
-    with pytest.warns(StaleAliasWarning), record_transfers() as log:
-        memory.lend(side, Access.OVERWRITE, ALL, "overwrite")
-    assert list(log) == []
-    assert memory.history[-1].reason == "overwrite"
-    del alias

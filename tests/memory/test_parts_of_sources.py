@@ -11,7 +11,7 @@ from fault_states import newest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from syncblob import Blob, Head, SyncedMemory, record_transfers
+from syncblob import Head, SyncedMemory, record_transfers
 from syncblob._layout import Layout
 from syncblob.devices import POISON, Side
 from syncblob.memory import Access
@@ -306,18 +306,6 @@ def test_a_peek_leaves_what_was_returned_where_it_was_kept_for_others_to_take():
         assert memory.gather(HOST, Layout.raw(4, 8), "test").tolist() == VALUES[8:12]
         assert memory.peek_at_source().tolist() == VALUES
         assert source.calls == 1
-
-
-def test_rows_of_a_blob_read_rows_of_its_source():
-    reader = Reader()
-    blob = Blob.from_source((4, 4), "float32", reader, device="simulated")
-    expected = np.array(VALUES, np.uint8).view(np.float32).reshape(4, 4)
-    assert np.array_equal(blob[1].cpu_data(), expected[1])
-    assert np.array_equal(blob[2:].gpu_data(), expected[2:])
-    assert sorted(reader.asked) == list(range(16, NBYTES))
-    assert blob[1, 1].item() == expected[1, 1]
-    assert np.array_equal(np.array(blob), expected)
-    assert sorted(reader.asked) == list(range(NBYTES))
 
 
 @pytest.mark.parametrize(

@@ -307,14 +307,6 @@ def test_after_a_transfer_that_failed_the_memory_can_be_used(simulated: Simulate
     assert memory.gpu_data().tolist() == [7] * NBYTES
 
 
-def test_an_empty_memory_is_pushed_without_a_transfer(simulated: SimulatedBackend) -> None:
-    blob = Blob((0, 3), device="simulated")
-    blob.mutable_cpu_data()
-    blob.async_gpu_push()
-    assert blob.head is Head.SYNCED
-    assert simulated.uploads == 0
-
-
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no timers here")
 @pytest.mark.parametrize("interruption", [TimeoutError, KeyboardInterrupt])
 @pytest.mark.parametrize("access", ["gpu_data", "mutable_gpu_data", "mutable_cpu_data"])
@@ -440,17 +432,6 @@ def test_a_read_of_a_part_on_the_host_waits_for_no_upload(simulated: SimulatedBa
         assert len(memory.ledger.uploads) == 1
     memory.lend(Side.HOST, Access.MUTABLE, Layout.raw(4, 4), "use")
     assert not memory.ledger.uploads
-
-
-def test_a_write_on_the_host_waits_for_each_upload_of_its_range(
-    simulated: SimulatedBackend,
-) -> None:
-    memory = at_cpu()
-    stream = simulated.stream(delay=0.05)
-    for start in (0, 16, 32):
-        memory.async_gpu_push(stream, start, start + 8)
-    memory.lend(Side.HOST, Access.MUTABLE, Layout.raw(24, 16), "use")
-    assert [(upload.start, upload.stop) for upload in memory.ledger.uploads] == [(0, 8)]
 
 
 def test_a_use_on_the_accelerator_comes_after_each_upload_of_its_range(

@@ -537,37 +537,6 @@ def test_an_adoption_within_a_capacity_of_a_split_map():
 # --- failures ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("side", Side)
-@pytest.mark.parametrize("access", [CONST, MUTABLE])
-@pytest.mark.parametrize("which", [1, 2, 3])
-def test_a_copy_that_fails_in_the_middle_of_several_changes_nothing(side, access, which, simulated):
-    here, there = "HG"[side], "GH"[side]
-    letters = f"{there}{here}{there}B{there}{here}B{there}"
-    memory = made(letters)
-    borrows = [
-        use(memory, side.other, MUTABLE, 0, 1),
-        use(memory, side.other, MUTABLE, 4, 5),
-        use(memory, side.other, MUTABLE, 7, 8),
-        use(memory, side, MUTABLE, 1, 2),
-    ]
-    for place, borrow in zip((0, 4, 7, 1), borrows, strict=True):
-        borrow[:] = 100 + place
-    before, history = contents(memory), memory.history
-    with simulated.failing(transfer=which), pytest.raises(RuntimeError, match="injected"):
-        use(memory, side, access, 0, 7)
-    assert (drawn(memory), contents(memory)) == (letters, before)
-    assert memory.history == history
-    assert all(borrow.flags.writeable for borrow in borrows)
-    # These writes make the pieces that were already copied stale.
-    for place, borrow in zip((0, 4), borrows, strict=False):
-        borrow[:] = before[place * UNIT : (place + 1) * UNIT] = [50 + place] * UNIT
-    with record_transfers() as log:
-        array = use(memory, side, access, 0, 7)
-    assert array.tolist() == before[: 7 * UNIT]
-    assert [offset for _, offset, _ in moved(log)] == [0, 16, 32]
-    assert [borrow.flags.writeable for borrow in borrows] == [False, False, True, True]
-
-
 def test_a_write_that_raises_leaves_what_it_has_not_reached(simulated):
     del simulated
 

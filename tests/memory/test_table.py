@@ -121,26 +121,6 @@ def test_a_read_of_uninitialized_memory_leaves_the_other_side_to_copy_the_zeros(
     assert (memory.head, counts.downloads) == (S, 1)
 
 
-def test_the_nine_calls_of_the_tutorial(device: Simulated | Cuda) -> None:
-    """The example of Caffe's blob tutorial: the copies of each call."""
-    memory = memory_at(C, device)
-    steps = [
-        ("gpu_data", "upload"),
-        ("cpu_data", "-"),
-        ("mutable_gpu_data", "-"),
-        ("mutable_gpu_data", "-"),
-        ("cpu_data", "download"),
-        ("gpu_data", "-"),
-        ("mutable_cpu_data", "-"),
-        ("mutable_gpu_data", "upload"),
-        ("mutable_cpu_data", "download"),
-    ]
-    for name, expected in steps:
-        with record_transfers() as log:
-            getattr(memory, name)()
-        assert [transfer.direction for transfer in log] == ([] if expected == "-" else [expected])
-
-
 @pytest.mark.parametrize("adopt", ["set_cpu_data", "set_gpu_data"])
 def test_a_buffer_of_the_other_side_is_reused(adopt: str, device: Simulated | Cuda) -> None:
     memory, counts = memory_at(S, device), device.controls

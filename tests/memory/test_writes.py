@@ -190,17 +190,6 @@ def test_an_assignment_warns_of_an_alias_that_a_handler_makes_in_its_midst():
     assert blob.tolist() == blob.gpu_data().tolist() == [5] * 4
 
 
-def test_an_assignment_to_a_part_that_another_side_holds_the_rest_of():
-    blob = Blob(4, device="simulated")
-    blob.on("cpu")[...] = 1
-    blob[2:].mutable_gpu_data()[...] = 2
-    with record_transfers() as log:
-        blob.on("cpu")[:2] = np.full(2, 5, np.float32)
-    assert blob.head is Head.SPLIT
-    assert log.nbytes == 0
-    assert blob.tolist() == [5, 5, 2, 2]
-
-
 @pytest.mark.parametrize("both", [0, 2])
 def test_an_interrupt_right_after_an_assignment_leaves_it_made(both, monkeypatch):
     blob = Blob(4, device="simulated")

@@ -217,18 +217,6 @@ def test_arrays_in_a_sequence_are_seen_after_blobs_alone(make):
 # --- Blobs that have changed ----------------------------------------------------------------------
 
 
-def test_a_blob_that_was_resized_is_read_as_it_is_now():
-    blob = Blob((3, 4))
-    blob[...] = A
-    assert float(np.sum(blob)) == A.sum()
-    blob.resize(2, 2)
-    same(np.sort(blob), np.sort(A.reshape(-1)[:4].reshape(2, 2)))
-    blob.resize(50)
-    blob[...] = 1
-    assert float(np.sum(blob)) == 50
-    assert [part.shape for part in np.split(blob, 2)] == [(25,), (25,)]
-
-
 def test_a_blob_that_has_moved_is_read_where_it_runs(make):
     blob = make(A, "simulated:0")
     assert np.sum(blob).device == blob.device
@@ -455,20 +443,3 @@ def test_threads_may_plan_at_once(make, monkeypatch):
     for thread in threads:
         thread.join()
     assert not wrong
-
-
-# --- on a GPU -------------------------------------------------------------------------------------
-
-
-@pytest.mark.usefixtures("machine")
-def test_plans_made_on_the_host_hold_on_a_gpu():
-    for device in ("cpu", "cuda:0", "cpu", "cuda:1"):
-        blob = Blob((3, 4), device=device)
-        blob[...] = A
-        for _ in range(2):
-            assert np.transpose(blob).memory is blob.memory
-            assert np.transpose(blob).tolist() == A.T.tolist()
-            result = syncblob.astype(blob, "float64")
-            assert (str(result.device), result.tolist()) == (device, A.tolist())
-            result = np.transpose(result)
-            assert (str(result.device), result.tolist()) == (device, A.T.tolist())

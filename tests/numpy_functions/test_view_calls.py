@@ -350,21 +350,3 @@ def test_a_view_of_the_users_array_sees_its_later_writes():
     view.gpu_data()
     array[0] = 5
     assert view.gpu_data()[0, 0] == 5
-
-
-@pytest.mark.usefixtures("machine")
-@pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
-def test_views_on_a_gpu_transfer_nothing(view):
-    array = values("complex64")
-    for on_host in (True, False):
-        blob = Blob((2, 3), "complex64", device="cuda:0")
-        if on_host:
-            blob.overwrite_cpu_data()[...] = array
-        else:
-            blob[...] = array
-        with syncblob.no_transfers():
-            results = view(blob)
-        for result, part in zip(listed(results), listed(view(array)), strict=True):
-            assert result.memory is blob.memory
-            assert result.device == "cuda:0"
-            assert result.tolist() == part.tolist()

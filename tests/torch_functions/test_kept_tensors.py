@@ -563,15 +563,6 @@ def test_a_view_of_a_blob_beside_its_first_part_is_an_alias_of_all_of_it(order):
     assert blob.gpu_data()[1].tolist() == [7] * 3
 
 
-@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-def test_a_view_of_a_const_blob_beside_its_first_part_is_a_copy(order):
-    blob = blob_in(Head.SYNCED)
-    operands = blob[:1], blob.const
-    views = torch.broadcast_tensors(*(operands[place] for place in order))
-    views[order.index(1)][...] = 7
-    assert 7 not in blob.cpu_data()
-
-
 @pytest.mark.parametrize("order", [[0, 1], [1, 0]])
 def test_a_view_of_a_blob_beside_a_const_view_of_it_is_an_alias_or_a_copy(order):
     blob = Blob(4)

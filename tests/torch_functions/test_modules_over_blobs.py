@@ -123,16 +123,6 @@ def test_a_frozen_parameter_is_left_alone_until_it_learns():
     assert blobs["2.bias"].diff.tolist() == net[2].bias.grad.tolist() != [0] * 4
 
 
-def test_an_optimizer_leaves_a_frozen_parameter_after_zero_grad():
-    net = nn.Linear(4, 4)
-    blob = parameters_to_blobs(net)["bias"]
-    learn(net, torch.optim.SGD(net.parameters(), lr=0.1))
-    net.bias.requires_grad_(requires_grad=False)
-    before = blob.tolist()
-    learn(net, torch.optim.AdamW(net.parameters(), lr=0.1))
-    assert (net.bias.grad, blob.tolist(), blob.diff.tolist()) == (None, before, [0] * 4)
-
-
 @pytest.mark.filterwarnings("ignore:Using backward:UserWarning")
 def test_hooks_stay_and_find_the_gradient_in_diff():
     net = nn.Linear(4, 4)

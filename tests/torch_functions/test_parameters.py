@@ -115,13 +115,6 @@ def test_what_changes_nothing_keeps_the_parameter():
     assert is_over(parameter, blob)
 
 
-def test_a_module_is_called_with_parameters_of_blobs():
-    blob, parameter = made()
-    called = torch.func.functional_call(nn.Linear(3, 2), {"weight": parameter}, torch.ones(1, 3))
-    called.sum().backward()
-    assert blob.diff.tolist() == [[1] * 3] * 2
-
-
 def test_initialisers_write_the_blob():
     for initialise in (nn.init.xavier_uniform_, nn.init.orthogonal_, nn.init.ones_, nn.init.eye_):
         blob, parameter = made(GPU)
@@ -166,16 +159,6 @@ def test_data_that_is_assigned_is_copied_into_the_blob():
     parameter.data += 1
     parameter.data = parameter.data
     assert blob.tolist() == (values() + 1).tolist()
-    assert is_over(parameter, blob)
-
-
-def test_data_that_lies_in_the_blob_itself_is_copied_as_it_was():
-    blob, parameter = made(shape=(3, 3))
-    parameter.data = parameter.data.T
-    assert blob.tolist() == values(shape=(3, 3)).T.tolist()
-    parameter.grad = blob.to_torch().T
-    parameter.grad = parameter.grad.T
-    assert blob.diff.tolist() == blob.tolist()
     assert is_over(parameter, blob)
 
 

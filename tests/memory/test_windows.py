@@ -11,7 +11,7 @@ from devices import LIMITED
 import syncblob
 from syncblob import Blob, Head
 from syncblob.devices import Side
-from syncblob.memory import buffers
+from syncblob.memory import CONST, buffers
 
 
 def ranges(blob):
@@ -141,6 +141,22 @@ def test_an_alias_elsewhere_leaves_an_access_its_own_window():
     # Most of the memory is asked for now, but not at the price of an error.
     assert blob[60:70].gpu_data().tolist() == list(range(60, 70))
     assert ranges(blob) == [(0, 50), (60, 70)]
+
+
+@pytest.mark.usefixtures("small")
+def test_an_access_that_gets_no_window_leaves_exports_under_watch(limited):
+    limited.capacity = 200
+    blob = numbered()
+    with syncblob.verified_const():
+        export = blob.memory.export(Side.ACCELERATOR, CONST, blob[:10]._layout, "use", "DLPack")
+        alias = np.asarray(blob[12:20].gpu)
+        with pytest.raises(BufferError, match="NumPy alias"):
+            blob[5:15].gpu_data()
+        export.flags.writeable = True
+        export[0] = 9
+        with pytest.warns(syncblob.ConstWriteWarning):
+            blob[:10].gpu_data()
+    del alias
 
 
 class Slow:

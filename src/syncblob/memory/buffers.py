@@ -22,6 +22,8 @@ from syncblob.memory.windows import Window, part_of
 from syncblob.transfers import Copying, download, pull, push, upload
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from syncblob._layout import Layout
     from syncblob.devices.base import Accelerator, Home, Push
     from syncblob.memory.sources import Source
@@ -119,25 +121,26 @@ class Buffers:
                 return windows[index]
         return buffer
 
-    def reach(self, side: int, start: int, stop: int) -> tuple[int, int] | None:
-        """Return the range of the window to make for an access of a range; None to make none.
+    def reaches(self, side: int, start: int, stop: int) -> Sequence[tuple[int, int]]:
+        """Return the ranges to try for the window to make for an access of a range.
 
-        It is the union of the range and the windows that it overlaps. If most of the memory would
-        have windows then, it is everything. Small memories have no windows.
+        The last one is the union of the range and the windows that it overlaps. If most of the
+        memory would have windows then, everything comes first. Small memories have no windows: for
+        them, the result is empty, and so it is if the first access is one of everything.
         """
-        if side == Side.HOST or not self.divisible or (start <= 0 and stop >= self.nbytes):
-            return None
-        low, high = self.union(side, start, stop)
-        apart = [each for each in self.windows[side] if each.stop <= low or high <= each.start]
-        total = high - low + sum(window.nbytes for window in apart)
-        return (0, self.nbytes) if total > _MOST * self.nbytes else (low, high)
-
-    def union(self, side: int, start: int, stop: int) -> tuple[int, int]:
-        """Return the smallest range that contains a range and the windows that it overlaps."""
+        if side == Side.HOST or not self.divisible:
+            return ()
+        everything = (0, self.nbytes)
+        if start <= 0 and stop >= self.nbytes:
+            return (everything,) if self.windows[side] else ()
         replaced = self.within(side, start, stop)
         low = min([start, *(window.start for window in replaced)])
         # An array of no elements needs an address, too.
-        return low, max([stop, low + 1, *(window.stop for window in replaced)])
+        high = max([stop, low + 1, *(window.stop for window in replaced)])
+        apart = sum(window.nbytes for window in self.windows[side] if window not in replaced)
+        if high - low + apart <= _MOST * self.nbytes or (low, high) == everything:
+            return ((low, high),)
+        return everything, (low, high)
 
     def get(  # a range, and its contents
         self,

@@ -792,23 +792,18 @@ def provide(  # noqa: PLR0913, PLR0917  # an access
     Window or array
         The buffer of the whole memory, if it was made instead. None if the access is to make it.
     """
-    buffers = ledger.buffers
-    if not buffers.divisible:
-        return None
-    found = buffers.containing(side, start, stop)
-    reach = buffers.reach(side, start, stop) if found is None else None
-    if found is None and buffers.windows[side] and reach is None:
-        reach = 0, buffers.nbytes
-    if reach is None or ledger.moving:
+    found = ledger.buffers.containing(side, start, stop)
+    reaches = ledger.buffers.reaches(side, start, stop) if found is None else ()
+    if not reaches or ledger.moving:
         return found
-    union = buffers.union(side, start, stop)
+    *larger, union = reaches
     try:
-        grow(ledger, side, *reach, reason, layout, union)
+        grow(ledger, side, *reaches[0], reason, layout, union)
     except (MemoryError, BufferError):
-        if union == reach:
+        if not larger:
             raise
         grow(ledger, side, *union, reason, layout, union)
-    return buffers.containing(side, start, stop)
+    return ledger.buffers.containing(side, start, stop)
 
 
 def grow(  # noqa: PLR0913, PLR0917  # a range, and the access that needs it
@@ -852,8 +847,6 @@ def _plan_growth(  # noqa: PLR0913, PLR0917  # an access, and what it needs
                 f"of {holder}; delete it first, or make it when the accelerator has room for the "
                 "whole Blob"
             )
-        if ledger.watch is not None:
-            ledger.watch.drop(side, *part)
     before = ledger.spans
     return Change(side, before, before, start, stop, losses=((side, replaced),), prepare=_enlarge)
 
@@ -863,9 +856,19 @@ def _enlarge(ledger: Ledger, change: Change, _reason: str) -> tuple[Any, Sequenc
     if accelerator is None:
         raise RuntimeError("a window needs an accelerator")
     buffers = ledger.buffers
+    replaced = buffers.within(change.side, change.start, change.stop)
     enlarged = buffers.enlarged(change.side, accelerator, change.start, change.stop)
+    _forget_exports(ledger, change.side, replaced)
     buffers.accelerator = accelerator
     return enlarged, ()
+
+
+def _forget_exports(ledger: Ledger, side: Side, windows: Sequence[Window]) -> None:
+    """Compare the watched exports of windows that are about to go, and watch them no longer."""
+    if ledger.watch is not None:
+        ledger.watch.compare()
+        for window in windows:
+            ledger.watch.drop(side, window.start, window.stop)
 
 
 def evict(ledger: Ledger, side: Side, start: int, stop: int, reason: str) -> int:
@@ -923,9 +926,6 @@ def _plan_eviction(  # a range
             )
         after = after.replaced(runs)
         losses.append((side, ((low, high),)))
-    if ledger.watch is not None:
-        ledger.watch.compare()
-        ledger.watch.drop(side, start, stop)
     return Change(side, before, after, start, stop, losses=losses, prepare=_drop, between=after)
 
 
@@ -936,6 +936,7 @@ def _drop(ledger: Ledger, change: Change, _reason: str) -> tuple[Any, Sequence[U
         for window in gone:
             # Its memory may be given to someone else at once.
             buffers.accelerator.settle(window.array)
+    _forget_exports(ledger, side, gone)
     return tuple(each for each in buffers.windows[side] if each not in gone), ()
 
 

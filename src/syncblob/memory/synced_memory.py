@@ -696,7 +696,7 @@ class SyncedMemory:
         if side and ledger.buffers.sides[side] is None and layout.size:
             # Another alias may keep its window. Then this range gets one, too.
             with ledger.lock, suppress(MemoryError, BufferError):
-                if ledger.buffers.reach(side, layout.start, layout.stop):
+                if ledger.buffers.reaches(side, layout.start, layout.stop):
                     grow(ledger, side, 0, self.nbytes, reason)
 
     def _in_room(self, side: Side, reason: str, function: Callable[..., Any], *args: Any) -> Any:

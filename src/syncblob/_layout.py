@@ -197,32 +197,34 @@ class Layout:
         in bounds, perhaps with an Ellipsis at the end.
         """
         start = stop = self.offset
-        axes = zip(self.shape, self.strides, strict=True)
-        entries = index if type(index) is tuple else (index,)
-        if entries[-1:] == (...,):
-            entries = entries[:-1]
-        for entry in entries:
-            if type(entry) is int:
-                dim, step = next(axes)
-                bytes_before = (entry + dim if entry < 0 else entry) * step
+        shape, strides, axis = self.shape, self.strides, 0
+        for entry in index if type(index) is tuple else (index,):
+            kind = type(entry)
+            if kind is int:
+                bytes_before = (entry + shape[axis] if entry < 0 else entry) * strides[axis]
                 start += bytes_before
                 stop += bytes_before
-            elif type(entry) is slice:
-                dim, step = next(axes)
-                selected = range(dim)[entry]
+            elif kind is slice:
+                selected = range(shape[axis])[entry]
                 if not selected:
                     return None
-                ends = selected[0] * step, selected[-1] * step
-                start += min(ends)
-                stop += max(ends)
-            else:
-                # An entry without an axis of its own, such as None.
+                first, last = selected[0] * strides[axis], selected[-1] * strides[axis]
+                start += min(first, last)
+                stop += max(first, last)
+            elif entry is not ... or entry is not index[-1]:
+                # An entry without an axis of its own, such as None, or axes before the others.
                 return None
-        for dim, step in axes:
+            else:
+                break
+            axis += 1
+        for dim, step in zip(shape[axis:], strides[axis:], strict=True):
             if not dim:
                 return None
-            start += min(0, (dim - 1) * step)
-            stop += max(0, (dim - 1) * step)
+            reached = (dim - 1) * step
+            if reached < 0:
+                start += reached
+            else:
+                stop += reached
         return start, stop + self.dtype.itemsize
 
     def aligned(self, dtype: np.dtype[np.generic]) -> bool:

@@ -380,8 +380,11 @@ class BlobCore:
 
     def _is_shared(self) -> bool:
         """Return whether the other side holds the newest contents of any of the bytes, too."""
-        memory = self._memory
-        return memory.spans.any(*memory.range_of(self._layout)) != 1 << self._side
+        ledger = self._memory.ledger
+        uniform, mine = ledger.spans.uniform, 1 if self._home is HOST else 2
+        if uniform is None:
+            uniform = ledger.spans.any(*ledger.range_of(self._layout))
+        return uniform != mine
 
     def _make_writable(self, reason: str) -> bool:
         """Prepare a write through the array, if nothing has to be moved or warned of for that.

@@ -253,7 +253,15 @@ def claim(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0915, PLR0917  # an acce
         return False
     there = ledger.loans[1 - side]
     if ledger.uploads and not there.leases:
-        await_uploads(ledger, side, access, start, stop)
+        finish_uploads(ledger, side, access, start, stop)
+        shortcut = ledger.shortcuts.sides[side]
+        if (
+            access is not CONST
+            and shortcut is not None
+            and shortcut.buffer is buffer
+            and claim_shared(ledger, shortcut, side, start, stop, reason)
+        ):
+            return True
     copied = ""
     try:
         # From here on, not even a finaliser can change anything.
@@ -694,7 +702,7 @@ def claim_shared(  # noqa: PLR0913, PLR0917  # a write
         return True
 
 
-def assign(  # noqa: C901, PLR0913, PLR0917  # a write
+def assign(  # noqa: C901, PLR0912, PLR0913, PLR0917  # a write
     ledger: Ledger,
     shortcut: Shortcut,
     side: Side,
@@ -730,7 +738,11 @@ def assign(  # noqa: C901, PLR0913, PLR0917  # a write
             return False
         there = ledger.loans[1 - side]
         if ledger.uploads and not there.leases:
-            await_uploads(ledger, side, OVERWRITE, start, stop)
+            finish_uploads(ledger, side, OVERWRITE, start, stop)
+            if home.direct and claim_shared(
+                ledger, shortcut, side, start, stop, reason, array, value
+            ):
+                return True
         try:
             # From here on, not even a finaliser can change anything.
             ledger.moving = True

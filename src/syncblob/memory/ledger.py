@@ -216,7 +216,8 @@ class Ledger:
 
     def awaits(self, side: int) -> bool:
         """Whether a copy to a side is under way. Reads on the other side do not wait for it."""
-        return any(upload.side == side for upload in self.uploads)
+        # Nearly always there is one, or two.
+        return side in [upload.side for upload in self.uploads]
 
     # --- what has been handed out ----------------------------------------------------------------
 

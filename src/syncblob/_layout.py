@@ -198,7 +198,8 @@ class Layout:
         """
         start = stop = self.offset
         shape, strides, axis = self.shape, self.strides, 0
-        for entry in index if type(index) is tuple else (index,):
+        entries: tuple[Any, ...] = index if type(index) is tuple else (index,)
+        for entry in entries:
             kind = type(entry)
             if kind is int:
                 bytes_before = (entry + shape[axis] if entry < 0 else entry) * strides[axis]
@@ -211,7 +212,7 @@ class Layout:
                 first, last = selected[0] * strides[axis], selected[-1] * strides[axis]
                 start += min(first, last)
                 stop += max(first, last)
-            elif entry is not ... or entry is not index[-1]:
+            elif entry is not ... or axis < len(entries) - 1:
                 # An entry without an axis of its own, such as None, or axes before the others.
                 return None
             else:

@@ -236,15 +236,19 @@ class _Arguments:
     def __init__(self, rule: _Rule, pattern: tuple[_Pattern, ...], names: tuple[str, ...]) -> None:
         self._rule = rule
         self._pattern = pattern
-        self._unnamed = len(pattern) - len(names)
-        self._named = {name: self._unnamed + i for i, name in enumerate(names)}
+        parameters = rule.parameters
+        unnamed = len(pattern) - len(names)
+        # The parameter of each argument; "self" in the schemas is "input" in Python.
+        self._names: list[str | None] = [*parameters[:unnamed]]
+        self._names += [None] * (unnamed - len(self._names))
+        self._names += ["self" if n == "input" and "self" in parameters else n for n in names]
         # The arguments whose contents matter; `written` adds the flags.
         self.decisive = {i for i, entry in enumerate(pattern) if entry in _SEQUENCES}
 
     @property
     def first(self) -> int | None:
         """The place of the first parameter of torch's builtin functions."""
-        return 0 if self._unnamed else self._named.get("input")
+        return self._place("self")
 
     def of(self, kind: type) -> tuple[int, ...]:
         """Return the arguments that are instances of a class."""
@@ -256,22 +260,17 @@ class _Arguments:
 
     def written(self) -> dict[int, bool]:
         """Return which arguments are written, and whether completely."""
-        rule, named = self._rule, self._named
-        result = {place: False for place in rule.places if place < self._unnamed}
-        result |= {named[name]: False for name in rule.names & named.keys()}
-        if "out" in named:
-            result[named["out"]] = "out" in rule.outs
-        result |= {named[name]: True for name in rule.outs & named.keys()}
-        for name in self._conditional():
-            place = self._place(name)
-            if place is not None:
-                result[place] = False
+        rule = self._rule
+        written = {*rule.written, *self._conditional()}
+        result = {i: False for i, name in enumerate(self._names) if name in written}
+        outs = {*rule.outs, "out"}
+        result |= {i: name in rule.outs for i, name in enumerate(self._names) if name in outs}
         return result
 
     def _conditional(self) -> Iterator[str]:
         """Yield the parameters that are written because of other arguments."""
-        parameters = {*self._rule.parameters, *self._named}
-        if self._rule.parameters and self._flag("inplace"):
+        parameters = {*self._rule.parameters, *self._names}
+        if self._flag("inplace"):
             yield self._rule.parameters[0]
         weight, max_norm = _RENORMALISED
         place = self._place(max_norm)
@@ -296,22 +295,16 @@ class _Arguments:
 
     def _place(self, name: str) -> int | None:
         """Return the number of the argument for a parameter; None if it was not given."""
-        if name in self._named:
-            return self._named[name]
-        parameters = self._rule.parameters
-        place = parameters.index(name) if name in parameters else self._unnamed
-        return place if place < self._unnamed else None
+        return self._names.index(name) if name in self._names else None
 
 
 class _Rule(NamedTuple):
     """Which arguments a function writes."""
 
     parameters: tuple[str, ...]
-    """The names of the positional parameters."""
-    places: frozenset[int]
-    """The arguments that are written."""
-    names: frozenset[str]
-    """The names of the written parameters."""
+    """The names of the positional parameters; at least one."""
+    written: frozenset[str]
+    """The parameters that are written."""
     outs: frozenset[str]
     """The keywords of outputs, which are overwritten completely."""
     keeps: bool
@@ -327,28 +320,24 @@ def _rule(function: Callable[..., Any]) -> _Rule:
     # Some functions, such as `Tensor.pow`, only wrap a builtin one, which has no signature.
     written_in_python = inspect.isfunction(inspect.unwrap(function))
     parameters = tuple(inspect.signature(function).parameters) if written_in_python else ()
-    places: set[int] = set()
+    if not parameters:
+        longest = max((schema.arguments for schema in schemas), key=len, default=())
+        parameters = tuple(one.name for one in longest if not one.kwarg_only) or ("self",)
+    name = getattr(function, "__name__", "")
+    module = getattr(function, "__module__", None) or ""
+    written: set[str] = set()
     outs: set[str] = set()
     for schema in schemas:
         for place, argument in enumerate(schema.arguments):
             if _is_written(argument) and argument.kwarg_only:
                 outs |= {argument.name, "out"}
             elif _is_written(argument):
-                places.add(place)
-    name = getattr(function, "__name__", "")
-    module = getattr(function, "__module__", None) or ""
+                written |= {*parameters[place : place + 1]}
     if not schemas:
         if module.startswith("torch.distributed") and name in _RECEIVED:
-            places |= {p for p, known in enumerate(parameters) if known == _RECEIVED[name]}
+            written.add(_RECEIVED[name])
         elif name == "__setitem__" or (name.endswith("_") and not name.endswith("__")):
-            places.add(0)
-    if not parameters:
-        longest = max((schema.arguments for schema in schemas), key=len, default=())
-        parameters = tuple(argument.name for argument in longest if not argument.kwarg_only)
-    names = {parameters[place] for place in places if place < len(parameters)}
-    if "self" in names:
-        # "self" in the schemas is "input" in Python.
-        names.add("input")
+            written.add(parameters[0])
     # A third-party operator may store its arguments, or write them undeclared.
     own = f"{module}.".startswith(("torch.", "."))
     keeps = own and all(schema.name.startswith("aten::") for schema in schemas)
@@ -357,7 +346,7 @@ def _rule(function: Callable[..., Any]) -> _Rule:
         for schema in schemas
         for result in schema.returns
     )
-    return _Rule(parameters, frozenset(places), frozenset(names), frozenset(outs), keeps, views)
+    return _Rule(parameters, frozenset(written), frozenset(outs), keeps, views)
 
 
 def _is_written(argument: Any) -> bool:

@@ -10,33 +10,56 @@ range raises an IndexError. Operands that are not Blobs raise a TypeError.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from syncblob._dtypes import as_dtype
+from syncblob._made_functions import name_made_functions
 from syncblob.array_api import _corrected
 from syncblob.blob.compute import apply
 from syncblob.blob.elementwise import unary
 from syncblob.blob.operands import as_blob
 
 if TYPE_CHECKING:
+    from typing import Protocol
+
     from numpy.typing import DTypeLike
 
     from syncblob._blob import Blob
 
+    class _Cumulative(Protocol):
+        def __call__(
+            self,
+            x: Blob,
+            /,
+            *,
+            axis: int | None = None,
+            dtype: DTypeLike | None = None,
+            include_initial: bool = False,
+        ) -> Blob: ...
+
+
 Axes = int | tuple[int, ...] | None
 
 
-def cumulative_prod(
-    x: Blob,
-    /,
-    *,
-    axis: int | None = None,
-    dtype: DTypeLike | None = None,
-    include_initial: bool = False,
-) -> Blob:
-    """Return the cumulative products along an axis.
+def _cumulative(name: str, results: str, initial: int) -> Any:
+    def function(
+        x: Blob,
+        /,
+        *,
+        axis: int | None = None,
+        dtype: DTypeLike | None = None,
+        include_initial: bool = False,
+    ) -> Blob:
+        x = as_blob(name, x)
+        if not x.shape:
+            # NumPy does this itself; CuPy does not.
+            x = x.reshape(1)
+        wanted = None if dtype is None else as_dtype(dtype)
+        return apply(name, x, axis=axis, dtype=wanted, include_initial=include_initial)
+
+    function.__doc__ = f"""Return the cumulative {results} along an axis.
 
     Parameters
     ----------
@@ -47,54 +70,20 @@ def cumulative_prod(
     dtype
         As for `sum`.
     include_initial
-        Include the initial 1, which makes the axis longer by one.
+        Include the initial {initial}, which makes the axis longer by one.
 
     Raises
     ------
     ValueError
         If `x` has several axes and `axis` is None.
     """
-    return _cumulative("cumulative_prod", x, axis, dtype, include_initial)
+    return function
 
 
-def cumulative_sum(
-    x: Blob,
-    /,
-    *,
-    axis: int | None = None,
-    dtype: DTypeLike | None = None,
-    include_initial: bool = False,
-) -> Blob:
-    """Return the cumulative sums along an axis.
+cumulative_prod: _Cumulative = _cumulative("cumulative_prod", "products", 1)
+cumulative_sum: _Cumulative = _cumulative("cumulative_sum", "sums", 0)
 
-    Parameters
-    ----------
-    x
-        The Blob. A 0-d Blob counts as one with a single element.
-    axis
-        The axis. Required if `x` has several axes.
-    dtype
-        As for `sum`.
-    include_initial
-        Include the initial 0, which makes the axis longer by one.
-
-    Raises
-    ------
-    ValueError
-        If `x` has several axes and `axis` is None.
-    """
-    return _cumulative("cumulative_sum", x, axis, dtype, include_initial)
-
-
-def _cumulative(
-    name: str, x: Blob, axis: int | None, dtype: DTypeLike | None, include_initial: bool
-) -> Blob:
-    x = as_blob(name, x)
-    if not x.shape:
-        # NumPy does this itself; CuPy does not.
-        x = x.reshape(1)
-    wanted = None if dtype is None else as_dtype(dtype)
-    return apply(name, x, axis=axis, dtype=wanted, include_initial=include_initial)
+name_made_functions(globals())
 
 
 def max(x: Blob, /, *, axis: Axes = None, keepdims: bool = False) -> Blob:

@@ -60,10 +60,10 @@ def export(  # noqa: PLR0913  # the keywords of the protocol
     access: Access,
     *,
     side: Side,
-    stream: Any,
-    max_version: tuple[int, int] | None,
-    dl_device: tuple[int, int] | None,
-    copy: bool | None,
+    stream: Any = None,
+    max_version: tuple[int, int] | None = None,
+    dl_device: tuple[int, int] | None = None,
+    copy: bool | None = None,
 ) -> Any:
     """Implement ``__dlpack__`` of a Blob or a SideView; see `Blob.__dlpack__`.
 

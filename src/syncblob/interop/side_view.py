@@ -85,26 +85,10 @@ class SideView:
             memory, layout, dtype, copy, side=self._side, access=self._access
         )
 
-    def __dlpack__(
-        self,
-        *,
-        stream: Any = None,
-        max_version: tuple[int, int] | None = None,
-        dl_device: tuple[int, int] | None = None,
-        copy: bool | None = None,
-    ) -> Any:
+    def __dlpack__(self, **request: Any) -> Any:
         """Export this side through DLPack; the keywords are those of ``Blob.__dlpack__``."""
         memory, layout = self._what()
-        return dlpack.export(
-            memory,
-            layout,
-            self._access,
-            side=self._side,
-            stream=stream,
-            max_version=max_version,
-            dl_device=dl_device,
-            copy=copy,
-        )
+        return dlpack.export(memory, layout, self._access, side=self._side, **request)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Return the DLPack device type and id of this side."""

@@ -78,7 +78,7 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any) -> Any:  # noqa: C901,
                     try:
                         kernel(array1, array2, array1)
                     except TypeError:
-                        _require_kept_dtype(kernel, array1, array2)
+                        _require_kept_dtype(kernel, array1.dtype, array2)
                         raise
                     finally:
                         _finish_write(kernel, x1, home)
@@ -107,8 +107,7 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any) -> Any:  # noqa: C901,
         x1._shortcut.writable or _cannot_raise(kernel, x1, x2)
     ):
         # Raise before anything is transferred.
-        _require_same_dtype(kernel, x1.dtype, x2)
-        _try_empty(kernel, x1, x2)
+        _require_kept_dtype(kernel, x1.dtype, x2)
         _require_same_shape(kernel, x1.shape, getattr(x2, "shape", ()))
     (array1, array2), home, _ = gather(kernel.__name__, x1, x2)
     if home is not x1._home or not x1._make_writable(_reason(kernel)):
@@ -119,10 +118,13 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any) -> Any:  # noqa: C901,
 
 def _cannot_raise(kernel: Callable[..., Any], x1: Any, x2: Any) -> bool:
     """Tell whether a kernel certainly takes two operands, and keeps the shape and the dtype."""
-    if type(x2) in SCALARS:
-        # The conversion of others may raise.
-        return abs(x2) <= _EXACT and _keeps_dtype(kernel, x1.dtype, type(x2))  # type: ignore[arg-type]  # hashable
-    return x1.shape == x2.shape and _keeps_dtype(kernel, x1.dtype, x2.dtype)
+    kind: Any = type(x2)
+    if kind not in SCALARS:
+        same = x1.shape == x2.shape and kernel is not corrected_elementwise.matmul
+        return same and _keeps_dtype(kernel, x1.dtype, x2.dtype)
+    # The conversion of others may raise.
+    fits = abs(x2) <= _EXACT and (kind is not int or x1.dtype.kind in "fc")
+    return fits and _keeps_dtype(kernel, x1.dtype, kind)
 
 
 @cache
@@ -132,13 +134,13 @@ def _reason(kernel: Any) -> str:
 
 @cache
 def _keeps_dtype(kernel: Any, dtype: Any, other: Any) -> bool:
-    """Tell whether a kernel computes elementwise with operands of two dtypes, giving the first.
+    """Tell whether a kernel gives the first of two dtypes. The second may be the type of a scalar.
 
-    The second may be the type of a scalar. Integers of Python may be too large for the dtype.
+    For NumPy, bfloat16 is no float, and a Python float beside it has the dtype float64.
     """
-    one: Any = np.ones((), dtype)
-    if kernel is corrected_elementwise.matmul or (other is int and one.dtype.kind not in "fc"):
-        return False
+    one: Any = np.ones((1, 1), dtype)
+    if other is float and is_bfloat16(one.dtype):
+        return True
     try:
         with np.errstate(all="ignore"):
             result = kernel(one, one.astype(other) if isinstance(other, np.dtype) else other(1))
@@ -156,8 +158,7 @@ def _finish_write(kernel: Callable[..., Any], x1: Any, home: Home) -> None:
 
 def _write(kernel: Callable[..., Any], x1: Any, array1: Any, array2: Any, home: Home) -> Any:
     """Compute into a writable array; raise if the dtype would change."""
-    if type(array2) in SCALARS or array1.dtype is not array2.dtype:
-        _require_same_dtype(kernel, array1.dtype, array2)
+    _require_kept_dtype(kernel, array1.dtype, array2)
     if home.direct:
         run = kernel
     else:
@@ -165,29 +166,24 @@ def _write(kernel: Callable[..., Any], x1: Any, array1: Any, array2: Any, home: 
         run = partial(home.compute, kernel)
     try:
         run(array1, array2, array1)
-    except TypeError:
-        _require_kept_dtype(kernel, array1, array2)
-        raise
     finally:
         _finish_write(kernel, x1, home)
     return x1
 
 
-def _require_same_dtype(kernel: Callable[..., Any], dtype: Any, other: Any) -> None:
-    if type(other) is float and is_bfloat16(dtype):
-        # For NumPy, bfloat16 is no float, and a Python float beside it has the dtype float64.
+def _require_kept_dtype(kernel: Callable[..., Any], dtype: Any, x: Any) -> None:
+    """Raise if the kernel gives another dtype, as integers divided do, or takes no such operand."""
+    kind: Any = type(x)
+    if kind is int:
+        # Raises for one that does not fit.
+        np.asarray(x, dtype)
+    if _keeps_dtype(kernel, dtype, kind if kind in SCALARS else x.dtype):
         return
-    result = np.result_type(dtype, other if type(other) in SCALARS else other.dtype)
-    if result != dtype:
-        error = _other_dtype(kernel, dtype, result)
-        raise TypeError(f"{error}, or convert the operand with .astype()")
-
-
-def _other_dtype(kernel: Callable[..., Any], kept: Any, result: Any) -> str:
-    return (
-        f"in-place {kernel.__name__} keeps the dtype, {kept}, and the result would be {result}; "
-        "write x = x op y"
-    )
+    result = kernel(np.ones((1, 1), dtype), x if kind in SCALARS else np.ones((1, 1), x.dtype))
+    raise TypeError(
+        f"in-place {kernel.__name__} keeps the dtype, {dtype}, and the result would be "
+        f"{result.dtype}; write x = x op y, or convert the operand with .astype()"
+    ) from None
 
 
 def _other_type(kernel: Callable[..., Any], x: Any) -> TypeError:
@@ -200,32 +196,6 @@ def _other_type(kernel: Callable[..., Any], x: Any) -> TypeError:
         f"in-place {kernel.__name__} keeps the Blob, and cannot take {what}; {advice}, or write "
         "x = x op y"
     )
-
-
-def _try_empty(kernel: Callable[..., Any], array1: Any, array2: Any) -> None:
-    """Let the kernel raise for unsupported dtypes before anything is written."""
-    trial, other = _without_elements(array1, array2)
-    try:
-        kernel(trial, other, trial)
-    except TypeError:
-        _require_kept_dtype(kernel, array1, array2)
-        raise
-
-
-def _require_kept_dtype(kernel: Callable[..., Any], array1: Any, array2: Any) -> None:
-    """Raise if the kernel gives another dtype than its operands have, as integers divided do."""
-    try:
-        result = kernel(*_without_elements(array1, array2)).dtype
-    except TypeError:
-        return
-    if result != array1.dtype:
-        raise TypeError(_other_dtype(kernel, array1.dtype, result)) from None
-
-
-def _without_elements(array1: Any, array2: Any) -> tuple[Any, Any]:
-    """Return operands of the same dtypes to try a kernel with; a scalar stays."""
-    other = array2 if type(array2) in SCALARS else np.empty((0, 0), array2.dtype)
-    return np.empty((0, 0), array1.dtype), other
 
 
 def _require_same_shape(

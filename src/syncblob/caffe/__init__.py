@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from syncblob.caffe._pb.caffe_pb2 import LayerParameter, NetParameter, SolverParameter
 from syncblob.caffe.files.blobs import read_blob, read_blobs, write_blob
-from syncblob.caffe.files.hdf5 import hdf5_address, hdf5_contents, hdf5_problem
 from syncblob.caffe.files.model import ModelFile, open_model, plan_model, save_model
-from syncblob.caffe.files.other_formats import file_signature
 from syncblob.caffe.files.solver_state import SolverState, open_solver_state, save_solver_state
 from syncblob.caffe.messages.blobproto import equal_shapes
 from syncblob.caffe.messages.disk import replacing
@@ -18,7 +16,7 @@ from syncblob.caffe.messages.lazy import blob_values
 from syncblob.caffe.messages.prototxt import read_prototxt, read_solver_prototxt, write_prototxt
 from syncblob.caffe.nets.layer import Layer, LayerBlobs
 from syncblob.caffe.nets.net_shapes import NetShapes
-from syncblob.caffe.nets.param_shapes import legacy_blobs, mark_legacy, squeezed_blobs
+from syncblob.caffe.nets.param_shapes import mark_legacy, squeezed_blobs
 from syncblob.caffe.nets.trained_layers import CopyReport
 
 __all__ = [
@@ -33,11 +31,6 @@ __all__ = [
     "SolverState",
     "blob_values",
     "equal_shapes",
-    "file_signature",
-    "hdf5_address",
-    "hdf5_contents",
-    "hdf5_problem",
-    "legacy_blobs",
     "mark_legacy",
     "open_model",
     "open_solver_state",

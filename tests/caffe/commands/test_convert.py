@@ -14,6 +14,8 @@ import syncblob
 from syncblob.caffe.commands import console
 from syncblob.caffe.convert import writable_extensions
 
+_SAID = "Left out: types and settings of the layers"
+
 
 def test_the_whole_output(run, small_model, tmp_path):
     target = tmp_path / "x.npz"
@@ -24,6 +26,7 @@ def test_the_whole_output(run, small_model, tmp_path):
         f"to    {target} (npz)",
         "",
         "4 tensors, 23 parameters, 104 B written",
+        f"{_SAID}, and 1 layer without weights",
     ]
     with np.load(target) as found:
         assert "conv1.weight" in found.files
@@ -47,6 +50,7 @@ def test_a_dry_run_shows_the_tensors_and_writes_nothing(run, small_model, tmp_pa
         "bn.variance   (0, 4)        float32 -> float16   0 B",
         "",
         "4 tensors, 23 parameters, 46 B would be written",
+        f"{_SAID}, and 1 layer without weights",
     ]
 
 
@@ -113,15 +117,12 @@ def test_a_format_of_one_array_takes_one(run, small_model, tmp_path, extension):
     assert not target.exists()
 
 
-_SAID = "Left out: types and settings of the layers"
-
-
 @pytest.mark.parametrize(
     ("name", "flags", "said"),
     [
-        ("x.npz", [], ""),
-        ("x.caffemodel", ["--no-description"], ""),
-        ("x.npz", ["--no-description"], f"{_SAID}, and 1 layer without weights"),
+        ("x.caffemodel", [], ""),
+        ("x.safetensors", [], ""),
+        ("x.npz", [], f"{_SAID}, and 1 layer without weights"),
         ("x.pt", [], f"{_SAID}, and 1 layer without weights"),
         ("x.pt", ["--layers", "bn", "--dry-run"], _SAID),
     ],
@@ -241,14 +242,15 @@ def test_all_of_several_nets(run, checkpoint):
 
 
 def test_json(run, tmp_path, small_model):
-    target = tmp_path / "x.npz"
+    need_library_of("safetensors")
+    target = tmp_path / "x.safetensors"
     for flags in (["--dry-run"], []):
         done = run("convert", small_model, target, "--dtype", "float16", "--json", *flags)
         assert (done.status, done.err) == (0, "")
         found = json.loads(done.out)
         assert found["written"] == (not flags) == target.exists()
     assert found["from"] == {"file": str(small_model), "format": "caffemodel"}
-    assert found["to"] == {"file": str(target), "format": "npz"}
+    assert found["to"] == {"file": str(target), "format": "safetensors"}
     with syncblob.open_model(small_model) as model:
         layer = next(layer for layer in model.layers if layer.blobs)
         blob = layer.blobs[0]

@@ -39,7 +39,7 @@ def test_texts_of_an_npz_are_named(run, tmp_path):
     np.savez(tmp_path / "x.npz", w=np.ones(2), name="run1", at="2026")
     done = run("inspect", tmp_path / "x.npz")
     assert done.status == 0
-    assert "Not shown, because they are texts: 'name', 'at'." in done.out
+    assert "Not shown: the text 'name', the text 'at'." in done.out
     assert "1 layer, 1 blob" in done.out
 
 

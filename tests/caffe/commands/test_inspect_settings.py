@@ -77,7 +77,7 @@ def test_settings_that_are_not_utf8_in_json(inspect_json, tmp_path):
     }
 
 
-@pytest.mark.parametrize("extension", ["caffemodel", "npz", "h5", "caffemodel.h5", "safetensors"])
+@pytest.mark.parametrize("extension", ["caffemodel", "safetensors"])
 def test_a_definition(run, defined_model, tmp_path, extension):
     need_library_of(extension)
     convert(defined_model, tmp_path / f"x.{extension}")

@@ -74,7 +74,10 @@ def test_a_nested_layer_keeps_its_name_in_every_format(save, tmp_path):
         convert(path, tmp_path / f"x.{extension}")
         with open_weights(tmp_path / f"x.{extension}") as weights:
             (layer,) = weights.layers
-            assert (layer.name, list(layer.tensors)) == ("conv1", ["conv1.weight", "conv1.bias"])
+            assert (layer.layer.name, list(layer.tensors)) == (
+                "conv1",
+                ["conv1.weight", "conv1.bias"],
+            )
 
 
 @pytest.mark.parametrize(
@@ -95,7 +98,7 @@ def test_several_nets_are_a_choice(save, contents, keys):
         assert list(weights.tensors) == [*NET]
     with open_weights(path, key="") as weights:
         assert list(weights.tensors)[:2] == [f"{first}.conv1.weight", f"{first}.conv1.bias"]
-        assert weights.layers[0].name == f"{first}.conv1"
+        assert weights.layers[0].layer.name == f"{first}.conv1"
         assert len(weights.layers) == 2
 
 

@@ -45,8 +45,8 @@ def test_also_by_way_of_two_formats(model, tmp_path, first, second):
         assert found.name == "a net"
 
 
-@pytest.mark.parametrize("extension", ["pt", "pth"])
-def test_a_state_dict_keeps_names_and_values(model, tmp_path, extension):
+@pytest.mark.parametrize("extension", ["pt", "pth", "npz", "h5"])
+def test_a_format_of_tensors_keeps_names_and_values(model, tmp_path, extension):
     need_library_of(extension)
     between, back = tmp_path / f"between.{extension}", tmp_path / "back.caffemodel"
     convert(model.path, between)
@@ -58,15 +58,15 @@ def test_a_state_dict_keeps_names_and_values(model, tmp_path, extension):
 
 
 @pytest.mark.parametrize("name", _REAL_MODELS)
-@pytest.mark.parametrize("extension", [*FAITHFUL, "pt"])
+@pytest.mark.parametrize("extension", [*FAITHFUL, "pt", "npz"])
 def test_real_models(real_files, tmp_path, name, extension):
     need_library_of(extension)
     between, back = tmp_path / f"between.{extension}", tmp_path / "back.caffemodel"
     convert(real_files / name, between)
     convert(between, back)
     with syncblob.open_model(real_files / name) as model, syncblob.open_model(back) as found:
-        squeeze = extension in ("pt", "caffemodel.h5")
-        if extension == "pt":
+        squeeze = extension != "caffemodel"
+        if extension not in FAITHFUL:
             assert by_name(found) == by_name(model, squeeze=squeeze)
         else:
             assert layers_of(found) == layers_of(model, squeeze=squeeze)

@@ -75,12 +75,12 @@ def test_the_others_can_be_read_and_the_error_names_this_one(unreadable):
         assert tensors["good.weight"].tolist() == tensors["bad.bias"].tolist() == [0, 1]
         assert "3 tensors, 4 values" in repr(weights)
         assert list(weights.unreadable) == ["bad.weight"]
-        bad = next(layer for layer in weights.layers if layer.name == "bad")
+        bad = next(layer for layer in weights.layers if layer.layer.name == "bad")
         uses = [
             lambda: tensors["bad.weight"],
             lambda: dict(tensors),
             lambda: list(tensors.values()),
-            lambda: bad.blobs,
+            lambda: list(bad.tensors.values()),
             lambda: copy.copy(tensors).get("bad.weight"),
         ]
         for use in uses:

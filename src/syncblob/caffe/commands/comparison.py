@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from syncblob.caffe import equal_shapes
+from syncblob.caffe import Layer, equal_shapes, squeezed_blobs
 from syncblob.caffe.commands.stats import blocks
-from syncblob.caffe.convert import LayerWeights
-from syncblob.caffe.convert.caffe_models import squeezed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -131,9 +129,9 @@ def _blobs(contents: Contents) -> dict[tuple[str, int], tuple[Blob, tuple[int, .
         while (name, 0) in found:
             number += 1
             name = f"{layer.name}#{number}"
-        in_net = squeezed(layer, contents.path) if isinstance(layer, LayerWeights) else layer
-        for index, (blob, squeezed_blob) in enumerate(zip(layer.blobs, in_net.blobs, strict=True)):
-            found[name, index] = blob, squeezed_blob.shape
+        in_net = squeezed_blobs(layer) if isinstance(layer, Layer) else layer.blobs
+        for index, (blob, squeezed) in enumerate(zip(layer.blobs, in_net, strict=True)):
+            found[name, index] = blob, squeezed.shape
     return found
 
 

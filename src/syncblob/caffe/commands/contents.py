@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import syncblob
 from syncblob.caffe import Layer
-from syncblob.caffe.convert import LayerWeights, Weights, format_of, open_weights
+from syncblob.caffe.convert import Weights, format_of, open_weights
 from syncblob.caffe.convert.caffe_models import as_model
 from syncblob.caffe.convert.recognition import is_text, read_head
 from syncblob.errors import ModelFileError
@@ -43,7 +43,7 @@ class _Blobs(NamedTuple):
     tops: tuple[str, ...] = ()
 
 
-LayerLike = Layer | LayerWeights | _Blobs
+LayerLike = Layer | _Blobs
 
 
 class Contents(NamedTuple):
@@ -167,7 +167,7 @@ def open_contents(path: str, key: str | None = None) -> Contents:
     weights = open_weights(path, key=key)
     if kind in _LONE:
         return Contents(path, kind, lone=weights.only(), source=weights)
-    layers = [layer for layer in weights.layers if not layer.unreadable]
+    layers = [each.layer for each in weights.layers if not each.unreadable]
     return Contents(
         path, weights.kind, layers, weights.name, source=weights, unreadable=weights.unreadable
     )

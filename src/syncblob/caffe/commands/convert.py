@@ -39,11 +39,9 @@ Tensors are named <layer>.weight and <layer>.bias; those of a BatchNorm layer
 <layer>.mean, <layer>.variance and <layer>.scale_factor; those of a layer with
 more blobs <layer>.0, <layer>.1 and so on. Values are not rearranged.
 
-All formats except .pt, .binaryproto and .npy also store the types, inputs,
-outputs and settings of the layers, so that a model can be converted back; .npz
-and HDF5 store them as an entry named syncblob. If the input has only tensors, a
-.caffemodel gets layers inferred from their names, without types. Gradients are
-omitted.
+A .caffemodel and a .safetensors file also store the types, inputs, outputs and
+settings of the layers; other formats have only tensors. A .caffemodel made from
+these gets layers inferred from the names, without types. Gradients are omitted.
 
 --json prints one object:
   from, to           each with file and format
@@ -76,12 +74,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--key", metavar="KEY", help="of a checkpoint with several nets, the one with this key"
     )
     parser.add_argument(
-        "--no-description",
-        action="store_false",
-        dest="description",
-        help="write tensors only: no types and settings of layers, no entry syncblob",
-    )
-    parser.add_argument(
         "--dry-run", action="store_true", help="show what would be written, and write nothing"
     )
     parser.add_argument("--json", action="store_true", help="print JSON, with all tensors")
@@ -98,7 +90,6 @@ def run(arguments: argparse.Namespace) -> int:
             dtype=arguments.dtype,
             layers=arguments.layers,
             key=arguments.key,
-            description=arguments.description,
         ) as conversion,
     ):
         if not arguments.dry_run:

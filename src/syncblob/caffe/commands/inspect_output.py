@@ -123,9 +123,6 @@ def _show_ignored(output: Output, contents: Contents) -> None:
 
 
 def _show_omitted(output: Output, weights: Weights) -> None:
-    if weights.texts:
-        names = ", ".join(repr(printable(name)) for name in weights.texts)
-        output.line((f"Not shown, because they are texts: {names}.", "dim"))
     if weights.others:
         output.line((f"Not shown: {printable(', '.join(weights.others))}.", "dim"))
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from syncblob.caffe import LayerParameter
+from syncblob.caffe import Layer
 from syncblob.caffe.convert.weights import LayerWeights
 from syncblob.formats import Blob
 
@@ -30,39 +30,34 @@ def for_caffe(layers: Iterable[LayerWeights]) -> tuple[LayerWeights, ...]:
     The second one is named ``<layer>_scale``. It is omitted if the module has no factors.
     """
     layers = tuple(layers)
-    taken = {layer.name for layer in layers}
-    return tuple(made for layer in layers for made in _parts(layer, taken))
+    taken = {each.layer.name for each in layers}
+    return tuple(made for each in layers for made in _parts(each, taken))
 
 
-def _parts(layer: LayerWeights, taken: set[str]) -> Iterator[LayerWeights]:
-    found = {name.rpartition(".")[2]: blob for name, blob in layer.tensors.items()}
+def _parts(each: LayerWeights, taken: set[str]) -> Iterator[LayerWeights]:
+    found = {name.rpartition(".")[2]: blob for name, blob in each.tensors.items()}
     factors = {part: found[part] for part in _FACTORS if part in found}
     if (
-        layer.type
+        each.layer.type
         or not found.keys() >= {_MEAN, _VARIANCE}
         or found.keys() - {_MEAN, _VARIANCE, _COUNT, *_FACTORS}
         or list(factors) == ["bias"]
     ):
-        yield layer
+        yield each
         return
-    name = layer.name
+    name = each.layer.name
     statistics = {
         f"{name}.mean": found[_MEAN],
         f"{name}.variance": found[_VARIANCE],
         f"{name}.scale_factor": Blob.asarray(np.ones(1, found[_MEAN].dtype)),
     }
-    yield LayerWeights(name, "BatchNorm", (), (), statistics)
+    yield LayerWeights.of(Layer(name, "BatchNorm"), statistics)
     if factors:
         name += "_scale"
         while name in taken:
             name += "_"
         taken.add(name)
         tensors = {f"{name}.{part}": blob for part, blob in factors.items()}
-        yield LayerWeights(name, "Scale", (), (), tensors, _scale_settings(bias="bias" in factors))
-
-
-def _scale_settings(*, bias: bool) -> bytes:
-    settings = LayerParameter()
-    settings.scale_param.bias_term = bias
-    serialised: bytes = settings.SerializeToString()
-    return serialised
+        scale = Layer(name, "Scale")
+        scale.proto.scale_param.bias_term = "bias" in factors
+        yield LayerWeights.of(scale, tensors)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 from contextlib import contextmanager
-from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,15 +12,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from syncblob.caffe import blob_values
-from syncblob.caffe.convert import binaryproto, caffe_models
+from syncblob.caffe.convert import caffe_models, single
 from syncblob.caffe.convert.batch_norm import for_caffe
 from syncblob.caffe.convert.formats import Format, format_of_name, open_weights, writable_extensions
 from syncblob.caffe.convert.recognition import ONLY_UNPACKED
-from syncblob.caffe.convert.values import lazy_blob
-from syncblob.caffe.convert.weights import Weights
+from syncblob.caffe.convert.weights import Weights, lazy_blob
 from syncblob.caffe.messages.streams import writing
 from syncblob.errors import ModelFileError, SyncblobError
-from syncblob.formats import as_dtype, import_optional, is_bfloat16
+from syncblob.formats import as_dtype, counted, import_optional, is_bfloat16
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -36,6 +34,8 @@ DTYPES = ("bfloat16", "float16", "float32", "float64")
 """The dtypes that values can be converted to."""
 
 _OF_LAYERS = ("caffemodel", "caffemodel.h5")
+# The formats that store types and settings of the layers.
+_DESCRIBING = ("caffemodel", "safetensors")
 # Caffe's formats support no dtype narrower than float32.
 _MEAN = "binaryproto"
 _WIDENING = (_MEAN, *_OF_LAYERS)
@@ -82,39 +82,28 @@ class Conversion:
         self.path = path
         self._target = target
         self._progress: Callable[[int], object] = _ignore
-        converted = tuple(
-            replace(
-                layer,
-                tensors={
-                    name: self._converted(name, blob, dtypes[name])
-                    for name, blob in layer.tensors.items()
-                },
+        converted = (
+            layer.with_blobs(
+                self._converted(name, blob, dtypes[name]) for name, blob in layer.tensors.items()
             )
             for layer in layers
         )
         self.result = Weights(
-            path,
-            target.name,
-            name=source.name,
-            layers=converted,
-            settings=source.settings,
-            close=_ignore,
+            path, target.name, converted, _ignore, name=source.name, settings=source.settings
         )
 
     @property
     def left_out(self) -> str:
-        """A text on what the file will lack, such as texts and types of layers; often ``""``."""
-        lost = [f"the text {name!r}" for name in self.source.texts]
-        lost += self.source.others
-        if self._target.name == "caffemodel" or (self._target.describes and self.result.described):
+        """A text on what the file will lack, such as types of layers; often ``""``."""
+        lost = list(self.source.others)
+        if self._target.name in _DESCRIBING:
             return ", and ".join(lost)
-        lost += [f"{name} of the net" for name in caffe_models.names_of_settings(self.source)]
-        layers = self.result.layers
-        empty = sum(not layer.tensors for layer in layers)
-        if any(layer.type or layer.bottoms or layer.tops or layer.definition for layer in layers):
+        lost += [f"{field.name} of the net" for field, _ in self.source.settings.ListFields()]
+        layers = [each.layer for each in self.result.layers]
+        if any(field.name != "name" for layer in layers for field, _ in layer.proto.ListFields()):
             lost.append("types and settings of the layers")
-        if empty:
-            lost.append(f"{empty:,} layer{'' if empty == 1 else 's'} without weights")
+        if empty := sum(not layer.blobs for layer in layers):
+            lost.append(counted(empty, "layer") + " without weights")
         return ", and ".join(lost)
 
     @property
@@ -128,7 +117,7 @@ class Conversion:
     @property
     def note(self) -> str:
         """A text on what Caffe will not find in the file; usually ``""``."""
-        nested = [layer.name for layer in self.result.layers if "/" in layer.name]
+        nested = [each.layer.name for each in self.result.layers if "/" in each.layer.name]
         if self._target.name != "caffemodel.h5" or not nested:
             return ""
         return (
@@ -179,7 +168,7 @@ class Conversion:
             self._progress(values.nbytes)
             return values
 
-        return lazy_blob(blob.shape, dtype, read, name=name, path=self.source.path)
+        return lazy_blob(blob.shape, dtype, read)
 
     def close(self) -> None:
         """Close the source."""
@@ -201,7 +190,6 @@ def convert(  # noqa: PLR0913  # the options of the command
     dtype: DTypeLike | None = None,
     layers: str | Collection[str] = (),
     key: str | None = None,
-    description: bool = True,
     progress: Callable[[int], object] | None = None,
 ) -> None:
     """Convert a file of weights to another format.
@@ -215,7 +203,9 @@ def convert(  # noqa: PLR0913  # the options of the command
         layout, any other ``.h5`` one dataset for each tensor. Caffe's formats and HDF5 are
         gzip-compressed with ``.gz`` appended. In a ``.binaryproto``, an array with
         two or three axes gets leading axes of length 1, because Caffe expects the mean of a data
-        set to have the shape (1, channels, height, width).
+        set to have the shape (1, channels, height, width). In all formats but it and
+        ``.caffemodel``, blobs of V1 and V0 layers lose their leading axes of 1: a bias of shape
+        (1, 1, 1, 32) gets the shape (32,).
     dtype
         The dtype of all tensors: one of ``DTYPES``, or anything that NumPy converts to one of them.
         None keeps their dtypes, except that Caffe's formats widen float16 and bfloat16 to float32.
@@ -224,11 +214,6 @@ def convert(  # noqa: PLR0913  # the options of the command
         Empty for all.
     key
         The key of the net in a checkpoint of PyTorch's with several nets, as for `open_weights`.
-    description
-        Whether ``.npz``, ``.safetensors`` and HDF5 files also store the types and settings of the
-        layers, as an entry ``syncblob``. A ``.caffemodel`` always stores them. In files without
-        it, and in Caffe's HDF5 files, blobs of V1 and V0 layers lose their leading axes of 1: a
-        bias of shape (1, 1, 1, 32) gets the shape (32,).
     progress
         Called with a number of bytes after that many have been read and converted.
 
@@ -243,20 +228,17 @@ def convert(  # noqa: PLR0913  # the options of the command
     ModuleNotFoundError
         If the library for one of the formats is not installed.
     """
-    with plan_conversion(
-        source, path, dtype=dtype, layers=layers, key=key, description=description
-    ) as conversion:
+    with plan_conversion(source, path, dtype=dtype, layers=layers, key=key) as conversion:
         conversion.run(progress)
 
 
-def plan_conversion(  # noqa: PLR0913  # the options of the command
+def plan_conversion(  # the options of the command
     source: str | os.PathLike[str],
     path: str | os.PathLike[str],
     *,
     dtype: DTypeLike | None = None,
     layers: str | Collection[str] = (),
     key: str | None = None,
-    description: bool = True,
 ) -> Conversion:
     """Plan and check a conversion, without reading values or writing a file.
 
@@ -294,16 +276,16 @@ def plan_conversion(  # noqa: PLR0913  # the options of the command
         if target.name in _OF_LAYERS:
             chosen = for_caffe(chosen)
         elif target.name == _MEAN:
-            chosen = binaryproto.for_caffe(chosen)
-        if not _keeps_axes(target, described=description):
-            chosen = tuple(caffe_models.squeezed(layer, weights.path) for layer in chosen)
+            chosen = single.as_mean(chosen)
+        if target.name not in {"caffemodel", _MEAN}:
+            # Caffe leaves such axes out of account in a .caffemodel only.
+            chosen = tuple(each.squeezed() for each in chosen)
         dtypes = {
             name: _stored_dtype(name, blob.dtype, asked, target)
             for layer in chosen
             for name, blob in layer.tensors.items()
         }
         conversion = Conversion(weights, chosen, dtypes, path, target)
-        conversion.result.described = description
         with _refusals(path):
             target.check(conversion.result)
     except BaseException:
@@ -337,34 +319,27 @@ def _refusals(path: str) -> Iterator[None]:
 
 
 def _choose(weights: Weights, patterns: Collection[str]) -> tuple[LayerWeights, ...]:
-    if not patterns:
-        return weights.layers
+    names = [each.layer.name for each in weights.layers]
     for pattern in patterns:
-        if not any(fnmatchcase(layer.name, pattern) for layer in weights.layers):
-            names = ", ".join(layer.name for layer in weights.layers[:8])
+        if not any(fnmatchcase(name, pattern) for name in names):
             raise ConversionError(
-                f"{weights.path}: no layer is called {pattern!r}; the first ones are {names}"
+                f"{weights.path}: no layer is called {pattern!r}; the first ones are "
+                f"{', '.join(names[:8])}"
             )
-    return tuple(
-        layer
-        for layer in weights.layers
-        if any(fnmatchcase(layer.name, pattern) for pattern in patterns)
+    chosen = tuple(
+        each
+        for each, name in zip(weights.layers, names, strict=True)
+        if not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
     )
-
-
-def _keeps_axes(target: Format, *, described: bool) -> bool:
-    """Tell whether a file says, or a program can tell, which axes are those of an older format.
-
-    Caffe leaves such axes out of account in a ``.caffemodel`` only.
-    """
-    if target.name == "caffemodel.h5":
-        return False
-    return target.name in ("caffemodel", _MEAN) or (target.describes and described)
+    for each in chosen:
+        for why in each.unreadable.values():
+            raise ModelFileError(why, path=weights.path)
+    return chosen
 
 
 def _require_names(layers: Collection[LayerWeights], path: str) -> None:
-    for layer in layers:
-        for text in (layer.name, layer.type, *layer.bottoms, *layer.tops, *layer.tensors):
+    for layer, tensors in layers:
+        for text in (layer.name, layer.type, *layer.bottoms, *layer.tops, *tensors):
             try:
                 text.encode()
             except UnicodeEncodeError:

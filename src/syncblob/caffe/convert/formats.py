@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from syncblob.caffe import open_solver_state
-from syncblob.caffe.convert import (
-    binaryproto,
-    caffe_models,
-    npy,
-    npz,
-    other_hdf5,
-    pytorch,
-    safetensors,
-)
+from syncblob.caffe.convert import caffe_models, hdf5, npz, pytorch, safetensors, single
 from syncblob.caffe.convert.recognition import recognise
+from syncblob.caffe.convert.weights import ALL_DTYPES
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Self
 
     from syncblob.caffe.convert.weights import Weights
 
@@ -43,8 +36,6 @@ class Format(NamedTuple):
         Raises ValueError or TypeError if `write` would. Reads no values.
     write
         Writes a file, replacing its contents.
-    describes
-        Whether files can store the description of the layers beside the tensors.
     """
 
     name: str
@@ -53,40 +44,49 @@ class Format(NamedTuple):
     read: Callable[[str], Weights]
     check: Callable[[Weights], None]
     write: Callable[[Weights, Path], None]
-    describes: bool = False
 
-    @classmethod
-    def of(cls, module: Any, name: str, *extensions: str, describes: bool = False) -> Self:
-        """Make a format with the functions of a module."""
-        return cls(
-            name,
-            extensions,
-            module.DTYPES,
-            module.read,
-            module.check,
-            module.write,
-            describes,
-        )
 
+_IN_CAFFE = frozenset(("float32", "float64"))
+_IN_NUMPY = ALL_DTYPES - {"bfloat16"}
 
 # The first match of the extension wins.
 _FORMATS = (
     Format(
         "caffemodel.h5",
         (".caffemodel.h5",),
-        other_hdf5.DTYPES_CAFFE,
-        other_hdf5.read,
-        other_hdf5.check_caffe,
-        other_hdf5.write_caffe,
-        describes=True,
+        _IN_CAFFE,
+        hdf5.read,
+        partial(caffe_models.check, hdf5=True),
+        partial(caffe_models.write, hdf5=True),
     ),
-    Format.of(caffe_models, "caffemodel", ".caffemodel"),
-    Format.of(other_hdf5, "hdf5", ".h5", ".hdf5", describes=True),
-    Format.of(safetensors, "safetensors", ".safetensors", describes=True),
-    Format.of(npz, "npz", ".npz", describes=True),
-    Format.of(pytorch, "torch", ".pt", ".pth"),
-    Format.of(binaryproto, "binaryproto", ".binaryproto"),
-    Format.of(npy, "npy", ".npy"),
+    Format(
+        "caffemodel",
+        (".caffemodel",),
+        _IN_CAFFE,
+        caffe_models.read,
+        caffe_models.check,
+        caffe_models.write,
+    ),
+    Format("hdf5", (".h5", ".hdf5"), _IN_NUMPY, hdf5.read, hdf5.check, hdf5.write),
+    Format(
+        "safetensors",
+        (".safetensors",),
+        safetensors.DTYPES,
+        safetensors.read,
+        safetensors.check,
+        safetensors.write,
+    ),
+    Format("npz", (".npz",), _IN_NUMPY, npz.read, npz.check, npz.write),
+    Format("torch", (".pt", ".pth"), ALL_DTYPES, pytorch.read, pytorch.check, pytorch.write),
+    Format(
+        "binaryproto",
+        (".binaryproto",),
+        _IN_CAFFE,
+        single.read_binaryproto,
+        single.check_binaryproto,
+        single.write_binaryproto,
+    ),
+    Format("npy", (".npy",), _IN_NUMPY, single.read_npy, single.check_npy, single.write_npy),
 )
 _SOLVER_STATE = "solverstate"
 _SOLVER_STATES = (".solverstate", ".solverstate.h5")

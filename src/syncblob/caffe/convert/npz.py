@@ -12,16 +12,13 @@ import numpy as np
 from numpy.lib import format as npy
 
 from syncblob.caffe import blob_values
-from syncblob.caffe.convert.structure import STRUCTURE, assemble, describe
-from syncblob.caffe.convert.values import ALL_DTYPES, lazy_entry
+from syncblob.caffe.convert.weights import Weights, lazy_entry
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from syncblob.caffe.convert.weights import Entry, Weights
-
-DTYPES = ALL_DTYPES - {"bfloat16"}
+    from syncblob.caffe.convert.weights import Entry
 
 _EXTENSION = ".npy"
 # The most bytes in the name of a member.
@@ -76,12 +73,9 @@ def read(path: str) -> Weights:
     try:
         tensors: dict[str, Entry] = {}
         texts = []
-        text = None
         for name, info in members.items():
             header = _read_header(archive, info, path)
-            if name == STRUCTURE and header.dtype.kind == "U" and not header.shape:
-                text = str(_read_values(archive, info, path))
-            elif header.dtype.kind in "US":
+            if header.dtype.kind in "US":
                 texts.append(name)
             elif header.dtype.hasobject:
                 tensors[name] = ModelFileError(
@@ -100,12 +94,11 @@ def read(path: str) -> Weights:
         if texts and not tensors:
             names = ", ".join(texts)
             raise ModelFileError(f"expected numbers, got texts only: {names}", path=path)  # noqa: TRY301  # it closes the archive
-        weights = assemble(path, "npz", tensors, text, close=archive.close)
-        weights.texts = tuple(texts)
+        others = [f"the text {name!r}" for name in texts]
+        return Weights.of_names(path, "npz", tensors, archive.close, others=others)
     except BaseException:
         archive.close()
         raise
-    return weights
 
 
 def _read_header(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: str) -> _Header:
@@ -148,9 +141,7 @@ def _read_values(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: str) -> 
 
 
 def check(weights: Weights) -> None:
-    """Raise ValueError if a tensor has the name of the description, or one that zip cannot hold."""
-    if STRUCTURE in weights.tensors:
-        raise ValueError(f"a tensor {STRUCTURE!r} has the name of the description of the layers")
+    """Raise ValueError if a tensor has a name that zip cannot hold."""
     for name in weights.tensors:
         if "\0" in name or len((name + _EXTENSION).encode()) > _MOST_NAME:
             raise ValueError(
@@ -163,11 +154,5 @@ def write(weights: Weights, path: Path) -> None:
     """Write an uncompressed file, as ``numpy.savez`` does, array by array."""
     with zipfile.ZipFile(path, "w") as archive:
         for name, blob in weights.tensors.items():
-            _add(archive, name, blob_values(blob))
-        if weights.described:
-            _add(archive, STRUCTURE, np.array(describe(weights)))
-
-
-def _add(archive: zipfile.ZipFile, name: str, values: NDArray[np.generic]) -> None:
-    with archive.open(name + _EXTENSION, "w", force_zip64=True) as file:
-        npy.write_array(file, values, allow_pickle=False)
+            with archive.open(name + _EXTENSION, "w", force_zip64=True) as file:
+                npy.write_array(file, blob_values(blob), allow_pickle=False)

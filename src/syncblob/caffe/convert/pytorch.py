@@ -14,8 +14,7 @@ import numpy as np
 from syncblob.caffe import blob_values
 from syncblob.caffe.convert.checkpoint import choose_net
 from syncblob.caffe.convert.npz import is_archive, require_whole_archive
-from syncblob.caffe.convert.structure import assemble
-from syncblob.caffe.convert.values import ALL_DTYPES, lazy_entry
+from syncblob.caffe.convert.weights import Weights, lazy_entry
 from syncblob.errors import ModelFileError
 from syncblob.formats import as_dtype, import_optional, is_bfloat16
 
@@ -27,9 +26,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from syncblob.caffe.convert.checkpoint import Found
-    from syncblob.caffe.convert.weights import Entry, Weights
-
-DTYPES = ALL_DTYPES
+    from syncblob.caffe.convert.weights import Entry
 
 # Torch's message for a class that it refuses to load.
 _REFUSED = re.compile(r"Unsupported global: GLOBAL ([\w.]+)")
@@ -60,9 +57,7 @@ def read(path: str, key: str | None = None) -> Weights:
     tensors = {
         name: _lazy_entry(torch, name, tensor, path) for name, tensor in found.tensors.items()
     }
-    weights = assemble(path, "torch", tensors, None, close=lambda: None)
-    weights.others = found.others
-    return weights
+    return Weights.of_names(path, "torch", tensors, lambda: None, others=found.others)
 
 
 def _reason(error: Exception) -> str:

@@ -16,7 +16,8 @@ import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from syncblob.caffe import file_signature, open_model, open_solver_state, read_blob
+from syncblob.caffe import open_model, open_solver_state, read_blob
+from syncblob.caffe.files.other_formats import file_signature
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:

@@ -1,22 +1,31 @@
-"""The safetensors format, through its own package."""
+"""The safetensors format, through its own package.
+
+Its metadata has room for a description of the layers: a text in JSON with the name of the net; for
+each layer the names of its tensors and, in base64, its LayerParameter message; and the rest of the
+NetParameter message.
+"""
 
 from __future__ import annotations
 
+import json
+from base64 import b64decode, b64encode
 from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
 
 import numpy as np
+from google.protobuf.message import DecodeError
 
-from syncblob.caffe import blob_values
-from syncblob.caffe.convert.structure import STRUCTURE, assemble, describe
-from syncblob.caffe.convert.values import lazy_entry
+from syncblob.caffe import Layer, LayerParameter, NetParameter, blob_values
+from syncblob.caffe.convert.weights import LayerWeights, Weights, lazy_entry, require_readable
 from syncblob.errors import ModelFileError
 from syncblob.formats import import_optional
 
 if TYPE_CHECKING:
-    from syncblob.caffe.convert.weights import Weights
+    from collections.abc import Callable
+
+    from syncblob.caffe.convert.weights import Entry
 
 # The names of dtypes in files.
 _NAMES = {
@@ -40,6 +49,9 @@ _HEADER = slice(8, 9)
 DTYPES = frozenset(_NAMES.values())
 # The entry of the header that is no tensor.
 _METADATA = "__metadata__"
+# The key of the description in it.
+_DESCRIPTION = "syncblob"
+_VERSION = 1
 
 
 def read(path: str) -> Weights:
@@ -75,9 +87,11 @@ def read(path: str) -> Weights:
         closed.set()
         file.__exit__(None, None, None)
 
-    weights = assemble(path, "safetensors", tensors, metadata.get(STRUCTURE), close=close)
-    weights.others = tuple(f"the metadata {key!r}" for key in metadata if key != STRUCTURE)
-    return weights
+    others = [f"the metadata {key!r}" for key in metadata if key != _DESCRIPTION]
+    text = metadata.get(_DESCRIPTION)
+    if text is None:
+        return Weights.of_names(path, "safetensors", tensors, close, others=others)
+    return _described(text, path, tensors, close, others)
 
 
 def check(weights: Weights) -> None:
@@ -99,7 +113,61 @@ def write(weights: Weights, path: Path) -> None:
         for name, blob in weights.tensors.items()
     }
     mode = path.stat().st_mode
-    described = {STRUCTURE: describe(weights)} if weights.described else None
-    numpy_module.save_file(arrays, path, metadata=described)
+    numpy_module.save_file(arrays, path, metadata={_DESCRIPTION: _description(weights)})
     # save_file replaces the file by one that only the owner can read.
     path.chmod(mode)
+
+
+# --- the description of the layers ----------------------------------------------------------------
+
+
+def _description(weights: Weights) -> str:
+    layers = [
+        {"tensors": list(each.tensors), "proto": _encoded(each.layer.proto)}
+        for each in weights.layers
+    ]
+    settings = _encoded(weights.settings)
+    return json.dumps(
+        {"version": _VERSION, "net": weights.name, "settings": settings, "layers": layers}
+    )
+
+
+def _encoded(message: NetParameter | LayerParameter) -> str:
+    return b64encode(message.SerializePartialToString()).decode("ascii")
+
+
+def _described(
+    text: str,
+    path: str,
+    entries: dict[str, Entry],
+    close: Callable[[], object],
+    others: list[str],
+) -> Weights:
+    """Make weights of tensors and a description. Raises ModelFileError if they do not fit."""
+    require_readable(entries)
+    try:
+        found = json.loads(text)
+        if found["version"] != _VERSION:
+            raise ValueError(f"expected version {_VERSION}, got {found['version']!r}")  # noqa: TRY301  # caught below, as the others
+        if sorted(name for layer in found["layers"] for name in layer["tensors"]) != [
+            *sorted(entries)
+        ]:
+            raise ValueError("it is about other tensors")  # noqa: TRY301  # as above
+        net = NetParameter.FromString(b64decode(found["settings"], validate=True))
+        layers = []
+        for layer in found["layers"]:
+            proto = LayerParameter.FromString(b64decode(layer["proto"], validate=True))
+            tensors = {name: entries[name] for name in layer["tensors"]}
+            layers.append(LayerWeights.of(Layer.from_proto(proto, ()), tensors))
+        for field in ("name", "layer", "layers"):
+            net.ClearField(field)
+        name = str(found["net"])
+    # Deep nesting raises RecursionError; other JSON raises TypeError or KeyError.
+    except (ValueError, TypeError, KeyError, RecursionError, DecodeError) as error:
+        raise ModelFileError(
+            f"its description of the layers, the metadata {_DESCRIPTION!r}, does not fit "
+            f"({type(error).__name__}: {error}); without it, layers are made of the names of the "
+            f"tensors",
+            path=path,
+        ) from None
+    return Weights(path, "safetensors", layers, close, name=name, settings=net, others=others)

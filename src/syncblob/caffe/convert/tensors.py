@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from syncblob.caffe import ModelFile, squeezed_blobs
+from syncblob.caffe import Layer, ModelFile
 from syncblob.caffe.convert.batch_norm import for_caffe
-from syncblob.caffe.convert.caffe_models import as_layer
+from syncblob.caffe.convert.caffe_models import name_layers
 from syncblob.caffe.convert.checkpoint import flatten
-from syncblob.caffe.convert.naming import group_names, name_tensors
+from syncblob.caffe.convert.naming import group_names
 from syncblob.caffe.convert.weights import LayerWeights
 from syncblob.formats import Blob
 
@@ -37,14 +37,10 @@ def to_tensors(model: ModelFile, *, squeeze: bool = False) -> dict[str, Blob]:
             f"expected a ModelFile, got {type(model).__name__}; syncblob.open_model(path) opens "
             f"one, and open_weights(path).tensors has those of any file"
         )
-    layers = model.layers
-    names = name_tensors((layer.name, layer.type, len(layer.blobs)) for layer in layers)
     return {
         name: blob
-        for layer, of_layer in zip(layers, names, strict=True)
-        for name, blob in zip(
-            of_layer, squeezed_blobs(layer) if squeeze else layer.blobs, strict=True
-        )
+        for each in name_layers(model)
+        for name, blob in (each.squeezed() if squeeze else each).tensors.items()
     }
 
 
@@ -77,10 +73,10 @@ def from_tensors(tensors: Mapping[str, Any], name: str = "") -> ModelFile:
         )
     flat = flatten(tensors, lambda _: True).tensors
     grouped = (
-        LayerWeights(layer, kind, (), (), {key: _as_blob(key, flat[key]) for key in names})
+        LayerWeights.of(Layer(layer, kind), {key: _as_blob(key, flat[key]) for key in names})
         for layer, kind, names in group_names(flat)
     )
-    return ModelFile(name, [as_layer(layer) for layer in for_caffe(grouped)])
+    return ModelFile(name, [each.layer for each in for_caffe(grouped)])
 
 
 def _as_blob(name: str, array: Any) -> Blob:

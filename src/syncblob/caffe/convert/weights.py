@@ -1,106 +1,124 @@
-"""The common representation of all formats: named tensors in layers."""
+"""The common representation of all formats: layers whose blobs have names."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
+from syncblob.caffe import Layer, NetParameter, squeezed_blobs
+from syncblob.caffe.convert.naming import group_names
 from syncblob.errors import ModelFileError
+from syncblob.formats import NAMES, Blob, as_dtype, import_optional
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Self
 
-    from syncblob.formats import Blob
+    from numpy.typing import DTypeLike, NDArray
 
-    Entry = Blob | ModelFileError
+    Read = Callable[[], NDArray[np.generic]]
 
+Entry = Blob | ModelFileError
+"""A tensor, or the error of one that a Blob cannot hold."""
+
+ALL_DTYPES = frozenset((*NAMES, "bfloat16"))
 # The name of a tensor from a format without names.
 _MEAN = "mean"
 
 
-class _Tensors(Mapping[str, "Blob"]):
+class Tensors(Mapping[str, Blob]):
     """Tensors by name, of which a Blob cannot hold some: accessing one of these raises its error.
 
     So the others can be read, and a loop over all of them does not miss any in silence.
+
+    Parameters
+    ----------
+    entries
+        The tensors, and errors in place of some.
     """
 
     __slots__ = ("entries",)
 
-    def __init__(self, entries: dict[str, Entry]) -> None:
+    def __init__(self, entries: Mapping[str, Entry]) -> None:
         self.entries = entries
 
     def __getitem__(self, name: str) -> Blob:
+        """Return a tensor."""
         entry = self.entries[name]
         if isinstance(entry, ModelFileError):
             raise ModelFileError(entry.message, path=entry.path)
         return entry
 
     def __contains__(self, name: object) -> bool:
+        """Tell whether there is a tensor of a name, readable or not."""
         return name in self.entries
 
     def __iter__(self) -> Iterator[str]:
+        """Iterate over the names."""
         return iter(self.entries)
 
     def __len__(self) -> int:
+        """Return the number of tensors."""
         return len(self.entries)
 
     def __repr__(self) -> str:
+        """Show the tensors."""
         return repr(self.entries)
 
+    @property
+    def readable(self) -> list[Blob]:
+        """The tensors that a Blob can hold."""
+        return [entry for entry in self.entries.values() if isinstance(entry, Blob)]
 
-def as_tensors(entries: dict[str, Entry]) -> Mapping[str, Blob]:
-    """Return tensors by name. Accessing one that is an error raises the error."""
-    if any(isinstance(entry, ModelFileError) for entry in entries.values()):
-        return _Tensors(entries)
-    return entries  # type: ignore[return-value]  # they are all Blobs
+    @property
+    def unreadable(self) -> dict[str, str]:
+        """The names of the others, and why."""
+        errors = ((name, entry) for name, entry in self.entries.items())
+        return {name: e.message for name, e in errors if isinstance(e, ModelFileError)}
 
 
-def _entries(tensors: Mapping[str, Blob]) -> Mapping[str, Entry]:
-    return tensors.entries if isinstance(tensors, _Tensors) else tensors
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LayerWeights:
-    """A layer and its tensors.
+class LayerWeights(NamedTuple):
+    """A layer and the names of its blobs.
 
     Attributes
     ----------
-    name, type
-        The name and the type; the type is ``""`` if the file does not contain it.
-    bottoms, tops
-        The names of the inputs and the outputs; empty if the file does not contain them.
+    layer
+        The layer, with the readable tensors as its blobs. Its type is ``""``, and it has no
+        settings, if the file does not contain them.
     tensors
         The tensors by name, such as ``"conv1.weight"``, in the order of Caffe's blobs. Accessing
         one that a Blob cannot hold, such as one of float8, raises ModelFileError.
-    definition
-        The serialized LayerParameter message of Caffe, without name, type, bottom, top and blobs.
-    legacy
-        The names of the tensors that have num, channels, height and width, as in older formats.
     """
 
-    name: str
-    type: str
-    bottoms: tuple[str, ...]
-    tops: tuple[str, ...]
+    layer: Layer
     tensors: Mapping[str, Blob]
-    definition: bytes = b""
-    legacy: frozenset[str] = frozenset()
 
-    @property
-    def blobs(self) -> tuple[Blob, ...]:
-        """The tensors without their names."""
-        return tuple(self.tensors.values())
+    @classmethod
+    def of(cls, layer: Layer, entries: Mapping[str, Entry]) -> Self:
+        """Make a layer of tensors; `layer` has its name, type and settings, and no blobs."""
+        tensors = Tensors(entries)
+        layer.blobs.assign(tensors.readable)
+        return cls(layer, tensors)
+
+    def with_blobs(self, blobs: Iterable[Blob]) -> Self:
+        """Return the layer with other Blobs of the same names."""
+        layer, blobs = copy.copy(self.layer), list(blobs)
+        for number, blob in enumerate(blobs):
+            layer.replace_blob(number, blob, resize=True)
+        return type(self)(layer, dict(zip(self.tensors, blobs, strict=True)))
+
+    def squeezed(self) -> Self:
+        """Return the layer without the axes of the older formats that its type does not have."""
+        return self.with_blobs(squeezed_blobs(self.layer))
 
     @property
     def unreadable(self) -> dict[str, str]:
         """The names of the tensors that a Blob cannot hold, and why."""
-        return {
-            name: entry.message
-            for name, entry in _entries(self.tensors).items()
-            if isinstance(entry, ModelFileError)
-        }
+        return self.tensors.unreadable if isinstance(self.tensors, Tensors) else {}
 
 
 class Weights:
@@ -115,65 +133,74 @@ class Weights:
         The file.
     kind
         Its format, such as ``"safetensors"``.
-    name
-        The name of the net; ``""`` if the file does not contain it.
     layers
         The layers, in the order of the file.
-    settings
-        The serialized NetParameter message of Caffe, without name and layers.
     close
         The function that closes the file.
+    name
+        The name of the net; ``""`` if the file does not contain it.
+    settings
+        The settings of the net, a message without name and layers.
+    others
+        What else the file has that is not converted, in words, such as ``"the link 'a'"``.
     """
 
-    __slots__ = (
-        "_close",
-        "described",
-        "kind",
-        "layers",
-        "name",
-        "others",
-        "path",
-        "settings",
-        "texts",
-    )
+    __slots__ = ("_close", "kind", "layers", "name", "others", "path", "settings")
 
     path: str
     kind: str
-    name: str
     layers: tuple[LayerWeights, ...]
-    settings: bytes
-    described: bool
-    """Whether to write the description of the layers to files whose format supports it."""
-    texts: tuple[str, ...]
-    """The names of texts that the file has beside its tensors. They are not converted."""
+    name: str
+    settings: NetParameter
     others: tuple[str, ...]
-    """What else the file has that is not converted, in words, such as ``"the link 'a'"``."""
 
     def __init__(  # noqa: PLR0913  # what a file contains
         self,
         path: str,
         kind: str,
-        *,
-        name: str,
-        layers: tuple[LayerWeights, ...],
-        settings: bytes = b"",
+        layers: Iterable[LayerWeights],
         close: Callable[[], object],
+        *,
+        name: str = "",
+        settings: NetParameter | None = None,
+        others: Iterable[str] = (),
     ) -> None:
         self.path = path
         self.kind = kind
-        self.name = name
-        self.layers = layers
-        self.settings = settings
+        self.layers = tuple(layers)
         self._close = close
-        self.described = True
-        self.texts = ()
-        self.others = ()
+        self.name = name
+        self.settings = NetParameter() if settings is None else settings
+        self.others = tuple(others)
 
     @classmethod
     def of_one(cls, path: str, kind: str, blob: Blob) -> Self:
         """Make weights from a single Blob without a name, usually the mean of a data set."""
-        layer = LayerWeights(_MEAN, "", (), (), {_MEAN: blob})
-        return cls(path, kind, name="", layers=(layer,), close=lambda: None)
+        return cls(path, kind, [LayerWeights.of(Layer(_MEAN), {_MEAN: blob})], lambda: None)
+
+    @classmethod
+    def of_names(
+        cls,
+        path: str,
+        kind: str,
+        entries: dict[str, Entry],
+        close: Callable[[], object],
+        *,
+        others: Iterable[str] = (),
+    ) -> Self:
+        """Group the tensors of a file into layers by their names.
+
+        Raises
+        ------
+        ModelFileError
+            If a Blob can hold none of the tensors.
+        """
+        require_readable(entries)
+        layers = (
+            LayerWeights.of(Layer(name, kind), {key: entries[key] for key in names})
+            for name, kind, names in group_names(entries)
+        )
+        return cls(path, kind, layers, close, others=others)
 
     @property
     def tensors(self) -> Mapping[str, Blob]:
@@ -181,8 +208,11 @@ class Weights:
 
         Accessing one that a Blob cannot hold, such as one of float8, raises ModelFileError.
         """
-        layers = [_entries(layer.tensors) for layer in self.layers]
-        return as_tensors({name: entry for layer in layers for name, entry in layer.items()})
+        entries: dict[str, Entry] = {}
+        for layer in self.layers:
+            found = layer.tensors
+            entries |= found.entries if isinstance(found, Tensors) else found
+        return Tensors(entries)
 
     @property
     def unreadable(self) -> dict[str, str]:
@@ -192,7 +222,7 @@ class Weights:
     @property
     def nbytes(self) -> int:
         """The size of all values, in bytes."""
-        return sum(blob.nbytes for layer in self.layers for blob in layer.tensors.values())
+        return sum(blob.nbytes for blob in self.tensors.values())
 
     def only(self) -> Blob:
         """Return the only tensor.
@@ -224,9 +254,84 @@ class Weights:
 
     def __repr__(self) -> str:
         """Return the path, the format and the sizes."""
-        entries = _entries(self.tensors).values()
-        values = sum(entry.size for entry in entries if not isinstance(entry, ModelFileError))
+        values = sum(blob.size for layer in self.layers for blob in layer.layer.blobs)
         return (
             f"<Weights {self.path!r}, {self.kind}: {len(self.layers)} layers, "
-            f"{len(entries)} tensors, {values} values>"
+            f"{len(self.tensors)} tensors, {values} values>"
         )
+
+
+def require_readable(entries: Mapping[str, Entry]) -> None:
+    """Raise the first error if a Blob can hold none of the tensors."""
+    errors = [entry for entry in entries.values() if isinstance(entry, ModelFileError)]
+    if errors and len(errors) == len(entries):
+        raise errors[0]
+
+
+# --- Blobs whose values are read from a file on first access --------------------------------------
+
+
+def lazy_entry(  # noqa: PLR0913  # what is known of it
+    shape: Iterable[int],
+    dtype: DTypeLike,
+    read: Read,
+    *,
+    name: str,
+    path: str,
+    is_closed: Callable[[], bool] = lambda: False,
+) -> Entry:
+    """Make a Blob filled on first access by a function that returns an array of this shape.
+
+    A dtype in the other byte order is converted. The first access raises ValueError if `read` fails
+    and `is_closed` says that the file is closed.
+
+    Returns
+    -------
+    Blob or ModelFileError
+        The error if Blobs do not support the shape or the dtype.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        If the dtype is bfloat16, and ml_dtypes is not installed.
+    """
+
+    def read_open() -> NDArray[np.generic]:
+        try:
+            return read()
+        except Exception as error:
+            if not is_closed():
+                raise
+            raise ValueError(
+                f"{path} was closed before this part of it was read; keep the weights open for "
+                f"longer; Blobs that have been touched (blob.cpu_data()) keep their values"
+            ) from error
+
+    if isinstance(dtype, str) and dtype == "bfloat16":
+        import_optional("ml_dtypes", "bfloat16")
+    try:
+        native = as_dtype(dtype.newbyteorder("=") if isinstance(dtype, np.dtype) else dtype)
+    except TypeError:
+        return ModelFileError(
+            f"tensor {name!r} has dtype {dtype}, which a Blob cannot hold; convert it to float32, "
+            f"for example, with the library that wrote the file",
+            path=path,
+        )
+    try:
+        return lazy_blob(tuple(shape), native, read_open)
+    except (TypeError, ValueError) as error:
+        return ModelFileError(f"tensor {name!r}: {error}", path=path)
+
+
+def lazy_blob(shape: tuple[int, ...], dtype: np.dtype[np.generic], read: Read) -> Blob:
+    """Make a Blob filled on first access by a function that returns an array of this shape."""
+    return Blob.from_source(shape, dtype, partial(_read_bytes, read, shape, dtype))
+
+
+def _read_bytes(
+    read: Read, shape: tuple[int, ...], dtype: np.dtype[np.generic]
+) -> NDArray[np.uint8]:
+    values = read()
+    if values.shape != shape:
+        raise ValueError(f"expected values of shape {shape}, got {values.shape}")
+    return np.ascontiguousarray(values, dtype).reshape(-1).view(np.uint8)

@@ -39,7 +39,6 @@ from syncblob.caffe.messages.blobproto import require_axes, wire_dtype
 from syncblob.caffe.messages.fields import MOST_ELEMENTS
 from syncblob.caffe.messages.lazy import had_diff, lazy_blob
 from syncblob.caffe.messages.pieces import BlobValues, FileRange, buffers, write_pieces
-from syncblob.caffe.messages.streams import open_source
 from syncblob.caffe.messages.texts import decoded, encoded, naming, put_texts
 from syncblob.caffe.nets.param_shapes import own_shapes
 from syncblob.errors import ModelFileError
@@ -62,6 +61,9 @@ _MOST_LEVELS = 32
 _MOST_COMPRESSION = 1032
 """The highest compression ratio of the deflate filter; other common filters have lower ones."""
 _MOST_TEXT = 1 << 16
+_HARMLESS = 1 << 24
+"""The bytes that a dataset of another layout may claim without storing them: HDF5 generates fill
+values for unwritten parts, and small arrays compress very well."""
 _ITEM_SIZES = {"f": (2, 4, 8), "i": (1, 2, 4, 8), "u": (1, 2, 4, 8)}
 
 
@@ -93,7 +95,7 @@ def index_hdf5(file: OpenFile) -> ModelIndex:
 
 
 def read_state(file: OpenFile) -> dict[str, Any]:
-    """Find the parts of a ``.solverstate.h5``, by name. Raises the errors of `read_layers`."""
+    """Find the parts of a ``.solverstate.h5``, by name. Raises the errors of `index_hdf5`."""
     with _opened(file) as h5:
         if "history" not in h5.root:
             raise h5.error(
@@ -113,83 +115,42 @@ def read_state(file: OpenFile) -> dict[str, Any]:
         }
 
 
-def hdf5_address(group: Any, name: str) -> int | None:
-    """Return the address of an entry of an h5py group. A ``/`` in `name` leads into subgroups.
+class HDF5Dataset(NamedTuple):
+    """An array of any kind, and the function that reads it."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[np.generic]
+    read: Callable[[], NDArray[np.generic]]
+
+
+def read_tree(
+    file: OpenFile,
+) -> tuple[dict[str, HDF5Dataset | ModelFileError], list[str]] | None:
+    """Find the datasets of a file in any layout but that of a ``.caffemodel.h5``.
 
     Returns
     -------
-    int or None
-        The offset of the entry's header in the file. None if there is no such entry, or if it is a
-        soft or an external link, which may lead to another file and should not be followed.
-    """
-    links, key = group.id.links, encoded(name)
-    if not links.exists(key):
-        return None
-    from h5py import h5l  # imported already: the group is h5py's
-
-    link = links.get_info(key)
-    return int(link.u) if link.type == h5l.TYPE_HARD else None
-
-
-def hdf5_problem(dataset: Any, what: str, file_size: int, *, harmless: int = 0) -> str:
-    """Return why the values of a dataset should not be read; ``""`` if nothing is wrong.
-
-    A malicious or damaged file may have its values in other files, or declare more values than it
-    can hold.
-
-    Parameters
-    ----------
-    dataset
-        An h5py dataset.
-    what
-        Its name in the result, such as ``"dataset 'a'"``.
-    file_size
-        The size of the file, in bytes.
-    harmless
-        The most bytes that a dataset may declare without storing them. HDF5 fills them in.
-    """
-    from h5py import h5d  # imported already: the dataset is h5py's
-
-    properties = dataset.id.get_create_plist()
-    layout = properties.get_layout()
-    if layout == h5d.VIRTUAL or properties.get_external_count():
-        return f"the values of {what} are in another file, which is not read"
-    count = dataset.id.get_space().get_simple_extent_npoints()
-    nbytes = count * dataset.id.get_type().get_size()
-    if nbytes <= harmless:
-        return ""
-    if layout == h5d.CONTIGUOUS:
-        offset = dataset.id.get_offset()
-        if offset is None or offset + nbytes > file_size:
-            return (
-                f"{what} claims {nbytes} bytes from byte {offset} on, and the file has "
-                f"{file_size}: it is truncated, damaged or was never filled"
-            )
-    else:
-        stored = min(dataset.id.get_storage_size(), file_size)
-        if layout == h5d.CHUNKED and not properties.get_nfilters():
-            chunk = math.prod(properties.get_chunk()) * dataset.id.get_type().get_size()
-            if dataset.id.get_num_chunks() * chunk != dataset.id.get_storage_size():
-                return f"chunks of {what} are not as long as it says: the file is damaged"
-        if nbytes > stored * _MOST_COMPRESSION:
-            return (
-                f"{what} claims {nbytes} bytes, but only {stored} are stored for it: the file is "
-                f"damaged or was never filled"
-            )
-    return ""
-
-
-def hdf5_contents(path: str | os.PathLike[str]) -> io.RawIOBase:
-    """Open a file, or the contents of a gzip archive, for h5py.
+    tuple or None
+        The datasets by their paths, and the paths of links, which are not followed. None if all
+        datasets are numbered ones in the groups ``data`` and ``diff``.
 
     Raises
     ------
-    ModelFileError
-        If the archive is damaged.
-    OSError
-        If it cannot be read.
+    ModelFileError, ModuleNotFoundError
+        As for `index_hdf5`.
     """
-    return _Contents(open_source(path))
+    with _opened(file) as h5:
+        h5.links = []
+        groups = list(h5.groups(h5.root, 0, ""))
+        numbered = all(name and key.isdecimal() for name, datasets in groups for key in datasets)
+        if "data" in h5.root and {*h5.root} <= {"data", "diff"} and numbered:
+            return None
+        datasets = {
+            f"{name}/{key}" if name else key: h5.dataset(dataset)
+            for name, datasets in groups
+            for key, dataset in datasets.items()
+        }
+        return datasets, h5.links
 
 
 class _Contents(io.RawIOBase):
@@ -274,6 +235,8 @@ class _Walk:
     """The layer that is being read, for error messages."""
     offset: int = 0
     """The offset of the group or dataset that is being read, for error messages."""
+    links: list[str] | None = None
+    """The paths of links that are left out; None if links are refused."""
     _objects: int = 0
     _ancestors: list[int] = field(default_factory=list)
 
@@ -292,7 +255,7 @@ class _Walk:
                 "syncblob.caffe.convert.open_weights",
                 group,
             )
-        return list(self._groups(group, self.offset, ""))
+        return list(self.groups(group, self.offset, ""))
 
     def blobs(self, name: str, datasets: Datasets, diffs: Datasets) -> tuple[BlobIndex, ...]:
         """Find the blobs of a layer."""
@@ -341,7 +304,8 @@ class _Walk:
         value = bytes(np.asarray(dataset[()]).reshape(-1)[0])
         return decoded(value.rstrip(b"\0"))
 
-    def _groups(self, group: Any, address: int, name: str) -> Iterator[tuple[str, Datasets]]:
+    def groups(self, group: Any, address: int, name: str) -> Iterator[tuple[str, Datasets]]:
+        """Yield the groups in a group, at any depth, that have datasets or are empty."""
         if not isinstance(group, self.h5py.Group):
             raise self.error(f"expected a group, got a dataset, {name!r}", group)
         if address in self._ancestors or len(self._ancestors) >= _MOST_LEVELS:
@@ -359,6 +323,8 @@ class _Walk:
             path = f"{name}/{child}" if name else child
             self.place = path
             item = self._child(group, child)
+            if item is None:
+                continue
             if isinstance(item, self.h5py.Dataset):
                 datasets[child] = item
             else:
@@ -368,7 +334,7 @@ class _Walk:
         if datasets or (name and not groups):
             yield name, datasets
         for child, (item, address_of_item) in groups.items():
-            yield from self._groups(item, address_of_item, f"{name}/{child}" if name else child)
+            yield from self.groups(item, address_of_item, f"{name}/{child}" if name else child)
         self._ancestors.pop()
         self.place = None
 
@@ -376,11 +342,16 @@ class _Walk:
         self._objects += 1
         if self._objects > _MOST_OBJECTS:
             raise self.error(f"expected at most {_MOST_OBJECTS} groups and datasets, got more")
-        address = hdf5_address(group, name)
-        if address is None:
-            raise self.error(
-                f"{name!r} is a link to another file or dataset, which is not followed", group
-            )
+        links, key = group.id.links, encoded(name)
+        link = links.get_info(key)
+        if link.type != self.h5py.h5l.TYPE_HARD:  # perhaps to another file
+            if self.links is None:
+                raise self.error(
+                    f"{name!r} is a link to another file or dataset, which is not followed", group
+                )
+            self.links.append(self.place or name)
+            return None
+        address = int(link.u)
         size = self.file.identity[2]
         if not 0 <= address < size:
             raise self.error(
@@ -389,7 +360,21 @@ class _Walk:
                 group,
             )
         self.offset = address
-        return group[encoded(name)]
+        return group[key]
+
+    def dataset(self, dataset: Any) -> HDF5Dataset | ModelFileError:
+        """Describe a dataset that need not be a blob."""
+        if dataset.shape is None:
+            return self.error(f"dataset {dataset.name!r} has no values", dataset)
+        file, shape, dtype = self.file, dataset.shape, dataset.dtype
+        values = self._values(dataset, dtype, harmless=_HARMLESS)
+
+        def read() -> NDArray[np.generic]:
+            contents: NDArray[np.generic] = np.empty(math.prod(shape), dtype)
+            values.read_into(file, contents)
+            return contents.reshape(shape)
+
+        return HDF5Dataset(shape, dtype, read)
 
     # --- datasets ----------------------------------------------------------------------------
 
@@ -421,8 +406,8 @@ class _Walk:
         except ValueError as error:
             raise self.error(f"{error}: the file is damaged", dataset) from error
 
-    def _values(self, dataset: Any, stored: np.dtype[np.generic]) -> Values:
-        self._require_sound(dataset)
+    def _values(self, dataset: Any, stored: np.dtype[np.generic], *, harmless: int = 0) -> Values:
+        self._require_sound(dataset, harmless=harmless)
         offset, count = dataset.id.get_offset(), dataset.size
         if not count:
             return Values(stored, ())
@@ -434,9 +419,45 @@ class _Walk:
         return Values(stored, (Run(offset, count, stored.itemsize),))
 
     def _require_sound(self, dataset: Any, *, harmless: int = 0) -> None:
-        size = self.file.identity[2]
-        if problem := hdf5_problem(dataset, "a dataset", size, harmless=harmless):
-            raise self.error(problem, dataset)
+        """Refuse a dataset whose values should not be read.
+
+        A malicious or damaged file may have its values in other files, or declare more values than
+        it can hold. HDF5 fills in values that are not stored, at most `harmless` bytes of them.
+        """
+        h5d, what, size = self.h5py.h5d, f"dataset {dataset.name!r}", self.file.identity[2]
+        properties = dataset.id.get_create_plist()
+        layout = properties.get_layout()
+        if layout == h5d.VIRTUAL or properties.get_external_count():
+            raise self.error(
+                f"the values of {what} are in another file, which is not read", dataset
+            )
+        count = dataset.id.get_space().get_simple_extent_npoints()
+        itemsize = dataset.id.get_type().get_size()
+        nbytes = count * itemsize
+        if nbytes <= harmless:
+            return
+        if layout == h5d.CONTIGUOUS:
+            offset = dataset.id.get_offset()
+            if offset is None or offset + nbytes > size:
+                raise self.error(
+                    f"{what} claims {nbytes} bytes from byte {offset} on, and the file has "
+                    f"{size}: it is truncated, damaged or was never filled",
+                    dataset,
+                )
+            return
+        stored = dataset.id.get_storage_size()
+        if layout == h5d.CHUNKED and not properties.get_nfilters():
+            chunk = math.prod(properties.get_chunk()) * itemsize
+            if dataset.id.get_num_chunks() * chunk != stored:
+                raise self.error(
+                    f"chunks of {what} are not as long as it says: the file is damaged", dataset
+                )
+        if nbytes > min(stored, size) * _MOST_COMPRESSION:
+            raise self.error(
+                f"{what} claims {nbytes} bytes, but only {min(stored, size)} are stored for it: "
+                f"the file is damaged or was never filled",
+                dataset,
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 Some dimensions depend on the bottoms of the layer; they are None if the bottoms are not known.
 Blobs of the older formats always have four axes, num, channels, height and width: a bias of 32
-values has shape (1, 1, 1, 32). From the settings follows which leading axes of 1 are padding.
+values has shape (1, 1, 1, 32). The settings tell which leading axes of 1 are padding.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from syncblob.caffe.messages.fields import LEGACY_AXES
 from syncblob.caffe.nets.top_shapes import axis_of, fork_settings, is_known, of_spatial_axes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Sequence
 
     from syncblob.caffe._pb.caffe_pb2 import FillerParameter, LayerParameter
     from syncblob.caffe.nets.layer import Layer
@@ -252,29 +252,15 @@ def squeezed_blobs(layer: Layer) -> list[Blob]:
     ]
 
 
-def legacy_blobs(layer: Layer) -> tuple[int, ...]:
-    """Return the numbers of the blobs that have num, channels, height and width, not a `shape`."""
-    return tuple(number for number, entry in enumerate(layer.blobs.entries) if entry.legacy)
-
-
-def mark_legacy(layer: Layer, numbers: Collection[int] = ()) -> None:
+def mark_legacy(layer: Layer) -> None:
     """Mark the blobs that `squeezed_blobs` would change, to be written with four old dimensions.
 
     Caffe accepts these for the shape in a running net. It would refuse them in a `shape` message.
-
-    Parameters
-    ----------
-    layer
-        The layer, such as one made of arrays from another format.
-    numbers
-        The numbers of further blobs to mark, for layers of types that Caffe does not have. Blobs
-        that do not have four axes are skipped.
     """
     entries = layer.blobs.entries
     for number, shape in enumerate(own_shapes(layer)):
-        entry = entries[number]
-        if entry.shape != shape or (number in numbers and len(shape) == LEGACY_AXES):
-            entries[number] = entry._replace(legacy=True)
+        if entries[number].shape != shape:
+            entries[number] = entries[number]._replace(legacy=True)
 
 
 def own_shapes(layer: Layer) -> list[tuple[int, ...]]:

@@ -104,7 +104,7 @@ def test_errors_keep_their_positions(text):
 
 def test_types_in_the_words_of_the_other_format_stay_errors(text):
     path = text("layers { type: Convolution }")
-    with pytest.raises(ModelFileError, match="in layers, write type: CONVOLUTION"):
+    with pytest.raises(ModelFileError, match="capital letters, such as CONVOLUTION"):
         read_prototxt(path, ignore_unknown=True)
 
 

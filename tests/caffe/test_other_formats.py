@@ -8,7 +8,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from syncblob.caffe import file_signature
+from syncblob.caffe.files.other_formats import file_signature
 
 
 def _saved(save, *arguments, **arrays):

@@ -12,12 +12,17 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as of_numpy
 
 from syncblob import Blob
-from syncblob.caffe.commands.comparison import Status, compare
+from syncblob.caffe.commands.diff import compare
 
 SHAPES = of_numpy.array_shapes(min_dims=0, max_dims=2, min_side=0, max_side=3)
 BLOBS = of_numpy.arrays(np.float32, SHAPES)
 LAYERS = st.lists(st.tuples(st.sampled_from("abc"), st.lists(BLOBS, max_size=2)), max_size=4)
-MIRRORED = {Status.ADDED: Status.REMOVED, Status.REMOVED: Status.ADDED}
+MIRRORED = {"added": "removed", "removed": "added"}
+DISTANCE = ("different_values", "incomparable_values", "max_difference", "relative_difference")
+
+
+def distance(one):
+    return tuple(one[name] for name in DISTANCE)
 
 
 def contents(layers):
@@ -33,17 +38,17 @@ def contents(layers):
 def test_a_file_is_the_same_as_itself(layers):
     found = list(compare(contents(layers), contents(layers), 0.0))
     assert len(found) == sum(len(blobs) for _, blobs in layers)
-    assert all(one.status is Status.SAME for one in found)
-    assert all(one.distance.maximum == one.distance.relative == 0 for one in found)
+    assert all(one["status"] == "same" for one in found)
+    assert all(distance(one) == (0, 0, 0, 0) for one in found)
 
 
 @given(before=LAYERS, after=LAYERS, tolerance=st.sampled_from([0.0, 0.5, 1.0]))
 def test_the_other_way_round_it_is_the_mirror_image(before, after, tolerance):
     there = compare(contents(before), contents(after), tolerance)
     back = compare(contents(after), contents(before), tolerance)
-    described = {(one.layer, one.number): (one.status, one.distance) for one in there}
+    described = {(one["layer"], one["blob"]): (one["status"], distance(one)) for one in there}
     mirrored = {
-        (one.layer, one.number): (MIRRORED.get(one.status, one.status), one.distance)
+        (one["layer"], one["blob"]): (MIRRORED.get(one["status"], one["status"]), distance(one))
         for one in back
     }
     assert described == mirrored
@@ -64,13 +69,13 @@ def test_one_value_that_differs_is_counted(layers, data):
     blob = changed[layer][1][number]
     blob[index] = 0 if blob[index] else 1
     found = list(compare(contents(layers), contents(changed), 0.0))
-    different = [one for one in found if one.status is Status.CHANGED]
-    assert [one.distance.values for one in different] == [1]
-    assert different[0].number == number
+    different = [one for one in found if one["status"] == "changed"]
+    assert [one["different_values"] for one in different] == [1]
+    assert different[0]["blob"] == number
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "distance"),
+    ("before", "after", "expected"),
     [
         (np.array([2**53]), np.array([2**53 + 1]), (1, 0, 1, 2**-53)),
         (np.array([-(2**63)]), np.array([2**63 - 1]), (1, 0, 2**64 - 1, 2)),
@@ -83,16 +88,16 @@ def test_one_value_that_differs_is_counted(layers, data):
         (np.array([1e300, 0.0]), np.array([1e300, 1e-300]), (1, 0, 1e-300, 0)),
     ],
 )
-def test_values_are_compared_without_rounding(before, after, distance):
+def test_values_are_compared_without_rounding(before, after, expected):
     pair = (contents([("a", [one])]) for one in (before, after))
     (found,) = compare(*pair, 0.0)
-    assert found.status is Status.CHANGED
-    assert found.distance == pytest.approx(distance)
+    assert found["status"] == "changed"
+    assert distance(found) == pytest.approx(expected)
 
 
 def test_repeated_layers_have_names_of_their_own():
     one, two = np.zeros(1), np.ones(1)
     before = contents([("a", [one]), ("a", [one]), ("a#2", [one])])
     after = contents([("a", [one]), ("a", [two]), ("a#2", [one])])
-    found = {one.layer: one.status for one in compare(before, after, 0.0)}
-    assert found == {"a": Status.SAME, "a#2": Status.CHANGED, "a#2#2": Status.SAME}
+    found = {one["layer"]: one["status"] for one in compare(before, after, 0.0)}
+    assert found == {"a": "same", "a#2": "changed", "a#2#2": "same"}

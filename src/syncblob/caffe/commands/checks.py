@@ -83,20 +83,17 @@ class Checked(NamedTuple):
     unchecked
         The names of layers that may have variances, or filters along another axis, because the file
         does not contain their types, or the blobs of a BatchNorm layer have an unknown order.
-    filters
-        Whether the file may contain filters.
     """
 
     troubles: list[Trouble]
     unchecked: list[str]
-    filters: bool
 
 
 def check(contents: Contents) -> Checked:
     """Check all blobs of a file. Reads them on the host."""
     filters = contents.is_net
     unchecked = [layer.name for layer in contents.layers if filters and _is_unclear(layer)]
-    return Checked(list(_check_layers(contents.places, filters=filters)), unchecked, filters)
+    return Checked(list(_check_layers(contents.places, filters=filters)), unchecked)
 
 
 def _is_unclear(layer: LayerLike) -> bool:

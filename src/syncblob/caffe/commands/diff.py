@@ -6,17 +6,22 @@ import argparse
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from syncblob.caffe.commands.comparison import Status, compare
+import numpy as np
+
+from syncblob.caffe import Layer, equal_shapes, squeezed_blobs
 from syncblob.caffe.commands.console import Cell, Output, print_json, printable
 from syncblob.caffe.commands.contents import open_contents
 from syncblob.caffe.commands.local_file import local_file
+from syncblob.caffe.commands.stats import blocks
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator
 
-    from syncblob.caffe.commands.comparison import Compared
+    from numpy.typing import NDArray
+
     from syncblob.caffe.commands.contents import Contents
+    from syncblob.formats import Blob
 
 NAME = "diff"
 SUMMARY = "compare the weights of two files"
@@ -50,12 +55,9 @@ in it. NaN is the same as NaN.
 HINT = "two files at a time"
 
 _TROUBLE = 2
-_STYLES = {
-    Status.ADDED: "green",
-    Status.REMOVED: "red",
-    Status.RESHAPED: "yellow",
-    Status.CHANGED: "yellow",
-}
+_SAME, _CHANGED = "same", "changed"
+# The results, in the order of the totals, and their colours.
+_STYLES = {"added": "green", "removed": "red", "reshaped": "yellow", _CHANGED: "yellow", _SAME: ""}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -109,35 +111,19 @@ def _compare(arguments: argparse.Namespace, before: Contents, after: Contents) -
             f"expected blobs to compare, got none in this file, and none in {arguments.b}",
             path=arguments.a,
         )
-    if output is None:
-        print_json(_as_json(arguments, compared))
+    counts = Counter(one["status"] for one in compared)
+    totals = {status: counts[status] for status in _STYLES}
+    same = len(compared) == totals[_SAME]
+    if output is not None:
+        _show(output, compared, totals)
     else:
-        _show(output, compared)
-    return 0 if _same(compared) else 1
+        paths = {"a": arguments.a, "b": arguments.b, "tolerance": arguments.tolerance}
+        print_json({**paths, "blobs": compared, "totals": totals, "same": same})
+    return 0 if same else 1
 
 
-def _same(compared: Sequence[Compared]) -> bool:
-    return all(one.status is Status.SAME for one in compared)
-
-
-def _totals(compared: Sequence[Compared]) -> dict[str, int]:
-    counts = Counter(one.status for one in compared)
-    return {status.value: counts[status] for status in Status}
-
-
-def _as_json(arguments: argparse.Namespace, compared: Sequence[Compared]) -> dict[str, Any]:
-    return {
-        "a": arguments.a,
-        "b": arguments.b,
-        "tolerance": arguments.tolerance,
-        "blobs": [one.as_json() for one in compared],
-        "totals": _totals(compared),
-        "same": _same(compared),
-    }
-
-
-def _show(output: Output, compared: Sequence[Compared]) -> None:
-    rows = [_row(one) for one in compared if one.status is not Status.SAME]
+def _show(output: Output, compared: list[dict[str, Any]], totals: dict[str, int]) -> None:
+    rows = [_row(one) for one in compared if one["status"] != _SAME]
     if rows:
         output.table(
             "layer blob status shape values max relative",
@@ -146,21 +132,142 @@ def _show(output: Output, compared: Sequence[Compared]) -> None:
             folds="layer shape",
         )
         output.line()
-    totals = _totals(compared)
-    output.line(", ".join(f"{totals[status.value]:,} {status.value}" for status in Status))
+    output.line(", ".join(f"{count:,} {status}" for status, count in totals.items()))
 
 
-def _row(one: Compared) -> list[Cell]:
-    shapes = [str(blob.shape) for blob in (one.before, one.after) if blob is not None]
+def _row(one: dict[str, Any]) -> list[Cell]:
+    shapes = [str(tuple(one[key])) for key in ("shape_a", "shape_b") if one[key] is not None]
     row: list[Cell] = [
-        printable(one.layer),
-        str(one.number),
-        (one.status.value, _STYLES[one.status]),
+        printable(one["layer"]),
+        str(one["blob"]),
+        (one["status"], _STYLES[one["status"]]),
         " -> ".join(dict.fromkeys(shapes)),
     ]
-    distance = one.distance
-    if distance is None:
+    if one["different_values"] is None:
         return [*row, ("-", "dim"), ("-", "dim"), ("-", "dim")]
-    if distance.incomparable:
-        return [*row, f"{distance.values:,}", ("not finite", "bold red"), ("-", "dim")]
-    return [*row, f"{distance.values:,}", f"{distance.maximum:.3g}", f"{distance.relative:.2g}"]
+    row.append(f"{one['different_values']:,}")
+    if one["incomparable_values"]:
+        return [*row, ("not finite", "bold red"), ("-", "dim")]
+    return [*row, f"{one['max_difference']:.3g}", f"{one['relative_difference']:.2g}"]
+
+
+# --- comparison -----------------------------------------------------------------------------------
+
+
+def compare(before: Contents, after: Contents, tolerance: float) -> Iterator[dict[str, Any]]:
+    """Compare the blobs of two files by layer and number; blobs only in the second come last.
+
+    Shapes are compared as in Caffe: leading axes of length 1, which files of the older formats
+    have, are ignored. The results are those of ``--json``.
+    """
+    ours, theirs = _blobs(before), _blobs(after)
+    for place, (blob, shape) in ours.items():
+        other, other_shape = theirs.pop(place, (None, ()))
+        if other is None:
+            yield _result(place, "removed", blob, None)
+        elif shape != other_shape and not equal_shapes(blob, other):
+            yield _result(place, "reshaped", blob, other)
+        else:
+            yield _compared(place, blob, other, tolerance)
+    for place, (blob, _) in theirs.items():
+        yield _result(place, "added", None, blob)
+
+
+def _result(
+    place: tuple[str, int], status: str, before: Blob | None, after: Blob | None
+) -> dict[str, Any]:
+    result: dict[str, Any] = {"layer": place[0], "blob": place[1], "status": status}
+    for side, blob in (("a", before), ("b", after)):
+        result[f"shape_{side}"] = None if blob is None else list(blob.shape)
+        result[f"dtype_{side}"] = None if blob is None else blob.dtype.name
+    unknown = ("different_values", "incomparable_values", "max_difference", "relative_difference")
+    return result | dict.fromkeys(unknown)
+
+
+def _compared(
+    place: tuple[str, int], before: Blob, after: Blob, tolerance: float
+) -> dict[str, Any]:
+    """Compare two blobs of one shape. NaN equals NaN here."""
+    different, incomparable, maximum, largest = _distance(before, after)
+    relative = maximum / largest if largest else 0.0
+    # The largest difference may be so small that the relative one is rounded to 0.
+    same = not different or (tolerance > 0 and not incomparable and relative <= tolerance)
+    result = _result(place, _SAME if same else _CHANGED, before, after)
+    result |= {"different_values": different, "incomparable_values": incomparable}
+    # Where values became NaN or infinite, the difference of the others would look harmless.
+    if not incomparable:
+        result |= {"max_difference": maximum, "relative_difference": relative}
+    return result
+
+
+def _blobs(contents: Contents) -> dict[tuple[str, int], tuple[Blob, tuple[int, ...]]]:
+    """Return the blobs by layer and number, each with its shape in a running net."""
+    found: dict[tuple[str, int], tuple[Blob, tuple[int, ...]]] = {}
+    for layer in contents.places:
+        # Formats often omit layers without blobs, so they are not counted.
+        if not layer.blobs:
+            continue
+        name, number = layer.name, 1
+        while (name, 0) in found:
+            number += 1
+            name = f"{layer.name}#{number}"
+        in_net = squeezed_blobs(layer) if isinstance(layer, Layer) else layer.blobs
+        for index, (blob, squeezed) in enumerate(zip(layer.blobs, in_net, strict=True)):
+            found[name, index] = blob, squeezed.shape
+    return found
+
+
+def _distance(before: Blob, after: Blob) -> tuple[int, int, float, float]:
+    """Compare the values of two blobs.
+
+    Returns
+    -------
+    int
+        The number of unequal values.
+    int
+        The number of those that are NaN or infinite on one side.
+    float
+        The largest difference of the other values.
+    float
+        The largest finite magnitude in both.
+    """
+    values = incomparable = 0
+    maximum = largest = 0.0
+    pairs = zip(blocks(np.asarray(before)), blocks(np.asarray(after)), strict=True)
+    for (_, one), (_, other) in pairs:
+        ours, theirs = _comparable(one, other)
+        different = (ours != theirs) & ~(np.isnan(ours) & np.isnan(theirs))
+        finite = np.isfinite(ours) & np.isfinite(theirs)
+        values += int(np.count_nonzero(different))
+        incomparable += int(np.count_nonzero(different & ~finite))
+        with np.errstate(over="ignore", invalid="ignore"):
+            differences = _differences(ours, theirs)
+        maximum = max(maximum, float(np.max(differences, initial=0, where=finite)))
+        for side in (ours, theirs):
+            sizes = np.abs(side.astype(np.float64) if _integers(side) else side)
+            largest = max(largest, float(np.max(sizes, initial=0, where=finite)))
+    # The difference of the largest doubles overflows, and so does the magnitude of two.
+    limit = float(np.finfo(np.float64).max)
+    return values, incomparable, min(maximum, limit), min(largest, limit)
+
+
+def _integers(*arrays: NDArray[np.generic]) -> bool:
+    return all(array.dtype.kind in "biu" for array in arrays)
+
+
+def _comparable(ours: NDArray[Any], theirs: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return both with one dtype, except integers, which NumPy compares without rounding."""
+    if _integers(ours, theirs):
+        return ours, theirs
+    dtype = np.result_type(ours, theirs, np.float64)
+    return ours.astype(dtype), theirs.astype(dtype)
+
+
+def _differences(ours: NDArray[Any], theirs: NDArray[Any]) -> NDArray[np.generic]:
+    """Return the absolute differences, those of integers without rounding."""
+    if not _integers(ours, theirs):
+        rounded: NDArray[np.generic] = np.abs(ours - theirs)
+        return rounded
+    # Modulo 2**64, a signed integer becomes unsigned and back without loss.
+    ours_modulo, theirs_modulo = ours.astype(np.uint64), theirs.astype(np.uint64)
+    return np.where(ours > theirs, ours_modulo - theirs_modulo, theirs_modulo - ours_modulo)

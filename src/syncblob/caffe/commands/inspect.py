@@ -12,7 +12,6 @@ from syncblob.caffe.commands import inspect_output
 from syncblob.caffe.commands.checks import check
 from syncblob.caffe.commands.console import Output, listed, print_json, printable
 from syncblob.caffe.commands.contents import is_definition, open_contents, open_definition
-from syncblob.caffe.commands.inspect_json import as_json
 from syncblob.caffe.commands.local_file import local_file
 from syncblob.caffe.messages.texts import unknown_fields
 from syncblob.errors import ModelFileError
@@ -141,10 +140,11 @@ def _show(arguments: argparse.Namespace, contents: Contents) -> int:
             raise ModelFileError("--check: expected blobs to check, got none", path=arguments.file)
     wishes = {"stats": arguments.stats, "settings": arguments.settings}
     checked = check(contents) if arguments.check else None
+    found = inspect_output.as_json(contents, checked, **wishes)
     if output is None:
-        print_json(as_json(contents, checked, **wishes))
+        print_json(found)
     else:
-        inspect_output.show(output, contents, checked, **wishes)
+        inspect_output.show(output, contents, found, settings=arguments.settings)
     return 1 if checked is not None and checked.troubles else 0
 
 

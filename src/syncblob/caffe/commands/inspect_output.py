@@ -1,21 +1,23 @@
-"""The output of ``syncblob inspect`` for people."""
+"""The output of ``syncblob inspect``: a dictionary for JSON, and its text for people."""
 
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from syncblob.caffe.commands.console import counted, listed, printable
 from syncblob.caffe.commands.stats import stats_of
 from syncblob.caffe.convert import Weights
+from syncblob.caffe.messages.texts import decoded
 from syncblob.formats import human_bytes
 
 if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
     from syncblob.caffe import Layer
     from syncblob.caffe.commands.checks import Checked
     from syncblob.caffe.commands.console import Cell, Output
-    from syncblob.caffe.commands.contents import Contents, LayerLike
-    from syncblob.caffe.commands.stats import Stats
+    from syncblob.caffe.commands.contents import Contents
     from syncblob.formats import Blob
 
 _STATS = ("min", "mean", "max", "std")
@@ -24,18 +26,100 @@ _NONE: Cell = ("-", "dim")
 _FILLERS = "FillerParameter"
 # At most this many layers are listed.
 _NAMED = 8
+# Fields that are shown separately.
+_SHOWN = ("name", "type", "bottom", "top", "blobs")
 
 
-def show(
-    output: Output, contents: Contents, checked: Checked | None, *, stats: bool, settings: bool
-) -> None:
-    """Show the contents of a file, and the problems found."""
+def as_json(
+    contents: Contents, checked: Checked | None, *, stats: bool, settings: bool
+) -> dict[str, Any]:
+    """Return the contents of a file, and the problems found, for JSON."""
+    lone = contents.lone
+    found: dict[str, Any] = {
+        "file": contents.path,
+        "format": contents.kind,
+        "file_bytes": contents.file_bytes,
+        "version": contents.version,
+        "net": contents.net,
+        "layers": [
+            {
+                "name": layer.name,
+                "type": layer.type,
+                "bottoms": list(layer.bottoms),
+                "tops": list(layer.tops),
+                "blobs": [_blob_as_json(blob, stats=stats) for blob in layer.blobs],
+            }
+            for layer in contents.layers
+        ],
+        "blob": None if lone is None else _blob_as_json(lone, stats=stats),
+        "solver": contents.solver,
+        "shapes": contents.shapes,
+        "missing": dict(contents.missing),
+        "ignored": [
+            dict(zip(("name", "count", "rule"), each, strict=True)) for each in contents.ignored
+        ],
+        "totals": contents.totals,
+        "unreadable": dict(contents.unreadable),
+    }
+    if settings:
+        layers = contents.as_model().layers
+        for described, layer in zip(found["layers"], layers, strict=True):
+            described["settings"] = _settings_as_json(layer)
+    if checked is not None:
+        found["troubles"] = [trouble._asdict() for trouble in checked.troubles]
+        found["unchecked"] = checked.unchecked
+    return found
+
+
+def _blob_as_json(blob: Blob, *, stats: bool) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "shape": list(blob.shape),
+        "dtype": blob.dtype.name,
+        "parameters": blob.size,
+        "bytes": blob.nbytes,
+    }
+    if stats:
+        described["stats"] = stats_of(blob)._asdict()
+    return described
+
+
+def _settings_as_json(layer: Layer) -> dict[str, Any]:
+    """Return the settings of a layer by Caffe's names, for JSON."""
+    from google.protobuf import json_format  # slow to import
+
+    message = copy.deepcopy(layer.proto)
+    for field in _SHOWN:
+        message.ClearField(field)
+    settings: dict[str, Any] = json_format.MessageToDict(message, preserving_proto_field_name=True)
+    _decode_texts(message, settings)
+    return settings
+
+
+def _decode_texts(message: Message, settings: dict[str, Any]) -> None:
+    """Replace strings that are not UTF-8, for which protobuf writes the `repr` of the bytes."""
+    for field, value in message.ListFields():
+        shown = settings[field.name]
+        several = isinstance(shown, list)
+        values = value if several else [value]
+        if field.message_type is not None:
+            for inner, described in zip(values, shown if several else [shown], strict=True):
+                _decode_texts(inner, described)
+        elif field.type == field.TYPE_STRING:
+            texts = [decoded(text) for text in values]
+            settings[field.name] = texts if several else texts[0]
+
+
+# --- for people --------------------------------------------------------------------------------
+
+
+def show(output: Output, contents: Contents, found: dict[str, Any], *, settings: bool) -> None:
+    """Show the contents of a file, and the problems found, as `as_json` returns them."""
     facts = _facts_of_file(contents)
-    if contents.lone is not None:
-        facts += _facts_of_lone_blob(contents.lone, stats=stats)
+    if found["blob"] is not None:
+        facts += _facts_of_lone_blob(found["blob"])
     output.facts(facts)
-    if contents.layers:
-        _show_layers(output, contents)
+    if found["layers"]:
+        _show_layers(output, contents, found["layers"])
         if settings:
             _show_settings(output, contents)
     _show_ignored(output, contents)
@@ -43,13 +127,14 @@ def show(
         count = counted(len(contents.unreadable), "tensor")
         first = printable(next(iter(contents.unreadable.values())))
         output.line((f"Not shown: the layers of {count} that cannot be read: {first}.", "dim"))
-    if stats and contents.lone is None and contents.blobs:
-        _show_stats(output, contents)
-    if checked is not None:
-        _show_troubles(output, checked)
+    blobs = [blob for layer in found["layers"] for blob in layer["blobs"]]
+    if any("stats" in blob for blob in blobs):
+        _show_stats(output, found["layers"])
+    if "troubles" in found:
+        _show_troubles(output, found["troubles"], found["unchecked"], filters=contents.is_net)
     is_whole = not contents.no_shapes and not contents.missing
     if contents.lone is None and is_whole and (contents.layers or contents.is_net):
-        totals = contents.totals
+        totals = found["totals"]
         counts = [counted(totals[f"{noun}s"], noun) for noun in ("layer", "blob", "parameter")]
         output.line()
         output.line(f"{', '.join(counts)}, {human_bytes(totals['bytes'])} of weights")
@@ -71,19 +156,18 @@ def _facts_of_file(contents: Contents) -> list[tuple[str, str]]:
     return facts
 
 
-def _show_layers(output: Output, contents: Contents) -> None:
+def _show_layers(output: Output, contents: Contents, layers: list[dict[str, Any]]) -> None:
     output.heading("Layers")
-    typed = [bool(layer.type) for layer in contents.layers]
+    typed = [bool(layer["type"]) for layer in layers]
     rows: list[list[Cell]] = []
-    for layer in contents.layers:
-        name: Cell = printable(layer.name)
-        kind: Cell = printable(layer.type) if layer.type else _NONE
-        tops = _shapes_of_tops(layer, contents)
-        if not layer.blobs:
+    for layer in layers:
+        name: Cell = printable(layer["name"])
+        kind: Cell = printable(layer["type"]) or _NONE
+        tops = _shapes_of_tops(layer["tops"], contents)
+        if not layer["blobs"]:
             rows.append([name, kind, tops, _NONE, _NONE, _NONE])
-        for blob in layer.blobs:
-            size = human_bytes(blob.nbytes)
-            rows.append([name, kind, tops, str(blob.shape), blob.dtype.name, size])
+        for blob in layer["blobs"]:
+            rows.append([name, kind, tops, _shape(blob), blob["dtype"], human_bytes(blob["bytes"])])
             if output.terminal:
                 # On a terminal the name is shown once; grep needs it in each row.
                 name = kind = tops = ""
@@ -127,10 +211,14 @@ def _show_omitted(output: Output, weights: Weights) -> None:
         output.line((f"Not shown: {printable(', '.join(weights.others))}.", "dim"))
 
 
-def _shapes_of_tops(layer: LayerLike, contents: Contents) -> Cell:
-    if contents.shapes is None or not layer.tops:
+def _shapes_of_tops(tops: list[str], contents: Contents) -> Cell:
+    if contents.shapes is None or not tops:
         return _NONE
-    return ", ".join(str(contents.shapes.get(name, "?")) for name in layer.tops)
+    return ", ".join(str(contents.shapes.get(name, "?")) for name in tops)
+
+
+def _shape(blob: dict[str, Any]) -> str:
+    return str(tuple(blob["shape"]))
 
 
 def _show_settings(output: Output, contents: Contents) -> None:
@@ -170,74 +258,69 @@ def _joined(names: tuple[str, ...]) -> Cell:
     return printable(", ".join(names)) if names else _NONE
 
 
-def _show_stats(output: Output, contents: Contents) -> None:
-    found = [
-        (layer.name, index, stats_of(blob))
-        for layer in contents.layers
-        for index, blob in enumerate(layer.blobs)
-    ]
+def _show_stats(output: Output, layers: list[dict[str, Any]]) -> None:
+    places = [(layer["name"], *each) for layer in layers for each in enumerate(layer["blobs"])]
     # Omit a column of zeros.
-    any_non_finite = any(stats.non_finite for _, _, stats in found)
+    any_non_finite = any(blob["stats"]["non_finite"] for _, _, blob in places)
     rows: list[list[Cell]] = []
-    shown = None
-    for name, index, stats in found:
-        repeated = index > 0 and name == shown and output.terminal
-        shown = name
-        row: list[Cell] = ["" if repeated else printable(name), str(index)]
-        row += _numbers(stats)
+    for name, index, blob in places:
+        repeated = index > 0 and output.terminal
+        row: list[Cell] = ["" if repeated else printable(name), str(index), *_numbers(blob)]
         if any_non_finite:
-            count = f"{stats.non_finite:,}"
-            row.append((count, "bold red") if stats.non_finite else count)
+            count = f"{blob['stats']['non_finite']:,}"
+            row.append((count, "bold red") if blob["stats"]["non_finite"] else count)
         rows.append(row)
     numbers = " ".join(("blob", *_STATS, *["non-finite"] * any_non_finite))
     output.heading("Statistics")
     output.table(f"layer {numbers}", rows, right=numbers, folds="layer")
 
 
-def _show_troubles(output: Output, checked: Checked) -> None:
+def _show_troubles(
+    output: Output, troubles: list[dict[str, Any]], unchecked: list[str], *, filters: bool
+) -> None:
     output.heading("Checks")
-    if checked.troubles:
+    if troubles:
         rows: list[list[Cell]] = [
             [
-                printable(trouble.layer),
-                str(trouble.blob),
-                (trouble.kind, "bold red"),
-                f"{trouble.affected:,}",
-                f"{trouble.total:,}",
-                trouble.where,
+                printable(trouble["layer"]),
+                str(trouble["blob"]),
+                (trouble["kind"], "bold red"),
+                f"{trouble['affected']:,}",
+                f"{trouble['total']:,}",
+                trouble["where"],
             ]
-            for trouble in checked.troubles
+            for trouble in troubles
         ]
         output.table(
             "layer blob trouble count of which", rows, right="blob count of", folds="layer which"
         )
     else:
         # Mention filters only if those of all layers have been checked.
-        filters = ", and no filter is dead" if checked.filters and not checked.unchecked else ""
-        output.line(("No trouble found", "green"), f": all values are finite{filters}.")
-    if checked.unchecked:
-        names = ", ".join(map(printable, checked.unchecked[:_NAMED]))
-        more = ", ..." if len(checked.unchecked) > _NAMED else ""
+        dead = ", and no filter is dead" if filters and not unchecked else ""
+        output.line(("No trouble found", "green"), f": all values are finite{dead}.")
+    if unchecked:
+        names = ", ".join(map(printable, unchecked[:_NAMED]))
+        more = ", ..." if len(unchecked) > _NAMED else ""
         output.line(
             ("Not checked", "yellow"),
-            f": {counted(len(checked.unchecked), 'layer')} of unknown type or layout "
+            f": {counted(len(unchecked), 'layer')} of unknown type or layout "
             f"({names}{more}): for negative variances, for scale factors of 0, and for dead "
             f"filters along other axes than the first.",
         )
 
 
-def _facts_of_lone_blob(blob: Blob, *, stats: bool) -> list[tuple[str, str]]:
+def _facts_of_lone_blob(blob: dict[str, Any]) -> list[tuple[str, str]]:
     facts = [
-        ("shape", str(blob.shape)),
-        ("dtype", blob.dtype.name),
-        ("values", f"{blob.size:,}, {human_bytes(blob.nbytes)}"),
+        ("shape", _shape(blob)),
+        ("dtype", blob["dtype"]),
+        ("values", f"{blob['parameters']:,}, {human_bytes(blob['bytes'])}"),
     ]
-    if stats:
-        found = stats_of(blob)
-        facts += zip(_STATS, _numbers(found), strict=True)
-        facts.append(("non-finite", f"{found.non_finite:,}"))
+    if "stats" in blob:
+        facts += zip(_STATS, _numbers(blob), strict=True)
+        facts.append(("non-finite", f"{blob['stats']['non_finite']:,}"))
     return facts
 
 
-def _numbers(stats: Stats) -> list[str]:
-    return ["-" if value is None else f"{value:.3g}" for value in stats[: len(_STATS)]]
+def _numbers(blob: dict[str, Any]) -> list[str]:
+    values = (blob["stats"][name] for name in _STATS)
+    return ["-" if value is None else f"{value:.3g}" for value in values]

@@ -10,10 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
-import itertools
 import os
-import platform
 import re
 import secrets
 import stat
@@ -39,9 +36,7 @@ _PIECE = 1 << 20
 _WORTH_A_THREAD = 1 << 22
 _MOST_THREADS = 4
 
-_TEMPORARY = re.compile(
-    r"\.syncblob-((?P<process>\d{1,9})-(?P<here>[0-9a-f]{8})-)?[0-9a-f]{16}\.tmp"
-)
+_TEMPORARY = re.compile(r"\.syncblob-[0-9a-f]{16}\.tmp")
 _A_DAY = 86_400
 
 _FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
@@ -111,43 +106,34 @@ class Descriptor:
         OSError
             If reading fails.
         """
-        begins = itertools.count(0, _PIECE)
-        threads = 1 if len(target) < _WORTH_A_THREAD else min(_MOST_THREADS, _processors())
+        threads = min(_MOST_THREADS, _processors()) if len(target) >= _WORTH_A_THREAD else 1
         if threads == 1:
-            self._read_pieces(target, offset, begins)
+            self._read(target, offset)
             return
-        with ThreadPoolExecutor(threads - 1) as pool:
-            others = []
-            with contextlib.suppress(RuntimeError):  # raised while the interpreter shuts down
-                for _ in range(threads - 1):
-                    other = pool.submit(self._read_pieces, target, offset, begins)
-                    others.append(other)
-            self._read_pieces(target, offset, begins)
-            for other in others:
-                other.result()
 
-    def _read_pieces(self, target: memoryview, offset: int, begins: Iterator[int]) -> None:
-        """Read pieces until none is left for any thread."""
-        for begin in begins:
-            piece = target[begin : begin + _PIECE]
-            if not piece:
-                return
-            position = offset + begin
-            while piece:
-                count = self._read_some(piece, position)
-                if not count:
-                    raise EOFError(f"the file ends at byte {position}")
-                piece = piece[count:]
-                position += count
+        def read_piece(begin: int) -> None:
+            self._read(target[begin : begin + _PIECE], offset + begin)
 
-    def _read_some(self, target: memoryview, position: int) -> int:
-        if self.can_read_at:
-            return os.preadv(self.number, [target], position)
-        with self._lock:
-            os.lseek(self.number, position, os.SEEK_SET)
-            content = os.read(self.number, len(target))
-        target[: len(content)] = content
-        return len(content)
+        try:
+            with ThreadPoolExecutor(threads) as pool:
+                list(pool.map(read_piece, range(0, len(target), _PIECE)))
+        except RuntimeError:  # there are no new threads while the interpreter shuts down
+            self._read(target, offset)
+
+    def _read(self, target: memoryview, offset: int) -> None:
+        while target:
+            if self.can_read_at:
+                count = os.preadv(self.number, [target], offset)
+            else:
+                with self._lock:
+                    os.lseek(self.number, offset, os.SEEK_SET)
+                    content = os.read(self.number, len(target))
+                count = len(content)
+                target[:count] = content
+            if not count:
+                raise EOFError(f"the file ends at byte {offset}")
+            target = target[count:]
+            offset += count
 
 
 class OpenFile:
@@ -208,15 +194,12 @@ class OpenFile:
         the errors of `read_into`, but detects a write to the file only if the file has become too
         short. Call `require_unchanged` after the last of several related reads.
         """
-        if stop <= _HEAD:
-            self._open_descriptor()
-            if not self._head:
-                self._head = self._read(0, min(_HEAD, len(self))).toreadonly()
-            if stop <= len(self._head):
-                return self._head[start:stop]
-        return self._read(start, stop)
-
-    def _read(self, start: int, stop: int) -> memoryview:
+        if stop <= _HEAD and not self._head:
+            head = memoryview(bytearray(min(_HEAD, len(self))))
+            self._fill(head, 0)
+            self._head = head.toreadonly()
+        if stop <= len(self._head) and self._descriptor is not None:
+            return self._head[start:stop]
         content = memoryview(bytearray(stop - start))
         self._fill(content, start)
         return content
@@ -240,43 +223,47 @@ class OpenFile:
         OSError
             If it cannot be read.
         """
-        descriptor = self._fill(target.data, offset)
+        # Another thread may close the file meanwhile, so what was read from is asked.
         # Check after the read, to detect a write during it.
-        self._require_unchanged(descriptor)
+        self.require_unchanged(self._fill(target.data, offset))
 
     def _fill(self, target: memoryview, offset: int) -> Descriptor:
-        """Read, and return the descriptor used: another thread may close the file meanwhile."""
-        descriptor = self._open_descriptor()
+        descriptor = self._descriptor
+        if descriptor is None:
+            raise self._closed_error()
         try:
             descriptor.read_into(target, offset)
         except EOFError as error:
-            size = os.fstat(descriptor.number).st_size
-            raise self._changed_error(size) from error
+            raise self._changed_error(os.fstat(descriptor.number).st_size) from error
         return descriptor
 
-    def _open_descriptor(self) -> Descriptor:
-        if self._descriptor is not None:
-            return self._descriptor
-        raise ValueError(
-            f"{self.path} was closed before this part of it was read, values of a blob or the "
-            f"settings of a layer, which save_model writes; keep the model open for longer; blobs "
-            f"that have been touched (blob.cpu_data()) keep their values"
-        )
-
-    def require_unchanged(self) -> None:
+    def require_unchanged(self, descriptor: Descriptor | None = None) -> None:
         """Refuse a file that was written to: offsets found in it may be wrong now.
 
         Raises ValueError and ModelFileError as `read_into` does.
         """
-        self._require_unchanged(self._open_descriptor())
-
-    def _require_unchanged(self, descriptor: Descriptor) -> None:
+        descriptor = descriptor or self._descriptor
+        if descriptor is None:
+            raise self._closed_error()
         status = os.fstat(descriptor.number)
-        if not self._describes(status):
+        if (status.st_size, status.st_mtime_ns) != self.identity[2:]:
             raise self._changed_error(status.st_size)
 
-    def _describes(self, status: os.stat_result) -> bool:
-        return (status.st_size, status.st_mtime_ns) == self.identity[2:]
+    @property
+    def readable(self) -> bool:
+        """Whether it is neither closed nor written to since it was opened."""
+        try:
+            self.require_unchanged()
+        except (ValueError, ModelFileError):
+            return False
+        return True
+
+    def _closed_error(self) -> ValueError:
+        return ValueError(
+            f"{self.path} was closed before this part of it was read, values of a blob or fields "
+            f"that save_model copies; keep the model open for longer; blobs that have been touched "
+            f"(blob.cpu_data()) keep their values"
+        )
 
     def _changed_error(self, size: int) -> ModelFileError:
         before = self.identity[2]
@@ -287,12 +274,6 @@ class OpenFile:
             path=self.path,
             offset=size if size < before else None,
         )
-
-    @property
-    def readable(self) -> bool:
-        """Whether it is neither closed nor written to since it was opened."""
-        descriptor = self._descriptor
-        return descriptor is not None and self._describes(os.fstat(descriptor.number))
 
     def close(self) -> None:
         """Close the file. Values that have been read stay; others can no longer be read."""
@@ -310,8 +291,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     The temporary file is empty and in the same directory. At the end it is flushed to the disk and
     renamed, and the directory is flushed too. If the block raises, it is removed and `path` is as
     it was. If the process is killed, a hidden file whose name ends in ``.tmp`` may be left behind;
-    the next call for the same directory removes it. The permissions of an existing file are kept.
-    A symbolic link stays, and its target is replaced.
+    a call for the same directory removes it a day later. The permissions of an existing file are
+    kept. A symbolic link stays, and its target is replaced.
 
     Parameters
     ----------
@@ -329,8 +310,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     target = Path(os.path.realpath(path))
     mode = _mode_of(target)
     _remove_left_behind(target.parent)
-    owner = f"{os.getpid()}-{_processes_here()}"
-    temporary = target.with_name(f".syncblob-{owner}-{secrets.token_hex(8)}.tmp")
+    temporary = target.with_name(f".syncblob-{secrets.token_hex(8)}.tmp")
     try:
         # The mode that open() uses, so that the umask of the process decides who may read it.
         os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
@@ -377,42 +357,14 @@ def _full_disk(error: BaseException) -> int | None:
     return None
 
 
-def _processes_here() -> str:
-    """Return a hash that is the same for all processes whose numbers this process can look up.
-
-    It differs between machines, after a reboot, and between containers.
-    """
-    facts = [platform.node()]
-    with contextlib.suppress(OSError):  # only on Linux
-        facts.append(Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii"))
-        facts.append(str(Path("/proc/self/ns/pid").readlink()))
-    return hashlib.blake2b("\n".join(facts).encode(), digest_size=4).hexdigest()
-
-
 def _remove_left_behind(directory: Path) -> None:
-    """Remove the temporary files of processes that were killed."""
-    here = _processes_here()
+    """Remove the temporary files of processes that were killed, as their age tells."""
     with contextlib.suppress(OSError), os.scandir(directory) as entries:
         for entry in entries:
-            found = _TEMPORARY.fullmatch(entry.name)
-            if found is None:
+            if not _TEMPORARY.fullmatch(entry.name):
                 continue
-            if found["here"] == here and os.name == "posix":
-                dead = not _runs(int(found["process"]))
-            else:  # this process cannot tell, so go by the age
-                dead = time.time() - entry.stat(follow_symlinks=False).st_mtime > _A_DAY
-            if dead:
+            if time.time() - entry.stat(follow_symlinks=False).st_mtime > _A_DAY:
                 Path(entry.path).unlink(missing_ok=True)
-
-
-def _runs(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:  # it belongs to another user
-        return True
-    return True
 
 
 def _flush(path: Path, flags: int) -> None:

@@ -14,20 +14,9 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-from syncblob.caffe._pb.caffe_pb2 import (
-    LayerParameter,
-    NetParameter,
-    SolverParameter,
-    V1LayerParameter,
-)
+from syncblob.caffe._pb.caffe_pb2 import NetParameter, SolverParameter
 from syncblob.caffe.messages.disk import replacing
 from syncblob.caffe.messages.foreign import find_foreign
-from syncblob.caffe.messages.older_formats import (
-    SPECS,
-    V0_LAYER_TYPES,
-    V1_LAYER_TYPES,
-    V1_TYPE_NUMBERS,
-)
 from syncblob.caffe.messages.texts import require_complete, unknown_fields
 from syncblob.errors import ModelFileError
 
@@ -55,23 +44,10 @@ _OTHER_KIND = {
     "it, and its field net or train_net names the net",
     "SolverParameter": "this is the definition of a net, not of a solver; read_prototxt reads it",
 }
-# Errors that follow from settings of one format of layers in the other. Those of param look like
-# any syntax error, so the text before them counts too.
-_NO_TYPE = re.compile('Enum type "V1LayerParameter.LayerType" has no value named "?(\\w+)')
-_NO_STRING = re.compile("Expected string but found: '(\\w+)'")
-_MIXED_PARAMS = {
-    'Expected ":"': (
-        "in layers, write blobs_lr and weight_decay in place of param {}",
-        re.compile(r"\bparam\s*\Z"),
-    ),
-    'Expected "{"': ("in layer, write param { name: ... }", re.compile(r"\bparam\s*:\s*\Z")),
-}
 _OLDER = (
-    "layers {} is the older format of layers, layer {} the current one, and a net has only one of "
-    "them"
+    "layers {} is the older format of layers, with blobs_lr in place of param { lr_mult } and "
+    "types in capital letters, such as CONVOLUTION; write the layer as layer {}, the current one"
 )
-_V2_FIELDS = set(LayerParameter.DESCRIPTOR.fields_by_name)
-_V1_FIELDS = set(V1LayerParameter.DESCRIPTOR.fields_by_name)
 _SOLVER_TYPES = ("SGD", "Nesterov", "AdaGrad", "RMSProp", "AdaDelta", "Adam")
 """The types of solvers, by the numbers in older definitions."""
 _PACKAGE = NetParameter.DESCRIPTOR.file.package + "."
@@ -325,44 +301,13 @@ def _explain(error: text_format.ParseError, lines: list[str], reader: str, *, ig
         place = f"line {line}, column {column}: "
     words = words.replace(_PACKAGE, "").rstrip(".")
     field = _NO_FIELD.search(words)
-    before = "" if line is None else lines[line - 1][: (column or 1) - 1]
     if field and field[2] in _OF_OTHER_KIND.get(field[1], ()):
         words = f"{words}; {_OTHER_KIND[field[1]]}"
-    elif mixed := _explain_mixed(words, before):
-        words = f"{words}; {mixed} ({_OLDER})"
     elif _UNKNOWN.search(words) and not ignored:
         words += f"; {reader}(path, ignore_unknown=True) leaves such fields and values out"
+    if "V1LayerParameter" in words:
+        words += f"; {_OLDER}"
     return place + words
-
-
-def _explain_mixed(words: str, before: str) -> str:
-    """Return what to write if a layer has a setting of the other format of layers; else ``""``."""
-    if field := _NO_FIELD.search(words):
-        return _explain_mixed_field(field[1], field[2])
-    if found := _NO_TYPE.search(words):
-        name = V0_LAYER_TYPES.get(found[1], found[1])
-        current = f'write the layer as layer {{ type: "{name}" }}'
-        if name in V1_TYPE_NUMBERS:
-            older = V1LayerParameter.LayerType.Name(V1_TYPE_NUMBERS[name])
-            return f"in layers, write type: {older}, or {current}"
-        # A name in capital letters may be a type of a fork.
-        return "" if name.isupper() else current
-    found = _NO_STRING.search(words)
-    if found and found[1] in V1LayerParameter.LayerType.keys():  # noqa: SIM118  # not a mapping
-        name = V1_LAYER_TYPES[V1LayerParameter.LayerType.Value(found[1])]
-        return f'in layer, write type: "{name}"'
-    advice, pattern = _MIXED_PARAMS.get(words, ("", None))
-    return advice if pattern and pattern.search(before) else ""
-
-
-def _explain_mixed_field(message: str, field: str) -> str:
-    if message == "V1LayerParameter" and field in _V2_FIELDS - _V1_FIELDS:
-        return f"layer has a field {field}, so write this layer as layer {{}}"
-    if message != "LayerParameter" or field not in _V1_FIELDS - _V2_FIELDS:
-        return ""
-    if field in SPECS:
-        return f"in layer, write param {{ {SPECS[field]}: ... }} for each blob"
-    return f"layers has a field {field}, so write this layer as layers {{}}"
 
 
 def _require_known(net: Message) -> None:

@@ -51,6 +51,8 @@ __all__ = ["STATES", "State", "calls", "measure"]
 ROWS, COLUMNS = 8, 8
 # The rows of a memory whose parts are in different states: a small one is copied as a whole.
 MANY = 1024
+# The rows of a memory that is large enough for windows: buffers of parts on an accelerator.
+VAST = 1 << 16
 SIMULATED = "simulated:0"
 # The devices of the Blobs, and the names of their own and their other sides.
 DEVICES = {"cpu": ("cpu", "gpu"), SIMULATED: ("gpu", "cpu")}
@@ -169,6 +171,8 @@ STATES = (
     State("max_transfers", OWN, during=lambda _device: max_transfers(bytes=1 << 60)),
     State("compute_only_on", OWN, during=compute_only_on),
     State("after a push", "write cpu, push cpu"),
+    State("after an eviction", f"{SYNCED}, evict gpu"),
+    State("window", "read other first, write own first", rows=VAST),
     State("of a source", OWN, source=True),
     State("of a source, in part", "read other first, write own first", source=True, rows=MANY),
 )
@@ -187,6 +191,8 @@ def _do(step: str, blob: Any, sides: dict[str, str]) -> object:
         return array if verb == "borrow" else None
     elif verb == "alias":
         return np.from_dlpack(getattr(blob, side))
+    elif verb == "evict":
+        blob.evict(side)
     elif verb == "expose":
         blob.memory.expose(Side.HOST if side == "cpu" else Side.ACCELERATOR)
     else:

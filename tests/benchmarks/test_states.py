@@ -35,6 +35,9 @@ EXPECTED = {
     "max_transfers": (OWN, OWN, 2),
     "compute_only_on": (OWN, OWN, 2),
     "after a push": ("both", "both", 2),
+    "after an eviction": ("cpu", "cpu", 1),
+    # Of the accelerator's side, a buffer is there, and not one of everything.
+    "window": (OWN, "split", 1),
     "of a source": (OWN, OWN, 2),
     "of a source, in part": (OWN, "split", 2),
 }
@@ -42,7 +45,7 @@ by_state = pytest.mark.parametrize("state", states.STATES, ids=lambda state: sta
 by_device = pytest.mark.parametrize("device", states.DEVICES)
 
 
-def test_there_are_20_calls_in_20_states():
+def test_there_are_20_calls_in_22_states():
     assert [state.name for state in states.STATES] == list(EXPECTED)
     assert len(states.calls("cpu", torch)) == 20
 
@@ -50,7 +53,7 @@ def test_there_are_20_calls_in_20_states():
 @by_device
 @by_state
 def test_a_blob_is_in_the_state_also_when_it_is_established_again(state, device):
-    heads = {"both": Head.SYNCED, "split": Head.SPLIT}
+    heads = {"both": Head.SYNCED, "split": Head.SPLIT, "cpu": Head.HEAD_AT_CPU}
     heads |= dict(zip((OWN, OTHER), (Head.HEAD_AT_CPU, Head.HEAD_AT_GPU), strict=True))
     if device != "cpu":
         heads[OWN], heads[OTHER] = heads[OTHER], heads[OWN]

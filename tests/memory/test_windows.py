@@ -144,6 +144,18 @@ def test_an_alias_elsewhere_leaves_an_access_its_own_window():
 
 
 @pytest.mark.usefixtures("small")
+def test_what_a_window_holds_is_read_without_the_lock():
+    blob = numbered()
+    blob[10:20].gpu_data()
+    found = []
+    with blob.memory.lock:
+        thread = threading.Thread(target=lambda: found.append(blob[12:14].gpu_data().tolist()))
+        thread.start()
+        thread.join(20)
+        assert found == [[12, 13]]
+
+
+@pytest.mark.usefixtures("small")
 def test_an_access_that_gets_no_window_leaves_exports_under_watch(limited):
     limited.capacity = 200
     blob = numbered()

@@ -439,7 +439,7 @@ class SyncedMemory:
         return not any(run.holders for run in self.spans.lacking(start, stop, holder))
 
     def newest(self, side: int, layout: Layout) -> Any:
-        """Return a side's buffer if a const access may read it as it is, else None."""
+        """Return a side's buffer or window if a const access may read it as it is, else None."""
         ledger = self.ledger
         spans = ledger.spans
         held = spans.uniform
@@ -449,7 +449,10 @@ class SyncedMemory:
             return None
         if ledger.uploads and ledger.awaits(side):
             return None
-        return ledger.buffers.sides[side]
+        buffer = ledger.buffers.sides[side]
+        if buffer is None and side:
+            return ledger.buffers.containing(side, *ledger.range_of(layout))
+        return buffer
 
     def shortcut(self, side: Side, layout: Layout) -> Shortcut | None:
         """Return the shortcut for arrays over a layout on one side, up to date.

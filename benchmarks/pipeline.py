@@ -14,7 +14,6 @@ from benchmarks.programs import parts, whole
 from benchmarks.rows import Goal, Measured, Row
 from benchmarks.transfers import copy_async, pinned_array
 from syncblob import Blob, record_transfers
-from syncblob.memory.state import SMALL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -53,10 +52,8 @@ def measure(timer: Timer) -> Measured:
 
 
 def measure_parts(timer: Timer) -> Measured:
-    """Do so for programs on parts of an array; time the read of a part of a small memory."""
-    measured = _measured(timer, parts(brief=timer.brief))
-    measured.rows.append(_small(timer))
-    return measured
+    """Do so for programs on parts of an array."""
+    return _measured(timer, parts(brief=timer.brief))
 
 
 def _measured(timer: Timer, programs: list[Program]) -> Measured:
@@ -88,25 +85,6 @@ def _rows(timer: Timer, program: Program, device: str | None) -> Iterator[Row]:
     section = f"time of {program.name}, {len(program.steps)} steps"
     for rival, seconds in times.items():
         yield Row(section, "Blobs", ours, rival, seconds)
-
-
-def _small(timer: Timer) -> Row:
-    """Compare reads of a part of a small memory, which bring everything, with those of a larger."""
-
-    def reader(nbytes: int) -> Callable[[], object]:
-        blob = Blob(nbytes, "uint8", device=cuda_device() or "simulated:0")
-        part = blob[:64]
-
-        def read() -> None:
-            blob.mutable_gpu_data()
-            part.cpu_data()
-
-        return read
-
-    seconds = timer.medians({"small": reader(SMALL), "larger": reader(SMALL + 1)})
-    section = "a part of 64 bytes, written on the device and read on the host: time"
-    names = f"a Blob of {SMALL} bytes, all of it", "a larger one, the part"
-    return Row(section, names[0], seconds["small"], names[1], seconds["larger"])
 
 
 def require_same(name: str, results: Results, expected: Results) -> None:

@@ -71,7 +71,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--pack", type=_path, metavar="FOLDER", help="make the folder to carry; needs a network")
     add("--suite", type=_path, metavar="FOLDER", help="the conformance suite to use or to pack")
-    add("--any-commit", action="store_true", help="pack another suite than the pinned one")
     return parser
 
 
@@ -84,7 +83,7 @@ def _pack(options: argparse.Namespace) -> int:
             suite = suite_folder(options.suite)
             print(f"cloning the suite into {suite}")
             clone_suite(suite)
-        print(*pack(options.pack, suite, any_commit=options.any_commit), sep="\n")
+        print(*pack(options.pack, suite), sep="\n")
     except SuiteError as error:
         print(f"gpu: {error}", file=sys.stderr)
         return 2

@@ -64,7 +64,7 @@ class PackError(Exception):
     """The folder cannot be made, or was not made by this command."""
 
 
-def pack(folder: Path, suite: Path, *, any_commit: bool = False) -> list[str]:
+def pack(folder: Path, suite: Path) -> list[str]:
     """Make the folder to carry; return lines that describe its contents.
 
     Parameters
@@ -72,9 +72,7 @@ def pack(folder: Path, suite: Path, *, any_commit: bool = False) -> list[str]:
     folder
         A new or empty folder.
     suite
-        A checkout of the conformance suite, with the specification in it.
-    any_commit
-        Take another suite than the pinned one. The machine then has to accept it, too.
+        A checkout of the pinned conformance suite, with the specification in it.
 
     Raises
     ------
@@ -87,7 +85,7 @@ def pack(folder: Path, suite: Path, *, any_commit: bool = False) -> list[str]:
 
     if folder.exists() and any(folder.iterdir()):
         raise PackError(f"expected a new or an empty folder, got {folder}, with files in it")
-    commits = check_suite(suite, any_commit=any_commit)
+    commits = check_suite(suite)
     wheels, copy = folder / _WHEELS, folder / _SUITE
     wheels.mkdir(parents=True)
     download(wheels)

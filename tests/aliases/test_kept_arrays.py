@@ -60,7 +60,6 @@ class Way:
 BORROWS = [Way("host", Side.HOST), Way("accelerator", Side.ACCELERATOR)]
 ALIAS = Way("alias", Side.HOST, alias=True)
 WAY = pytest.mark.parametrize("way", [*BORROWS, ALIAS], ids=lambda way: way.name)
-BORROW = pytest.mark.parametrize("way", BORROWS, ids=lambda way: way.name)
 SIDES = pytest.mark.parametrize("both_sides", [False, True], ids=["one side", "both sides"])
 
 
@@ -99,19 +98,6 @@ def test_each_array_is_one_of_its_own_and_is_noted(way: Way, both_sides: bool) -
     assert way.read_other_side(blob)[0] == first[0] == 5
     del first, second
     assert loans(blob) == NOTHING
-
-
-@BORROW
-@SIDES
-def test_borrows_end(way: Way, both_sides: bool) -> None:
-    blob = used(way, both_sides=both_sides)
-    borrows = [way(blob) for _ in range(3)]
-    way.read_other_side(blob)
-    assert not any(borrow.flags.writeable for borrow in borrows)
-    assert loans(blob) == NOTHING
-    fresh = way(blob)
-    fresh[0] = 8
-    assert way.read_other_side(blob)[0] == 8
 
 
 @WAY

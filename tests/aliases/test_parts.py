@@ -45,17 +45,6 @@ def made(here="cpu"):
     return blob
 
 
-def split(letters="HGHG"):
-    """Make a Blob whose rows are newest as the letters say; B is both sides."""
-    blob = made()
-    for row, letter in enumerate(letters):
-        if letter == "G":
-            blob[row].mutable_gpu_data()
-        if letter == "B":
-            blob[row].gpu_data()
-    return blob
-
-
 def values(blob):
     contents = np.frombuffer(newest(blob.memory), np.float32)
     return contents[: blob.size].reshape(blob.shape)
@@ -105,22 +94,6 @@ def test_a_write_on_the_other_side_warns_of_aliases_of_what_it_writes(here, cons
     assert alias is not None
 
 
-@pytest.mark.skipif(torch is None, reason="torch is one of the consumers")
-def test_two_tensors_over_different_rows_one_on_each_side_disturb_nobody():
-    blob = made()
-    above, below = torch.from_dlpack(blob[:2].cpu), torch.from_dlpack(blob[2:].gpu)
-    for value in (1.0, 2.0, 3.0):
-        above.fill_(value)
-        below.fill_(-value)
-        with record_transfers() as log:
-            assert blob[:2].cpu_data().tolist() == [[value] * 6] * 2
-            assert blob[2:].gpu_data().tolist() == [[-value] * 6] * 2
-        assert len(log) == 0
-        expected = [[value] * 6] * 2 + [[-value] * 6] * 2
-        assert blob.cpu_data().tolist() == blob.gpu_data().tolist() == expected
-    assert heads(blob) == "HHGG"
-
-
 @HERE
 def test_a_numpy_alias_loses_its_permission_only_where_it_is_left_behind(here):
     blob = made(here)
@@ -130,19 +103,6 @@ def test_a_numpy_alias_loses_its_permission_only_where_it_is_left_behind(here):
     assert [row.flags.writeable for row in rows] == [True, False, False, True]
     rows[0][...] = 5
     assert getattr(blob, f"{OTHER[here]}_data")()[0].tolist() == [5] * 6
-
-
-@HERE
-def test_an_alias_with_gaps_reaches_what_lies_between_its_elements(here):
-    blob = made(here)
-    column = np.from_dlpack(getattr(blob[1:3, 2], here))
-    there = OTHER[here]
-    # Its hull is from element [1, 2] to element [2, 2].
-    getattr(blob[1, :2], f"mutable_{there}_data")()
-    getattr(blob[2, 3:], f"mutable_{there}_data")()
-    with pytest.warns(StaleAliasWarning):
-        getattr(blob[1, 4], f"mutable_{there}_data")()
-    assert column.tolist() == [8, 14]
 
 
 @HERE
@@ -157,20 +117,6 @@ def test_an_alias_of_a_part_is_good_again_when_that_part_is(here):
     assert getattr(blob[2], f"{here}_data")().tolist() == alias[1].tolist() == [9] * 6
     alias[1] = 7
     assert getattr(blob[2], f"{OTHER[here]}_data")().tolist() == [7] * 6
-
-
-def test_blobs_that_share_see_each_others_parts():
-    blob, other = split("HGBH"), Blob((24,), device="simulated")
-    other.share_data(blob)
-    alias = np.from_dlpack(blob[3].cpu)
-    alias[...] = 5
-    assert other[18:].gpu_data().tolist() == [5] * 6
-    alias[...] = 6
-    assert other[18:].gpu_data().tolist() == [6] * 6
-    assert heads(blob) == "HGBH"
-    with pytest.warns(StaleAliasWarning):
-        other[20:].overwrite_gpu_data()[...] = 7
-    assert blob[3].cpu_data().tolist() == [6, 6, 7, 7, 7, 7]
 
 
 # --- watched exports -----------------------------------------------------------------------------

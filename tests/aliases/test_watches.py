@@ -176,17 +176,6 @@ def test_an_alias_excuses_writes_into_its_own_part(side: Side, place: int, accus
     assert alias.shape == (2,)
 
 
-@pytest.mark.parametrize("side", Side)
-def test_a_write_by_right_right_behind_an_export_leaves_it_under_watch(side: Side) -> None:
-    memory = at(side)
-    with verified_const():
-        export = memory.export(side, Access.CONST, Layout.raw(2), "const", "NumPy")
-        memory.lend(side, Access.MUTABLE, Layout.raw(2, 2), "use")[:] = 5
-        write_past_permissions(export)
-        with pytest.warns(ConstWriteWarning):
-            getattr(memory, READS[side])()
-
-
 @contextmanager
 def in_use_by_another_thread(memory: SyncedMemory) -> Iterator[None]:
     """Let another thread hold the lock while the block runs, for at most 5 seconds."""

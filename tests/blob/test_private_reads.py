@@ -349,56 +349,6 @@ DENSE = {
 }
 
 
-@pytest.mark.parametrize("view", GAPS.values(), ids=GAPS)
-@pytest.mark.parametrize("make", HOST_COPIES.values(), ids=HOST_COPIES)
-def test_a_copy_of_a_view_with_gaps_moves_its_elements_each_time(simulated, make, view):
-    blob, expected = blob_in(GPU, "float32", (4, 6)), view(values("float32", (4, 6)))
-    before = state(blob)
-    simulated.reset_counts()
-    for number in (1, 2):
-        np.testing.assert_array_equal(make(view(blob)), expected)
-        assert simulated.downloaded_bytes == number * expected.nbytes
-        assert simulated.uploads == 0
-    assert (state(blob), blob.head) == (before, GPU)
-
-
-@pytest.mark.parametrize("view", GAPS.values(), ids=GAPS)
-@pytest.mark.parametrize("make", DEVICE_COPIES.values(), ids=DEVICE_COPIES)
-def test_a_copy_on_the_accelerator_of_what_the_host_has_too(simulated, make, view):
-    blob, expected = blob_in(GPU, "float32", (4, 6)), view(values("float32", (4, 6)))
-    blob.mutable_cpu_data()
-    before = state(blob)
-    simulated.reset_counts()
-    for number in (1, 2):
-        np.testing.assert_array_equal(make(view(blob)), expected)
-        assert moved(simulated) == (number * expected.nbytes, 0)
-    assert (state(blob), blob.head) == (before, CPU)
-
-
-@pytest.mark.parametrize("view", DENSE.values(), ids=DENSE)
-@pytest.mark.parametrize("make", HOST_COPIES.values(), ids=HOST_COPIES)
-def test_a_copy_of_a_view_without_gaps_is_a_const_access(simulated, make, view):
-    blob, expected = blob_in(GPU, "float32", (4, 6)), view(values("float32", (4, 6)))
-    simulated.reset_counts()
-    for _ in range(3):
-        np.testing.assert_array_equal(make(view(blob)), expected)
-        assert (simulated.uploads, simulated.downloaded_bytes) == (0, expected.nbytes)
-    assert view(blob).head is SYNCED
-    assert blob.head is (SYNCED if expected.size == blob.size else GPU)
-
-
-@pytest.mark.parametrize("view", DENSE.values(), ids=DENSE)
-@pytest.mark.parametrize("make", DEVICE_COPIES.values(), ids=DEVICE_COPIES)
-def test_and_so_is_one_on_the_accelerator(simulated, make, view):
-    blob, expected = blob_in(GPU, "float32", (4, 6)), view(values("float32", (4, 6)))
-    blob.mutable_cpu_data()
-    simulated.reset_counts()
-    for _ in range(3):
-        np.testing.assert_array_equal(make(view(blob)), expected)
-        assert moved(simulated) == (expected.nbytes, 0)
-    assert view(blob).head is SYNCED
-
-
 @pytest.mark.parametrize("view", [*GAPS.values(), *DENSE.values()], ids=[*GAPS, *DENSE])
 @pytest.mark.parametrize("device", ["cpu", "simulated:0"])
 @pytest.mark.parametrize("head", [CPU, GPU, SYNCED])
@@ -442,22 +392,6 @@ def test_a_copy_of_a_blob_made_smaller_moves_only_its_elements(simulated):
     assert blob.copy().head is GPU
     assert moved(simulated) == (16, 0)
     assert [everything[at].head for at in (3, 4)] == [SYNCED, CPU]
-
-
-def test_a_blobs_copy_of_a_split_view_with_gaps_gathers_on_its_device(simulated):
-    blob = blob_in(GPU, "float32", (4, 6))
-    blob[:2].mutable_cpu_data()[...] += 10
-    expected = values("float32", (4, 6))
-    expected[:2] += 10
-    before = state(blob)
-    simulated.reset_counts()
-    result = blob[:, ::3].copy()
-    assert (moved(simulated), state(blob)) == ((16, 0), before)
-    assert (result.head, result.tolist()) == (GPU, expected[:, ::3].tolist())
-    simulated.reset_counts()
-    result = blob.on("cpu")[:, ::3].copy()
-    assert (moved(simulated), state(blob)) == ((0, 16), before)
-    assert (result.head, result.device, result.tolist()) == (CPU, "cpu", expected[:, ::3].tolist())
 
 
 @pytest.mark.parametrize("make", HOST_COPIES.values(), ids=HOST_COPIES)

@@ -286,21 +286,6 @@ def test_a_push_of_what_the_host_does_not_have_alone_is_an_error(letters):
     assert drawn(memory) == letters
 
 
-@pytest.mark.parametrize(
-    ("side", "access"), [(HOST, MUTABLE), (HOST, OVERWRITE), (ACCELERATOR, CONST)]
-)
-def test_who_uses_another_part_does_not_wait_for_the_upload(side, access, simulated):
-    simulated.delay = 0.2
-    memory = made("HHHHHHBB")
-    push(memory, 2, 4)
-    uploads = simulated.uploads
-    use(memory, side, access, 6, 8)
-    use(memory, HOST, MUTABLE, 0, 2)
-    assert simulated.uploads == uploads
-    use(memory, side, access, 3, 6)
-    assert simulated.uploads > uploads
-
-
 @pytest.mark.parametrize("fails", [1, 2, 3])
 def test_a_push_that_fails_takes_back_its_part_alone(fails, simulated):
     memory = made()

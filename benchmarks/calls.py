@@ -64,7 +64,7 @@ def on_both_sides(blob: Blob) -> Blob:
     """
     if blob.device == CPU:
         # Not a CUDA device, if there is one: its host buffers differ.
-        blob.memory.bind(accelerator("simulated:0"))
+        blob.memory.side_of(accelerator("simulated:0"))
         blob.gpu_data()
         blob.mutable_cpu_data()
     else:

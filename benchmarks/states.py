@@ -232,7 +232,7 @@ class Operands:
             make = partial(Blob, shape)
         self._blobs = [make(device=self._device) for _ in range(2)]
         for blob in self._blobs:
-            blob.memory.bind(accelerator(SIMULATED))
+            blob.memory.side_of(accelerator(SIMULATED))
         view = self._state.view or self._state.rows > ROWS
         a, b = (blob[:ROWS] if view else blob for blob in self._blobs)
         indices = Blob(len(INDICES), "int64", device=self._device)

@@ -127,7 +127,7 @@ def test_a_transfer_names_who_makes_it_necessary_at_each_access() -> None:
     blob = Blob(3, device="simulated")
     alias = np.from_dlpack(blob.cpu)
     exposed = Blob.asarray(np.zeros(3, "f4"))
-    exposed.memory.bind(simulated_backend(0))
+    exposed.memory.side_of(simulated_backend(0))
     with record_transfers() as log:
         for _ in range(2):
             blob.gpu_data()

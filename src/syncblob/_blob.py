@@ -34,7 +34,6 @@ from syncblob.blob.flags import Flags
 from syncblob.blob.indexing import assign_flat, get_item, set_imag, set_item
 from syncblob.blob.iteration import NO_ITEM, iterate, measured, walked_item, walks
 from syncblob.blob.missing import Missing
-from syncblob.blob.operands import bind
 from syncblob.blob.operators import Operators
 from syncblob.blob.proto_hook import messages
 from syncblob.blob.views import reshape
@@ -274,7 +273,8 @@ class Blob(Operators, NdarrayMethods):
     @property
     def head(self) -> Head:
         """Where the newest contents of data are; for a view, those of its part of the memory."""
-        return self._memory.head_of(self._layout)
+        memory = self._memory
+        return memory.head_of(self._layout, self._accelerator_side(memory))
 
     @property
     def diff_head(self) -> Head:
@@ -282,7 +282,7 @@ class Blob(Operators, NdarrayMethods):
         diff = self._existing_diff()
         if diff is None:
             return Head.UNINITIALIZED
-        return diff.head_of(self._layout)
+        return diff.head_of(self._layout, self._accelerator_side(diff))
 
     @property
     def memory(self) -> SyncedMemory:
@@ -540,7 +540,9 @@ class Blob(Operators, NdarrayMethods):
         RuntimeError
             Unless the head is HEAD_AT_CPU.
         """
-        self._memory.async_gpu_push(stream, *self._memory.range_of(self._layout))
+        memory = self._memory
+        side = self._accelerator_side(memory)
+        memory.async_gpu_push(stream, *memory.range_of(self._layout), side)
 
     def prefetch(self, device: Device | str | None = None) -> None:
         """Start to transfer to a device the part of data that is missing there.
@@ -552,15 +554,11 @@ class Blob(Operators, NdarrayMethods):
         Parameters
         ----------
         device
-            ``"cpu"``, or an accelerator, to which the memory is bound. None means `device`.
-
-        Raises
-        ------
-        DeviceMismatchError
-            If the memory is on another accelerator.
+            ``"cpu"``, or an accelerator. None means `device`.
         """
         home = self._home if device is None else home_of(device)
-        self._memory.prefetch(bind(self, home), *self._memory.range_of(self._layout))
+        memory = self._memory
+        memory.prefetch(memory.side_of(home), *memory.range_of(self._layout))
 
     def evict(self, side: Literal["cpu", "gpu"] = "gpu") -> int:
         """Free the memory of data on a side. What only that side holds moves to the other first.
@@ -746,7 +744,7 @@ class Blob(Operators, NdarrayMethods):
         ``blob.cpu.const`` is for reading, ``blob.cpu.overwrite`` for writing every element.
         Nothing is transferred before a library takes it.
         """
-        return views.side_view(self, Side.HOST)
+        return views.side_view(self, host=True)
 
     @property
     def gpu(self) -> SideView:
@@ -756,7 +754,7 @@ class Blob(Operators, NdarrayMethods):
         for reading, ``blob.gpu.overwrite`` for writing every element. Nothing is transferred
         before a library takes it.
         """
-        return views.side_view(self, Side.ACCELERATOR)
+        return views.side_view(self, host=False)
 
     def assume_unaliased(self) -> None:
         """Promise that other code no longer writes this Blob's part of its memories.
@@ -1482,7 +1480,8 @@ class Blob(Operators, NdarrayMethods):
         AttributeError
             If there is no CUDA device, or the memory is on a device of another kind.
         """
-        return cuda.for_cupy(self._memory, self.gpu)
+        memory = self._memory
+        return cuda.for_cupy(memory, self._accelerator_side(memory), self.gpu)
 
     def __arrow_array__(self, type: Any = None) -> Any:  # noqa: A002  # PyArrow's name
         """Convert a 1-d Blob to a PyArrow array over host data, read-only and without a copy.

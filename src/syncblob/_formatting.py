@@ -18,6 +18,11 @@ def counted(number: int, noun: str, plural: str = "") -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {plural or f'{noun}s'}"
 
 
+def noun(direction: str) -> str:
+    """Return the word for a transfer in a direction."""
+    return "peer copy" if direction == "peer" else direction
+
+
 def extend(error: BaseException, text: str) -> None:
     """Append a text to the message of an error."""
     message = str(error)

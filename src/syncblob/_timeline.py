@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # The lanes from top to bottom, with colours of Okabe and Ito's palette: safe for colour-blind
 # readers, and visible on white and black.
-_COLOURS = {"operation": "#009E73", "upload": "#0072B2", "download": "#D55E00"}
+_COLOURS = {"operation": "#009E73", "upload": "#0072B2", "download": "#D55E00", "peer": "#CC79A7"}
 
 # The length of lines of code in labels, which leaves room for the bars.
 _TEXT = 44
@@ -67,13 +67,14 @@ def draw(transfers: Sequence[Transfer], axes: Any, operations: Sequence[Operatio
     for kind, pale in product(_COLOURS, (False, True)):
         drawn = [bar for bar in bars if bar.kind == kind and bar.pale is pale]
         if drawn:
+            plural = "peer copies" if kind == "peer" else f"{kind}s"
             # The edge has the colour of the bar, and keeps even the shortest visible.
             draw_boxes(
                 [(*bar[3:5], bottoms[bar[:3]], _height(bar, highest)) for bar in drawn],
                 color=_COLOURS[kind],
                 alpha=0.4 if pale else None,
                 linewidth=1.5,
-                label=f"{'asynchronous ' if pale else ''}{kind}s, {_amount(drawn)}",
+                label=f"{'asynchronous ' if pale else ''}{plural}, {_amount(drawn)}",
             )
     overlaps = _overlaps(bars)
     if overlaps:

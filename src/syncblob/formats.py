@@ -16,7 +16,7 @@ from syncblob._layout import Layout
 from syncblob._optional import import_optional
 from syncblob._shape import MAX_AXES, as_shape, is_integer
 from syncblob.blob.resize import assign
-from syncblob.devices import Device, Side
+from syncblob.devices import HOST, Device
 from syncblob.memory import Head, SyncedMemory
 
 if TYPE_CHECKING:
@@ -131,4 +131,4 @@ def write_contents(
     """
     layout = Layout.c_order(contents.shape, blob.dtype)
     own: Any = blob
-    assign(own, contents, layout, Side.HOST, reason, gradient=gradient)
+    assign(own, contents, layout, HOST, reason, gradient=gradient)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from syncblob._formatting import counted
+from syncblob._formatting import counted, noun
 from syncblob._locks import Lock
 from syncblob._source_lines import user_line
 from syncblob.devices import (
@@ -312,7 +312,7 @@ def count_transfer(direction: str, nbytes: int, reason: str, name: str = "") -> 
     named = f" of {name}" if name else ""
     so_far = f" after {block.count} of {block.nbytes} bytes" if block.count else ""
     raise TransferGuardError(
-        f"{allowed}, and {reason} needs {article} {direction} of {nbytes} bytes{named}"
+        f"{allowed}, and {reason} needs {article} {noun(direction)} of {nbytes} bytes{named}"
         f"{so_far}, at {user_line().described()}",
         allowed,
     )

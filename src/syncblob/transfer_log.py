@@ -6,7 +6,7 @@ from collections import Counter
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from syncblob._formatting import counted
+from syncblob._formatting import counted, noun
 from syncblob._locks import Lock
 from syncblob._source_lines import user_line
 from syncblob._timeline import draw
@@ -232,9 +232,19 @@ class TransferLog:
         return sum(transfer.nbytes for transfer in self if transfer.direction == "download")
 
     @property
+    def peer_copies(self) -> int:
+        """The number of copies between accelerators."""
+        return sum(transfer.direction == "peer" for transfer in self)
+
+    @property
+    def peer_bytes(self) -> int:
+        """The bytes copied between accelerators."""
+        return sum(transfer.nbytes for transfer in self if transfer.direction == "peer")
+
+    @property
     def nbytes(self) -> int:
-        """The bytes copied in both directions."""
-        return self.uploaded_bytes + self.downloaded_bytes
+        """The bytes copied in all directions."""
+        return sum(transfer.nbytes for transfer in self)
 
     @property
     def seconds(self) -> float:
@@ -246,11 +256,12 @@ class TransferLog:
 
         A pair is reported if uploads for one line and downloads for the other have alternated at
         least four times in a row, each over some of the bytes of the one before. Transfers that
-        an alias adds between them are left out. For evictions see `thrashing`.
+        an alias adds between them are left out, and so are copies between accelerators. For
+        evictions see `thrashing`.
         """
         by_memory: dict[int, list[Transfer]] = {}
         for transfer in self:
-            if not transfer.reason.startswith(EVICTION):
+            if transfer.direction != "peer" and not transfer.reason.startswith(EVICTION):
                 by_memory.setdefault(transfer.memory, []).append(transfer)
         counts: Counter[tuple[SourceLine, SourceLine]] = Counter()
         nbytes: Counter[tuple[SourceLine, SourceLine]] = Counter()
@@ -275,7 +286,7 @@ class TransferLog:
             first, last = transfer.offset, transfer.offset + transfer.nbytes
             away = gone.get(transfer.memory, [])
             rest = [(start, stop) for start, stop in away if stop <= first or last <= start]
-            if transfer.direction == "upload" and len(rest) < len(away):
+            if transfer.direction != "download" and len(rest) < len(away):
                 gone[transfer.memory] = rest
                 brought.setdefault(transfer.memory, []).append(transfer)
         lines: dict[SourceLine, list[Transfer]] = {}
@@ -291,9 +302,7 @@ class TransferLog:
     def summary(self) -> str:
         """Return a text with the totals, the lines that moved most, ping-pongs and thrashing."""
         totals = (
-            f"{counted(self.uploads, 'upload')} of {self.uploaded_bytes} bytes, "
-            f"{counted(self.downloads, 'download')} of {self.downloaded_bytes} bytes, "
-            f"{self.seconds * 1e3:.3f} ms; "
+            f"{self._totals()}, {self.seconds * 1e3:.3f} ms; "
             f"{counted(self.avoided, 'transfer')} of {self.avoided_bytes} bytes avoided"
         )
         parts = [totals]
@@ -306,7 +315,7 @@ class TransferLog:
             direction, reason, line, name = key
             named = f" of {name}" if name else ""
             parts.append(
-                f"  {len(groups[key])} x {direction}, {nbytes} bytes{named}, for {reason} at "
+                f"  {len(groups[key])} x {noun(direction)}, {nbytes} bytes{named}, for {reason} at "
                 f"{line.described()}"
             )
             because = next((one.because for one in groups[key] if one.because), "")
@@ -323,6 +332,8 @@ class TransferLog:
             "uploaded_bytes": self.uploaded_bytes,
             "downloads": self.downloads,
             "downloaded_bytes": self.downloaded_bytes,
+            "peer_copies": self.peer_copies,
+            "peer_bytes": self.peer_bytes,
             "seconds": self.seconds,
             "avoided": self.avoided,
             "avoided_bytes": self.avoided_bytes,
@@ -340,7 +351,7 @@ class TransferLog:
         }
 
     def plot(self, axes: Any = None) -> Any:
-        """Draw a timeline of the transfers, with a lane for uploads above one for downloads.
+        """Draw a timeline of the transfers, with a lane for uploads, downloads and peer copies.
 
         Each line of code has a row in its lane, labelled also with the name of the Blob. The length
         of a bar is the duration of the transfer, with a visible minimum; its height is proportional
@@ -371,10 +382,14 @@ class TransferLog:
 
     def __repr__(self) -> str:
         """Return the totals."""
+        return f"<TransferLog: {self._totals()}>"
+
+    def _totals(self) -> str:
+        peers = counted(self.peer_copies, "peer copy", "peer copies")
         return (
-            f"<TransferLog: {counted(self.uploads, 'upload')} of {self.uploaded_bytes} bytes, "
-            f"{counted(self.downloads, 'download')} of {self.downloaded_bytes} bytes>"
-        )
+            f"{counted(self.uploads, 'upload')} of {self.uploaded_bytes} bytes, "
+            f"{counted(self.downloads, 'download')} of {self.downloaded_bytes} bytes"
+        ) + (f", {peers} of {self.peer_bytes} bytes" if self.peer_copies else "")
 
 
 def _plain(record: Transfer | Operation) -> dict[str, Any]:

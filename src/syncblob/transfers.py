@@ -1,4 +1,4 @@
-"""Copies between the two sides, which the guards permit and the open logs record."""
+"""Copies between the sides, which the guards permit and the open logs record."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import time
 import weakref
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from syncblob._formatting import noun
 from syncblob._locks import Lock
 from syncblob._source_lines import SourceLine, user_line
 from syncblob.devices.base import Push
@@ -44,12 +45,12 @@ EVICTION = "eviction for "
 
 
 class Transfer(NamedTuple):
-    """One copy between the two sides of a memory.
+    """One copy between two sides of a memory.
 
     Attributes
     ----------
     direction
-        ``"upload"`` (host to accelerator) or ``"download"``.
+        ``"upload"`` (host to accelerator), ``"download"``, or ``"peer"`` (between accelerators).
     nbytes
         The number of bytes copied.
     seconds
@@ -57,7 +58,7 @@ class Transfer(NamedTuple):
     reason
         The access that needed it, for example ``"gpu_data"`` or ``"__array__"``.
     device
-        The accelerator.
+        The accelerator; of a peer copy, the one that it goes to.
     line
         The line of the user's code that made the access.
     memory
@@ -98,7 +99,7 @@ class Transfer(NamedTuple):
         named = f" of {self.name}" if self.name else ""
         at = f" from byte {self.offset}" if self.offset else ""
         return (
-            f"{self.direction} of {self.nbytes} bytes{named}{at} for {self.reason} at "
+            f"{noun(self.direction)} of {self.nbytes} bytes{named}{at} for {self.reason} at "
             f"{self.line.described()}{again}"
         )
 
@@ -193,6 +194,12 @@ def upload(copying: Copying, host: NDArray[np.uint8], buffer: Any, offset: int =
 def download(copying: Copying, buffer: Any, host: NDArray[np.uint8], offset: int = 0) -> None:
     """Copy from accelerator to host; otherwise like `upload`."""
     _observe(copying, "download", host.nbytes, offset, copying.accelerator.download, buffer, host)
+
+
+def peer(copying: Copying, origin: Any, contents: Any, buffer: Any, offset: int = 0) -> None:
+    """Copy from another accelerator, `origin`, to the accelerator; otherwise like `upload`."""
+    copy = copying.accelerator.copy_from
+    _observe(copying, "peer", contents.nbytes, offset, copy, origin, contents, buffer)
 
 
 def push(

@@ -50,7 +50,7 @@ def test_an_alias_of_a_buffer_that_was_replaced_is_of_no_concern_any_more(side: 
     array = adopt(memory, side, 5)
     assert not alias.flags.writeable
     assert not memory.aliased
-    getattr(memory, READS[side.other])()
+    getattr(memory, READS[Side(1 - side)])()
     assert memory.head is Head.SYNCED
     fresh = exported(memory, side)
     fresh[0] = 6
@@ -67,18 +67,18 @@ def test_adoption_ends_the_exposure_of_both_sides(side: Side, exposed: Side) -> 
     assert not memory.aliased
     with record_transfers() as log:
         for _ in range(2):
-            getattr(memory, READS[side.other])()
+            getattr(memory, READS[Side(1 - side)])()
     assert len(log) == 1
 
 
 @pytest.mark.parametrize("side", Side)
 def test_an_alias_of_the_other_side_is_still_tracked_after_an_adoption(side: Side) -> None:
-    memory = at(side.other)
-    alias = exported(memory, side.other)
+    memory = at(Side(1 - side))
+    alias = exported(memory, Side(1 - side))
     adopt(memory, side, 5)
     assert not alias.flags.writeable
     assert memory.aliased
-    assert getattr(memory, READS[side.other])().tolist() == alias.tolist() == [5] * COUNT
+    assert getattr(memory, READS[Side(1 - side)])().tolist() == alias.tolist() == [5] * COUNT
 
 
 @pytest.mark.parametrize("place", [0, COUNT - 1])

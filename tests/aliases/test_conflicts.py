@@ -22,7 +22,7 @@ torch = pytest.importorskip("torch", reason="torch is one of the consumers")
 def made() -> Blob:
     """Make a Blob on the host that is bound to an accelerator."""
     blob = Blob(4, device="cpu")
-    blob.memory.bind(simulated(0))
+    blob.memory.side_of(simulated(0))
     blob.mutable_cpu_data()[...] = [1, 2, 3, 4]
     return blob
 

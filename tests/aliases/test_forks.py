@@ -203,7 +203,7 @@ def test_a_blob_whose_memory_is_being_made_is_made_anew(monkeypatch: pytest.Monk
 
     def look() -> None:
         # The user's array is still exposed: it may change at any time.
-        lent.memory.bind(syncblob.simulated(0))
+        lent.memory.side_of(syncblob.simulated(0))
         lent.gpu_data()
         array[0] = 9
         assert lent.gpu_data().tolist() == [9, 1, 2]

@@ -51,10 +51,10 @@ class Way:
         return getattr(blob, READS[self.side])()
 
     def read_other_side(self, blob: Blob) -> Any:
-        return getattr(blob, READS[self.side.other])()
+        return getattr(blob, READS[Side(1 - self.side)])()
 
     def write_other_side(self, blob: Blob) -> Any:
-        return getattr(blob, f"mutable_{READS[self.side.other]}")()
+        return getattr(blob, f"mutable_{READS[Side(1 - self.side)]}")()
 
 
 BORROWS = [Way("host", Side.HOST), Way("accelerator", Side.ACCELERATOR)]
@@ -66,7 +66,7 @@ SIDES = pytest.mark.parametrize("both_sides", [False, True], ids=["one side", "b
 def used(way: Way, *, both_sides: bool = False) -> Blob:
     """Make a Blob of ones that has been read and written on a side several times."""
     blob = Blob(COUNT, "uint8", device="cpu" if way.side is Side.HOST else "simulated:0")
-    blob.memory.bind(simulated(0))
+    blob.memory.side_of(simulated(0))
     if both_sides:
         way.read_other_side(blob)
     getattr(blob, f"mutable_{READS[way.side]}")()[...] = 1
@@ -74,7 +74,7 @@ def used(way: Way, *, both_sides: bool = False) -> Blob:
         way(blob)
         way.read(blob)
     assert (blob.head, loans(blob)) == (HEADS[way.side], NOTHING)
-    assert (blob.memory.buffer(way.side.other) is not None) == both_sides
+    assert (blob.memory.buffer(Side(1 - way.side)) is not None) == both_sides
     return blob
 
 
@@ -349,7 +349,7 @@ def test_the_place_of_an_exposure_can_be_given() -> None:
 def test_the_first_alias_of_a_side_is_noted_there(*, both_sides: bool) -> None:
     """Nothing writable has been noted before on the host, or only on the device."""
     blob = Blob(COUNT, "uint8", device="cpu")
-    blob.memory.bind(simulated(0))
+    blob.memory.side_of(simulated(0))
     if both_sides:
         blob.mutable_gpu_data()[...] = 1
         blob.overwrite_cpu_data()[...] = 2

@@ -22,7 +22,7 @@ torch = pytest.importorskip("torch", reason="torch is one of the consumers")
 def made(head: str = "cpu") -> Blob:
     """Make a Blob whose device is the side of its contents."""
     blob = Blob((2, 3), device="cpu" if head == "cpu" else "simulated:0")
-    blob.memory.bind(accelerator("simulated"))
+    blob.memory.side_of(accelerator("simulated"))
     access = blob.mutable_cpu_data if head == "cpu" else blob.mutable_gpu_data
     access()[...] = 1
     return blob
@@ -176,7 +176,7 @@ def test_a_side_tells_what_it_is() -> None:
 def test_an_adopted_array_is_read_again_until_its_side_is_given_up(adopt: Any) -> None:
     array = np.arange(3.0)
     blob = adopt(array)
-    blob.memory.bind(accelerator("simulated"))
+    blob.memory.side_of(accelerator("simulated"))
     assert blob.gpu_data().tolist() == [0, 1, 2]
     array[0] = 9
     assert blob.gpu_data().tolist() == [9, 1, 2]

@@ -58,7 +58,7 @@ def under_watch(memory: SyncedMemory, side: Side) -> Any:
 @pytest.mark.parametrize("side", Side)
 def test_a_const_export_under_watch_is_const_and_changes_no_state(side: Side) -> None:
     memory = at(side)
-    getattr(memory, READS[side.other])()
+    getattr(memory, READS[Side(1 - side)])()
     with verified_const():
         for each in Side:
             export = under_watch(memory, each)
@@ -81,7 +81,7 @@ def test_a_write_through_a_const_export_is_found_by_an_adoption(side: Side) -> N
 @pytest.mark.parametrize("changes", ["adoption", "regrowth", "push"])
 def test_bytes_that_change_by_right_accuse_nobody(side: Side, changes: str) -> None:
     memory = at(side, 7)
-    getattr(memory, READS[side.other])()
+    getattr(memory, READS[Side(1 - side)])()
     if changes == "push":
         memory.mutable_cpu_data()[:] = 8
     with verified_const(), warnings.catch_warnings():

@@ -95,7 +95,7 @@ def test_a_read_in_the_middle_of_a_write_loses_nothing(
     for line in itertools.count():
         # Operations that write run on the Blob's device.
         blob = Blob(SIZE, "float64", device="cpu" if here == "cpu" else "simulated:0")
-        blob.memory.bind(syncblob.simulated(0))
+        blob.memory.side_of(syncblob.simulated(0))
         getattr(blob, f"mutable_{here}_data")()[...] = 1
         if name == "update":
             blob.diff[...] = -4
@@ -137,7 +137,7 @@ def test_a_write_of_one_part_in_the_middle_of_that_of_another_loses_neither(
 ) -> None:
     for line in itertools.count():
         blob = Blob((2, SIZE), "float64", device="cpu" if here == "cpu" else "simulated:0")
-        blob.memory.bind(syncblob.simulated(0))
+        blob.memory.side_of(syncblob.simulated(0))
         getattr(blob, f"mutable_{there if where == 'there' else here}_data")()[...] = 1
         if where == "both":
             getattr(blob, f"{there}_data")()
@@ -196,7 +196,7 @@ def interrupted_after_a_call(
 def divided() -> tuple[Blob, list[Blob]]:
     """Make a Blob whose sides hold different rows, and views of rows that the host holds."""
     blob = Blob((4, SIZE), "float64", device="cpu")
-    blob.memory.bind(syncblob.simulated(0))
+    blob.memory.side_of(syncblob.simulated(0))
     blob.gpu_data()
     blob.mutable_cpu_data()[...] = 1
     blob[3].mutable_gpu_data()[...] = 2
@@ -256,7 +256,7 @@ def test_arrays_used_in_the_middle_of_a_use_are_not_taken_for_current_later(
 def test_an_array_lent_in_the_middle_of_a_transfer_is_seen(*, borrow: bool) -> None:
     for line in itertools.count():
         blob = Blob(SIZE, "float64", device="cpu")
-        blob.memory.bind(syncblob.simulated(0))
+        blob.memory.side_of(syncblob.simulated(0))
         blob.gpu_data()
         blob.mutable_cpu_data()[...] = 1
         np.from_dlpack(blob)

@@ -243,12 +243,18 @@ def test_operands_on_different_devices_compute_on_the_accelerator() -> None:
     assert (host.device, host.head) == ("cpu", Head.SYNCED)
 
 
-def test_two_accelerators_are_not_mixed() -> None:
-    first, second = integers("simulated:0"), integers("simulated:1")
-    for apply in (operator.add, operator.iadd, operator.matmul, xp.add, xp.atan2):
-        with pytest.raises(xp.DeviceMismatchError, match="to_device"):
-            apply(first, second)
-    assert (first.tolist(), second.tolist()) == ([1, 2, 3], [1, 2, 3])
+def test_operands_on_two_accelerators_compute_on_the_first_or_the_default_device() -> None:
+    for apply in (operator.add, operator.iadd, operator.matmul, xp.add, xp.multiply):
+        expected = apply(integers("cpu"), integers("cpu")).tolist()
+        for default, where in (("cpu", 0), ("simulated:1", 1), ("simulated:2", 0)):
+            operands = [integers(f"simulated:{index}") for index in range(2)]
+            with xp.use_device(default), xp.record_transfers() as log:
+                result = apply(*operands)
+            moved = [(one.direction, one.device) for one in log]
+            assert moved == [("peer", f"simulated:{where}")]
+            assert result.tolist() == expected
+            if result is not operands[0]:
+                assert result.device == f"simulated:{where}"
 
 
 def test_a_power_takes_no_modulus() -> None:

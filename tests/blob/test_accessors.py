@@ -14,7 +14,7 @@ DTYPES = [
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     *("float16", "float32", "float64", "complex64", "complex128", "bfloat16"),
 ]
-UNINITIALIZED, CPU, GPU, SYNCED, SPLIT = Head
+UNINITIALIZED, CPU, GPU, SYNCED, SPLIT = PAIR = [*Head][:5]  # with one accelerator
 
 # Access: the head after it and its transfers, for each head before it. A read of a split Blob
 # copies the missing bytes, which are then on both sides. The others stay on the reader's side only.
@@ -131,7 +131,7 @@ def setter(blob, side, which):
 
 @pytest.mark.parametrize("which", ["data", "diff"])
 @pytest.mark.parametrize("side", ["cpu", "gpu"])
-@pytest.mark.parametrize("before", Head)
+@pytest.mark.parametrize("before", PAIR)
 def test_set_adopts_the_array_and_its_contents_are_the_newest(simulated, side, which, before):
     # Newer contents of the other side are discarded.
     blob = blob_in(before, which)
@@ -280,14 +280,17 @@ def test_the_shape_follows_its_blob_to_other_memory():
 
 
 @pytest.mark.parametrize("which", ["data", "diff"])
-def test_memory_of_another_accelerator_than_the_device_is_not_shared(which):
+def test_memory_of_another_accelerator_than_the_device_is_shared(which):
     blob, other = Blob(3, device="simulated:0"), Blob(3, device="simulated:1")
-    getattr(blob, f"mutable_cpu_{which}")()[...] = 2
-    memory = blob._memory_of(diff=which == "diff")
-    with pytest.raises(syncblob.DeviceMismatchError, match="simulated:0"):
-        getattr(blob, f"share_{which}")(other)
-    assert blob._memory_of(diff=which == "diff") is memory
-    assert getattr(blob, f"gpu_{which}")().tolist() == [2, 2, 2]
+    getattr(other, f"mutable_gpu_{which}")()[...] = 2
+    getattr(blob, f"share_{which}")(other)
+    head = "head" if which == "data" else "diff_head"
+    assert (getattr(blob, head), getattr(other, head)) == (Head.ELSEWHERE, GPU)
+    with syncblob.record_transfers() as log:
+        assert getattr(blob, f"gpu_{which}")().tolist() == [2, 2, 2]
+    assert [(one.direction, one.device) for one in log] == [("peer", "simulated:0")]
+    assert getattr(other, head) is GPU
+    assert getattr(blob, head) is GPU
 
 
 @pytest.mark.parametrize("which", ["data", "diff"])

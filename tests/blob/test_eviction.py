@@ -145,7 +145,7 @@ def test_an_alias_refuses():
 def test_an_array_of_someone_else_stays(limited):
     array = np.arange(COUNT)
     blob = syncblob.asarray(array, device="cpu")
-    blob.memory.bind(limited)
+    blob.memory.side_of(limited)
     with pytest.raises(BufferError, match="because of the host side, exposed at"):
         blob.evict("cpu")
 

@@ -30,7 +30,7 @@ torch = pytest.importorskip("torch", reason="torch is one of the consumers")
 
 def at_cpu(device: str = "simulated") -> Blob:
     blob = Blob((2, 3), device=device)
-    blob.memory.bind(syncblob.simulated(0))
+    blob.memory.side_of(syncblob.simulated(0))
     blob.mutable_cpu_data()[...] = 1
     return blob
 

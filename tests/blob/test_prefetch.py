@@ -11,7 +11,7 @@ from made_blobs import blob_in, values
 import syncblob
 from syncblob import Blob, Head
 
-NONE, CPU, GPU, SYNCED, SPLIT = Head
+NONE, CPU, GPU, SYNCED, SPLIT = PAIR = [*Head][:5]  # with one accelerator
 
 
 def moved(simulated):
@@ -33,7 +33,7 @@ TO_HOST = {NONE: (CPU, 0), CPU: (CPU, 0), GPU: (SYNCED, 24), SYNCED: (SYNCED, 0)
 
 
 @pytest.mark.parametrize("const", [False, True])
-@pytest.mark.parametrize("head", Head)
+@pytest.mark.parametrize("head", PAIR)
 def test_it_brings_what_the_device_lacks_and_nothing_is_left_to_move(simulated, head, const):
     blob = blob_in(head).on("simulated:0")
     simulated.reset_counts()
@@ -46,7 +46,7 @@ def test_it_brings_what_the_device_lacks_and_nothing_is_left_to_move(simulated, 
     assert result.tolist() == (values() * bool(head) + 1).tolist()
 
 
-@pytest.mark.parametrize("head", Head)
+@pytest.mark.parametrize("head", PAIR)
 def test_to_the_host_too_where_that_is_the_device(simulated, head):
     blob = blob_in(head).on("cpu")
     simulated.reset_counts()

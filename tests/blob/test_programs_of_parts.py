@@ -90,7 +90,7 @@ class Program:
         self.device = device
         self.places = {"cpu": "cpu", "gpu": device.name}
         self.blob = Blob(shape, "int32", device=self.places[place])
-        self.blob.memory.bind(device.accelerator)
+        self.blob.memory.side_of(device.accelerator)
         self.borrow(self.blob, where, "overwrite")[...] = self.array
         # The side, the range, the array over the Blob, and the array over the expected contents.
         self.aliases = []

@@ -18,7 +18,7 @@ pytest.importorskip("numba")
 from numba import njit, vectorize  # it may be missing
 from numba.core.errors import NumbaError  # it may be missing
 
-_, CPU, GPU, SYNCED, _ = Head
+_, CPU, GPU, SYNCED, *_ = Head
 VIEWS = {
     "all": lambda x: x,
     "T": lambda x: x.T,

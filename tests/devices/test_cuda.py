@@ -34,7 +34,7 @@ from syncblob.memory.span_limit import MAX_SPANS
 
 pytestmark = pytest.mark.usefixtures("machine")
 
-NONE, CPU, GPU, SYNCED, SPLIT = Head
+NONE, CPU, GPU, SYNCED, SPLIT = PAIR = [*Head][:5]  # with one accelerator
 DTYPES = ["bool", "int8", "uint16", "int64", "float16", "float32", "complex128", "bfloat16"]
 
 

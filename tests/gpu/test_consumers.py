@@ -18,7 +18,7 @@ from syncblob.devices import Side
 
 pytestmark = pytest.mark.gpu
 
-NONE, CPU, GPU, SYNCED, _ = Head
+NONE, CPU, GPU, SYNCED, *_ = Head
 X = values()
 HEADS = pytest.mark.parametrize("head", [NONE, CPU, GPU, SYNCED])
 

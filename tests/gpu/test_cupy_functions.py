@@ -11,7 +11,7 @@ from syncblob import Blob, Head
 
 pytestmark = pytest.mark.gpu
 
-NONE, CPU, GPU, SYNCED, SPLIT = Head
+NONE, CPU, GPU, SYNCED, SPLIT = PAIR = [*Head][:5]  # with one accelerator
 X = values()
 
 # They use the CUDA array interface, so they accept a Blob as it is and return CuPy arrays.

@@ -15,7 +15,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:cupyx.jit.rawkernel is experimental:FutureWarning"),
 ]
 
-_, CPU, GPU, SYNCED, _ = Head
+_, CPU, GPU, SYNCED, *_ = Head
 SHAPE = (8, 8)
 X = values(shape=SHAPE)
 

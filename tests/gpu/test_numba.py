@@ -21,7 +21,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*under-utilization"),
 ]
 
-_, CPU, GPU, SYNCED, _ = Head
+_, CPU, GPU, SYNCED, *_ = Head
 N = 6
 X = values(shape=(N,))
 

@@ -11,7 +11,7 @@ import syncblob
 from syncblob import Blob, Head
 from syncblob.devices import cuda
 
-NONE, CPU, GPU, SYNCED, SPLIT = Head
+NONE, CPU, GPU, SYNCED, SPLIT = PAIR = [*Head][:5]  # with one accelerator
 DTYPES = [
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     *("float16", "float32", "float64", "complex64", "complex128"),

@@ -10,7 +10,7 @@ import syncblob
 from syncblob import Head
 from syncblob.integrations.ndarrays import takes_blobs
 
-_, CPU, GPU, SYNCED, _ = Head
+_, CPU, GPU, SYNCED, *_ = Head
 
 
 @takes_blobs(write=["out"])

@@ -23,7 +23,7 @@ DTYPES = [
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     *("float16", "float32", "float64", "complex64", "complex128", "bfloat16"),
 ]
-NONE, CPU, GPU, SYNCED, SPLIT = Head
+NONE, CPU, GPU, SYNCED, SPLIT = PAIR = [*Head][:5]  # with one accelerator
 VIEWS = {
     "all": lambda a: a,
     "T": lambda a: a.T,
@@ -104,7 +104,7 @@ def test_copies_and_conversions_are_private_and_writable_and_take_the_const_path
     assert blob.tolist() == values().tolist()
 
 
-@pytest.mark.parametrize("head", Head)
+@pytest.mark.parametrize("head", PAIR)
 @pytest.mark.parametrize(
     "ask", [np.asarray, np.array, lambda b, copy: np.array(b.cpu.const, copy=copy)]
 )

@@ -36,7 +36,7 @@ BACKEND = simulated(0)
 
 def made(device="simulated"):
     blob = Blob((4, 8), device=device)
-    blob.memory.bind(BACKEND)
+    blob.memory.side_of(BACKEND)
     blob.mutable_cpu_data()[...] = 1
     return blob
 

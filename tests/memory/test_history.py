@@ -183,7 +183,7 @@ def test_a_write_that_is_over_changes_nothing_else(side: Side) -> None:
     assert (memory.head, memory.history) == (Head.UNINITIALIZED, ())
     getattr(memory, f"mutable_{there}_data")()
     memory.finish_write(side, 0, 8, "a write")
-    assert memory.head is Head(1 << side.other)
+    assert memory.head is Head(1 << Side(1 - side))
     getattr(memory, f"{here}_data")()
     getattr(memory, f"mutable_{here}_data")()
     shortcut = memory.shortcut(side, Layout.raw(8))
@@ -194,7 +194,7 @@ def test_a_write_that_is_over_changes_nothing_else(side: Side) -> None:
     getattr(memory, f"{there}_data")()
     assert memory.shortcut(side, Layout.raw(8)) is shortcut
     assert not shortcut.writable
-    other = memory.shortcut(side.other, Layout.raw(8))
+    other = memory.shortcut(Side(1 - side), Layout.raw(8))
     assert other is not None
     assert other.readable
     memory.finish_write(side, 0, 8, "a write")

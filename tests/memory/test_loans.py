@@ -58,9 +58,9 @@ def test_a_borrow_is_made_again_if_a_signal_handler_reads_the_other_side(monkeyp
 
     def interrupted(self, side):
         monkeypatch.undo()
-        memory.array(side.other, Access.CONST, ALL, "handler")
+        memory.array(Side(1 - side), Access.CONST, ALL, "handler")
         return own_loans(self, side)
 
     monkeypatch.setattr(Ledger, "own_loans", interrupted)
     memory.lend(side, Access.MUTABLE, ALL, "test")[...] = 2
-    assert memory.array(side.other, Access.CONST, ALL, "test").tolist() == [2] * 8
+    assert memory.array(Side(1 - side), Access.CONST, ALL, "test").tolist() == [2] * 8

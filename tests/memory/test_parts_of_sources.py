@@ -128,13 +128,13 @@ def test_the_first_rows_of_a_source_are_all_that_is_read(make, side, simulated):
     assert spans(memory) == [(0, 10, 1 << side), (10, NBYTES, 0)]
     assert (memory.head, memory.head_over(0, 10)) == (Head.SPLIT, Head(1 << side))
     assert log.nbytes == (10 if side else 0)
-    assert memory.buffer(side.other) is None
+    assert memory.buffer(Side(1 - side)) is None
     if make is Reader:
         assert source.asked == list(range(10))
     simulated.reset_counts()
     with record_transfers() as log:
-        assert use(memory, side.other, CONST, 0, 20).tolist() == VALUES[:20]
-    assert spans(memory) == [(0, 10, 3), (10, 20, 1 << side.other), (20, NBYTES, 0)]
+        assert use(memory, Side(1 - side), CONST, 0, 20).tolist() == VALUES[:20]
+    assert spans(memory) == [(0, 10, 3), (10, 20, 1 << Side(1 - side)), (20, NBYTES, 0)]
     assert log.nbytes == (10 if side else 20)
     assert simulated.allocations + simulated.host_allocations == 1
 
@@ -207,7 +207,7 @@ def test_bytes_that_went_out_of_use_unread_do_not_come_back(make, side):
     assert spans(memory) == [(0, 16, 1 << side), (16, NBYTES, 0)]
     expected = [*VALUES[:32], *[0] * 32]
     assert list(newest(memory)) == expected
-    assert use(memory, side.other, CONST, 24, 40).tolist() == expected[24:40]
+    assert use(memory, Side(1 - side), CONST, 24, 40).tolist() == expected[24:40]
     assert use(memory, side, MUTABLE, 8, 60).tolist() == expected[8:60]
     assert memory.cpu_data().tolist() == memory.gpu_data().tolist() == expected
 

@@ -16,7 +16,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from program_devices import Simulated
 
-import syncblob
 from syncblob import Blob, Head, SyncedMemory, record_transfers
 from syncblob._dtypes import UINT8
 from syncblob._layout import Layout
@@ -146,7 +145,7 @@ def test_the_first_access_of_any_part_makes_a_buffer_and_zeroes_all_of_it(side, 
     with record_transfers() as log:
         array = use(memory, side, access, 2, 4)
     assert drawn(memory) == "HG"[side] * UNITS
-    assert memory.buffer(side.other) is None
+    assert memory.buffer(Side(1 - side)) is None
     if access is not CONST:
         array[:] = 5
         assert contents(memory) == [0] * 16 + [5] * 16 + [0] * 32
@@ -202,7 +201,7 @@ def test_what_is_noted_says_which_part():
 def test_a_borrow_ends_where_the_other_side_uses_some_of_it(side, access, first, last, ends):
     memory = made("HG"[side] * UNITS)
     borrow = use(memory, side, MUTABLE, 2, 5)
-    use(memory, side.other, access, first, last)
+    use(memory, Side(1 - side), access, first, last)
     assert borrow.flags.writeable is not ends
     if not ends:
         borrow[:] = NEW
@@ -554,7 +553,7 @@ def test_exposure_is_of_a_range(side):
     for _ in range(3):
         memory.buffer(side)[16:32] += 1
         with record_transfers() as log:
-            seen = use(memory, side.other, CONST, 0, UNITS)
+            seen = use(memory, Side(1 - side), CONST, 0, UNITS)
         assert seen.tolist() == memory.buffer(side).tolist()
         assert [offset for _, offset, _ in moved(log)] == [16]
         assert log.nbytes == 16
@@ -565,11 +564,11 @@ def test_exposure_is_of_a_range(side):
 def test_a_write_on_the_other_side_ends_the_exposure_of_what_it_overlaps(side, shared):
     memory = made("HG"[side] * UNITS)
     memory.expose(side, start=16, stop=48, shared=shared)
-    use(memory, side.other, MUTABLE, 0, 1)
+    use(memory, Side(1 - side), MUTABLE, 0, 1)
     assert exposed(memory, side) == [(16, 48)]
-    use(memory, side.other, MUTABLE, 3, 4)
+    use(memory, Side(1 - side), MUTABLE, 3, 4)
     assert exposed(memory, side) == ([(16, 48)] if shared else [(16, 24), (32, 48)])
-    use(memory, side.other, OVERWRITE, 0, 3)
+    use(memory, Side(1 - side), OVERWRITE, 0, 3)
     assert exposed(memory, side) == ([(16, 48)] if shared else [(32, 48)])
     memory.assume_unaliased(40, 64)
     assert exposed(memory, side) == ([(16, 40)] if shared else [(32, 40)])
@@ -596,9 +595,7 @@ def test_two_who_share_the_host_lose_nothing_of_each_others():
     buffer = np.zeros(NBYTES, np.uint8)
     memories = []
     for number in range(2):
-        memory = SyncedMemory.adopting(
-            HOST, buffer, accelerator=syncblob.simulated(number), device=f"simulated:{number}"
-        )
+        memory = SyncedMemory.adopting(buffer, device=f"simulated:{number}")
         memory.expose(HOST, shared=True)
         memories.append(memory)
     for number, memory in enumerate(memories):

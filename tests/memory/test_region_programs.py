@@ -265,7 +265,7 @@ class Program:
             self.note(f"{name} = asarray(an array of {cells.shape}), bound to {self.device.name}")
             array = self.fresh(cells)
             blob = syncblob.asarray(array)
-            blob.memory.bind(self.device.accelerator)
+            blob.memory.side_of(self.device.accelerator)
             memory = Memory(array.ravel().tolist())
             memory.holders = [frozenset({CPU})] * cells.size
             memory.exposed[CPU] = set(range(cells.size))
@@ -1070,7 +1070,7 @@ def test_a_blob_made_smaller_stands_for_all_in_use_but_in_private_reads() -> Non
 
 def test_a_promise_of_a_blob_made_smaller_is_for_what_it_shows() -> None:
     blob = syncblob.asarray(np.arange(10, dtype=np.int32))
-    blob.memory.bind(syncblob.simulated(0))
+    blob.memory.side_of(syncblob.simulated(0))
     everything = blob[...]
     blob.resize(4)
     blob.assume_unaliased()

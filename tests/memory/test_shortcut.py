@@ -36,7 +36,7 @@ def used(side, *, both_sides=True):
     """Make a memory that was written on one side, perhaps after a use of the other."""
     memory = SyncedMemory(NBYTES, device="simulated")
     if both_sides:
-        getattr(memory, READS[side.other])()
+        getattr(memory, READS[Side(1 - side)])()
     getattr(memory, f"mutable_{READS[side]}")()[:] = 1
     return memory
 
@@ -55,11 +55,11 @@ def usable(memory, side, layout=WHOLE):
 
 
 def written_elsewhere(memory, side):
-    getattr(memory, f"mutable_{READS[side.other]}")()[:] = 3
+    getattr(memory, f"mutable_{READS[Side(1 - side)]}")()[:] = 3
 
 
 def synced(memory, side):
-    getattr(memory, READS[side.other])()
+    getattr(memory, READS[Side(1 - side)])()
 
 
 # What happens to a memory that was written on one side, and what arrays may be used at once for
@@ -71,7 +71,7 @@ STATES = {
     "a borrow": (lambda m, side: m.lend(side, MUTABLE, WHOLE, "use"), "rw", "", False),
     "an alias": (lambda m, side: m.export(side, MUTABLE, WHOLE, "use", "DLPack"), "rw", "", False),
     "an exposure": (lambda m, side: m.expose(side), "rw", "", False),
-    "an exposure of the other side": (lambda m, side: m.expose(side.other), "r", "", False),
+    "an exposure of the other side": (lambda m, side: m.expose(Side(1 - side)), "r", "", False),
     "all loans taken back": (lambda m, *_: m.revoke([]), "rw", "", False),
 }
 
@@ -89,7 +89,7 @@ def test_what_arrays_may_be_used_for_depends_on_who_holds_the_newest_contents(  
         if logging and all(memory.buffer(each) is not None for each in Side):
             # The log wants to know of a use of the side that was not used last.
             here, there = ("", there) if used_last else (here, "")
-        assert (usable(memory, side), usable(memory, side.other)) == (here, there)
+        assert (usable(memory, side), usable(memory, Side(1 - side))) == (here, there)
         del kept
 
 
@@ -108,20 +108,20 @@ def test_the_shortcut_of_a_side_stays_the_same_while_the_heads_change(side):
 @pytest.mark.parametrize("side", Side)
 def test_parts_may_be_used_on_the_side_that_holds_them(side):
     memory = used(side)
-    memory.lend(side.other, MUTABLE, Layout.raw(2), "use")
+    memory.lend(Side(1 - side), MUTABLE, Layout.raw(2), "use")
     for start, expected in ((0, ""), (1, ""), (2, "rw"), (6, "rw")):
         assert usable(memory, side, Layout.raw(2, start)) == expected
     assert usable(memory, side) == ""
-    assert usable(memory, side.other, Layout.raw(2)) == "rw"
-    getattr(memory, READS[side.other])()
-    assert usable(memory, side.other, Layout.raw(2)) == "rw"
-    assert usable(memory, side.other, Layout.raw(2, 1)) == "r"
+    assert usable(memory, Side(1 - side), Layout.raw(2)) == "rw"
+    getattr(memory, READS[Side(1 - side)])()
+    assert usable(memory, Side(1 - side), Layout.raw(2)) == "rw"
+    assert usable(memory, Side(1 - side), Layout.raw(2, 1)) == "r"
 
 
 @pytest.mark.parametrize("side", Side)
 def test_an_alias_of_other_bytes_hinders_nobody(side):
     memory = used(side)
-    alias = memory.export(side.other, MUTABLE, Layout.raw(2), "use", "DLPack")
+    alias = memory.export(Side(1 - side), MUTABLE, Layout.raw(2), "use", "DLPack")
     assert usable(memory, side, Layout.raw(2, 2)) == "rw"
     assert usable(memory, side, Layout.raw(2, 1)) == ""
     del alias
@@ -180,7 +180,7 @@ def test_a_log_that_is_opened_is_told_of_the_next_use_of_each_side(side):
     assert all(shortcut.readable for shortcut in shortcuts)
     with record_transfers() as log:
         assert not any(shortcut.readable for shortcut in shortcuts)
-        for number, each in enumerate([side, side, side.other, side.other, side]):
+        for number, each in enumerate([side, side, Side(1 - side), Side(1 - side), side]):
             # As code with a shortcut does.
             if not memory.shortcut(each, WHOLE).readable:
                 memory.read(each, WHOLE, "use")
@@ -194,7 +194,7 @@ def test_what_one_side_alone_holds_may_be_used_at_once_while_a_log_is_open(side)
     memory = used(side)
     with record_transfers() as log:
         assert memory.shortcut(side, WHOLE).writable
-        memory.read(side.other, WHOLE, "use")
+        memory.read(Side(1 - side), WHOLE, "use")
         assert (len(log), log.avoided) == (1, 0)
         memory.read(side, WHOLE, "use")
         assert (len(log), log.avoided) == (1, 1)
@@ -284,12 +284,12 @@ def test_a_borrow_of_a_shortcut_that_is_revoked_meanwhile_is_made_again(side, mo
     def interrupted(self, *args):
         record(self, *args)
         monkeypatch.undo()
-        getattr(blob, READS[side.other])()
+        getattr(blob, READS[Side(1 - side)])()
 
     monkeypatch.setattr(SyncedMemory, "record_borrow", interrupted)
     borrow = write()
     borrow[...] = 5
-    assert getattr(blob, READS[side.other])().tolist() == [5] * NBYTES
+    assert getattr(blob, READS[Side(1 - side)])().tolist() == [5] * NBYTES
     assert not borrow.flags.writeable
 
 
@@ -316,7 +316,7 @@ def test_a_side_that_holds_a_range_becomes_its_only_holder(side, start, stop):
 @pytest.mark.parametrize("access", Access)
 @pytest.mark.parametrize("side", Side)
 def test_a_side_gets_everything_from_the_other_in_a_claim(side, access):
-    memory = used(side.other)
+    memory = used(Side(1 - side))
     shortcut = memory.shortcut(side, WHOLE)
     assert not shortcut.readable
     assert memory.claim(shortcut, side, WHOLE, "use", access)
@@ -433,7 +433,7 @@ def test_a_number_is_written_where_nothing_has_to_be_moved_or_warned_of(state, l
 @pytest.mark.parametrize("side", ["cpu", "gpu"])
 def test_a_number_that_is_written_with_gaps_keeps_what_is_in_these(side):
     blob = Blob(6, device="cpu" if side == "cpu" else "simulated")
-    blob.memory.bind(syncblob.simulated())
+    blob.memory.side_of(syncblob.simulated())
     getattr(blob, f"mutable_{side}_data")()[...] = 1
     getattr(blob, f"mutable_{'gpu' if side == 'cpu' else 'cpu'}_data")()[...] = 2
     blob[::2] = 3
@@ -446,7 +446,7 @@ def test_a_number_that_is_written_with_gaps_keeps_what_is_in_these(side):
 def synced_blob(shape, device, dtype="float32"):
     """Make a Blob of ones that was used on both sides, and then in a computation."""
     blob = Blob(shape, dtype, device=device)
-    blob.memory.bind(syncblob.simulated())
+    blob.memory.side_of(syncblob.simulated())
     blob.mutable_cpu_data()[...] = 1
     blob.gpu_data(), blob.cpu_data(), blob + blob
     return blob
@@ -523,18 +523,22 @@ def test_the_side_that_a_copy_of_everything_fills_is_not_given_meanwhile(
     side, simulated, monkeypatch
 ):
     blob = blob_on(side)
-    copy = getattr(simulated, COPIES[side.other])
+    copy = getattr(simulated, COPIES[Side(1 - side)])
     refused = []
 
     def meddle(*args):
-        for access in (READS[side.other], f"mutable_{READS[side.other]}", f"mutable_{READS[side]}"):
+        for access in (
+            READS[Side(1 - side)],
+            f"mutable_{READS[Side(1 - side)]}",
+            f"mutable_{READS[side]}",
+        ):
             with pytest.raises(RuntimeError, match="in the middle of a transfer"):
                 getattr(blob, access)()
         refused.append(True)
         copy(*args)
 
-    monkeypatch.setattr(simulated, COPIES[side.other], meddle)
-    assert getattr(blob, READS[side.other])().tolist() == [1] * NBYTES
+    monkeypatch.setattr(simulated, COPIES[Side(1 - side)], meddle)
+    assert getattr(blob, READS[Side(1 - side)])().tolist() == [1] * NBYTES
     assert refused == [True]
     getattr(blob, f"mutable_{READS[side]}")()
 
@@ -543,7 +547,7 @@ def blob_on(side):
     """Make a Blob that was used on both sides and then written on one of them."""
     blob = Blob(NBYTES, "uint8", device="simulated")
     for _ in range(2):
-        getattr(blob, READS[side.other])()
+        getattr(blob, READS[Side(1 - side)])()
         getattr(blob, f"mutable_{READS[side]}")()[...] = 1
     return blob
 
@@ -552,7 +556,7 @@ def blob_on(side):
 @pytest.mark.parametrize("side", Side)
 def test_a_guard_names_the_access_that_would_copy_everything_again(side, access):
     blob = blob_on(side)
-    access += READS[side.other]
+    access += READS[Side(1 - side)]
     with no_transfers(), pytest.raises(TransferGuardError, match=rf"\b{access}\b"):
         getattr(blob, access)()
     assert blob.head is Head(1 << side)
@@ -568,7 +572,7 @@ def test_a_size_that_changed_in_between_is_the_size_that_is_in_use(side, simulat
             simulated.reset_counts()
             getattr(blob, f"mutable_{READS[side]}")()[...] = number
             assert blob.head is Head(1 << side)
-            array = getattr(blob, READS[side.other])()
+            array = getattr(blob, READS[Side(1 - side)])()
             assert (array.tolist(), blob.head) == ([number] * nbytes, Head.SYNCED)
             assert simulated.uploaded_bytes + simulated.downloaded_bytes == nbytes
             assert blob.memory.used_nbytes == nbytes
@@ -580,13 +584,13 @@ def test_heads_go_round_as_often_as_the_sides_are_written():
         side = Side(number % 2)
         getattr(blob, f"mutable_{READS[side]}")()[...] = number
         assert blob.head is Head(1 << side)
-        assert getattr(blob, READS[side.other])().tolist() == [number] * NBYTES
+        assert getattr(blob, READS[Side(1 - side)])().tolist() == [number] * NBYTES
         assert blob.head is Head.SYNCED
 
 
 @pytest.mark.parametrize("side", Side)
 def test_a_guard_is_told_the_direction(side):
-    memory = used(side.other)
+    memory = used(Side(1 - side))
     direction = "an upload" if side else "a download"
     with no_transfers(), pytest.raises(TransferGuardError, match=direction):
         getattr(memory, READS[side])()

@@ -24,7 +24,7 @@ READS = {Side.HOST: "cpu_data", Side.ACCELERATOR: "gpu_data"}
 def newest_on(side, nbytes=64):
     """Make a memory that was used on both sides, and then written on one of them."""
     memory = SyncedMemory(nbytes, device="simulated")
-    getattr(memory, READS[side.other])()
+    getattr(memory, READS[Side(1 - side)])()
     getattr(memory, f"mutable_{READS[side]}")()[:] = np.arange(nbytes) % 251
     return memory
 
@@ -58,12 +58,12 @@ def test_an_upload_of_a_part_is_of_the_part():
 
 @pytest.mark.parametrize("side", Side)
 def test_where_nothing_has_to_be_copied_nothing_is(side):
-    memory = newest_on(side.other)
+    memory = newest_on(Side(1 - side))
     with record_transfers() as log:
         memory.array(side, OVERWRITE, PART, "use")
         memory.array(side, CONST, PART, "use")
     assert not log
-    assert memory.head_over(24, 64) is Head(1 << side.other)
+    assert memory.head_over(24, 64) is Head(1 << Side(1 - side))
 
 
 @pytest.mark.parametrize("nbytes", [SMALL, SMALL + 1])
@@ -77,15 +77,15 @@ def test_only_a_small_memory_is_brought_whole(nbytes):
 @pytest.mark.parametrize("lends", ["borrow", "alias", "exposure"])
 @pytest.mark.parametrize("side", Side)
 def test_what_other_code_may_write_is_copied_again(side, lends):
-    memory = newest_on(side.other)
+    memory = newest_on(Side(1 - side))
     other = Layout.raw(8, 40)
     if lends == "borrow":
-        kept = memory.lend(side.other, MUTABLE, other, "use")
+        kept = memory.lend(Side(1 - side), MUTABLE, other, "use")
     elif lends == "alias":
-        kept = memory.export(side.other, MUTABLE, other, "use", "NumPy")
+        kept = memory.export(Side(1 - side), MUTABLE, other, "use", "NumPy")
     else:
-        memory.expose(side.other, start=40, stop=48)
-        kept = memory.buffer(side.other)[40:48]
+        memory.expose(Side(1 - side), start=40, stop=48)
+        kept = memory.buffer(Side(1 - side))[40:48]
     for access in (CONST, MUTABLE):
         memory.array(side, access, PART, "use")
     kept[...] = 5
@@ -98,7 +98,7 @@ def test_under_watch_the_rest_of_a_const_export_may_come_along(side):
     with verified_const(), warnings.catch_warnings():
         warnings.simplefilter("error")
         export = memory.export(side, CONST, Layout.raw(64), "use", "NumPy")
-        getattr(memory, f"mutable_{READS[side.other]}")()[:] = 9
+        getattr(memory, f"mutable_{READS[Side(1 - side)]}")()[:] = 9
         memory.array(side, CONST, PART, "use")
         memory.array(side, CONST, Layout.raw(4), "use")
         del export
@@ -106,11 +106,11 @@ def test_under_watch_the_rest_of_a_const_export_may_come_along(side):
 
 @pytest.mark.parametrize("side", Side)
 def test_two_sides_work_on_parts_of_their_own_without_transfers(side):
-    memory = newest_on(side.other)
+    memory = newest_on(Side(1 - side))
     memory.array(side, MUTABLE, PART, "use")[:] = 7
     with record_transfers() as log:
         for _ in range(3):
-            memory.array(side.other, MUTABLE, Layout.raw(8), "use")[:] = 3
+            memory.array(Side(1 - side), MUTABLE, Layout.raw(8), "use")[:] = 3
             memory.array(side, MUTABLE, PART, "use")[:] = 7
     assert not log
     expected = [3] * 8 + [*range(8, 16)] + [7] * 8 + [*range(24, 64)]
@@ -141,7 +141,7 @@ def test_a_host_buffer_of_which_a_part_is_needed_has_zeros_elsewhere(monkeypatch
 @pytest.mark.parametrize("device", ["cpu", "simulated"])
 def test_who_reaches_beyond_a_view_finds_the_newest_contents(device):
     blob = Blob(6, dtype="float64", device=device)
-    blob.memory.bind(syncblob.simulated())
+    blob.memory.side_of(syncblob.simulated())
     blob.gpu_data()
     blob.cpu_data()
     blob[...] = [1, 2, 3, 4, 5, 6]

@@ -184,12 +184,12 @@ def test_what_somebody_has_borrowed_is_not_joined(side, access):
     for place in range(1, MAX_SPANS - 1, 2):
         use(memory, side, MUTABLE, place, place + 1)
     # From now on no byte is on both sides.
-    use(memory, side.other, MUTABLE, MAX_SPANS - 1, NBYTES)
+    use(memory, Side(1 - side), MUTABLE, MAX_SPANS - 1, NBYTES)
     for place in range(0, MAX_SPANS, 2):
         if place != MAX_SPANS - 2:
-            use(memory, side.other, MUTABLE, place, place + 1)
+            use(memory, Side(1 - side), MUTABLE, place, place + 1)
     assert len(memory.spans.holders) > MAX_SPANS - 4
-    borrows = [use(memory, side.other, MUTABLE, place, place + 1) for place in range(0, 40, 2)]
+    borrows = [use(memory, Side(1 - side), MUTABLE, place, place + 1) for place in range(0, 40, 2)]
     expected = np.frombuffer(newest(memory), np.uint8).copy()
     for place in (MAX_SPANS + 20, MAX_SPANS + 40, MAX_SPANS + 60):
         array = use(memory, side, access, place, place + 1)

@@ -284,6 +284,7 @@ def test_heads_are_caffes_numbers_and_one_more():
         ("HEAD_AT_GPU", 2),
         ("SYNCED", 3),
         ("SPLIT", 4),
+        ("ELSEWHERE", 5),
     ]
     assert str(Head.SPLIT) == "SPLIT"
 
@@ -338,7 +339,8 @@ def accesses(draw):
 def test_the_table_is_applied_to_each_byte_of_the_range(drawn):
     listing, side, access, start, stop, here, there = drawn
     spans = spans_of(listing)
-    plan = plan_access(spans, side, access, start, stop, here=here, there=there)
+    writers = (here, there) if side is Side.HOST else (there, here)
+    plan = plan_access(spans, side, access, start, stop, writers=writers)
     moves, after = expected_plan(*drawn)
     # Exactly the missing bytes, each in one piece that has the byte's holders.
     moved = [(byte, piece.holders) for piece in plan.pieces for byte in range(*piece[:2])]
@@ -374,9 +376,7 @@ def test_what_somebody_may_write_is_never_believed_on_both_sides(listing, steps)
     spans = spans_of(listing)
     for side, access, one, other in steps:
         start, stop = sorted((min(one, len(listing)), min(other, len(listing))))
-        on_host = [writer]
-        here, there = (on_host, []) if side is Side.HOST else ([], on_host)
-        plan = plan_access(spans, side, access, start, stop, here=here, there=there)
+        plan = plan_access(spans, side, access, start, stop, writers=([writer], []))
         spans = spans.replaced(plan.runs if start < stop else [])
         for byte in range(*writer):
             if byte < len(listing):

@@ -34,8 +34,9 @@ def at(side):
 @pytest.mark.parametrize("access", [Access.MUTABLE, Access.OVERWRITE])
 @pytest.mark.parametrize("side", Side)
 def test_a_write_brings_what_it_needs_and_warns_of_the_alias_that_it_leaves(side, access, aliased):
-    memory = at(side.other)
-    alias = memory.export(side.other, Access.MUTABLE, PART, "use", "DLPack") if aliased else None
+    memory = at(Side(1 - side))
+    there = Side(1 - side)
+    alias = memory.export(there, Access.MUTABLE, PART, "use", "DLPack") if aliased else None
     with record_transfers() as log:
         if aliased:
             with pytest.warns(StaleAliasWarning, match=r"^a write makes a DLPack alias"):
@@ -44,7 +45,7 @@ def test_a_write_brings_what_it_needs_and_warns_of_the_alias_that_it_leaves(side
             memory.write(side, access, PART, "a write", np.copyto, 5)
     assert log.nbytes == (0 if access is Access.OVERWRITE else 4)
     holders = [(run.start, run.stop, run.holders) for run in memory.spans.runs(0, NBYTES)]
-    here, there = 1 << side, 1 << side.other
+    here, there = 1 << side, 1 << Side(1 - side)
     assert holders == [(0, 2, there), (2, 6, here), (6, NBYTES, there)]
     last = memory.history[-1]
     assert (last.reason, last.start, last.stop) == ("a write", 2, 6)
@@ -55,11 +56,11 @@ def test_a_write_brings_what_it_needs_and_warns_of_the_alias_that_it_leaves(side
 
 @pytest.mark.parametrize("side", Side)
 def test_a_write_of_the_middle_where_both_have_buffers_brings_the_middle(side):
-    memory = at(side.other)
+    memory = at(Side(1 - side))
     getattr(memory, READS[side])()
-    getattr(memory, f"mutable_{READS[side.other]}")()
+    getattr(memory, f"mutable_{READS[Side(1 - side)]}")()
     memory.lend(side, Access.MUTABLE, PART, "a use")
-    here, there = 1 << side, 1 << side.other
+    here, there = 1 << side, 1 << Side(1 - side)
     holders = [(run.start, run.stop, run.holders) for run in memory.spans.runs(0, NBYTES)]
     assert holders == [(0, 2, there), (2, 6, here), (6, NBYTES, there)]
 
@@ -70,11 +71,11 @@ def test_who_reads_the_other_side_in_the_middle_of_a_write_does_not_make_it_coun
 
     def write(array):
         array[:2] = 5
-        assert getattr(memory, READS[side.other])().tolist() == [1, 1, 5, 5, 1, 1, 1, 1]
+        assert getattr(memory, READS[Side(1 - side)])().tolist() == [1, 1, 5, 5, 1, 1, 1, 1]
         assert memory.head is Head.SYNCED
         array[2:] = 6
 
-    getattr(memory, READS[side.other])()
+    getattr(memory, READS[Side(1 - side)])()
     memory.write(side, Access.MUTABLE, PART, "a write", write)
     assert memory.head_over(2, 6) is Head(1 << side)
     last = memory.history[-1]
@@ -223,8 +224,8 @@ def test_a_read_on_the_other_side_ends_borrows_and_leaves_aliases_writable():
 @pytest.mark.parametrize("way", ["lend", "array"])
 @pytest.mark.parametrize("side", Side)
 def test_an_overwrite_that_warns_brings_nothing(side, way):
-    memory = at(side.other)
-    alias = memory.export(side.other, Access.MUTABLE, PART, "use", "DLPack")
+    memory = at(Side(1 - side))
+    alias = memory.export(Side(1 - side), Access.MUTABLE, PART, "use", "DLPack")
     with record_transfers() as log, pytest.warns(StaleAliasWarning):
         getattr(memory, way)(side, Access.OVERWRITE, PART, "a use")
     assert log.nbytes == 0

@@ -74,7 +74,7 @@ class Made:
 
     def __call__(self, array):
         blob = Blob(array.shape, array.dtype, device=self.device)
-        blob.memory.bind(syncblob.simulated(0))
+        blob.memory.side_of(syncblob.simulated(0))
         if self.device == "cpu":
             blob.overwrite_cpu_data()[...] = array
             blob.gpu_data()

@@ -18,13 +18,13 @@ except ImportError:
 A = np.array([[1.5, -2.0, 4.0], [0.5, 8.0, -3.0]])
 MASK = np.array([[True, False, True], [False, True, True]])
 DEVICES = ["cpu", "simulated:0"]
-NONE, CPU, GPU, SYNCED, SPLIT = Head
+NONE, CPU, GPU, SYNCED, SPLIT = PAIR = [*Head][:5]  # with one accelerator
 
 
 def blob_of(array, device):
     blob = Blob(array.shape, array.dtype, device=device)
     if device == "cpu":
-        blob.memory.bind(syncblob.simulated(0))
+        blob.memory.side_of(syncblob.simulated(0))
     blob[...] = array
     return blob
 

@@ -9,7 +9,7 @@ from made_blobs import blob_in, values
 import syncblob
 from syncblob import Blob, Head
 
-NONE, CPU, GPU, SYNCED, SPLIT = Head
+NONE, CPU, GPU, SYNCED, SPLIT = PAIR = [*Head][:5]  # with one accelerator
 DEVICES = ["cpu", "simulated:0"]
 
 
@@ -101,7 +101,7 @@ COPIES = {
 
 def blobs_in_every_state(device):
     """Yield Blobs of shape (2, 3), with their values."""
-    for head in Head:
+    for head in PAIR:
         array = values("complex64") if head else np.zeros((2, 3), "complex64")
         yield blob_in(head, "complex64").on(device), array
     yield np.copy(on(device, values("complex64"))), values("complex64")
@@ -191,7 +191,7 @@ def test_windows_that_are_to_be_written_are_no_const_views(device):
     assert blob.tolist() == array.tolist()
 
 
-@pytest.mark.parametrize("head", Head)
+@pytest.mark.parametrize("head", PAIR)
 def test_what_has_no_axes_is_not_read_at_an_address_that_holds_nothing(head):
     blob = blob_in(head, shape=())
     for function in (np.flip, np.squeeze, np.transpose, np.ravel, np.atleast_3d):
@@ -222,7 +222,7 @@ LIKE = {
 
 
 @pytest.mark.parametrize("function", LIKE.values(), ids=LIKE)
-@pytest.mark.parametrize("head", Head)
+@pytest.mark.parametrize("head", PAIR)
 def test_results_like_a_blob_are_laid_out_as_numpys(head, function):
     parts = {
         "all": lambda x: x,
@@ -346,7 +346,7 @@ def test_as_strided_checks_the_bounds_of_a_slice_by_the_whole_memory(device):
 def test_a_view_of_the_users_array_sees_its_later_writes():
     array = np.zeros(3)
     _, view = np.atleast_2d(on("cpu", values()), array)
-    view.memory.bind(syncblob.simulated(0))
+    view.memory.side_of(syncblob.simulated(0))
     view.gpu_data()
     array[0] = 5
     assert view.gpu_data()[0, 0] == 5

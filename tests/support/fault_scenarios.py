@@ -30,7 +30,7 @@ def made(where: str, first: int = 1, shape: tuple[int, ...] = SHAPE) -> Blob:
     element is newest on the host, the others are newest on the device, and the last one on both.
     """
     blob = Blob(shape, device="cpu" if where in ("host", "both") else "simulated:0")
-    blob.memory.bind(BACKEND)
+    blob.memory.side_of(BACKEND)
     values = np.arange(first, first + blob.size, dtype="float32").reshape(shape)
     if where in ("host", "both"):
         blob.mutable_cpu_data()[...] = values

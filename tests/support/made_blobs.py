@@ -23,7 +23,7 @@ def blob_in(head, dtype="float32", shape=(2, 3)):
     on_host = head is Head.HEAD_AT_CPU
     blob = Blob(shape, dtype, device="cpu" if on_host else "simulated:0")
     if on_host:
-        blob.memory.bind(simulated(0))
+        blob.memory.side_of(simulated(0))
         blob.overwrite_cpu_data()[...] = values(dtype, shape)
     elif head:
         blob.overwrite_gpu_data()[...] = values(dtype, shape)

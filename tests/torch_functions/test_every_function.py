@@ -13,7 +13,7 @@ from syncblob import Blob, Head
 torch = pytest.importorskip("torch")
 calls = pytest.importorskip("torch_calls")
 
-NONE, CPU, GPU, SYNCED, SPLIT = Head
+NONE, CPU, GPU, SYNCED, SPLIT = PAIR = [*Head][:5]  # with one accelerator
 DEVICES = ["cpu", "simulated"]
 
 

@@ -22,7 +22,7 @@ prune = pytest.importorskip("torch.nn.utils.prune")
 
 from syncblob.integrations.torch import parameters_to_blobs, parameters_to_tensors  # noqa: E402  # torch
 
-NONE, CPU, GPU, SYNCED, SPLIT = Head
+NONE, CPU, GPU, SYNCED, SPLIT = PAIR = [*Head][:5]  # with one accelerator
 
 
 def made(head=CPU, shape=(2, 3)):

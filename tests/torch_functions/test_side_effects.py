@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 F = torch.nn.functional
 nn = torch.nn
 
-NONE, CPU, GPU, SYNCED, SPLIT = Head
+NONE, CPU, GPU, SYNCED, SPLIT = PAIR = [*Head][:5]  # with one accelerator
 T = torch.arange(6.0).reshape(2, 3)
 
 

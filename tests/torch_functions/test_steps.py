@@ -12,7 +12,7 @@ from syncblob import Head
 torch = pytest.importorskip("torch")
 nn = torch.nn
 
-NONE, CPU, GPU, SYNCED, SPLIT = Head
+NONE, CPU, GPU, SYNCED, SPLIT = PAIR = [*Head][:5]  # with one accelerator
 
 
 def made(head=CPU, dtype="float32", shape=(2, 3)):

@@ -10,7 +10,7 @@ from syncblob import Blob, Head
 torch = pytest.importorskip("torch")
 nn = torch.nn
 
-NONE, CPU, GPU, SYNCED, SPLIT = Head
+NONE, CPU, GPU, SYNCED, SPLIT = PAIR = [*Head][:5]  # with one accelerator
 T = torch.arange(6.0).reshape(2, 3)
 
 pytestmark = [

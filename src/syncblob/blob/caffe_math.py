@@ -43,10 +43,10 @@ def update(blob: BlobCore) -> None:
     if blob.dtype.kind == "b":
         raise TypeError("update subtracts, and bool has no subtraction; use an integer dtype")
     side = _head_side(blob, blob._memory)
-    require_device(blob._memory.home(side).device, "update")
+    home = blob._memory.home(side)
+    require_device(home.device, "update")
     diff = blob._diff_memory()
-    blob._bind_partner(diff, side)
-    gradient = diff.array(side, CONST, blob._layout, "update")
+    gradient = diff.array(diff.side_of(home), CONST, blob._layout, "update")
     data = blob._memory.array(side, MUTABLE, blob._layout, "update")
     write_by(blob._memory, blob._layout, side, "update", _subtract, gradient, data)
 
@@ -78,10 +78,14 @@ def _head_side(blob: BlobCore, memory: SyncedMemory) -> Side:
 
     For UNINITIALIZED and SPLIT, it is the side of the device.
     """
-    head = memory.head_of(blob._layout)
+    side = blob._accelerator_side(memory)
+    head = memory.head_of(blob._layout, side)
     if head in {Head.UNINITIALIZED, Head.SPLIT}:
-        return blob._side
-    return Side.HOST if head is Head.HEAD_AT_CPU else Side.ACCELERATOR
+        return memory.side_of(blob._home)
+    if head is Head.ELSEWHERE:
+        holders = memory.spans.common(*memory.range_of(blob._layout))
+        return next(other for other in memory.sides if holders >> other & 1)
+    return Side.HOST if head is Head.HEAD_AT_CPU else side
 
 
 def _reduce(blob: BlobCore, memory: SyncedMemory | None, function: Any, reason: str) -> float | int:

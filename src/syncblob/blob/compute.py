@@ -17,7 +17,6 @@ from syncblob.blob.core import BlobCore
 from syncblob.blob.eviction import compute
 from syncblob.blob.forks import writes
 from syncblob.blob.operands import SCALARS, as_blob, gather
-from syncblob.devices import HOST, Side
 from syncblob.guards import may_compute_directly
 from syncblob.interop.adopt import can_adopt
 
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
     from syncblob._layout import Layout
     from syncblob.blob.core import AnyBlob
-    from syncblob.devices.base import Home
+    from syncblob.devices.base import Home, Side
     from syncblob.memory import SyncedMemory
 
 
@@ -120,7 +119,7 @@ def view(x: Any, name: str, function: Callable[[Any], Any]) -> Any:
 
 
 def forgets_newest(x: BlobCore, side: Side) -> bool:
-    """Return whether an overwrite on a side drops newest contents of the other side or a source.
+    """Return whether an overwrite on a side drops newest contents of others or a source.
 
     If so, callers compute the new contents separately, and store them when nothing can fail.
     """
@@ -144,11 +143,10 @@ def wrap(array: Any, home: Home, *operands: BlobCore) -> Any:
         else:
             return operands[0]._fresh(array, home)
     # A result over memory that a Blob tracks must share that memory, or writes would be missed.
-    side = Side.HOST if home is HOST else Side.ACCELERATOR
     sharing = [
         (x, window)
         for x in operands
-        for window in x._memory.windows(side)
+        for window in x._memory.windows(x._memory.side_of(home))
         if home.overlap(array, window.array)
     ]
     if sharing:
@@ -160,9 +158,9 @@ def wrap(array: Any, home: Home, *operands: BlobCore) -> Any:
     return operands[0]._fresh(array, home)
 
 
-def result_on(blob: AnyBlob, side: Side, array: Any, *, copy: bool = False) -> AnyBlob:
-    """Wrap an array that was computed on one side of a Blob's memory."""
-    home = blob._memory.home(side)
+def result_of(blob: AnyBlob, array: Any, *, copy: bool = False) -> AnyBlob:
+    """Wrap an array that was computed in the home of a Blob."""
+    home = blob._home
     array = home.as_array(array)
     if copy or not can_adopt(array, home):
         array = compute(home, array.copy, order="C")

@@ -14,7 +14,7 @@ from syncblob.blob.eviction import compute
 from syncblob.blob.flags import Flags
 from syncblob.blob.operands import blob_to_read, require_device_of
 from syncblob.blob.resize import assign
-from syncblob.devices import HOST, Device, Side, home_of
+from syncblob.devices import HOST, Accelerator, Device, Side, home_of
 from syncblob.guards import require_device
 from syncblob.memory import CONST, MUTABLE, SyncedMemory
 
@@ -71,7 +71,7 @@ def astype(blob: AnyBlob, dtype: DTypeLike, order: Any, casting: Any, *, copy: b
     if blob._make_readable():
         home, array = blob._home, blob._array
     else:
-        home, array = blob._memory.home(blob._side), blob._elements(blob._side, "astype")
+        home, array = blob._home, blob._elements(blob._side, "astype")
     return blob._fresh(compute(home, array.astype, wanted, order=order or "C"), home)
 
 
@@ -82,11 +82,13 @@ def to_device(blob: AnyBlob, device: Device | str, *, stream: Any) -> AnyBlob:
     device = Device(device)
     if device == blob.device:
         return blob
-    home = home_of(device)
-    if home is HOST or home is blob._memory.accelerator:
-        side = Side.HOST if home is HOST else Side.ACCELERATOR
-        array = blob._elements(side, "to_device")
+    home, memory = home_of(device), blob._memory
+    if home is HOST or home is memory.accelerator:
+        array = blob._elements(memory.side_of(home), "to_device")
         return blob._fresh(compute(home, array.copy, order="C"), home)
+    if memory.accelerator is not None:
+        array = memory.gather(memory.side_of(home), blob._layout, "to_device")
+        return blob._fresh(array, home)
     contents = np.array(blob._elements(Side.HOST, "to_device"), order="C")
     flat = contents.reshape(-1).view(np.uint8)
     layout = Layout.c_order(blob.shape, blob.dtype)
@@ -112,19 +114,16 @@ def copy_from(blob: BlobCore, source: Any, *, copy_diff: bool, resize: bool) -> 
             "the shape of the source"
         )
     require_device_of("copy_from", blob)
-    side = blob._side
-    origin = source._memory_of(diff=copy_diff)
-    blob._bind_partner(origin, side)
-    contents = origin.array(side, CONST, source._layout, "copy_from")
+    home, origin = blob._home, source._memory_of(diff=copy_diff)
+    contents = origin.array(origin.side_of(home), CONST, source._layout, "copy_from")
     # No local name for the target: `assign` counts references to it.
-    blob._bind_partner(blob._memory_of(diff=copy_diff), side)
     if source.dtype != blob.dtype:
         # Convert first: under ``numpy.errstate``, a conversion may raise.
-        contents = compute(blob._memory.home(side), contents.astype, blob.dtype)
+        contents = compute(home, contents.astype, blob.dtype)
     elif origin is blob._memory_of(diff=copy_diff):
-        contents = compute(blob._memory.home(side), contents.copy)
+        contents = compute(home, contents.copy)
     layout = Layout.c_order(source.shape, blob.dtype)
-    assign(blob, contents, layout, side, "copy_from", diff=copy_diff)
+    assign(blob, contents, layout, home, "copy_from", diff=copy_diff)
 
 
 def _duplicate(blob: BlobCore, memory: SyncedMemory) -> SyncedMemory:
@@ -134,15 +133,19 @@ def _duplicate(blob: BlobCore, memory: SyncedMemory) -> SyncedMemory:
         duplicate.name = ""
         return duplicate
     # Only the elements of this Blob move, even if the memory has more in use.
-    side, layout = blob._side, blob._layout.of_view()
-    home = memory.home(side)
+    home, layout = blob._home, blob._layout.of_view()
+    side = memory.side_of(home)
     if layout.gapless:
         contents = compute(home, memory.array(side, CONST, layout, "copy").copy, order="C")
     else:
         contents = memory.gather(side, layout, "copy")
-    return SyncedMemory.adopting(
-        side, home.wrap(contents), accelerator=memory.accelerator, device=memory.device
+    accelerator = home if isinstance(home, Accelerator) else None
+    duplicate = SyncedMemory.adopting(
+        home.wrap(contents), accelerator=accelerator, device=home.device
     )
+    if memory.accelerator is not None:
+        duplicate.side_of(memory.accelerator)
+    return duplicate
 
 
 def _require_conversion(source: np.dtype[np.generic], target: np.dtype[np.generic]) -> None:

@@ -67,7 +67,7 @@ HOST_DATA, GPU_DATA, HOST_DIFF, GPU_DIFF = range(4)
 # Also assigned when a buffer is released, so that the Blob does not keep it alive.
 NOTHING_KEPT = (None,) * 4
 
-_SIDES = tuple(Side)
+_SIDES = (Side.HOST, Side.ACCELERATOR)
 
 # What `sys.getrefcount` returns for a memory that only one Blob holds: it counts the Blob's
 # reference and its own argument.
@@ -201,10 +201,7 @@ class BlobCore:
         base: Any = None,
         readonly: bool = False,
     ) -> Self:
-        """Make a Blob over an existing memory; `home` defaults to that of the memory's device.
-
-        If `home` is an accelerator, the memory must be bound to it.
-        """
+        """Make a Blob over an existing memory; `home` defaults to that of the memory's device."""
         blob = cls.__new__(cls)
         blob._fill(memory, layout, home, diff, base, readonly)
         return blob
@@ -311,10 +308,7 @@ class BlobCore:
                 accelerator = home if isinstance(home, Accelerator) else None
                 if array.flags.c_contiguous:
                     memory = SyncedMemory.adopting(
-                        Side.HOST if accelerator is None else Side.ACCELERATOR,
-                        home.wrap(array),
-                        accelerator=accelerator,
-                        device=home.device,
+                        home.wrap(array), accelerator=accelerator, device=home.device
                     )
                     if home.native:
                         layout = Layout.dense(array)
@@ -332,10 +326,9 @@ class BlobCore:
                         backend=accelerator,
                         owned=True,
                     )
-                    array = home.own_view(
-                        memory.buffer(self._side), layout, writable=not self._readonly
-                    )
-                shortcut = memory.shortcut(self._side, layout)
+                    buffer = memory.buffer(memory.side_of(home))
+                    array = home.own_view(buffer, layout, writable=not self._readonly)
+                shortcut = memory.shortcut(memory.side_of(home), layout)
                 # An interrupt or a fork before these lines changes nothing: without a memory, the
                 # array is the Blob.
                 self._placed = layout
@@ -379,9 +372,9 @@ class BlobCore:
         return self._shortcut.readable or self._attach(self._memory, self._layout)
 
     def _is_shared(self) -> bool:
-        """Return whether the other side holds the newest contents of any of the bytes, too."""
+        """Return whether another side holds the newest contents of any of the bytes, too."""
         ledger = self._memory.ledger
-        uniform, mine = ledger.spans.uniform, 1 if self._home is HOST else 2
+        uniform, mine = ledger.spans.uniform, 1 << self._side
         if uniform is None:
             uniform = ledger.spans.any(*ledger.range_of(self._layout))
         return uniform != mine
@@ -402,7 +395,7 @@ class BlobCore:
         layout = self._placed
         if layout is None:
             layout = self._layout
-        side = Side.HOST if self._home is HOST else Side.ACCELERATOR
+        side = self._side
         start, stop = layout.start, layout.stop
         if not (
             (shortcut.shared and claim_shared(memory.ledger, shortcut, side, start, stop, reason))
@@ -486,8 +479,23 @@ class BlobCore:
 
     @property
     def _side(self) -> Side:
-        """The side of this Blob's device."""
-        return Side.HOST if self._home is HOST else Side.ACCELERATOR
+        """The side of this Blob's device in the memory of data."""
+        home = self._home
+        if home is HOST:
+            return Side.HOST
+        memory = self._memory
+        # The first accelerator of a memory is that of its device.
+        return Side.ACCELERATOR if memory._device_home is home else memory.side_of(home)
+
+    def _accelerator_side(self, memory: SyncedMemory) -> Side:
+        """Return the side of this Blob's accelerator in a memory of its.
+
+        That is the accelerator of its device. For the host, it is the first of the memory.
+        """
+        home = self._home
+        if home is HOST or memory._device_home is home:
+            return Side.ACCELERATOR
+        return memory.side_of(home)
 
     # --- memories --------------------------------------------------------------------------------
 
@@ -541,15 +549,6 @@ class BlobCore:
         """Return whether no other Blob or view can see the memory of diff."""
         return sys.getrefcount(self._diff) <= _SOLE
 
-    def _bind_partner(self, partner: SyncedMemory, side: Side) -> None:
-        """Bind another memory to this Blob's accelerator, if both are to be used on that side.
-
-        Raises DeviceMismatchError if it is bound to another accelerator.
-        """
-        accelerator = self._memory.accelerator
-        if side is Side.ACCELERATOR and accelerator is not None:
-            partner.bind(accelerator)
-
     def _require_writable(self, action: str) -> None:
         if self._readonly:
             what = "a const view; use the Blob it was taken from"
@@ -589,8 +588,7 @@ class BlobCore:
         held = self._held
         if held is not None and not (self._shortcut.writable and home is self._home):
             layout = self._layout
-            side = Side.HOST if home is HOST else Side.ACCELERATOR
-            held.finish_write(side, *held.range_of(layout), reason)
+            held.finish_write(held.side_of(home), *held.range_of(layout), reason)
 
     # --- accessors: views of arrays that are kept ------------------------------------------------
 
@@ -609,6 +607,8 @@ class BlobCore:
             return kept[1].view()
         memory = self._diff_memory() if place > GPU_DATA else self._memory
         side, layout = _SIDES[place & 1], self._layout
+        if memory._device_home is not self._home and side:
+            side = self._accelerator_side(memory)
         buffer = memory.read(side, layout, reason)
         # The Blob may have another diff now, because its base shares one.
         known = kept is not None and kept[0].buffer is buffer
@@ -629,16 +629,20 @@ class BlobCore:
             # The usual cases of what follows.
             shortcut, memory, layout = kept[0], self._held, self._placed
             side = _SIDES[place]
+            if memory._device_home is not self._home and side:
+                side = self._accelerator_side(memory)
             if shortcut.writable or (
                 shortcut.shared
                 and claim_shared(memory.ledger, shortcut, side, layout.start, layout.stop, reason)
             ):
                 array = kept[2].view()
-                memory.record_borrow(place, array)
+                memory.record_borrow(side, array)
                 if shortcut.writable:
                     return array
         memory = self._diff_memory() if place > GPU_DATA else self._memory
         side, layout = _SIDES[place & 1], self._layout
+        if memory._device_home is not self._home and side:
+            side = self._accelerator_side(memory)
         # The Blob may have another diff now, as above.
         if (
             kept is not None
@@ -662,6 +666,8 @@ class BlobCore:
     def _keep(self, place: int, memory: SyncedMemory) -> None:
         """Keep arrays from which later accesses make views, if NumPy computes on that side."""
         side = _SIDES[place & 1]
+        if memory._device_home is not self._home and side:
+            side = self._accelerator_side(memory)
         layout = self._layout
         shortcut = memory.shortcut(side, layout)
         kept = self._kept[place]

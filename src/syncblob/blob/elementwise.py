@@ -92,8 +92,6 @@ def binary(  # noqa: C901  # cases are inlined, and arguments positional, to sav
     TypeError
         If an operand is something else, both are Python scalars, or the kernel does not take their
         dtypes.
-    DeviceMismatchError
-        If the operands are on different accelerators.
     """
     if type(x1) is type(x2):
         try:

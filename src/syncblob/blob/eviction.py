@@ -21,7 +21,7 @@ from weakref import WeakKeyDictionary, ref
 from syncblob._formatting import counted, extend, human_bytes
 from syncblob._locks import Lock, LostLock, notified
 from syncblob.blob.core import NOTHING_KEPT, BlobCore
-from syncblob.devices import Accelerator, Device, Side, accelerator
+from syncblob.devices import HOST, Accelerator, Device, Side, accelerator
 from syncblob.memory import Ledger, SyncedMemory, evict_windows
 from syncblob.memory.history import note
 from syncblob.transfers import EVICTION, count_eviction
@@ -104,14 +104,14 @@ def set_eviction_policy(policy: Callable[[Evictable], float] | None) -> None:
 
 def evict(blob: BlobCore, side: str) -> int:
     """Free the buffers of a side; see `Blob.evict`."""
-    sides = {"cpu": Side.HOST, "gpu": Side.ACCELERATOR}
-    if side not in sides:
+    if side not in {"cpu", "gpu"}:
         raise ValueError(f'expected "cpu" or "gpu", got {side!r}')
     memory, ledger = blob._memory, blob._memory.ledger
     start, stop = memory.range_of(blob._layout)
+    gone = Side.HOST if side == "cpu" else blob._accelerator_side(memory)
     with memory.lock:
-        freed = _give_up(memory, sides[side], start, stop)
-        kept = ledger.buffers.within(sides[side], start, stop)
+        freed = _give_up(memory, gone, start, stop)
+        kept = ledger.buffers.within(gone, start, stop)
         for window in kept if start < stop else ():
             reach = f"evict, which keeps a buffer of bytes {window.start} to {window.stop}"
             note(ledger, reach, ledger.spans, ledger.spans, start, stop)
@@ -147,7 +147,7 @@ def parts(blob: Any, axis: int, nbytes: int) -> Iterator[Any]:
         )
     for view, following in itertools.zip_longest(views, views[1:]):
         try:
-            if following is not None and blob._side is Side.ACCELERATOR:
+            if following is not None and blob._home is not HOST:
                 view.prefetch()
                 # It is brought when it is used if there is no room for two.
                 with suppress(MemoryError):
@@ -190,7 +190,7 @@ def _collections() -> int:
 
 def _ledgers(home: Accelerator | None = None) -> list[Ledger]:
     """Return all ledgers, or those of an accelerator, in the order in which they were made."""
-    return [each for each in notified(Ledger) if home is None or each.buffers.accelerator is home]
+    return [each for each in notified(Ledger) if home is None or home in each.buffers.homes]
 
 
 def _in_use(*, own: bool = True, others: bool = True, beyond: bool = False) -> set[Ledger]:
@@ -272,13 +272,13 @@ class _Use(NamedTuple):
 _uses: WeakKeyDictionary[Ledger, _Use] = WeakKeyDictionary()
 
 
-def _use_of(ledger: Ledger, now: int) -> _Use:
-    """Return the last use of a ledger. The next use shows, because shortcuts are revoked.
+def _use_of(ledger: Ledger, side: Side, now: int) -> _Use:
+    """Return the last use of a side of a ledger. The next shows, because shortcuts are revoked.
 
     A use makes them readable again; a change of state replaces the map and the epoch.
     """
     shortcuts, spans, use = ledger.shortcuts, ledger.spans, _uses.get(ledger)
-    shortcut = shortcuts.sides[Side.ACCELERATOR]
+    shortcut = shortcuts.sides[side] if side < len(shortcuts.sides) else None
     readable = shortcut is not None and shortcut.readable
     if use is None or readable or use.epoch is not shortcuts.epoch or use.spans is not spans:
         shortcuts.revoke()
@@ -361,11 +361,12 @@ def _evict_one(home: Accelerator, reason: str) -> tuple[bool, bool]:
     now = next(_clock)
     scored: list[tuple[float, int, Ledger, int]] = []
     for ledger in _ledgers(home):
-        if not ledger.buffers.all_of(Side.ACCELERATOR):
+        side = ledger.side_of(home)
+        if not ledger.buffers.all_of(side):
             # It may be what needs the room, and its use shows at the next eviction.
             continue
-        use = _use_of(ledger, now)
-        for start, evictable in _described(ledger, now - use.last, use.interval):
+        use = _use_of(ledger, side, now)
+        for start, evictable in _described(ledger, side, now - use.last, use.interval):
             # Of equal ones the oldest, which the list has first.
             scored.append((_policy(evictable), -len(scored), ledger, start))
     waiting = bool(others)
@@ -392,12 +393,14 @@ def _settle_results(home: Accelerator, blobs: Iterable[BlobCore]) -> None:
                 blob._memory  # noqa: B018  # made on demand
 
 
-def _described(ledger: Ledger, age: int, interval: float) -> list[tuple[int, Evictable]]:
+def _described(
+    ledger: Ledger, side: Side, age: int, interval: float
+) -> list[tuple[int, Evictable]]:
     """Return where the windows of a memory begin, and what a policy is told of them."""
     found = []
-    for window in ledger.buffers.all_of(Side.ACCELERATOR):
+    for window in ledger.buffers.all_of(side):
         runs = ledger.spans.runs(window.start, min(window.stop, ledger.spans.nbytes))
-        newest = sum(run.nbytes for run in runs if run.holders == 1 << Side.ACCELERATOR)
+        newest = sum(run.nbytes for run in runs if run.holders == 1 << side)
         name = ledger.buffers.name
         found.append((window.start, Evictable(window.nbytes, newest, age, interval, name)))
     return found
@@ -430,12 +433,13 @@ def _evict_unseen(  # noqa: PLR0913, PLR0917  # a buffer, and who may see it
     reason: str,
 ) -> bool:
     """Evict the window at a byte if nobody sees it, under the lock. Return whether it was."""
-    windows = [each for each in ledger.buffers.all_of(Side.ACCELERATOR) if each.start == start]
+    side = ledger.side_of(home)
+    windows = [each for each in ledger.buffers.all_of(side) if each.start == start]
     if not windows:
         return False
     (window,) = windows
     stop = window.stop
-    loans = ledger.loans[Side.ACCELERATOR]
+    loans = ledger.loans[side]
     if (
         ledger.moving
         or ledger.uploads
@@ -444,7 +448,7 @@ def _evict_unseen(  # noqa: PLR0913, PLR0917  # a buffer, and who may see it
         or loans.borrows.reaching((window,), start, stop)
     ):
         return False
-    buffer = ledger.buffers.sides[Side.ACCELERATOR]
+    buffer = ledger.buffers.sides[side]
     if buffer is not None:
         if ledger in busy:
             return False
@@ -452,7 +456,7 @@ def _evict_unseen(  # noqa: PLR0913, PLR0917  # a buffer, and who may see it
         _let_go(blobs, buffer, busy)
     if home.is_seen(window.array):
         return False
-    if not evict_windows(ledger, Side.ACCELERATOR, start, min(stop, ledger.spans.nbytes), reason):
+    if not evict_windows(ledger, side, start, min(stop, ledger.spans.nbytes), reason):
         return False
     count_eviction(ledger.buffers.copying(home, reason).memory, start, stop)
     return True
@@ -535,23 +539,24 @@ def _rows(home: Accelerator) -> list[MemoryRow]:
     _settle_results(home, _blobs())
     rows = []
     for ledger in _ledgers(home):
-        loans = ledger.loans[Side.ACCELERATOR]
-        for window in ledger.buffers.all_of(Side.ACCELERATOR):
+        side = ledger.side_of(home)
+        loans = ledger.loans[side]
+        for window in ledger.buffers.all_of(side):
             start, stop = window.start, window.stop
-            holder = loans.writer_in(Side.ACCELERATOR, start, stop)
+            holder = loans.writer_in(side, start, stop)
             if not holder and (borrows := loans.borrows.reaching((window,), start, stop)):
                 holder = counted(len(borrows), "writable borrow")
             part = "" if stop - start == ledger.buffers.nbytes else f", bytes {start} to {stop}"
             blob = f"{ledger.buffers.described()}{part}"
-            since = [each.place for each in ledger.history or () if _is_in(each, window)]
+            since = [each.place for each in ledger.history or () if _is_in(each, side, window)]
             line = since[-1].line if since else None
             rows.append(MemoryRow(home.device, window.nbytes, blob, holder, line))
     return sorted(rows, key=lambda row: -row.nbytes)
 
 
-def _is_in(transition: Transition, window: Window) -> bool:
-    """Return whether a transition concerned an accelerator's window."""
-    gave = transition.map_after.any(transition.start, transition.stop) & 1 << Side.ACCELERATOR
+def _is_in(transition: Transition, side: Side, window: Window) -> bool:
+    """Return whether a transition concerned a window of a side."""
+    gave = transition.map_after.any(transition.start, transition.stop) & 1 << side
     return bool(gave) and transition.start < window.stop and window.start < transition.stop
 
 
@@ -565,11 +570,11 @@ def memory_summary(device: Device | str | None = None) -> MemorySummary:
     device
         One accelerator; None for all that are used.
     """
-    homes = dict.fromkeys(each.buffers.accelerator for each in _ledgers())
-    homes |= dict.fromkeys(each._home for each in _blobs() if isinstance(each._home, Accelerator))
+    homes: dict[Any, None] = {home: None for each in _ledgers() for home in each.buffers.homes}
+    homes |= dict.fromkeys(each._home for each in _blobs())
     if device is not None:
         homes = {accelerator(device): None}
-    return MemorySummary([home for home in homes if home is not None])
+    return MemorySummary([home for home in homes if home is not HOST])
 
 
 class _MemoryLimit(AbstractContextManager[None]):

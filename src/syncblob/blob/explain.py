@@ -52,7 +52,7 @@ class Explanation:
         self.title: str = (
             f"Blob{named} of shape {blob.shape}, {blob.dtype.name}, {blob.nbytes} bytes{const}"
         )
-        data = _seen(blob._memory, blob._layout)
+        data = _seen(blob, blob._memory)
         self._memories = [("head", data)]
         device = f"{blob.device}, where operations run"
         self.rows: list[tuple[str, str]] = [("head", data.head), ("device", device)]
@@ -63,7 +63,7 @@ class Explanation:
         if diff is None:
             self.rows.append(("diff", "not created"))
         else:
-            seen = _seen(diff, blob._layout)
+            seen = _seen(blob, diff)
             self._memories.append(("diff head", seen))
             self.rows += [
                 (f"diff {label}", text) for label, text in (("head", seen.head), *_rows(seen))
@@ -93,13 +93,14 @@ class Explanation:
         return document(self.title, values, self._memories, self._table())
 
 
-def _seen(memory: SyncedMemory, layout: Layout) -> MemorySeen:
-    """Describe a memory. Neither transfers nor synchronizes."""
-    nbytes = memory.used_nbytes
-    head = f"{memory.head_of(layout).name}: {_meaning(memory, layout)}"
+def _seen(blob: BlobCore, memory: SyncedMemory) -> MemorySeen:
+    """Describe a memory of a Blob. Neither transfers nor synchronizes."""
+    nbytes, layout = memory.used_nbytes, blob._layout
+    side = blob._accelerator_side(memory)
+    head = f"{memory.head_of(layout, side).name}: {_meaning(memory, layout, side)}"
     runs = list(memory.spans.runs(0, nbytes))
     homes = []
-    for side in Side:
+    for side in memory.sides:
         loans = memory.loans(side)
         lent = [_alias(memory, side, lease) for lease in list(loans.leases)]
         for exposure in loans.exposures:
@@ -210,8 +211,8 @@ def _bytes(memory: SyncedMemory, start: int, stop: int) -> str:
     return "" if start == 0 and stop >= memory.used_nbytes else f", bytes {start} to {stop}"
 
 
-def _meaning(memory: SyncedMemory, layout: Layout) -> str:
-    head = memory.head_of(layout)
+def _meaning(memory: SyncedMemory, layout: Layout, side: Side) -> str:
+    head = memory.head_of(layout, side)
     if head is Head.SYNCED:
         return "both sides hold the newest contents"
     if head is Head.UNINITIALIZED:
@@ -220,7 +221,10 @@ def _meaning(memory: SyncedMemory, layout: Layout) -> str:
         if any(not run.holders for run in memory.spans.runs(layout.start, layout.stop)):
             return "a part of its source has not been read"
         return "each side holds a part of the newest contents"
-    newest = Side.HOST if head is Head.HEAD_AT_CPU else Side.ACCELERATOR
+    newest = Side.HOST if head is Head.HEAD_AT_CPU else side
+    if head is Head.ELSEWHERE:
+        holders = memory.spans.common(*memory.range_of(layout))
+        newest = next(other for other in memory.sides if holders >> other & 1)
     sticky = memory.loans(newest).may_write_in(layout.start, layout.stop)
     why = ", and an alias may write there at any moment" if sticky else ""
     return f"the newest contents are on the {newest.name.lower()}{why}"
@@ -228,9 +232,10 @@ def _meaning(memory: SyncedMemory, layout: Layout) -> str:
 
 def _contents(memory: SyncedMemory, side: Side) -> str:
     where = ""
-    if side is Side.ACCELERATOR:
-        accelerator = memory.accelerator
-        where = "no device yet, " if accelerator is None else f"{accelerator.device}, "
+    if side is Side.ACCELERATOR and memory.accelerator is None:
+        where = "no device yet, "
+    elif side:
+        where = f"{memory.home(side).device}, "
     nbytes = memory.buffer_nbytes(side)
     if nbytes is None:
         return f"{where}no memory"

@@ -12,12 +12,12 @@ from syncblob._dtypes import as_dtype
 from syncblob._shape import is_basic_index, is_integer
 from syncblob.arrays.foreign import is_array
 from syncblob.arrays.native import native_array
-from syncblob.blob.compute import result_on, write_by
+from syncblob.blob.compute import result_of, write_by
 from syncblob.blob.core import BlobCore
 from syncblob.blob.eviction import compute
 from syncblob.blob.forks import writes
 from syncblob.blob.operands import blob_to_read, require_device_of
-from syncblob.devices import HOST, Side
+from syncblob.devices import HOST
 from syncblob.devices.base import is_on_device
 from syncblob.guards import require_device
 from syncblob.memory import CONST, MUTABLE, OVERWRITE, assign, claim_shared
@@ -107,14 +107,14 @@ def set_item(blob: BlobCore, key: Any, value: Any) -> None:  # noqa: C901  # the
         if isinstance(value, np.generic) and value.dtype.kind != "c":
             # NumPy raises for a value that does not fit, unless arrays select the elements.
             np.empty((), blob.dtype)[()] = value
-        new = _value_on(blob, value, target.shape, side)
+        new = _value_on(blob, value, target.shape)
         blob._memory.write(side, OVERWRITE, target, "__setitem__", operator.setitem, ..., new)
         return
-    arrays = _keys_on(blob, key, side)
+    arrays = _keys_on(blob, key)
     shape = _selected_shape(blob.shape, arrays)
-    new = _value_on(blob, value, shape, side)
+    new = _value_on(blob, value, shape)
     # This may transfer, so the index and the value are checked before.
-    key = _foreign_keys_on(blob, arrays, key, side, "__setitem__")
+    key = _foreign_keys_on(blob, arrays, key, "__setitem__")
     array = blob._array_on(side, MUTABLE, "__setitem__")
     write_by(blob._memory, blob._layout, side, "__setitem__", operator.setitem, array, key, new)
 
@@ -140,8 +140,7 @@ def _assign_number(blob: BlobCore, full: Any, value: Any) -> bool:
     if type(value) is not int or abs(value) > _EXACT or target.dtype.kind not in "fc":
         # A number that NumPy does not take changes no state.
         np.empty((), target.dtype)[()] = value
-    side = Side.HOST if blob._home is HOST else Side.ACCELERATOR
-    write = memory.ledger, shortcut, side, *reach, "__setitem__", target, value
+    write = memory.ledger, shortcut, blob._side, *reach, "__setitem__", target, value
     return (shortcut.shared and blob._home.direct and claim_shared(*write)) or assign(*write)
 
 
@@ -219,29 +218,29 @@ def _plain(key: Any) -> Any:
         return key
 
 
-def _keys_on(blob: BlobCore, key: Any, side: Side) -> Any:
-    """Replace Blobs in an index by their arrays on one side."""
+def _keys_on(blob: BlobCore, key: Any) -> Any:
+    """Replace Blobs in an index by their arrays in the Blob's home."""
     if isinstance(key, tuple):
-        return tuple(_keys_on(blob, entry, side) for entry in key)
+        return tuple(_keys_on(blob, entry) for entry in key)
     if isinstance(key, BlobCore):
-        return _operand(blob, key, side, "__getitem__")
+        return _operand(blob, key, "__getitem__")
     return key
 
 
-def _foreign_keys_on(blob: BlobCore, key: Any, original: Any, side: Side, reason: str) -> Any:
+def _foreign_keys_on(blob: BlobCore, key: Any, original: Any, reason: str) -> Any:
     """Transfer arrays of other libraries in an index to an accelerator, so that this is recorded.
 
     `key` is the original index with arrays in place of Blobs.
     """
-    if side is Side.HOST or isinstance(original, BlobCore):
+    if blob._home is HOST or isinstance(original, BlobCore):
         return key
     if isinstance(original, tuple):
         pairs = zip(key, original, strict=True)
-        return tuple(_foreign_keys_on(blob, *pair, side, reason) for pair in pairs)
+        return tuple(_foreign_keys_on(blob, *pair, reason) for pair in pairs)
     if is_array(original) and not is_on_device(original):
         array = native_array(original)[0]
         if array.ndim and array.dtype.kind in "biu":
-            return _operand(blob, blob_to_read(array, blob), side, reason)
+            return _operand(blob, blob_to_read(array, blob), reason)
     return key
 
 
@@ -251,22 +250,20 @@ def _foreign_keys_on(blob: BlobCore, key: Any, original: Any, side: Side, reason
 def _selected(blob: AnyBlob, key: Any) -> AnyBlob:
     """Copy the elements that arrays of integers or booleans select."""
     require_device_of("__getitem__", blob)
-    side = blob._side
+    side, home = blob._side, blob._home
     array = blob._array_on(side, CONST, "__getitem__")
-    home = blob._memory.home(side)
-    arrays = _foreign_keys_on(blob, _keys_on(blob, key, side), key, side, "__getitem__")
+    arrays = _foreign_keys_on(blob, _keys_on(blob, key), key, "__getitem__")
     selected = compute(home, operator.getitem, array, arrays)
-    return result_on(blob, side, selected)
+    return result_of(blob, selected)
 
 
-def _operand(blob: BlobCore, other: BlobCore, side: Side, reason: str) -> Any:
-    """Return another Blob's data on one side, for an operation with this Blob."""
-    blob._bind_partner(other._memory, side)
-    return other._array_on(side, CONST, reason)
+def _operand(blob: BlobCore, other: BlobCore, reason: str) -> Any:
+    """Return another Blob's data in this Blob's home, for an operation with it."""
+    return other._array_on(other._memory.side_of(blob._home), CONST, reason)
 
 
-def _value_on(blob: BlobCore, value: Any, shape: tuple[int, ...] | None, side: Side) -> Any:
-    """Bring a value to a side in the Blob's dtype, after checking its dtype and shape."""
+def _value_on(blob: BlobCore, value: Any, shape: tuple[int, ...] | None) -> Any:
+    """Bring a value to the Blob's home in its dtype, after checking its dtype and shape."""
     if isinstance(value, np.generic):
         if value.dtype.kind != "c":
             return value.astype(blob.dtype)
@@ -278,11 +275,11 @@ def _value_on(blob: BlobCore, value: Any, shape: tuple[int, ...] | None, side: S
     if value.dtype.kind == "c" and blob.dtype.kind != "c":
         raise TypeError(f"cannot assign {value.dtype} values to a Blob of dtype {blob.dtype}")
     _require_broadcast(tuple(value.shape), shape)
-    array, home = value, blob._memory.home(side)
-    if not isinstance(value, np.ndarray) or side is not Side.HOST:
+    array, home = value, blob._home
+    if not isinstance(value, np.ndarray) or home is not HOST:
         if not isinstance(value, BlobCore):
             value = blob_to_read(value, blob)
-        array = _operand(blob, value, side, "__setitem__")
+        array = _operand(blob, value, "__setitem__")
         if value._memory is blob._memory:
             # Copy, because the source must be newest here before the target is overwritten.
             array = home.compute(array.copy)

@@ -14,7 +14,6 @@ from syncblob.blob.core import BlobCore
 from syncblob.blob.foreign_operators import answer_of
 from syncblob.blob.forks import writes
 from syncblob.blob.operands import SCALARS, converted, gather, is_number, require_device_of
-from syncblob.devices import HOST, Side
 from syncblob.guards import require_device
 from syncblob.memory import MUTABLE
 
@@ -41,8 +40,6 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any) -> Any:  # noqa: C901,
         If the dtype of the result differs from that of `x1`.
     ValueError
         If the shape differs, or `x1` is const.
-    DeviceMismatchError
-        If the operands are on different accelerators.
     """
     if x1._readonly:
         x1._require_writable(_reason(kernel))
@@ -111,8 +108,7 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any) -> Any:  # noqa: C901,
         _require_same_shape(kernel, x1.shape, getattr(x2, "shape", ()))
     (array1, array2), home, _ = gather(kernel.__name__, x1, x2)
     if home is not x1._home or not x1._make_writable(_reason(kernel)):
-        side = Side.HOST if home is HOST else Side.ACCELERATOR
-        array1 = x1._array_on(side, MUTABLE, _reason(kernel))
+        array1 = x1._array_on(x1._memory.side_of(home), MUTABLE, _reason(kernel))
     return _write(kernel, x1, array1, array2, home)
 
 

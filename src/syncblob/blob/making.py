@@ -14,7 +14,7 @@ from syncblob.arrays.foreign import is_array
 from syncblob.arrays.native import backend_of, import_array, memory_of_tensor, native_array
 from syncblob.blob.copying import astype, to_device
 from syncblob.blob.core import GPU_DATA, BlobCore
-from syncblob.devices import CPU, Device, Side, default_device, home_of
+from syncblob.devices import CPU, Device, default_device, home_of
 from syncblob.interop import shared_memory
 from syncblob.interop.adopt import adopt
 from syncblob.memory import SyncedMemory
@@ -138,16 +138,14 @@ def in_shared_memory(
 
 def gpu_shape(blob: BlobCore) -> Any:
     """Return the shape as an int32 array on the accelerator; see `Blob.gpu_shape`."""
-    accelerator = blob._memory.accelerator
-    shape = blob.shape
+    shape, memory = blob.shape, blob._memory
+    home = memory.home(blob._accelerator_side(memory))
     of, known = blob._shape_blob
-    if of != shape or known._memory.accelerator not in {None, accelerator}:
+    if of != shape or known._home is not home:
         dims = np.array(shape, dtype=np.int32)
-        memory = SyncedMemory.adopting(Side.HOST, dims.view(np.uint8), device="cpu")
-        known = blob._of(memory, Layout.c_order((len(shape),), dims.dtype))
+        memory = SyncedMemory.adopting(dims.view(np.uint8), device="cpu")
+        known = blob._of(memory, Layout.c_order((len(shape),), dims.dtype), home=home)
         blob._shape_blob = (shape, known)
-    if accelerator is not None:
-        known._memory.bind(accelerator)
     return known._read(GPU_DATA, "gpu_shape")
 
 

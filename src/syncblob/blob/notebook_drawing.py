@@ -9,15 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from syncblob._formatting import counted
-from syncblob.devices import Side
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from syncblob.devices import Side
+
     Range = tuple[int, int]
 
 # From Okabe and Ito's palette, as in the timeline, where a transfer has its target's colour.
-_COLOURS = {Side.HOST: "#D55E00", Side.ACCELERATOR: "#0072B2"}
+_HOST, _ACCELERATOR, _FURTHER = "#D55E00", "#0072B2", "#009E73"
 
 _LANE, _STRIP = 18, 5  # heights in pixels
 _VALUES = "overflow-x:auto;max-height:20em;margin:4px 0;padding:0;background:none"
@@ -85,7 +86,7 @@ def _memory(memory: MemorySeen) -> Iterator[str]:
         # Host aliases are above the host's bytes, accelerator aliases below the accelerator's, so
         # that the bytes of both are next to each other.
         strips = [_lane(home, nbytes), _strip([one for one in lent if one[0] < one[1]], nbytes)]
-        pictures = "".join(strips if home.side is Side.ACCELERATOR else reversed(strips))
+        pictures = "".join(strips if home.side else reversed(strips))
         fact = _fact(home.side.name.lower(), home.contents)
         yield f"<div style='{_BOX}'>{fact}{pictures if nbytes else ''}</div>"
     if nbytes and memory.view != (0, nbytes):
@@ -95,7 +96,7 @@ def _memory(memory: MemorySeen) -> Iterator[str]:
 
 def _lane(home: HomeSeen, nbytes: int) -> str:
     """Draw the bytes of a home; the newest are filled."""
-    colour = _COLOURS[home.side]
+    colour = (_HOST, _ACCELERATOR, _FURTHER)[min(home.side, 2)]
     other, opacity, frame = "older contents", 0.1, ""
     if not home.allocated:
         other, opacity, frame = "no memory", 0, " stroke-dasharray='4'"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,13 +11,14 @@ from syncblob._dtypes import SCALAR_CLASSES, can_hold, is_supported
 from syncblob.arrays.foreign import is_array, is_stranger
 from syncblob.arrays.native import native_array
 from syncblob.blob.core import BlobCore
-from syncblob.devices import CPU, HOST, Side
-from syncblob.devices.base import Accelerator
+from syncblob.devices import HOST, default_device
 from syncblob.guards import require_device
 from syncblob.interop.adopt import adopt
 from syncblob.memory import CONST
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from syncblob.blob.core import AnyBlob
     from syncblob.devices.base import Home
 
@@ -31,15 +33,29 @@ _NUMBERS = (int, float, complex)
 def require_device_of(name: str, *operands: Any) -> None:
     """Raise if a guard forbids the device that an operation would run on. Causes no transfer.
 
-    That is the accelerator if a Blob among the operands is there, else their host. Other objects
-    are ignored. Hot callers check ``HOST.direct`` themselves to save the call.
+    That is the device of `common_home`. Objects that are no Blobs are ignored. Hot callers check
+    ``HOST.direct`` themselves to save the call.
     """
     if HOST.direct:
         # No `compute_only_on` is active.
         return
-    devices = [x.device for x in operands if isinstance(x, BlobCore)]
-    if devices:
-        require_device(next((device for device in devices if device != CPU), CPU), name)
+    homes = [x._home for x in operands if isinstance(x, BlobCore)]
+    if homes:
+        require_device(common_home(homes).device, name)
+
+
+def common_home(homes: Iterable[Home]) -> Home:
+    """Return the home where an operation on operands in several homes runs.
+
+    That is the accelerator if there is one; of several accelerators `preferred`.
+    """
+    accelerators = [home for home in homes if home is not HOST]
+    return reduce(preferred, accelerators) if accelerators else HOST
+
+
+def preferred(home: Home, other: Home) -> Home:
+    """Return one of two accelerators with operands: the default device, or else the first."""
+    return other if other is not home and other.device == default_device() else home
 
 
 def as_blob(name: str, x: Any, *beside: Any) -> Any:
@@ -70,8 +86,10 @@ def is_number(x: Any) -> bool:
     return isinstance(x, _NUMBERS) and not hasattr(type(x), "__array_ufunc__")
 
 
-def gather(name: str, *operands: Any) -> tuple[list[Any], Home, tuple[Any, ...]]:
-    """Bring the data of Blobs to one device: the accelerator, if one of them is there.
+def gather(  # noqa: C901  # inlined, because calls take time
+    name: str, *operands: Any
+) -> tuple[list[Any], Home, tuple[Any, ...]]:
+    """Bring the data of Blobs to one device, that of `common_home`.
 
     Scalars and None are unchanged if there is a Blob. Otherwise NumPy scalars become Blobs.
 
@@ -89,9 +107,11 @@ def gather(name: str, *operands: Any) -> tuple[list[Any], Home, tuple[Any, ...]]
     home: Home | None = None
     for x in operands:
         if isinstance(x, BlobCore):
-            home = x._home
-            if home is not HOST:
-                break
+            other = x._home
+            if home is None or home is HOST:
+                home = other
+            elif other is not home and other is not HOST:
+                home = preferred(home, other)
     if home is None:
         return gather(name, *_with_blobs(name, operands))
     arrays: list[Any] = []
@@ -104,7 +124,7 @@ def gather(name: str, *operands: Any) -> tuple[list[Any], Home, tuple[Any, ...]]
             arrays.append(x._on_device(name)[0])
         else:
             # An access on that home alone: one on the host would count as another use of it.
-            arrays.append(x._array_on(bind(x, home), CONST, name))
+            arrays.append(x._array_on(x._memory.side_of(home), CONST, name))
     return arrays, home, operands
 
 
@@ -123,20 +143,6 @@ def _with_blobs(name: str, operands: tuple[Any, ...]) -> list[Any]:
     if len(operands) == 1:
         raise refusal(name, operands[0])
     raise TypeError(f"{name} expects at least one Blob, got {operands}")
-
-
-def bind(x: BlobCore, home: Home) -> Side:
-    """Bind a Blob's memory to a home, if that is an accelerator, and return the home's side.
-
-    Raises
-    ------
-    DeviceMismatchError
-        If the memory is on another accelerator.
-    """
-    if isinstance(home, Accelerator):
-        x._memory.bind(home, x._layout)
-        return Side.ACCELERATOR
-    return Side.HOST
 
 
 def blob_to_read(array: Any, like: AnyBlob) -> AnyBlob:

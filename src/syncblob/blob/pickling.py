@@ -103,7 +103,7 @@ def _bound(where: tuple[str, str | None], make: Callable[[str], SyncedMemory]) -
     device, bound_to = (name if name is not None and _usable(name) else None for name in where)
     memory = make(device or "cpu")
     if bound_to is not None:
-        memory.bind(accelerator(bound_to))
+        memory.side_of(accelerator(bound_to))
     return memory
 
 
@@ -123,7 +123,7 @@ def _holding(buffer: Any, nbytes: int, where: tuple[str, str | None]) -> SyncedM
         contents = np.frombuffer(buffer, dtype=np.uint8) if nbytes else np.empty(0, dtype=np.uint8)
         if contents.flags.writeable and contents.ctypes.data % _ALIGNMENT == 0:
             # A buffer received for this Blob alone; pickle's own buffers are read-only.
-            return SyncedMemory.adopting(Side.HOST, contents, device=device)
+            return SyncedMemory.adopting(contents, device=device)
         memory = SyncedMemory(nbytes, device=device)
         memory.overwrite_cpu_data()[...] = contents
         return memory

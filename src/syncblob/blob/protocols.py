@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob.blob.core import HOST_DATA
-from syncblob.devices import Side
 from syncblob.interop import cuda, dlpack
 from syncblob.memory import CONST, MUTABLE, Head
 
@@ -61,16 +60,17 @@ def cuda_array_interface(blob: BlobCore) -> dict[str, Any]:
     # Libraries read the attribute twice: to test for it and to get it. The first read must give
     # the newest contents, but it may be the test alone, so it makes a borrow. The second one
     # exposes the memory, and must not repeat the warning.
-    exposed_before = memory.is_exposed(Side.ACCELERATOR, layout.start, layout.stop)
+    side = blob._side
+    exposed_before = memory.is_exposed(side, layout.start, layout.stop)
     access = CONST if blob._readonly or exposed_before else MUTABLE
-    unchanged = memory.head_of(layout) is Head.HEAD_AT_GPU
-    array = cuda.array_over_memory(memory, layout, access)
+    unchanged = memory.head_of(layout, side) is Head.HEAD_AT_GPU
+    array = cuda.array_over_memory(memory, side, layout, access)
     asked = any(array.data.mem is kept.data.mem for kept in blob._exposed)
     if asked and unchanged and access is not CONST:
-        memory.expose(Side.ACCELERATOR, start=layout.start, stop=layout.stop)
+        memory.expose(side, start=layout.start, stop=layout.stop)
     if not asked:
         blob._exposed = (*blob._exposed, array)
-    return cuda.describe(memory, array, readonly=blob._readonly)
+    return cuda.describe(memory, side, array, readonly=blob._readonly)
 
 
 # --- methods that only one library calls, so it is installed --------------------------------------

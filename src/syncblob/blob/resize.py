@@ -19,7 +19,7 @@ from syncblob.memory.leases import restore
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from syncblob.devices import Side
+    from syncblob.devices.base import Home
     from syncblob.memory import SyncedMemory
 
 
@@ -42,13 +42,13 @@ def assign(  # noqa: PLR0913  # contents, where they go, and the reason
     blob: BlobCore,
     contents: Any,
     layout: Layout,
-    side: Side,
+    home: Home,
     reason: str,
     *,
     diff: bool = False,
     gradient: Any = None,
 ) -> None:
-    """Resize to a shape, and write contents of that shape on one side.
+    """Resize to a shape, and write contents of that shape in one home.
 
     A failure or an interrupt leaves either all of the change or none of it. Both data and diff get
     the shape; the contents are for diff instead of data with `diff`. `gradient` has contents for
@@ -72,22 +72,24 @@ def assign(  # noqa: PLR0913  # contents, where they go, and the reason
     try:
         if new is old:
             memory = blob._memory_of(diff=diff)
-            memory.write(side, OVERWRITE, old, reason, write)
+            memory.write(memory.side_of(home), OVERWRITE, old, reason, write)
             return
         blob._require_own("resize")
         new.whole = True
         if new.nbytes <= blob._memory.nbytes:
             if diff:
                 blob._diff_memory()
-            _refit(
-                blob,
-                new,
-                lambda: blob._memory_of(diff=diff).write(side, OVERWRITE, new, reason, write),
-            )
+
+            def finish() -> None:
+                memory = blob._memory_of(diff=diff)
+                memory.write(memory.side_of(home), OVERWRITE, new, reason, write)
+
+            _refit(blob, new, finish)
             return
         data = blob._memory.successor(new.nbytes)
         successor = data.successor(new.nbytes) if diff else None
-        (successor or data).write(side, OVERWRITE, new, reason, _fill, contents)
+        target = successor or data
+        target.write(target.side_of(home), OVERWRITE, new, reason, _fill, contents)
         try:
             _replace_memories(blob, data, successor, new, reason)
         finally:
@@ -95,10 +97,10 @@ def assign(  # noqa: PLR0913  # contents, where they go, and the reason
     finally:
         if written and gradient is not None:
             try:
-                assign(blob, gradient, new, side, reason, diff=True)
+                assign(blob, gradient, new, home, reason, diff=True)
             except BaseException:
                 # Data is written, so diff must be written even after an interrupt.
-                assign(blob, gradient, new, side, reason, diff=True)
+                assign(blob, gradient, new, home, reason, diff=True)
                 raise
 
 

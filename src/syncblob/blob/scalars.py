@@ -9,7 +9,6 @@ import numpy as np
 
 from syncblob._shape import offset
 from syncblob.devices import HOST, Side
-from syncblob.memory import Head
 from syncblob.transfers import Copying, download, recording
 
 if TYPE_CHECKING:
@@ -68,7 +67,7 @@ def element(blob: BlobCore, reason: str, index: tuple[int, ...] = ()) -> NDArray
     whole = blob._array if blob._make_readable() else None
     if whole is not None:
         array, home, held = whole[key], blob._home, blob._held
-        if home is HOST or (home.native and held is not None and held.spans.uniform == Head.SYNCED):
+        if home is HOST or (home.native and held is not None and (held.spans.uniform or 0) & 1):
             # The host has the same number, and NumPy reads it where it is.
             return array
         if blob._shortcut.writable and not recording():

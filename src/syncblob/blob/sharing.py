@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from syncblob.arrays.native import buffer_of
 from syncblob.blob.core import NOTHING_KEPT, BlobCore, keep_diff
 from syncblob.blob.resize import let_go
-from syncblob.devices import Accelerator, Side
+from syncblob.devices import Accelerator
+
+if TYPE_CHECKING:
+    from syncblob.devices import Side
 
 
 def replace_side(blob: BlobCore, side: Side, array: Any, action: str, *, diff: bool) -> None:
@@ -17,8 +20,9 @@ def replace_side(blob: BlobCore, side: Side, array: Any, action: str, *, diff: b
         raise TypeError(f"{action} expects an array, got a Blob; use share_data or copy_from")
     if not blob._layout.contiguous or blob._layout.offset:
         raise ValueError(f"{action} is for a C-contiguous Blob, and this is a strided view")
-    memory = blob._memory_of(diff=diff)
-    memory.replace_side(side, *buffer_of(array, side, memory.accelerator, blob._layout))
+    memory, home = blob._memory_of(diff=diff), blob._home
+    accelerator = home if isinstance(home, Accelerator) else memory.accelerator
+    memory.replace_side(side, *buffer_of(array, side, accelerator, blob._layout))
     # Views of this Blob release the replaced buffer when they are next used.
     blob._kept = NOTHING_KEPT
     if not diff and blob._array is not None:
@@ -31,8 +35,6 @@ def share_data(blob: BlobCore, other: BlobCore) -> None:
     _require_sharable(blob, other, "share_data")
     if other._memory is blob._memory:
         return
-    if isinstance(blob._home, Accelerator):
-        other._memory.bind(blob._home, other._layout)
     alone = blob._owns_data_alone()
 
     def replace() -> None:
@@ -49,8 +51,6 @@ def share_diff(blob: BlobCore, other: BlobCore) -> None:
     diff = other._diff_memory()
     if diff is blob._diff:
         return
-    if isinstance(blob._home, Accelerator):
-        diff.bind(blob._home, other._layout)
 
     def replace() -> None:
         blob._kept = NOTHING_KEPT

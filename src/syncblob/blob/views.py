@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 from syncblob._dtypes import is_supported, numpy_dtype
 from syncblob._layout import Layout
 from syncblob._shape import is_integer
-from syncblob.blob.compute import result_on
+from syncblob.blob.compute import result_of
 from syncblob.blob.core import BlobCore
 from syncblob.blob.operands import require_device_of
-from syncblob.devices import Accelerator, home_of
+from syncblob.devices import Side, home_of
 from syncblob.interop.side_view import SideView
 from syncblob.memory import CONST, MUTABLE
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
     from syncblob.blob.core import AnyBlob
-    from syncblob.devices import Device, Side
+    from syncblob.devices import Device
     from syncblob.memory import SyncedMemory
 
 
@@ -80,21 +80,24 @@ def require_in_place(blob: BlobCore, value: Any, memory: SyncedMemory | None, na
 
 def on_device(blob: AnyBlob, device: Device | str) -> AnyBlob:
     """Return a view whose operations run on another device; see `Blob.on`."""
-    home = home_of(device)
-    if isinstance(home, Accelerator):
-        blob._memory.bind(home, blob._layout)
-        diff = blob._existing_diff()
-        if diff is not None:
-            diff.bind(home, blob._layout)
-    view = blob._view(blob._layout)
+    view, home = blob._view(blob._layout), home_of(device)
     view._home = home
+    for memory in (blob._memory, blob._existing_diff()):
+        if memory is not None:
+            memory.side_of(home)
     return view
 
 
-def side_view(blob: BlobCore, side: Side) -> SideView:
+def side_view(blob: BlobCore, *, host: bool) -> SideView:
     """Return one side as an object for other libraries; read-only if this Blob is const."""
     access = CONST if blob._readonly else MUTABLE
-    return SideView(lambda: (blob._memory, blob._layout), side, access)
+
+    def what() -> tuple[SyncedMemory, Side, Layout]:
+        memory = blob._memory
+        side = Side.HOST if host else blob._accelerator_side(memory)
+        return memory, side, blob._layout
+
+    return SideView(what, access, host=host)
 
 
 def assume_unaliased(blob: BlobCore) -> None:
@@ -152,8 +155,7 @@ def _completed_shape(blob: BlobCore, shape: Any) -> tuple[int, ...]:
 def _reshaped_copy(blob: AnyBlob, shape: tuple[int, ...]) -> AnyBlob:
     """Copy to a new C-contiguous Blob of another shape, on this Blob's device."""
     require_device_of("reshape", blob)
-    side = blob._side
-    result = result_on(blob, side, blob._elements(side, "reshape"), copy=True)
+    result = result_of(blob, blob._elements(blob._side, "reshape"), copy=True)
     # Reshape the array, because reshaping the Blob would return a view.
     result._array = result._array.reshape(shape)
     return result

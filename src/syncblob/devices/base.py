@@ -72,18 +72,25 @@ def is_on_device(x: object) -> bool:
 
 
 class Side(enum.IntEnum):
-    """The two sides of a memory."""
+    """The sides of a memory: the host, and accelerators in the order in which they were first used.
+
+    ``Side(2)``, ``Side(3)`` and so on are the further accelerators. Each is one object.
+    """
 
     HOST = 0
     ACCELERATOR = 1
 
-    @property
-    def other(self) -> Side:
-        """The opposite side."""
-        return _OTHER_SIDE[self]
-
-
-_OTHER_SIDE = (Side.ACCELERATOR, Side.HOST)
+    @classmethod
+    def _missing_(cls, value: object) -> Side | None:
+        """Make the side of a further accelerator."""
+        if type(value) is not int or value < 0:
+            return None
+        side = int.__new__(cls, value)
+        side._name_ = f"ACCELERATOR {value}"
+        side._value_ = value
+        # As `enum.Flag` does for combinations.
+        made: Side = cls._value2member_map_.setdefault(value, side)  # type: ignore[assignment]  # of this class
+        return made
 
 
 class Device:
@@ -417,6 +424,20 @@ class Accelerator(Home):
     @abstractmethod
     def download(self, buffer: Any, host: NDArray[np.uint8]) -> None:
         """Copy from accelerator to host, after all work that may use `buffer`."""
+
+    def reaches(self, other: Any) -> bool:
+        """Return whether `copy_from` copies from another home without the host."""
+        del other
+        return False
+
+    def copy_from(self, other: Accelerator, contents: Any, buffer: Any) -> None:
+        """Copy from a buffer of another accelerator, after all work that may use either.
+
+        Backends whose `reaches` is always False need not override this: it goes through the host.
+        """
+        host = self.allocate_host(buffer.nbytes)
+        other.download(contents, host)
+        self.upload(host, buffer)
 
     @abstractmethod
     def push(self, host: NDArray[np.uint8], buffer: Any, stream: Any) -> Push:

@@ -114,6 +114,8 @@ class CudaBackend(Accelerator):
         self._page_locked = PageLocked(cupy.cuda.PinnedMemory, self._mark)
         # The streams of transfers, by whether they go down. A device copies both ways at once.
         self._streams: dict[bool, Any] = {}
+        # The numbers of the devices whose memory this one accesses, if it can.
+        self._peers: set[int] = set()
         # An event, and when it happened; see `time_of`.
         self._later: tuple[Any, float] | None = None
         # The events of unfinished pushes, with their buffers, which the allocators may otherwise
@@ -349,6 +351,48 @@ class CudaBackend(Accelerator):
             During graph capture.
         """
         self._copy("a download", self._as_stream(None, down=True), host, buffer, down=True)
+
+    def reaches(self, other: object) -> bool:
+        """Return whether it is a CUDA device: the driver copies between any two."""
+        return isinstance(other, CudaBackend)
+
+    def copy_from(self, other: Accelerator, contents: Any, buffer: Any) -> None:
+        """Copy from another device; from a CUDA device by a peer copy of the driver.
+
+        That goes over the bus or NVLink directly where the devices can, else through the host.
+
+        Raises
+        ------
+        RuntimeError
+            During graph capture.
+        """
+        if not isinstance(other, CudaBackend):
+            super().copy_from(other, contents, buffer)
+            return
+        action, stream, runtime = "a peer copy", self._as_stream(None), self._cupy.cuda.runtime
+        ends = self.device.index, other.device.index
+        with self._context:
+            if ends[1] not in self._peers:
+                if runtime.deviceCanAccessPeer(*ends):
+                    with suppress(runtime.CUDARuntimeError):
+                        # It may have been enabled already, by CuPy or PyTorch.
+                        runtime.deviceEnablePeerAccess(ends[1])
+                self._peers.add(ends[1])
+        for backend, used in ((other, contents), (self, buffer)):
+            with backend.order.calls():
+                backend._refuse_capture(action, stream)  # noqa: SLF001  # of this class
+                backend.order.join()
+                backend.order.point()
+                backend.order.wait(stream, used)
+        with self.order.calls():
+            try:
+                to, start = (buffer.data.ptr, ends[0]), (contents.data.ptr, ends[1])
+                runtime.memcpyPeerAsync(*to, *start, buffer.nbytes, stream.ptr)
+                stream.synchronize()
+            except BaseException:
+                # The copy may be queued, and the caller releases both buffers.
+                self._finish(stream)
+                raise
 
     def push(self, host: NDArray[np.uint8], buffer: Any, stream: Any) -> Push:
         """Start an upload on `stream`, after all work that uses the buffer.

@@ -39,8 +39,10 @@ _COUNTERS = (
     "host_allocations",
     "uploads",
     "downloads",
+    "peer_copies",
     "uploaded_bytes",
     "downloaded_bytes",
+    "peer_bytes",
 )
 _FAILING = ("allocation", "host_allocation", "transfer")
 
@@ -54,6 +56,8 @@ class SimulatedBackend(NumpyHome, Accelerator):
         Buffers allocated on the device, and on the host for it.
     uploads, downloads, uploaded_bytes, downloaded_bytes
         Transfers made; asynchronous ones count when they have run.
+    peer_copies, peer_bytes
+        Copies from other simulated devices.
     delay
         The seconds that an asynchronous upload waits before it copies.
     capacity
@@ -203,6 +207,20 @@ class SimulatedBackend(NumpyHome, Accelerator):
         """Copy from device to host."""
         self._count("transfer", downloads=1, downloaded_bytes=host.nbytes)
         host[:] = buffer
+
+    def reaches(self, other: object) -> bool:
+        """Return whether it is a simulated device."""
+        return isinstance(other, SimulatedBackend)
+
+    def copy_from(
+        self, other: Accelerator, contents: NDArray[np.uint8], buffer: NDArray[np.uint8]
+    ) -> None:
+        """Copy from another device; from another simulated one without the host."""
+        if not self.reaches(other):
+            super().copy_from(other, contents, buffer)
+            return
+        self._count("transfer", peer_copies=1, peer_bytes=contents.nbytes)
+        buffer[:] = contents
 
     def push(
         self, host: NDArray[np.uint8], buffer: NDArray[np.uint8], stream: Any

@@ -64,7 +64,7 @@ def _(blob: Blob, _context: Any) -> _LentArray:
 
 @typeof_impl.register(SideView)
 def _(side: SideView, _context: Any) -> _LentArray:
-    _, layout = side._what()  # noqa: SLF001  # the public way would lend the array
+    *_, layout = side._what()  # noqa: SLF001  # the public way would lend the array
     writeable = side._access is not CONST  # noqa: SLF001  # see above
     return _typed(layout.dtype, layout.shape, layout.strides, writeable=writeable)
 

@@ -9,7 +9,7 @@ import numpy as np
 from syncblob._dtypes import SUPPORTED, as_dtype, is_supported
 from syncblob._layout import Layout
 from syncblob.arrays.native import backend_of
-from syncblob.devices import HOST, Device, Side
+from syncblob.devices import HOST, Device
 from syncblob.memory import SyncedMemory
 
 if TYPE_CHECKING:
@@ -62,10 +62,9 @@ def adopt(  # noqa: PLR0913  # an array, its target, and its ownership
             (dim - 1) * -step for dim, step in zip(array.shape, strides, strict=True) if step < 0
         )
         layout = Layout(tuple(array.shape), array.dtype, strides, offset)
-    side = Side.HOST if backend is None else Side.ACCELERATOR
-    memory = SyncedMemory.adopting(side, home.wrap(base), accelerator=backend, device=device)
+    memory = SyncedMemory.adopting(home.wrap(base), accelerator=backend, device=device)
     if not owned:
-        memory.expose(side)
+        memory.expose(memory.side_of(home))
     return memory, layout
 
 

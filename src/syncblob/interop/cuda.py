@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from syncblob._dtypes import is_bfloat16
-from syncblob.devices import Side
 from syncblob.devices.cuda import CudaBackend
 from syncblob.errors import NoDeviceError
 
@@ -16,17 +15,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from syncblob._layout import Layout
-    from syncblob.devices.base import Home
+    from syncblob.devices.base import Home, Side
     from syncblob.memory import Access, SyncedMemory
 
 
-def _backend(memory: SyncedMemory, name: str = "__cuda_array_interface__") -> CudaBackend:
-    """Return the CUDA device that a memory is or can be bound to.
+def _backend(
+    memory: SyncedMemory, side: Side, name: str = "__cuda_array_interface__"
+) -> CudaBackend:
+    """Return the CUDA device of an accelerator's side.
 
     Raises AttributeError if there is none, so that ``hasattr(blob, name)`` is False.
     """
     try:
-        backend = memory.home(Side.ACCELERATOR)
+        backend = memory.home(side)
     except NoDeviceError as error:
         raise AttributeError(f"{name}: {error}") from None
     if not isinstance(backend, CudaBackend):
@@ -50,37 +51,42 @@ def require_own_interface(home: Home) -> None:
 
 
 def array_over_memory(
-    memory: SyncedMemory, layout: Layout, access: Access, *, target: object | None = None
+    memory: SyncedMemory,
+    side: Side,
+    layout: Layout,
+    access: Access,
+    *,
+    target: object | None = None,
 ) -> Any:
-    """Return a CuPy array over the accelerator side, for the CUDA array interface.
+    """Return a CuPy array over an accelerator's side, for the CUDA array interface.
 
     `target` is an object that only the consumer keeps; None makes no lease. Raises AttributeError
     if this memory cannot be on a CUDA device, or the interface does not support the dtype.
     """
-    _backend(memory)
+    _backend(memory, side)
     name = "__cuda_array_interface__"
     if is_bfloat16(layout.dtype):
         raise AttributeError(f"{name}: it does not support bfloat16; use DLPack")
-    memory.make_whole(Side.ACCELERATOR, layout, name)
+    memory.make_whole(side, layout, name)
     if target is not None:
-        return memory.export(Side.ACCELERATOR, access, layout, name, "CUDA array interface", target)
-    return memory.array(Side.ACCELERATOR, access, layout, name)
+        return memory.export(side, access, layout, name, "CUDA array interface", target)
+    return memory.array(side, access, layout, name)
 
 
-def describe(memory: SyncedMemory, array: Any, *, readonly: bool) -> dict[str, Any]:
+def describe(memory: SyncedMemory, side: Side, array: Any, *, readonly: bool) -> dict[str, Any]:
     """Return the interface, version 3, of an array, with the current stream."""
-    described = _backend(memory).interface(array)
+    described = _backend(memory, side).interface(array)
     described["data"] = (described["data"][0], readonly)
     return described
 
 
-def for_cupy(memory: SyncedMemory, lender: Any) -> Callable[[], Any]:
+def for_cupy(memory: SyncedMemory, side: Side, lender: Any) -> Callable[[], Any]:
     """Return the function that CuPy calls if an object has no ``__cuda_array_interface__``.
 
-    It returns a CuPy array over the accelerator side, through the DLPack of `lender`. Only its call
-    causes a transfer. Raises AttributeError if this memory cannot be on a CUDA device.
+    It returns a CuPy array over the accelerator's side, through the DLPack of `lender`. Only its
+    call causes a transfer. Raises AttributeError if this memory cannot be on a CUDA device.
     """
-    _backend(memory, "__cupy_get_ndarray__")
+    _backend(memory, side, "__cupy_get_ndarray__")
     import cupy  # installed: there is a CUDA device
 
     return lambda: cupy.from_dlpack(lender)

@@ -35,12 +35,13 @@ def _named_side(memory: SyncedMemory, side: Side, dl_device: tuple[int, int] | N
         ) from None
     if wanted == HOST_DEVICE:
         return Side.HOST
-    homes = [HOST_DEVICE]
-    with suppress(NoDeviceError):
-        homes.append(memory.home(Side.ACCELERATOR).dlpack_device)
-    if wanted in homes:
-        return Side.ACCELERATOR
-    raise BufferError(f"expected dl_device to be one of {[*dict.fromkeys(homes)]}, got {dl_device}")
+    devices: dict[tuple[int, int], Side] = {}
+    for known in memory.sides:
+        with suppress(NoDeviceError):
+            devices.setdefault(memory.home(known).dlpack_device, known)
+    if wanted in devices:
+        return devices[wanted]
+    raise BufferError(f"expected dl_device to be one of {[*devices]}, got {dl_device}")
 
 
 def _within_reach(memory: SyncedMemory, side: Side, own: Side) -> Side:

@@ -105,7 +105,7 @@ def name_of(memory: SyncedMemory) -> str | None:
 
 
 def _memory_over(block: _Block, device: Device | str | None) -> SyncedMemory:
-    memory = SyncedMemory.adopting(Side.HOST, np.asarray(block), device=device)
+    memory = SyncedMemory.adopting(np.asarray(block), device=device)
     memory.expose(Side.HOST, shared=True)
     return memory
 

@@ -29,21 +29,21 @@ class SideView:
     `cupy.asarray` keeps the SideView, whose lifetime then stands for that of the alias.
     """
 
-    __slots__ = ("__weakref__", "_access", "_lent", "_side", "_what")
+    __slots__ = ("__weakref__", "_access", "_host", "_lent", "_what")
 
     def __init__(
-        self, what: Callable[[], tuple[SyncedMemory, Layout]], side: Side, access: Access
+        self, what: Callable[[], tuple[SyncedMemory, Side, Layout]], access: Access, *, host: bool
     ) -> None:
         # Called for each access, because a resize or an adoption may replace the memory.
         self._what = what
-        self._side = side
+        self._host = host
         self._access = access
         self._lent: list[tuple[SyncedMemory, Any]] = []
 
     @property
     def const(self) -> SideView:
         """The same side for reading."""
-        return SideView(self._what, self._side, CONST)
+        return SideView(self._what, CONST, host=self._host)
 
     @property
     def overwrite(self) -> SideView:
@@ -58,7 +58,7 @@ class SideView:
         """
         if self._access is CONST:
             raise ValueError("this view is const; take it of the Blob itself: blob.gpu.overwrite")
-        return SideView(self._what, self._side, OVERWRITE)
+        return SideView(self._what, OVERWRITE, host=self._host)
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         """Return an array over this side: writable and tracked, or read-only if const.
@@ -77,22 +77,23 @@ class SideView:
         ValueError
             If `copy` is False and a conversion is needed.
         """
-        memory, layout = self._what()
-        home = memory.home(self._side)
+        memory, side, layout = self._what()
+        home = memory.home(side)
         if not isinstance(home, NumpyHome):
             raise TypeError(f"NumPy cannot reach memory on {home.device}; use .cpu")
         return numpy_protocol.to_ndarray(
-            memory, layout, dtype, copy, side=self._side, access=self._access
+            memory, layout, dtype, copy, side=side, access=self._access
         )
 
     def __dlpack__(self, **request: Any) -> Any:
         """Export this side through DLPack; the keywords are those of ``Blob.__dlpack__``."""
-        memory, layout = self._what()
-        return dlpack.export(memory, layout, self._access, side=self._side, **request)
+        memory, side, layout = self._what()
+        return dlpack.export(memory, layout, self._access, side=side, **request)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Return the DLPack device type and id of this side."""
-        return self._what()[0].home(self._side).dlpack_device
+        memory, side, _ = self._what()
+        return memory.home(side).dlpack_device
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -103,10 +104,10 @@ class SideView:
         AttributeError
             On the host, if the accelerator is not a CUDA device, and for bfloat16.
         """
-        if self._side is Side.HOST:
+        if self._host:
             raise AttributeError("__cuda_array_interface__: this is the host's side")
-        memory, array = self._lend(cuda.array_over_memory)
-        return cuda.describe(memory, array, readonly=self._access is CONST)
+        memory, side, array = self._lend(cuda.array_over_memory)
+        return cuda.describe(memory, side, array, readonly=self._access is CONST)
 
     def __getattr__(self, name: str) -> Any:
         """Return the protocol by which arrays of the accelerator's library describe themselves.
@@ -116,25 +117,26 @@ class SideView:
         if name in vars(SideView):
             # A property that has raised; Python has dropped its error.
             return vars(SideView)[name].__get__(self)
-        if name in protocols and self._side is Side.ACCELERATOR:
-            home = self._what()[0].home(self._side)
+        if name in protocols and not self._host:
+            memory, side, _ = self._what()
+            home = memory.home(side)
             if isinstance(home, Accelerator) and home.protocol == name:
-                _, array = self._lend(partial(_exported, name))
+                *_, array = self._lend(partial(_exported, name))
                 return home.describe(array, readonly=self._access is CONST)
         raise AttributeError(f"this side of a Blob has no attribute {name!r}")
 
-    def _lend(self, take: Callable[..., Any]) -> tuple[SyncedMemory, Any]:
-        memory, layout = self._what()
+    def _lend(self, take: Callable[..., Any]) -> tuple[SyncedMemory, Side, Any]:
+        memory, side, layout = self._what()
         # Most consumers read the attribute twice: make one lease, but return the newest contents.
         leased = any(lender is memory for lender, _ in self._lent)
         access = self._access
-        if leased and memory.head_over(layout.start, layout.stop) is Head.HEAD_AT_GPU:
+        if leased and memory.head_over(layout.start, layout.stop, side) is Head.HEAD_AT_GPU:
             # The second read must not repeat a warning.
             access = CONST
-        array = take(memory, layout, access, target=None if leased else self)
+        array = take(memory, side, layout, access, target=None if leased else self)
         # The consumer has only an address, which must stay valid as long as this object exists.
         self._lent.append((memory, array))
-        return memory, array
+        return memory, side, array
 
     @property
     def __cupy_get_ndarray__(self) -> Callable[[], Any]:
@@ -145,9 +147,10 @@ class SideView:
         AttributeError
             On the host, or if the accelerator is not a CUDA device.
         """
-        if self._side is Side.HOST:
+        if self._host:
             raise AttributeError("__cupy_get_ndarray__: this is the host's side")
-        return cuda.for_cupy(self._what()[0], self)
+        memory, side, _ = self._what()
+        return cuda.for_cupy(memory, side, self)
 
     if not TYPE_CHECKING:  # for type checkers it is not callable
 
@@ -160,17 +163,17 @@ class SideView:
 
     def __repr__(self) -> str:
         """Return the side, access, shape and dtype."""
-        _, layout = self._what()
+        *_, layout = self._what()
         return (
-            f"<{self._side.name.lower()} side of a Blob, to {self._access.value}: "
+            f"<{'host' if self._host else 'accelerator'} side of a Blob, to {self._access.value}: "
             f"shape={layout.shape}, dtype={layout.dtype.name}>"
         )
 
 
-def _exported(
-    protocol: str, memory: SyncedMemory, layout: Layout, access: Access, *, target: Any
+def _exported(  # noqa: PLR0913  # an access
+    protocol: str, memory: SyncedMemory, side: Side, layout: Layout, access: Access, *, target: Any
 ) -> Any:
     """Return an array over the accelerator side, for a protocol."""
     if target is None:
-        return memory.array(Side.ACCELERATOR, access, layout, protocol)
-    return memory.export(Side.ACCELERATOR, access, layout, protocol, protocol, target)
+        return memory.array(side, access, layout, protocol)
+    return memory.export(side, access, layout, protocol, protocol, target)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import operator
 from bisect import bisect_right
+from functools import cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -17,18 +18,31 @@ import numpy as np
 
 from syncblob._formatting import extend, human_bytes
 from syncblob._source_lines import user_line
-from syncblob.devices import HOST, Side, current_accelerator, default_device, home_accelerator
+from syncblob.devices import (
+    HOST,
+    Accelerator,
+    Side,
+    current_accelerator,
+    default_device,
+    home_accelerator,
+)
 from syncblob.memory.windows import Window, part_of
-from syncblob.transfers import Copying, download, pull, push, upload
+from syncblob.transfers import Copying, download, peer, pull, push, upload
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from syncblob._layout import Layout
-    from syncblob.devices.base import Accelerator, Home, Push
+    from syncblob.devices.base import Home, Push
     from syncblob.memory.sources import Source
 
 _serials = itertools.count(1)
+
+
+@cache
+def _sides(count: int) -> tuple[Side, ...]:
+    return tuple(map(Side, range(count)))
+
 
 # A memory of at most so many bytes has no windows: one buffer costs little more.
 _WHOLE = 1 << 20
@@ -45,26 +59,29 @@ class Buffers:
     nbytes
         The capacity of each buffer.
     accelerator
-        The backend of the accelerator's side; None if it is chosen on first use.
+        The backend of the first accelerator; None if it is chosen on first use.
 
     Attributes
     ----------
+    accelerator, further
+        The backends of the first accelerator, None if none was used yet, and of the others.
     sides
         The buffers, by side; None for a side without a buffer.
     windows
         The windows of each side that has no buffer of the whole memory, in ascending order.
-    accelerator, nbytes
+    nbytes
         As above.
     name
         The name of this memory in the log; empty if it has none.
     """
 
-    __slots__ = ("_copying", "accelerator", "name", "nbytes", "sides", "windows")
+    __slots__ = ("_copying", "accelerator", "further", "name", "nbytes", "sides", "windows")
 
     def __init__(self, nbytes: int, accelerator: Accelerator | None) -> None:
+        self.accelerator: Accelerator | None = accelerator
+        self.further: tuple[Accelerator, ...] = ()
         self.sides: list[Any] = [None, None]
         self.windows: list[tuple[Window, ...]] = [(), ()]
-        self.accelerator: Accelerator | None = accelerator
         self.nbytes: int = nbytes
         self.name: str = ""
         # The last result of `copying`, because programs repeat the same accesses. Its serial
@@ -72,27 +89,82 @@ class Buffers:
         self._copying: Copying | None = None
 
     @property
-    def on_both_sides(self) -> bool:
-        """Whether there are buffers on both sides."""
-        host, accelerator = self.sides
-        return host is not None and accelerator is not None
+    def on_several_sides(self) -> bool:
+        """Whether several sides have a buffer of the whole memory."""
+        found = False
+        for buffer in self.sides:
+            if buffer is not None:
+                if found:
+                    return True
+                found = True
+        return False
 
     def tracks_borrows(self, side: Side) -> bool:
         """Whether borrows of a side are tracked: they have a write permission to revoke."""
         windows = self.all_of(side)
         return not windows or isinstance(windows[0].array, np.ndarray)
 
-    def home(self, side: Side) -> Home:
-        """Return the home of one side. Binds, allocates and moves nothing.
+    def home(self, side: int) -> Home:
+        """Return the home of one side. Allocates and moves nothing.
 
         Raises
         ------
         NoDeviceError
-            If `side` is the accelerator's, the memory is not bound to one, and none is available.
+            If no accelerator was used yet, and none is available.
         """
-        if side is Side.HOST:
+        if not side:
             return HOST
-        return self.accelerator or current_accelerator()
+        return self.further[side - 2] if side > 1 else self.accelerator or current_accelerator()
+
+    @property
+    def homes(self) -> tuple[Home, ...]:
+        """The homes of all sides, without the first accelerator if none was used yet."""
+        first = self.accelerator
+        return (HOST,) if first is None else (HOST, first, *self.further)
+
+    def add(self, accelerator: Accelerator) -> None:
+        """Make room for an accelerator, under the lock, unless there is."""
+        while accelerator not in self.homes:
+            further = self.further
+            after = (*further, accelerator)
+            if self.accelerator is None:
+                self.accelerator = accelerator
+                return
+            if len(self.sides) <= len(after) + 1:
+                self.sides.append(None)
+            if len(self.windows) <= len(after) + 1:
+                self.windows.append(())
+            # A signal handler may have added another. None can run from here on: nothing is called.
+            # This is last, because readers without the lock look at it first.
+            if self.further is further:
+                self.further = after
+
+    def side_of(self, home: Home) -> Side | None:
+        """Return the side of a home; None if this memory was not used there yet."""
+        for side, known in enumerate(self.homes):
+            if known is home:
+                return Side(side)
+        return None
+
+    @property
+    def all_sides(self) -> tuple[Side, ...]:
+        """The sides."""
+        return _sides(len(self.further) + 2)
+
+    def nearest(self, side: Side, holders: int) -> Side:
+        """Return the one of several sides that a side gets bytes from.
+
+        That is an accelerator from which it copies directly, else the host, else any.
+        """
+        if holders == 1:
+            return Side.HOST
+        others = [other for other in self.all_sides if other is not side and holders >> other & 1]
+        if side:
+            reaches = self.home(side).reaches  # type: ignore[attr-defined]  # an accelerator
+            for other in others:
+                if other and reaches(self.home(other)):
+                    return other
+        return others[0]
 
     @property
     def divisible(self) -> bool:
@@ -128,7 +200,7 @@ class Buffers:
         memory would have windows then, everything comes first. Small memories have no windows: for
         them, the result is empty, and so it is if the first access is one of everything.
         """
-        if side == Side.HOST or not self.divisible:
+        if not side or not self.divisible:
             return ()
         everything = (0, self.nbytes)
         if start <= 0 and stop >= self.nbytes:
@@ -171,7 +243,7 @@ class Buffers:
                 home = HOST if side is Side.HOST or accelerator is None else accelerator
                 home.zero(buffer.array if type(buffer) is Window else buffer)
             return buffer
-        if side is Side.ACCELERATOR and accelerator is not None:
+        if side and accelerator is not None:
             return accelerator.allocate(self.nbytes, zeroed=zeroed)
         partner = accelerator or home_accelerator(default_device())
         if partner is not None:
@@ -223,33 +295,39 @@ class Buffers:
         copying = self._copying = Copying(accelerator, reason, serial, self.name, because)
         return copying
 
-    @staticmethod
-    def move(copying: Copying, side: Side, contents: Any, target: Any, offset: int) -> None:
-        """Copy bytes of the other side into the same number of bytes of one side.
+    def move(  # noqa: PLR0913, PLR0917  # a copy
+        self, copying: Copying, origin: int, side: int, contents: Any, target: Any, offset: int
+    ) -> None:
+        """Copy bytes of one side into the same number of bytes of another.
 
         Parameters
         ----------
         copying
             For the log.
-        side
-            The side of `target`.
+        origin, side
+            The sides of `contents` and of `target`.
         contents, target
             The bytes to read and to write.
         offset
             Their offset in the memory, for the log.
         """
-        if side is Side.HOST:
+        if not side:
             download(copying, contents, target, offset)
-        else:
+        elif not origin:
             upload(copying, contents, target, offset)
+        else:
+            peer(copying, self.home(origin), contents, target, offset)
 
-    def bring(self, copying: Copying, side: int, buffer: Any, start: int, stop: int) -> None:
-        """Copy a range from the other side into a buffer or window of one side."""
-        contents, nbytes = self.sides[1 - side], stop - start
+    def bring(  # noqa: PLR0913, PLR0917  # a copy
+        self, copying: Copying, origin: int, side: int, buffer: Any, start: int, stop: int
+    ) -> None:
+        """Copy a range of one side into a buffer or window of another."""
+        contents, nbytes = self.sides[origin], stop - start
         if contents is None:
-            for window in self.within(Side.ACCELERATOR, start, stop):
+            for window in self.within(origin, start, stop):
                 low, high = max(start, window.start), min(stop, window.stop)
-                download(copying, part_of(window, low, high), part_of(buffer, low, high), low)
+                part = part_of(window, low, high), part_of(buffer, low, high)
+                self.move(copying, origin, side, *part, low)
             return
         # As `part_of`, which takes longer.
         target = part_of(buffer, start, stop) if type(buffer) is Window else buffer
@@ -257,10 +335,12 @@ class Buffers:
             target = target[start:stop]
         if contents.nbytes != nbytes:
             contents = contents[start:stop]
-        if side:
+        if not side:
+            download(copying, contents, target, start)
+        elif not origin:
             upload(copying, contents, target, start)
         else:
-            download(copying, contents, target, start)
+            peer(copying, self.home(origin), contents, target, start)
 
     def enlarged(self, side: Side, accelerator: Accelerator, start: int, stop: int) -> Any:
         """Return the buffer or the windows of a side with a window of a range. Changes no state.
@@ -280,10 +360,17 @@ class Buffers:
         return tuple(sorted((*others, window), key=_START))
 
     def start_copy(  # noqa: PLR0913, PLR0917  # a copy
-        self, copying: Copying, side: Side, buffer: Any, start: int, stop: int, stream: Any
+        self,
+        copying: Copying,
+        origin: Side,
+        side: Side,
+        buffer: Any,
+        start: int,
+        stop: int,
+        stream: Any,
     ) -> Push:
-        """Start to copy a range from a window of the other side into a buffer of one side."""
-        contents = part_of(self.containing(1 - side, start, stop), start, stop)
+        """Start to copy a range between the host and an accelerator, from a window of `origin`."""
+        contents = part_of(self.containing(origin, start, stop), start, stop)
         target = part_of(buffer, start, stop)
         if side is Side.HOST:
             return pull(copying, contents, target, start)

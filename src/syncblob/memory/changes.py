@@ -18,7 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from syncblob._layout import Layout
-from syncblob.devices import Side
+from syncblob.devices import Accelerator, Side
 from syncblob.memory.history import note, note_use
 from syncblob.memory.leases import NO_LOANS, Exposure, restore
 from syncblob.memory.span_limit import exceeds_limit, joined, lowered, next_limit
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from syncblob.devices.base import Accelerator
     from syncblob.memory.leases import Lease
     from syncblob.memory.ledger import Ledger
     from syncblob.memory.shortcut import Shortcut
     from syncblob.memory.uploads import Upload
 
-# How bytes come to each side.
+# The usual number of sides, and how bytes come to each of them from the other.
+_PAIR = 2
 _DIRECTIONS = ("download", "upload")
 
 
@@ -251,10 +251,11 @@ def claim(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0915, PLR0917  # an acce
     """
     if ledger.moving:
         return False
-    there = ledger.loans[1 - side]
+    pair = len(ledger.loans) == _PAIR
+    there = ledger.loans[1 - side] if pair else ledger.others(side)
     if ledger.uploads and not there.leases:
         finish_uploads(ledger, side, access, start, stop)
-        shortcut = ledger.shortcuts.sides[side]
+        shortcut = ledger.shortcuts.sides[side] if pair else None
         if (
             access is not CONST
             and shortcut is not None
@@ -267,7 +268,7 @@ def claim(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0915, PLR0917  # an acce
         # From here on, not even a finaliser can change anything.
         ledger.moving = True
         before, buffers = ledger.spans, ledger.buffers
-        here, there = ledger.loans[side], ledger.loans[1 - side]
+        here, there = ledger.loans[side], ledger.loans[1 - side] if pair else ledger.others(side)
         # What is copied from beside an alias is not trusted, so the map stays.
         sticky = bool(there.leases or there.exposures)
         if (
@@ -293,6 +294,9 @@ def claim(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0915, PLR0917  # an acce
             shortcuts.revoke()
         else:
             if not uniform or start or stop != before.nbytes or observed():
+                return False
+            if not pair:
+                # What `others` returns is a copy then, and misses what is lent from here on.
                 return False
             if access is CONST and (here.leases or here.exposures):
                 return False
@@ -366,7 +370,7 @@ def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0917  # an access
         return buffer
     writes, mine = access is not CONST, 1 << side
     if writes and ledger.others(side).leases:
-        require_announced(ledger.loans, announced, start, stop, side.other)
+        require_announced(ledger.loans, announced, start, stop, side)
     held = ledger.spans.common(start, stop) & mine
     if ledger.moving:
         if held and not writes:
@@ -382,9 +386,9 @@ def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0917  # an access
     if recording():
         note_use(ledger, side, start, stop)
     if writes:
-        others = ledger.others(side)
-        if others.exposures:
-            others.exposures = others.without_exposures(start, stop)
+        for other, loans in enumerate(ledger.loans):
+            if other != side and loans.exposures:
+                loans.exposures = loans.without_exposures(start, stop)
         # No borrow or alias can write on the other side: the access that synced both ended that.
         take(ledger, side, start, stop, reason)
     if fill is not None:
@@ -409,7 +413,7 @@ def _plan_crossing(  # noqa: PLR0913, PLR0917  # an access
     mine, nbytes, writes = 1 << side, before.nbytes, access is not CONST
     if writes and there.leases:
         # Check again: an alias may have been made since.
-        require_announced(ledger.loans, announced, start, stop, side.other)
+        require_announced(ledger.loans, announced, start, stop, side)
     window = ledger.buffers.sides[side] is None and ledger.buffers.containing(side, start, stop)
     initial = before.uniform == 0 and ledger.source is None and not window
     pieces: Sequence[Run] = ()
@@ -425,20 +429,23 @@ def _plan_crossing(  # noqa: PLR0913, PLR0917  # an access
         if access is not OVERWRITE:
             pieces = (Run(start, stop, held),)
         after = before.put(start, stop, mine if writes else held | mine)
-    elif held and not held & mine and not writes and there.may_write_all(start, stop):
+    elif (
+        held
+        and not held & mine
+        and not writes
+        and any(
+            held >> other & 1 and loans.may_write_all(start, stop)
+            for other, loans in enumerate(ledger.loans)
+        )
+    ):
         # Nothing that is copied is trusted, so the map stays.
         pieces, after = (Run(start, stop, held),), before
     else:
         # Bytes that an alias writes during the copy must be copied again.
-        pieces, runs = plan_access(
-            before,
-            side,
-            access,
-            start,
-            stop,
-            here=here.writers(start, stop) if here.may_be_written else (),
-            there=there.writers(start, stop) if there.may_be_written else (),
-        )
+        writers = [
+            loans.writers(start, stop) if loans.may_be_written else () for loans in ledger.loans
+        ]
+        pieces, runs = plan_access(before, side, access, start, stop, writers=writers)
         after = before.replaced(runs) if start < stop else before
     if after is not before and len(after.holders) > 1:
         pieces, after = _shortened(ledger, pieces, after, side, start, stop)
@@ -447,7 +454,7 @@ def _plan_crossing(  # noqa: PLR0913, PLR0917  # an access
         ranges = [piece[:2] for piece in pieces]
         if writes or not nbytes:
             ranges.append(changed)
-        losses = ((side.other, ranges),)
+        losses = [(other, ranges) for other in ledger.buffers.all_sides if other is not side]
     part = stop - start < nbytes
     if pieces and part and side is Side.HOST and nbytes <= SMALL:
         pieces, after = _with_rest(before, pieces, after, start, stop)
@@ -456,7 +463,7 @@ def _plan_crossing(  # noqa: PLR0913, PLR0917  # an access
     new = side is Side.HOST and ledger.buffers.sides[side] is None
     zeroed = (initial and access is not OVERWRITE) or (part and (initial or new))
     copies = pieces and (before.uniform or any(piece.holders for piece in pieces))
-    copied = _DIRECTIONS[side] if copies else ""
+    copied = _direction(ledger, side, pieces) if copies else ""
     return Change(
         side,
         before,
@@ -471,6 +478,15 @@ def _plan_crossing(  # noqa: PLR0913, PLR0917  # an access
         _bring,
         counted=True,
     )
+
+
+def _direction(ledger: Ledger, side: Side, pieces: Sequence[Run]) -> str:
+    """Return the direction of copies to a side; of both kinds, ``"peer"``."""
+    if not side or len(ledger.loans) == _PAIR:
+        return _DIRECTIONS[side]
+    nearest = ledger.buffers.nearest
+    peers = any(piece.holders and nearest(side, piece.holders) for piece in pieces)
+    return "peer" if peers else "upload"
 
 
 def _with_rest(
@@ -518,11 +534,13 @@ def _shortened(  # noqa: PLR0913, PLR0917  # an access, and its plan
         if ledger.span_limit:
             ledger.span_limit = lowered(ledger.span_limit, after)
         return pieces, after
-    if side is Side.HOST and not ledger.buffers.tracks_borrows(Side.ACCELERATOR):
-        # A download would end borrows of the accelerator, and those are not tracked.
-        side = None
-    if side is Side.ACCELERATOR and ledger.buffers.windows[side]:
+    buffers = ledger.buffers
+    if side is not None and (
         # They may not contain what would be copied.
+        buffers.windows[side]
+        # A copy would end borrows of the others, and those are not tracked.
+        or not all(buffers.tracks_borrows(each) for each in buffers.all_sides if each is not side)
+    ):
         side = None
     ranges = ledger.ranges_in_use()
     kept = Spans.covering(after.nbytes, ranges)
@@ -533,40 +551,37 @@ def _shortened(  # noqa: PLR0913, PLR0917  # an access, and its plan
 
 
 def _bring(ledger: Ledger, change: Change, reason: str) -> tuple[Any, Sequence[Upload]]:
-    """Copy or fill the pieces of an access; bind the memory to the accelerator that it uses."""
+    """Copy or fill the pieces of an access."""
     side, buffers = change.side, ledger.buffers
     accelerator = ledger.accelerator_of(side)
     buffer = buffers.get(side, accelerator, change.start, change.stop, zeroed=change.zeroed)
-    source = ledger.source
     for start, stop, holders in change.pieces:
-        if accelerator is None:
-            # There is no other side, so the bytes come from the source.
-            buffers.fill(source, buffer, start, stop, None)
+        if not holders:
+            upload = None if not side else buffers.copying(accelerator, reason)  # type: ignore[arg-type]  # its own
+            buffers.fill(ledger.source, buffer, start, stop, upload)
             continue
-        because = ""
+        origin, because = buffers.nearest(side, holders), ""
         if not change.writes and recording():
-            because = ledger.others(side).writer_in(side.other, start, stop)
-        copying = buffers.copying(accelerator, reason, because)
-        if holders:
-            buffers.bring(copying, side, buffer, start, stop)
-        else:
-            upload = copying if side is Side.ACCELERATOR else None
-            buffers.fill(source, buffer, start, stop, upload)
-    if side is Side.ACCELERATOR and accelerator is not None:
-        buffers.accelerator = accelerator
+            because = ledger.loans[origin].writer_in(origin, start, stop)
+        copying = buffers.copying(accelerator if side else buffers.home(origin), reason, because)  # type: ignore[arg-type]  # one of the two is
+        buffers.bring(copying, origin, side, buffer, start, stop)
+    if side and accelerator is not None:
+        buffers.add(accelerator)
     return buffer, ()
 
 
-def push(ledger: Ledger, stream: object, start: int, stop: int, reason: str) -> None:
-    """Start to upload the bytes of a range that the host holds and the accelerator lacks."""
-    if ledger.buffers.sides[Side.ACCELERATOR] is None:
-        provide(ledger, Side.ACCELERATOR, start, stop, reason)
+def push(  # noqa: PLR0913, PLR0917  # a copy
+    ledger: Ledger, side: Side, stream: object, start: int, stop: int, reason: str
+) -> None:
+    """Start to upload the bytes of a range that the host holds and an accelerator lacks."""
+    if ledger.buffers.sides[side] is None:
+        provide(ledger, side, start, stop, reason)
     await_uploads(ledger, Side.HOST, MUTABLE, start, stop)
-    commit(ledger, _plan_push, Side.HOST, MUTABLE, start, stop, reason, stream)
+    commit(ledger, _plan_push, Side.HOST, MUTABLE, start, stop, reason, side, stream)
 
 
-def pull(ledger: Ledger, start: int, stop: int, reason: str) -> bool:
-    """Start to download the bytes of a range that the host lacks and the accelerator holds.
+def pull(ledger: Ledger, origin: Side, start: int, stop: int, reason: str) -> bool:
+    """Start to download the bytes of a range that the host lacks and an accelerator holds.
 
     Returns
     -------
@@ -576,24 +591,30 @@ def pull(ledger: Ledger, start: int, stop: int, reason: str) -> bool:
         small memory. Nothing has changed then.
     """
     await_uploads(ledger, Side.HOST, MUTABLE, start, stop)
-    accelerator = ledger.buffers.accelerator
+    accelerator = ledger.accelerator_of(origin)
     aliased = any([*loans.writers(start, stop)] for loans in ledger.loans)
     nbytes = ledger.spans.nbytes
     more = nbytes <= SMALL and stop - start < nbytes
     if accelerator is None or not accelerator.pulls or aliased or more or ledger.watch is not None:
         return False
-    commit(ledger, _plan_push, Side.ACCELERATOR, CONST, start, stop, reason, None)
+    commit(ledger, _plan_push, origin, CONST, start, stop, reason, Side.HOST, None)
     return True
 
 
-def _plan_push(  # an access
-    ledger: Ledger, side: Side, _access: Access, start: int, stop: int, stream: object
+def _plan_push(  # noqa: PLR0913, PLR0917  # a copy
+    ledger: Ledger,
+    side: Side,
+    _access: Access,
+    start: int,
+    stop: int,
+    target: Side,
+    stream: object,
 ) -> Change:
-    """Plan an asynchronous copy from a side to the other."""
-    before, target = ledger.spans, side.other
+    """Plan an asynchronous copy from a side to another."""
+    before = ledger.spans
     # An alias of either side may write before the copy arrives, so neither is trusted.
     writers = [writer for loans in ledger.loans for writer in loans.writers(start, stop)]
-    plan = plan_access(before, target, CONST, start, stop, there=writers)
+    plan = plan_access(before, target, CONST, start, stop, writers=[writers] * len(ledger.loans))
     runs = plan.runs
     after = before.replaced(runs if before.nbytes else [Run(0, 0, before.holders[0] | 1 << target)])
     pieces, after = _shortened(ledger, plan.pieces, after, target, start, stop, source=False)
@@ -605,20 +626,20 @@ def _plan_push(  # an access
         start,
         stop,
         pieces,
-        _DIRECTIONS[target],
+        "upload" if target else "download",
         ((side, ranges),),
-        prepare=partial(_start, stream),
+        prepare=partial(_start, side, stream),
         counted=True,
-        undo=_await_started,
+        undo=partial(_await_started, side or target),
     )
 
 
 def _start(
-    stream: object, ledger: Ledger, change: Change, reason: str
+    origin: Side, stream: object, ledger: Ledger, change: Change, reason: str
 ) -> tuple[Any, Sequence[Upload]]:
     """Start to copy the pieces of a push or a pull."""
     buffers, side = ledger.buffers, change.side
-    accelerator = ledger.accelerator_of(Side.ACCELERATOR)
+    accelerator = ledger.accelerator_of(origin or side)
     if accelerator is None:
         raise RuntimeError("a push needs an accelerator")
     # A caller on the host may reach beyond a part, and must not find old bytes of the heap there.
@@ -628,20 +649,20 @@ def _start(
     pieces = [
         Run(max(piece.start, window.start), min(piece.stop, window.stop), piece.holders)
         for piece in change.pieces
-        for window in buffers.within(side.other, piece.start, piece.stop)
+        for window in buffers.within(origin, piece.start, piece.stop)
     ]
-    uploads = start_uploads(ledger, accelerator, side, buffer, pieces, stream, reason)
-    buffers.accelerator = accelerator
+    uploads = start_uploads(ledger, accelerator, origin, side, buffer, pieces, stream, reason)
+    buffers.add(accelerator)
     return buffer, uploads
 
 
-def _await_started(ledger: Ledger) -> None:
+def _await_started(side: Side, ledger: Ledger) -> None:
     """Wait for copies that a failed push or pull has started: no access would.
 
     They must not arrive when the buffer holds something newer. During a capture none starts, and a
     wait would break the capture.
     """
-    accelerator = ledger.accelerator_of(Side.ACCELERATOR)
+    accelerator = ledger.accelerator_of(side)
     if accelerator is not None and not accelerator.capturing:
         accelerator.synchronize()
 
@@ -676,6 +697,9 @@ def claim_shared(  # noqa: PLR0913, PLR0917  # a write
     with ledger.lock:
         before, nbytes = ledger.spans, ledger.spans.nbytes
         if start >= stop or stop > nbytes or ledger.moving or not shortcut.shared:
+            return False
+        if len(ledger.loans) > _PAIR:
+            # The shortcuts of several sides cannot be cleared in one step.
             return False
         whole = stop - start == nbytes
         after = Spans.whole(nbytes, 1 << side) if whole else before.put(start, stop, 1 << side)
@@ -734,7 +758,7 @@ def assign(  # noqa: C901, PLR0912, PLR0913, PLR0917  # a write
     """
     home = ledger.buffers.home(side)
     with ledger.lock:
-        if ledger.moving:
+        if ledger.moving or len(ledger.loans) > _PAIR:
             return False
         there = ledger.loans[1 - side]
         if ledger.uploads and not there.leases:
@@ -871,7 +895,7 @@ def _enlarge(ledger: Ledger, change: Change, _reason: str) -> tuple[Any, Sequenc
     replaced = buffers.within(change.side, change.start, change.stop)
     enlarged = buffers.enlarged(change.side, accelerator, change.start, change.stop)
     _forget_exports(ledger, change.side, replaced)
-    buffers.accelerator = accelerator
+    buffers.add(accelerator)
     return enlarged, ()
 
 
@@ -884,7 +908,9 @@ def _forget_exports(ledger: Ledger, side: Side, windows: Sequence[Window]) -> No
 
 
 def evict(ledger: Ledger, side: Side, start: int, stop: int, reason: str) -> int:
-    """Free the windows of a side that lie in a range; what only they hold moves to the other side.
+    """Free the windows of a side that lie in a range; what only they hold moves elsewhere.
+
+    That is the host, or the first accelerator for what is on the host.
 
     Returns
     -------
@@ -905,7 +931,8 @@ def evict(ledger: Ledger, side: Side, start: int, stop: int, reason: str) -> int
         for run in [*ledger.spans.runs(low, high)]:
             if run.holders == 1 << side:
                 layout = Layout.raw(run.nbytes, run.start)
-                acquire(ledger, side.other, CONST, layout, reason)
+                refuge = Side.HOST if side else Side.ACCELERATOR
+                acquire(ledger, refuge, CONST, layout, reason)
     if windows:
         # A host access that may write waits for uploads.
         commit(ledger, _plan_eviction, Side.HOST, MUTABLE, start, min(stop, used), reason, side)
@@ -944,10 +971,11 @@ def _plan_eviction(  # a range
 def _drop(ledger: Ledger, change: Change, _reason: str) -> tuple[Any, Sequence[Upload]]:
     side, buffers = change.side, ledger.buffers
     gone = buffers.inside(side, change.start, change.stop, change.before.nbytes)
-    if side is Side.ACCELERATOR and buffers.accelerator is not None:
+    home = buffers.home(side)
+    if isinstance(home, Accelerator):
         for window in gone:
             # Its memory may be given to someone else at once.
-            buffers.accelerator.settle(window.array)
+            home.settle(window.array)
     _forget_exports(ledger, side, gone)
     return tuple(each for each in buffers.windows[side] if each not in gone), ()
 
@@ -1031,7 +1059,7 @@ def _plan_adoption(  # noqa: PLR0913, PLR0917  # a buffer
     buffer: Any,
     announced: Collection[Lease],
 ) -> Change:
-    require_announced(ledger.loans, announced, start, stop, *Side)
+    require_announced(ledger.loans, announced, start, stop)
     before, mine = ledger.spans, 1 << side
     # While the buffer is exchanged, this side must not count as a holder.
     runs = [run._replace(holders=run.holders & ~mine) for run in before.runs(start, stop)]
@@ -1041,7 +1069,7 @@ def _plan_adoption(  # noqa: PLR0913, PLR0917  # a buffer
         Spans.whole(stop, mine),
         start,
         stop,
-        losses=tuple((loser, ((start, stop),)) for loser in Side),
+        losses=[(loser, ((start, stop),)) for loser in ledger.buffers.all_sides],
         writes=True,
         prepare=lambda *_: (buffer, ()),
         between=before.replaced(runs),
@@ -1063,24 +1091,24 @@ def _plan_fit(ledger: Ledger, side: Side, _access: Access, used: int, nbytes: in
     """Plan to change the number of bytes in use. Those that come into use become zeros.
 
     Borrows and aliases of these bytes may remain from when they were last in use. The bytes of an
-    alias become its side's alone. If aliases of both sides overlap, the accelerator gets the bytes,
-    and NumPy aliases of the host are revoked. A borrow is revoked unless its side alone holds its
-    bytes.
+    alias become its side's alone. If aliases of several sides overlap, the last of these sides gets
+    the bytes, and NumPy aliases of the host are revoked. A borrow is revoked unless its side alone
+    holds its bytes.
     """
     before, buffers = ledger.spans, ledger.buffers
     after = before.resized(nbytes)
-    if nbytes > used and buffers.windows[Side.ACCELERATOR]:
+    if nbytes > used and any(buffers.windows):
         # They end before, so that they cannot hold the new bytes.
-        holders = after.common(used, nbytes) & 1 << Side.HOST
-        after = after.put(used, nbytes, holders)
+        windowed = sum(1 << owner for owner, windows in enumerate(buffers.windows) if windows)
+        after = after.put(used, nbytes, after.common(used, nbytes) & ~windowed)
     losses = []
     if nbytes > used:
-        for owner in Side:
-            for writer in ledger.loans[owner].writers(used, nbytes):
+        for owner, loans in enumerate(ledger.loans):
+            for writer in loans.writers(used, nbytes):
                 start, stop = max(writer.start, used), min(writer.stop, nbytes)
                 if buffers.containing(owner, start, stop) is not None and not writer.revoked:
                     after = after.put(start, stop, 1 << owner)
-        for loser in Side:
+        for loser in buffers.all_sides:
             runs = after.runs(used, nbytes)
             losses.append((loser, [run[:2] for run in runs if run.holders != 1 << loser]))
     limit = None if ledger.source is None else min(ledger.source.limit, nbytes)
@@ -1092,7 +1120,7 @@ def _plan_fit(ledger: Ledger, side: Side, _access: Access, used: int, nbytes: in
 def _zero(ledger: Ledger, change: Change, _reason: str) -> tuple[Any, Sequence[Upload]]:
     """Zero the bytes that come into use, on the sides that hold them."""
     buffers = ledger.buffers
-    for side in Side:
+    for side in buffers.all_sides:
         if ledger.watch is not None:
             ledger.watch.drop(side, change.start, change.stop)
         for run in change.after.runs(change.start, change.stop):
@@ -1114,7 +1142,7 @@ def leave(
         try:
             ledger.moving = True
             ledger.shortcuts.revoke()
-            require_announced(ledger.loans, announced, 0, ledger.buffers.nbytes, *Side)
+            require_announced(ledger.loans, announced, 0, ledger.buffers.nbytes)
             if others:
                 leave(others, give_up, announced)
             else:

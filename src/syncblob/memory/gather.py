@@ -1,7 +1,8 @@
-"""Private copies of elements from either side. The bytes in gaps between them do not move."""
+"""Private copies of elements from any side. The bytes in gaps between them do not move."""
 
 from __future__ import annotations
 
+import itertools
 import operator
 from typing import TYPE_CHECKING, Any
 
@@ -32,9 +33,9 @@ def gather(  # noqa: C901  # each place that elements may come from
     if ledger.moving:
         ledger.refuse_reentry()
     ledger.compare_watch(side, CONST, layout.start, layout.stop)
-    if side is Side.ACCELERATOR:
-        buffers.accelerator = ledger.accelerator_of(side)
     home = buffers.home(side)
+    if isinstance(home, Accelerator):
+        buffers.add(home)
     reach = layout.start, layout.stop
     own = buffers.containing(side, *reach)
     if spans.common(*reach) & (1 << side) and own is not None:
@@ -47,11 +48,14 @@ def gather(  # noqa: C901  # each place that elements may come from
     except MemoryError as error:
         buffers.explain_shortage(error, side, dense.nbytes, reason, dense)
         raise
-    other = buffers.containing(side.other, *reach)
-    if layout.contiguous and spans.alike(*reach) == 1 << side.other and other is not None:
-        # The usual case, such as one number: a single copy.
-        _transfer(buffers, side, part_of(other, *reach), target, layout, reason)
-        return home.view(target, dense, writable=True)
+    held = spans.alike(*reach)
+    if layout.contiguous and held and not held >> side & 1:
+        origin = buffers.nearest(side, held)
+        other = buffers.containing(origin, *reach)
+        if other is not None:
+            # The usual case, such as one number: a single copy.
+            _transfer(buffers, origin, side, part_of(other, *reach), target, layout, reason)
+            return home.view(target, dense, writable=True)
     for offset, part in _parts(layout, ledger, 0):
         place = target[offset : offset + part.nbytes]
         held = spans.common(part.start, part.stop)
@@ -62,25 +66,29 @@ def gather(  # noqa: C901  # each place that elements may come from
             c_order = Layout.c_order(part.shape, part.dtype)
             home.compute(operator.setitem, home.view(place, c_order, writable=True), ..., array)
         elif held:
-            _transfer(buffers, side, _dense_bytes(buffers, side.other, part), place, part, reason)
+            origin = buffers.nearest(side, held)
+            contents = _dense_bytes(buffers, origin, part)
+            _transfer(buffers, origin, side, contents, place, part, reason)
         elif source is None:
             home.zero(place)
         elif side is Side.HOST:
             place[...] = _initial_bytes(source, part)
         else:
-            _transfer(buffers, side, _initial_bytes(source, part), place, part, reason)
+            contents = _initial_bytes(source, part)
+            _transfer(buffers, Side.HOST, side, contents, place, part, reason)
     return home.view(target, dense, writable=True)
 
 
 def _runs(ledger: Ledger, start: int, stop: int) -> Iterator[tuple[int, int]]:
     """Yield the spans of a range, divided where windows that hold them begin and end."""
+    buffers = ledger.buffers
     for run in ledger.spans.runs(start, stop):
-        windows = ledger.buffers.windows[Side.ACCELERATOR]
-        if not windows or not run.holders & (1 << Side.ACCELERATOR):
-            yield run.start, run.stop
-            continue
-        for window in ledger.buffers.within(Side.ACCELERATOR, run.start, run.stop):
-            yield max(run.start, window.start), min(run.stop, window.stop)
+        ends = {run.start, run.stop}
+        for side, windows in enumerate(buffers.windows):
+            if windows and run.holders >> side & 1:
+                for window in buffers.within(side, run.start, run.stop):
+                    ends |= {max(run.start, window.start), min(run.stop, window.stop)}
+        yield from itertools.pairwise(sorted(ends))
 
 
 def _parts(layout: Layout, ledger: Ledger, offset: int) -> Iterator[tuple[int, Layout]]:
@@ -138,8 +146,14 @@ def _initial_bytes(source: Source, part: Layout) -> Any:
 
 
 def _transfer(  # noqa: PLR0913, PLR0917  # a copy, and what the log says of it
-    buffers: Buffers, side: Side, contents: Any, target: Any, part: Layout, reason: str
+    buffers: Buffers,
+    origin: Side,
+    side: Side,
+    contents: Any,
+    target: Any,
+    part: Layout,
+    reason: str,
 ) -> None:
-    """Copy plain bytes of the other side into a buffer of one side."""
-    copying = buffers.copying(buffers.accelerator, reason)  # type: ignore[arg-type]  # there is one
-    buffers.move(copying, side, contents, target, part.start)
+    """Copy plain bytes of one side into a buffer of another."""
+    copying = buffers.copying(buffers.home(side or origin), reason)  # type: ignore[arg-type]  # one is an accelerator
+    buffers.move(copying, origin, side, contents, target, part.start)

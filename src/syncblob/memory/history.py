@@ -137,7 +137,7 @@ def is_use_noted(ledger: Ledger, side: Side, start: int, stop: int) -> bool:
 
     What a side alone holds is copied before another one uses it, so that it may be used unnoted.
     """
-    if not ledger.buffers.on_both_sides or start >= stop:
+    if not ledger.buffers.on_several_sides or start >= stop:
         return True
     mine, last = 1 << side, _last_used(ledger)
     if ledger.spans.any(start, stop) == mine:

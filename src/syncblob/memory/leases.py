@@ -131,7 +131,7 @@ class Borrows(LivingArrays[Borrow]):
         ended = []
         for array in revoked:
             for borrow in weakref.getweakrefs(array):
-                if isinstance(borrow, Borrow):
+                if isinstance(borrow, Borrow) and borrow in self.live:
                     self.discard(borrow)
                     ended.append(array)
         return ended
@@ -449,3 +449,16 @@ class _NoLoans(Loans):
 
 
 NO_LOANS = _NoLoans()
+
+
+def joined(several: Sequence[Loans]) -> Loans:
+    """Return the loans of several sides as one, to be read under the memory's lock."""
+    made = [loans for loans in several if loans is not NO_LOANS]
+    if len(made) <= 1:
+        return made[0] if made else NO_LOANS
+    result = Loans()
+    for loans in made:
+        result.borrows.live.update(list(loans.borrows.live))
+        result.leases.update(list(loans.leases))
+        result.exposures += loans.exposures
+    return result

@@ -10,10 +10,10 @@ import threading
 from typing import TYPE_CHECKING, Any, ClassVar, Never
 
 from syncblob._locks import LostLock, is_lost, notify
-from syncblob.devices import Side, current_accelerator
+from syncblob.devices import HOST, Side
 from syncblob.memory.buffers import Buffers
 from syncblob.memory.history import is_use_noted
-from syncblob.memory.leases import NO_LOANS, Loans
+from syncblob.memory.leases import NO_LOANS, Loans, joined
 from syncblob.memory.shortcut import NO_SHORTCUT, NO_SHORTCUTS, Shortcut, Shortcuts
 from syncblob.memory.spans import Spans
 from syncblob.memory.state import CONST, Access
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from syncblob._layout import Layout
-    from syncblob.devices.base import Accelerator
+    from syncblob.devices.base import Accelerator, Home
     from syncblob.memory.history import Transition
     from syncblob.memory.sources import Source
     from syncblob.memory.uploads import Upload
 
-_NOTHING_LENT = (NO_LOANS, NO_LOANS)
+_NOTHING_LENT: tuple[Loans, ...] = (NO_LOANS, NO_LOANS)
 _UNUSABLE = (False, False, False)
 
 
@@ -44,7 +44,7 @@ class Ledger:
     nbytes
         The capacity.
     accelerator
-        The backend of the accelerator's side; None if it is chosen on first use.
+        The backend of the first accelerator; None if it is chosen on first use.
     source
         The initial contents; None for zeros.
 
@@ -115,7 +115,7 @@ class Ledger:
     def __init__(self, nbytes: int, accelerator: Accelerator | None, source: Source | None) -> None:
         self.buffers: Buffers = Buffers(nbytes, accelerator)
         self.spans: Spans = Spans.whole(nbytes, 0)
-        self.loans: tuple[Loans, Loans] = _NOTHING_LENT
+        self.loans: tuple[Loans, ...] = _NOTHING_LENT
         self.uploads: tuple[Upload, ...] = ()
         self.moving: bool = False
         self.shortcuts: Shortcuts = NO_SHORTCUTS
@@ -137,24 +137,44 @@ class Ledger:
         return layout.start, layout.stop
 
     def others(self, side: int) -> Loans:
-        """Return the loans of the other side."""
-        return self.loans[1 - side]
+        """Return the loans of the other sides. Those of more than one are a copy."""
+        loans = self.loans
+        if len(loans) == len(_NOTHING_LENT):
+            return loans[1 - side]
+        return joined(loans[:side] + loans[side + 1 :])
+
+    def side_of(self, home: Home) -> Side:
+        """Return the side of a home. A further accelerator gets one when it is first used."""
+        buffers = self.buffers
+        # Nearly always one of these.
+        if home is HOST:
+            return Side.HOST
+        if buffers.accelerator is home:
+            return Side.ACCELERATOR
+        side = buffers.side_of(home)
+        if side is not None:
+            return side
+        with self.lock:
+            if self.moving:
+                self.refuse_reentry()
+            if len(self.loans) == len(buffers.homes):
+                self.loans = (*self.loans, NO_LOANS)
+            buffers.add(home)  # type: ignore[arg-type]  # every memory has the host
+        return self.side_of(home)
 
     def is_alone(self, side: int, start: int, stop: int) -> bool:
         """Tell whether a side is the only holder of a range. Of no elements, every side is."""
         return self.spans.any(start, stop) == 1 << side or (start == stop and self.spans.nbytes > 0)
 
     def accelerator_of(self, side: Side) -> Accelerator | None:
-        """Return the backend that an access of a side uses. Binds nothing.
+        """Return the backend that an access of a side uses: of the host, that of the first.
 
         Raises
         ------
         NoDeviceError
-            If `side` is the accelerator's, the memory is not bound to one, and none is available.
+            If no accelerator was used yet, `side` is one, and none is available.
         """
-        if self.buffers.accelerator is None and side is Side.ACCELERATOR:
-            return current_accelerator()
-        return self.buffers.accelerator
+        return self.buffers.home(side) if side else self.buffers.accelerator  # type: ignore[return-value]  # not the host
 
     def shortcut(self, side: Side, layout: Layout) -> Shortcut | None:
         """Compute the shortcut for arrays over a layout; see `SyncedMemory.shortcut`."""
@@ -171,8 +191,8 @@ class Ledger:
                 if self.shortcuts is NO_SHORTCUTS:
                     self.shortcuts = new
             shortcuts = self.shortcuts
-            if not self.follows_logs and self.buffers.on_both_sides:
-                # Only memories with two buffers tell logs anything.
+            if not self.follows_logs and self.buffers.on_several_sides:
+                # Only memories with several buffers tell logs anything.
                 follow_logs(shortcuts)
                 self.follows_logs = True
             if shortcuts.parts:
@@ -208,7 +228,8 @@ class Ledger:
         ):
             return _UNUSABLE
         alone = (spans.any(start, stop) if uniform is None else uniform) == mine
-        there = self.loans[1 - side]
+        # As `others`, without the call in the usual case.
+        there = self.loans[1 - side] if len(self.loans) == len(_NOTHING_LENT) else self.others(side)
         free = not (
             self.uploads or ((there.leases or there.exposures) and there.may_write_in(start, stop))
         )
@@ -227,11 +248,11 @@ class Ledger:
         if loans is NO_LOANS:
             new = Loans()
             with self.lock:
-                pair = self.loans
-                loans = pair[side]
+                known = self.loans
+                loans = known[side]
                 # No signal handler can run between this comparison and the assignment.
                 if loans is NO_LOANS:
-                    self.loans = (pair[0], new) if side else (new, pair[1])
+                    self.loans = (*known[:side], new, *known[side + 1 :])
                     loans = new
         return loans
 
@@ -268,8 +289,8 @@ class Ledger:
     def ranges_in_use(self) -> Sequence[tuple[int, int]]:
         """Return the ranges of all uploads, and of what has been handed out."""
         ranges = [upload[:2] for upload in self.uploads]
-        for side in Side:
-            ranges += self.loans[side].ranges(self.buffers.all_of(side))
+        for side, loans in enumerate(self.loans):
+            ranges += loans.ranges(self.buffers.all_of(side))
         return ranges
 
     # --- under the lock --------------------------------------------------------------------------

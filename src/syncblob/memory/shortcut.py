@@ -10,10 +10,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from syncblob.devices import Side
-
-_HOST, _ACCELERATOR = (1 << side for side in Side)
-
 # Programs that use more parts of a memory than this between two changes of state ask again.
 _MOST_PARTS = 64
 
@@ -61,6 +57,7 @@ class Shortcuts:
     ----------
     sides
         The shortcut of each side's buffer, valid for any part of it; None if never asked for.
+        Further accelerators are missing until then.
         It stays with the buffer, so that arrays are current again when their side is.
     epoch
         An object that is replaced whenever any shortcut is cleared.
@@ -89,6 +86,8 @@ class Shortcuts:
             Whether the shortcut is valid for the part alone.
         """
         side, parts = key[0], self.parts
+        while side >= len(self.sides):
+            self.sides.append(None)
         shortcut = parts.get(key) if part else self.sides[side]
         if shortcut is None or shortcut.buffer is not buffer:
             new = Shortcut(buffer)
@@ -112,7 +111,8 @@ class Shortcuts:
 
     def forget(self, side: int) -> None:
         """Let go of a side's buffer, because the side gets another one."""
-        self.sides[side] = None
+        if side < len(self.sides):
+            self.sides[side] = None
 
     def renew(self, epoch: object, holders: int) -> None:
         """Set the shortcuts of the sides, which hold everything; not if revoked since an epoch.
@@ -120,17 +120,16 @@ class Shortcuts:
         Only if nothing but the holders decides: no upload is under way, nothing is watched, no log
         is open, later ones revoke, and no alias of another side may write.
         """
-        host, accelerator = self.sides
-        # No signal handler can run from here on: nothing is called.
-        if self.epoch is epoch:
-            if host is not None:
-                host.readable = readable = holders & _HOST != 0
-                host.writable = writable = holders == _HOST
-                host.shared = readable and not writable
-            if accelerator is not None:
-                accelerator.readable = readable = holders & _ACCELERATOR != 0
-                accelerator.writable = writable = holders == _ACCELERATOR
-                accelerator.shared = readable and not writable
+        mine = 1
+        for shortcut in self.sides:
+            # Each time: a signal handler may run between two rounds, but not in one.
+            if self.epoch is not epoch:
+                return
+            if shortcut is not None:
+                shortcut.readable = readable = holders & mine != 0
+                shortcut.writable = writable = holders == mine
+                shortcut.shared = readable and not writable
+            mine <<= 1
 
     def revoke(self) -> None:
         """Clear all shortcuts."""

@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from syncblob._source_lines import warn_user
+from syncblob.devices import Side
 from syncblob.errors import StaleAliasWarning
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from syncblob.devices.base import Side
     from syncblob.memory.leases import Lease, Loans
     from syncblob.memory.ledger import Ledger
 
@@ -74,7 +74,11 @@ class Unannounced(Exception):  # noqa: N818  # it is caught, and turned into a w
 
 
 def require_announced(
-    loans: Sequence[Loans], announced: Collection[Lease], start: int, stop: int, *sides: Side
+    loans: Sequence[Loans],
+    announced: Collection[Lease],
+    start: int,
+    stop: int,
+    written: Side | None = None,
 ) -> None:
     """Raise `Unannounced` if writable aliases that no warning has named overlap a range.
 
@@ -86,15 +90,16 @@ def require_announced(
         The aliases that a warning has named.
     start, stop
         The range.
-    *sides
-        The sides of the aliases to look for.
+    written
+        The side whose aliases stay up to date; None if all become stale.
     """
     stale: Stale = []
-    for side in sides:
-        # There may be very many. Only the comparison of ranges runs in Python for each of them.
-        leases = set(loans[side].leases_in(start, stop)).difference(announced)
-        if leases:
-            stale.append((side, leases))
+    for side, lent in enumerate(loans):
+        if side != written and lent.leases:
+            # There may be very many. Only the comparison of ranges runs in Python for each of them.
+            leases = set(lent.leases_in(start, stop)).difference(announced)
+            if leases:
+                stale.append((Side(side), leases))
     if stale:
         raise Unannounced(stale)
 

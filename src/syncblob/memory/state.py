@@ -41,10 +41,11 @@ if TYPE_CHECKING:
 
 
 class Head(enum.IntEnum):
-    """Where the newest contents are. The numbers are Caffe's, except SPLIT, which Caffe lacks.
+    """Where the newest contents are: on the host, on the Blob's accelerator, or on both.
 
-    They are bit masks of the sides that hold all of the contents. SPLIT means that no side does:
-    some parts are newer on the host and some on the accelerator, or some were never accessed.
+    The numbers are Caffe's, except those of SPLIT and ELSEWHERE, which Caffe lacks. SPLIT means
+    that no side holds all of the contents: some parts are newer on one and some on another, or some
+    were never accessed. ELSEWHERE means that only another accelerator holds all of them.
     """
 
     UNINITIALIZED = 0
@@ -52,6 +53,7 @@ class Head(enum.IntEnum):
     HEAD_AT_GPU = 1 << Side.ACCELERATOR
     SYNCED = HEAD_AT_CPU | HEAD_AT_GPU
     SPLIT = 4
+    ELSEWHERE = 5
 
     def __str__(self) -> str:
         """Return the name."""
@@ -95,11 +97,11 @@ class Plan(NamedTuple):
     runs: list[Run]
 
 
-def head_over(spans: Spans, start: int, stop: int) -> Head:
-    """Return the head of a range."""
+def head_over(spans: Spans, start: int, stop: int, side: Side = Side.ACCELERATOR) -> Head:
+    """Return the head of a range, for the host and one accelerator's side."""
     common = spans.common(start, stop)
     if common:
-        return Head(common)
+        return Head((common & 1) | (common >> side & 1) << 1) or Head.ELSEWHERE
     return Head.SPLIT if spans.any(start, stop) else Head.UNINITIALIZED
 
 
@@ -110,8 +112,7 @@ def plan_access(  # noqa: PLR0913  # an access, and who else may write
     start: int,
     stop: int,
     *,
-    here: Sequence[Lease | Exposure] = (),
-    there: Sequence[Lease | Exposure] = (),
+    writers: Sequence[Sequence[Lease | Exposure]] = (),
 ) -> Plan:
     """Apply the table to every run of a range.
 
@@ -121,8 +122,8 @@ def plan_access(  # noqa: PLR0913  # an access, and who else may write
         The holders before.
     side, access, start, stop
         The access.
-    here, there
-        The leases and exposures of this side and of the other side: they may write at any moment.
+    writers
+        The leases and exposures of each side: they may write at any moment.
     """
     holder = 1 << side
     if access is OVERWRITE:
@@ -130,38 +131,46 @@ def plan_access(  # noqa: PLR0913  # an access, and who else may write
     pieces = spans.lacking(start, stop, holder)
     if access is MUTABLE:
         return Plan(pieces, [Run(start, stop, holder)])
-    written = (_reached(spans.nbytes, here), _reached(spans.nbytes, there)) if here or there else ()
+    # The bytes that writers of sides reach, by the mask of these sides.
+    reached: dict[int, Spans] = {}
     runs: list[Run] = []
     for run in spans.runs(start, stop):
         if run.holders & holder:
             runs.append(run)
         elif not run.holders:
             runs.append(run._replace(holders=holder))
-        elif written:
-            runs += _after_copy(run, holder, *written)
+        elif any(writers):
+            for sides in (holder, run.holders):
+                if sides not in reached:
+                    reached[sides] = _reached(spans.nbytes, sides, writers)
+            runs += _after_copy(run, holder, reached[holder], reached[run.holders])
         else:
             runs.append(run._replace(holders=run.holders | holder))
     return Plan(pieces, runs)
 
 
-def _reached(nbytes: int, writers: Sequence[Lease | Exposure]) -> Spans:
-    """Return a map with 1 for the bytes that a lease or an exposure may write into."""
-    if not writers:
-        return Spans.whole(nbytes, 0)
-    return Spans.covering(nbytes, [(writer.start, writer.stop) for writer in writers])
+def _reached(nbytes: int, sides: int, writers: Sequence[Sequence[Lease | Exposure]]) -> Spans:
+    """Return a map with 1 for the bytes that the leases and exposures of sides may write into."""
+    ranges = [
+        (writer.start, writer.stop)
+        for side, each in enumerate(writers)
+        if sides >> side & 1
+        for writer in each
+    ]
+    return Spans.covering(nbytes, ranges) if ranges else Spans.whole(nbytes, 0)
 
 
 def _after_copy(run: Run, holder: int, here: Spans, there: Spans) -> Iterator[Run]:
-    """Yield the holders of a run after a const access has copied it from the other side.
+    """Yield the holders of a run after a const access has copied it from others that hold it.
 
-    The maps are those of `_reached`. Only their spans in the run are read, so that an access takes
-    no longer than it takes to sort the writers.
+    The maps are those of `_reached`, of the side of the access and of the others. Only their spans
+    in the run are read, so that an access takes no longer than it takes to sort the writers.
     """
     for part in there.runs(run.start, run.stop):
         if part.holders:
-            # Later writes on the other side must be copied again.
+            # Later writes there must be copied again.
             yield Run(part.start, part.stop, run.holders)
             continue
         for rest in here.runs(part.start, part.stop):
-            # Later writes on this side make the other side's copy stale.
+            # Later writes on this side make the other copies stale.
             yield Run(rest.start, rest.stop, holder if rest.holders else run.holders | holder)

@@ -12,10 +12,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Never
 
 from syncblob._layout import Layout
-from syncblob._source_lines import Place, user_line, user_place
+from syncblob._source_lines import Place, user_place
 from syncblob.arrays.native import buffer_of
 from syncblob.devices import CPU, HOST, Device, Side, default_device, home_accelerator
-from syncblob.errors import DeviceMismatchError
 from syncblob.memory.changes import (
     acquire,
     adopt,
@@ -58,9 +57,9 @@ if TYPE_CHECKING:
 
 
 class SyncedMemory:
-    """A number of bytes with at most one buffer on the host and one on an accelerator.
+    """A number of bytes with at most one buffer on the host and on each accelerator.
 
-    The newest contents of each byte are on the host, on the accelerator, or on both. The memory
+    The newest contents of each byte are on the host, on an accelerator, or on several. The memory
     does not know shapes and dtypes. It is thread-safe: two threads that read at the same time
     cause one transfer. If an allocation or a transfer fails, head, buffers and bytes are as they
     were.
@@ -71,7 +70,7 @@ class SyncedMemory:
         The capacity. Nothing is allocated before the first access.
     device
         The device of Blobs over this memory. The default, None, means the default device. If it is
-        an accelerator, the memory is bound to it; otherwise the accelerator is chosen on first use.
+        an accelerator, `gpu_data` and the like use it; otherwise they use the first that is used.
     source
         A function that returns the initial contents, a one-dimensional uint8 array of `nbytes`
         bytes. It is called, in place of zero-filling, by the first access that needs one of them,
@@ -123,36 +122,28 @@ class SyncedMemory:
     @classmethod
     def adopting(
         cls,
-        side: Side,
         buffer: Any,
         *,
         accelerator: Accelerator | None = None,
         device: Device | str | None = None,
     ) -> SyncedMemory:
-        """Make a memory over an existing writable buffer on one side, without a copy.
+        """Make a memory over an existing writable buffer, without a copy.
 
         Parameters
         ----------
-        side
-            Where the buffer is. Its contents are the newest.
         buffer
-            One-dimensional, uint8, C-contiguous.
+            One-dimensional, uint8, C-contiguous. Its contents are the newest.
         accelerator
-            The backend of an accelerator buffer.
+            The backend of an accelerator's buffer; None for one of the host.
         device
             As for the constructor. The default is the accelerator of an accelerator buffer, else
             the default device.
 
-        Raises
-        ------
-        DeviceMismatchError
-            If `device` is another accelerator than that of the buffer.
         """
         if device is None and accelerator is not None:
             device = accelerator.device
         memory = cls(buffer.nbytes, device=device)
-        if accelerator is not None:
-            memory.bind(accelerator)
+        side = Side.HOST if accelerator is None else memory.side_of(accelerator)
         memory.ledger.buffers.sides[side] = buffer
         memory.ledger.spans = Spans.whole(buffer.nbytes, 1 << side)
         return memory
@@ -227,7 +218,7 @@ class SyncedMemory:
         buffer
             One-dimensional, uint8, C-contiguous, writable, with as many bytes as are in use.
         accelerator
-            The backend of an accelerator buffer.
+            The backend of a buffer on an accelerator, which takes the place of `side`.
 
         Raises
         ------
@@ -242,7 +233,11 @@ class SyncedMemory:
         announcing(self.ledger, "adoption", self._adopt_locked, side, buffer, accelerator)
 
     def async_gpu_push(
-        self, stream: object = None, start: int = 0, stop: int | None = None
+        self,
+        stream: object = None,
+        start: int = 0,
+        stop: int | None = None,
+        side: Side = Side.ACCELERATOR,
     ) -> None:
         """Start an upload and return while it runs. The head becomes SYNCED.
 
@@ -255,6 +250,8 @@ class SyncedMemory:
             A stream of the accelerator. The default, None, uses a stream of this package.
         start, stop
             The range. The default is all bytes in use.
+        side
+            The accelerator.
 
         Raises
         ------
@@ -263,12 +260,12 @@ class SyncedMemory:
         """
         with self.ledger.lock:
             stop = self.used_nbytes if stop is None else stop
-            head = self.head_over(start, stop)
+            head = self.head_over(start, stop, side)
             if head is not Head.HEAD_AT_CPU:
                 raise RuntimeError(
                     f"async_gpu_push starts from HEAD_AT_CPU, but the head is {head.name}"
                 )
-            push(self.ledger, stream, start, stop, "async_gpu_push")
+            push(self.ledger, side, stream, start, stop, "async_gpu_push")
 
     def prefetch(self, side: Side, start: int, stop: int) -> None:
         """Start to copy to a side the bytes of a range that it lacks.
@@ -285,15 +282,17 @@ class SyncedMemory:
             The range.
         """
         with self.ledger.lock:
-            lacking = self.spans.lacking(start, stop, 1 << side)
-            if not lacking:
+            ledger, common = self.ledger, -1
+            for run in self.spans.lacking(start, stop, 1 << side):
+                common &= run.holders
+            if common == -1:
                 return
-            copied = all(run.holders for run in lacking)
-            if side is Side.ACCELERATOR and copied:
-                push(self.ledger, None, start, stop, "prefetch")
-            elif not (copied and pull(self.ledger, start, stop, "prefetch")):
-                layout = Layout.raw(stop - start, start)
-                acquire(self.ledger, side, CONST, layout, "prefetch")
+            if side and common & 1:
+                push(ledger, side, None, start, stop, "prefetch")
+                return
+            origin = common and ledger.buffers.nearest(side, common)
+            if side or not (origin and pull(ledger, origin, start, stop, "prefetch")):
+                acquire(ledger, side, CONST, Layout.raw(stop - start, start), "prefetch")
 
     def evict(
         self, side: Side, start: int = 0, stop: int | None = None, reason: str = "evict"
@@ -341,13 +340,13 @@ class SyncedMemory:
         spans = self.ledger.spans
         return head_over(spans, 0, spans.nbytes)
 
-    def head_over(self, start: int, stop: int) -> Head:
-        """Return the head of a range. Never moves anything."""
-        return head_over(self.ledger.spans, start, stop)
+    def head_over(self, start: int, stop: int, side: Side = Side.ACCELERATOR) -> Head:
+        """Return the head of a range, for the host and one accelerator. Never moves anything."""
+        return head_over(self.ledger.spans, start, stop, side)
 
-    def head_of(self, layout: Layout) -> Head:
+    def head_of(self, layout: Layout, side: Side = Side.ACCELERATOR) -> Head:
         """Return the head of the range of an access through a layout. Never moves anything."""
-        return self.head_over(*self.range_of(layout))
+        return self.head_over(*self.range_of(layout), side)
 
     @property
     def spans(self) -> Spans:
@@ -365,8 +364,17 @@ class SyncedMemory:
 
     @property
     def accelerator(self) -> Accelerator | None:
-        """The backend that this memory is bound to; None if it is not bound yet."""
+        """The backend of the first accelerator that it was made for or used on; None before."""
         return self.ledger.buffers.accelerator
+
+    @property
+    def sides(self) -> tuple[Side, ...]:
+        """The sides: the host, and each accelerator that it was made for or used on."""
+        return self.ledger.buffers.all_sides
+
+    def side_of(self, home: Home) -> Side:
+        """Return the side of a home. A further accelerator gets one when it is first used."""
+        return self.ledger.side_of(home)
 
     @property
     def device(self) -> Device:
@@ -399,12 +407,12 @@ class SyncedMemory:
         return self.ledger.lock
 
     def home(self, side: Side) -> Home:
-        """Return the home of one side. Binds, allocates and moves nothing.
+        """Return the home of one side. Allocates and moves nothing.
 
         Raises
         ------
         NoDeviceError
-            If `side` is the accelerator's, the memory is not bound to one, and none is available.
+            If no accelerator was used yet, and none is available.
         """
         return self.ledger.buffers.home(side)
 
@@ -845,35 +853,6 @@ class SyncedMemory:
 
     # --- what Blobs and protocols use ------------------------------------------------------------
 
-    def bind(self, accelerator: Accelerator, layout: Layout | None = None) -> None:
-        """Bind this memory to an accelerator.
-
-        Parameters
-        ----------
-        accelerator
-            The accelerator.
-        layout
-            That of the Blob that is to be used there, for the error.
-
-        Raises
-        ------
-        DeviceMismatchError
-            If it is bound to another accelerator, or was made for another one.
-        """
-        with self.ledger.lock:
-            buffers = self.ledger.buffers
-            bound = buffers.accelerator
-            if bound is None:
-                buffers.accelerator = accelerator
-            elif bound is not accelerator:
-                raise DeviceMismatchError(
-                    f"expected memory of {accelerator.device}, got "
-                    f"{buffers.described(layout)}, on {bound.device}, at "
-                    f"{user_line().described()}; "
-                    "accelerators do not exchange data directly: use .to_device() on one of the "
-                    "two first"
-                )
-
     def fit(self, nbytes: int) -> None:
         """Change the number of bytes in use, up to the capacity. Bytes added read as zeros."""
         with self.ledger.lock:
@@ -902,7 +881,8 @@ class SyncedMemory:
     def successor(self, nbytes: int) -> SyncedMemory:
         """Return an UNINITIALIZED memory of another capacity, for the same device."""
         memory = SyncedMemory(nbytes, device=CPU, name=self.name)
-        memory.ledger.buffers.accelerator = self.accelerator
+        if self.accelerator is not None:
+            memory.side_of(self.accelerator)
         memory._device_home = self._device_home
         return memory
 
@@ -967,5 +947,5 @@ class SyncedMemory:
         announced: Collection[Lease],
     ) -> None:
         if accelerator is not None:
-            self.bind(accelerator)
+            side = self.side_of(accelerator)
         adopt(self.ledger, side, buffer, announced)

@@ -1,11 +1,12 @@
 """Copies that are under way, and what waits for them. Call the functions under the memory's lock.
 
-Most are uploads. An access of the side that a copy goes to, and one of the other side that may
-write, comes after the copies that overlap its range. Reads of the other side need not wait.
+Most are uploads. An access comes after the copies that overlap its range. Only reads of the side
+that a copy comes from need not wait.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from syncblob.devices import Side
@@ -20,30 +21,29 @@ if TYPE_CHECKING:
 
 
 class Upload(NamedTuple):
-    """An asynchronous copy of a range to a side."""
+    """An asynchronous copy of a range from a side to another."""
 
     start: int
     stop: int
     push: Push
     side: Side
+    origin: Side
 
 
 def start_uploads(  # noqa: PLR0913, PLR0917  # copies, and what the log says of them
     ledger: Ledger,
     accelerator: Accelerator,
+    origin: Side,
     side: Side,
     buffer: Any,
     pieces: Sequence[Run],
     stream: object,
     reason: str,
 ) -> list[Upload]:
-    """Start to copy pieces of the other side's buffer into one of a side."""
+    """Start to copy pieces of one side's buffer into that of another."""
     copying = ledger.buffers.copying(accelerator, reason)
-    start = ledger.buffers.start_copy
-    return [
-        Upload(*piece[:2], start(copying, side, buffer, *piece[:2], stream), side)
-        for piece in pieces
-    ]
+    start = partial(ledger.buffers.start_copy, copying, origin, side, buffer)
+    return [Upload(*piece[:2], start(*piece[:2], stream), side, origin) for piece in pieces]
 
 
 def await_uploads(ledger: Ledger, side: Side, access: Access, start: int, stop: int) -> None:
@@ -65,9 +65,9 @@ def finish_uploads(ledger: Ledger, side: Side, access: Access, start: int, stop:
         if upload.start >= stop or start >= upload.stop:
             continue
         try:
-            if side is not upload.side and access is CONST:
+            if side is upload.origin and access is CONST:
                 continue
-            if side is Side.HOST:
+            if side is Side.HOST or side not in {upload.origin, upload.side}:
                 upload.push.wait()
             elif not upload.push.order():
                 continue
@@ -79,7 +79,7 @@ def finish_uploads(ledger: Ledger, side: Side, access: Access, start: int, stop:
             # Change the map first, because readers without the lock trust it as soon as no copy is
             # under way.
             stop = min(upload.stop, ledger.spans.nbytes)
-            ledger.leave_to(upload.side.other, upload.start, stop)
+            ledger.leave_to(upload.origin, upload.start, stop)
             _forget(ledger, upload)
             raise
         _forget(ledger, upload)

@@ -19,7 +19,7 @@ from syncblob.arrays.native import backend_of, native_array
 from syncblob.blob.core import BlobCore
 from syncblob.blob.eviction import compute
 from syncblob.blob.operands import SCALARS, require_device_of
-from syncblob.devices import HOST, Side
+from syncblob.devices import HOST
 from syncblob.dispatch.numpy import tables
 from syncblob.dispatch.numpy.foreign_protocols import function_with_strangers
 from syncblob.dispatch.numpy.general_call import (
@@ -473,12 +473,11 @@ def _buffers_of(x: Any) -> list[tuple[Home, Any]]:
         home = HOST if isinstance(array, _ndarray) else backend_of(array)
         return [(home, _comparable(home, array))]
     memory, layout = x._memory, x._layout
-    homes = {Side.HOST: HOST, Side.ACCELERATOR: memory.accelerator}
     return [
         (home, _comparable(home, laid(home, window, layout, writable=False, own=True)))
-        for side, home in homes.items()
-        if home is not None
+        for side in memory.sides
         for window in memory.windows(side)
+        for home in [memory.home(side)]
         if window.start <= layout.start and layout.stop <= window.stop
     ]
 

@@ -15,7 +15,7 @@ from syncblob.blob.compute import forgets_newest, wrap
 from syncblob.blob.core import BlobCore
 from syncblob.blob.eviction import compute
 from syncblob.blob.forks import writes
-from syncblob.blob.operands import bind
+from syncblob.blob.operands import preferred
 from syncblob.devices import HOST
 from syncblob.devices.base import is_on_device
 from syncblob.dispatch.walk import instances, mapped
@@ -206,7 +206,9 @@ class Operands:
         """Return whether a target is written after the call."""
         if isinstance(target, BlobCore):
             current = target._home is self.home and target._shortcut.writable
-            return whole and not current and forgets_newest(target, bind(target, self.home))
+            return (
+                whole and not current and forgets_newest(target, target._memory.side_of(self.home))
+            )
         return self.home is not HOST and isinstance(target, np.ndarray)
 
     def _pass(self, array: Any, x: Any) -> Any:
@@ -219,7 +221,7 @@ class Operands:
         if x._home is self.home:
             array = x._on_device(self.name)[0]
         else:
-            array = x._array_on(bind(x, self.home), CONST, self.name)
+            array = x._array_on(x._memory.side_of(self.home), CONST, self.name)
         if isinstance(array, np.ndarray):
             array = array.view()
             array.flags.writeable = False
@@ -231,7 +233,7 @@ class Operands:
         self.written.append(x)
         if x._home is self.home and x._make_writable(self.name):
             return x._array
-        return x._array_on(bind(x, self.home), MUTABLE, self.name)
+        return x._array_on(x._memory.side_of(self.home), MUTABLE, self.name)
 
     def _scratch(self, x: Any) -> Any:
         dtype = x.dtype.newbyteorder("=")
@@ -270,8 +272,9 @@ class Operands:
             else:
                 arrays.append((target, scratch))
         for target, scratch in blobs:
-            side = bind(target, self.home)
-            target._memory.write(side, OVERWRITE, target._layout, self.name, setitem, ..., scratch)
+            memory = target._memory
+            side = memory.side_of(self.home)
+            memory.write(side, OVERWRITE, target._layout, self.name, setitem, ..., scratch)
         for target, array in arrays:
             self.home.compute(setitem, target, ..., array)
 
@@ -328,7 +331,7 @@ def shape_only(x: Any) -> Any:
 
 
 def common_home(operands: Any, like: BlobCore) -> Home:
-    """Return the first accelerator that one of the operands is on, else the host.
+    """Return the accelerator that operands are on, else the host; of several, `preferred`.
 
     Also the host if an array or a NumPy scalar has a dtype that accelerators do not support.
     """
@@ -338,6 +341,8 @@ def common_home(operands: Any, like: BlobCore) -> Home:
         if isinstance(x, BlobCore):
             if home is None or home is HOST:
                 home = x._home
+            elif x._home is not HOST:
+                home = preferred(home, x._home)
         elif not isinstance(x, (str, bytes)):
             movable = movable and can_hold(x.dtype)
     if home is None:

@@ -12,8 +12,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from syncblob.blob.compute import forgets_newest
 from syncblob.blob.core import HOST_DATA, BlobCore
 from syncblob.blob.forks import writes
-from syncblob.blob.operands import bind
-from syncblob.devices import HOST, Side, watching
+from syncblob.devices import HOST, watching
 from syncblob.devices.cuda import CudaBackend
 from syncblob.dispatch.torch import tensors as over
 from syncblob.dispatch.torch.devices import device_of_tensors
@@ -60,8 +59,6 @@ def call(  # the usual ways come first
 
     Raises
     ------
-    DeviceMismatchError
-        If a Blob is on another accelerator than the tensors.
     DeviceGuardError
         If a guard forbids that device.
     ValueError
@@ -381,7 +378,7 @@ class _Call:
         known = self._read.get((id(memory), layout))
         if known is not None:
             return known[1].tensor
-        side = bind(x, self._home)
+        side = memory.side_of(self._home)
         written = [y._layout for y in self.written if y._memory is memory]
         if self._copying or any(other != layout for other in written):
             return over.private(memory, layout, side, self._name)
@@ -391,8 +388,10 @@ class _Call:
             return copied
         loan = None
         if self._keeps and not written:
-            lend = host_loan if self._home is HOST else over.cuda_loan
-            loan = lend(x, self._name)
+            if self._home is HOST:
+                loan = host_loan(x, self._name)
+            else:
+                loan = over.cuda_loan(x, self._home, self._name)
         if loan is None:
             loan = Loan(*over.tensor_over_memory(memory, layout, side, CONST, self._name))
         self._read[id(memory), layout] = x, loan
@@ -411,7 +410,7 @@ class _Call:
         """Return a tensor to read and write."""
         x._require_writable(self._name)
         memory, layout = x._memory, x._layout
-        side = bind(x, self._home)
+        side = memory.side_of(self._home)
         if layout.reversed_axes:
             # Torch does not support negative strides. The same Blob twice is written twice.
             for y, scratch in self._late:
@@ -437,7 +436,7 @@ class _Call:
         """
         x._require_writable(self._name)
         alone = len(self.written) == 1 and x._layout.gapless and x.size
-        if alone and not forgets_newest(x, bind(x, self._home)):
+        if alone and not forgets_newest(x, x._memory.side_of(self._home)):
             return self._written_tensor(x)
         scratch = over.empty(x._layout, self._device)
         self._late.append((x, scratch))
@@ -480,13 +479,15 @@ class _Call:
         if isinstance(self._home, CudaBackend) and self._home.order.torch_captures():
             # The graph will write them again, and nobody says when.
             for x in self.written:
-                layout = x._layout
-                x._memory.expose(Side.ACCELERATOR, start=layout.start, stop=layout.stop)
+                memory, layout = x._memory, x._layout
+                side = memory.side_of(self._home)
+                memory.expose(side, start=layout.start, stop=layout.stop)
         return _finish_reading(result, [*self._read.values()], self._home, self._name)
 
     def _deliver(self, x: BlobCore, scratch: torch.Tensor) -> torch.Tensor:
         """Copy a temporary tensor into a Blob; return a tensor with its contents."""
-        memory, layout, side = x._memory, x._layout, bind(x, self._home)
+        memory, layout = x._memory, x._layout
+        side = memory.side_of(self._home)
         axes = layout.reversed_axes
         contents = scratch.detach().flip(axes) if axes else scratch.detach()
         home = self._home

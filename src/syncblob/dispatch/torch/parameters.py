@@ -12,7 +12,6 @@ import torch
 from syncblob._dtypes import is_bfloat16
 from syncblob._source_lines import user_instruction, warn_user
 from syncblob.blob.core import HOST_DATA, HOST_DIFF
-from syncblob.devices import HOST
 from syncblob.dispatch.torch.tensors import alias_over, partially_overlaps, place_of
 from syncblob.dispatch.torch.tracing import untraced
 from syncblob.errors import StaleAliasWarning
@@ -101,14 +100,12 @@ def _attachment_of(blob: BlobCore, reason: str) -> tuple[torch.Tensor, _Attachme
         raise ValueError(
             f"torch has no tensors with negative strides such as {layout.strides}; use a copy"
         )
-    memory, diff, side = blob._memory, blob._diff_memory(), blob._side
-    if blob._home is not HOST:
-        blob._bind_partner(diff, side)
+    memory, diff = blob._memory, blob._diff_memory()
     # Found once for both, because it takes time.
     noted = user_instruction()
     gradient = alias_over(blob, diff, HOST_DIFF, reason, noted)
     data = alias_over(blob, memory, HOST_DATA, reason, noted)
-    buffers = memory.buffer(side), diff.buffer(side)
+    buffers = _buffers(blob)
     return data, _Attachment(blob, gradient, data.data_ptr(), gradient.data_ptr(), buffers)
 
 
@@ -289,8 +286,9 @@ class BlobParameter(torch.nn.Parameter):
 
 def _buffers(blob: BlobCore) -> tuple[Any, Any]:
     """Return the buffers of a Blob's data and diff on the side of its device."""
-    diff = blob._existing_diff()
-    return blob._memory.buffer(blob._side), None if diff is None else diff.buffer(blob._side)
+    diff, home = blob._existing_diff(), blob._home
+    theirs = None if diff is None else diff.buffer(diff.side_of(home))
+    return blob._memory.buffer(blob._side), theirs
 
 
 def _apart(x: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:

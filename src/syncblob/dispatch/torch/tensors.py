@@ -23,7 +23,6 @@ from torch.utils import _python_dispatch
 from syncblob._dtypes import is_bfloat16
 from syncblob.arrays import capsules
 from syncblob.blob.core import HOST_DATA, NOTHING_KEPT
-from syncblob.blob.operands import bind
 from syncblob.devices import HOST, Side
 from syncblob.dispatch.torch.devices import require_reach
 from syncblob.dispatch.torch.tracing import untraced
@@ -95,7 +94,8 @@ def alias_over(
     """
     tensor = host_alias(blob, memory, place, noted) if blob._home is HOST else None
     if tensor is None:
-        tensor, _ = tensor_over_memory(memory, blob._layout, blob._side, MUTABLE, reason)
+        side = memory.side_of(blob._home)
+        tensor, _ = tensor_over_memory(memory, blob._layout, side, MUTABLE, reason)
         blob._keep(place, memory)
     return tensor
 
@@ -166,7 +166,7 @@ class Loan:
         """
         self.forget(x)
         memory, layout = x._memory, x._layout
-        memory.export(bind(x, home), MUTABLE, layout, reason, _KIND, self.owner)
+        memory.export(memory.side_of(home), MUTABLE, layout, reason, _KIND, self.owner)
 
     def forget(self, x: BlobCore) -> None:
         """Make a Blob drop this loan."""
@@ -201,15 +201,14 @@ def host_loan(x: BlobCore, reason: str) -> Loan | None:
     return _new_host_loan(x, reason)
 
 
-def cuda_loan(x: BlobCore, reason: str) -> Loan | None:
-    """Lend a Blob's newest data on a CUDA device, with the kept loan or a new one.
+def cuda_loan(x: BlobCore, home: Any, reason: str) -> Loan | None:
+    """Lend a Blob's newest data on a CUDA device, `home`, with the kept loan or a new one.
 
     Loans are kept with the buffer. Returns None if other code may have its memory.
     """
     memory, layout = x._memory, x._layout
-    home: Any = memory.home(Side.ACCELERATOR)
     require_reach(home)
-    buffer = memory.read(Side.ACCELERATOR, layout, reason)
+    buffer = memory.read(memory.side_of(home), layout, reason)
     shelf = None if type(buffer) is Window else home.order.loans(buffer)
     if shelf is None:
         return None

@@ -1,4 +1,4 @@
-"""Names of functions that another function has made: those of the variables that hold them."""
+"""The names of functions that another function has made, and of all that a module defines."""
 
 from __future__ import annotations
 
@@ -29,3 +29,12 @@ def name_made_functions(namespace: Mapping[str, Any], owner: str = "") -> None:
             function.__qualname__ = qualified
             code = function.__code__
             function.__code__ = code.replace(co_name=name, co_qualname=qualified)
+
+
+def defined_names(namespace: Mapping[str, Any]) -> list[str]:
+    """Return the public names of the functions and classes that a module defines."""
+    return [
+        name
+        for name, x in namespace.items()
+        if getattr(x, "__module__", "") == namespace["__name__"] and not name.startswith("_")
+    ]

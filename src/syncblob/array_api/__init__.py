@@ -13,7 +13,8 @@ from __future__ import annotations
 from types import FunctionType
 from typing import TYPE_CHECKING
 
-from syncblob.array_api import constants, data_types
+from syncblob._dtypes import NAMES
+from syncblob.array_api import constants
 from syncblob.array_api import fft as fft
 from syncblob.array_api import linalg as linalg
 from syncblob.array_api.beyond_the_standard import *  # noqa: F403
@@ -39,8 +40,7 @@ __array_api_version__ = "2025.12"
 
 if not TYPE_CHECKING:  # mypy reads only literal lists, and would treat all other names as private
     __all__ = ["__array_api_version__", "__array_namespace_info__", "fft", "linalg"]
-    __all__ += constants.__all__
-    __all__ += data_types.__all__
+    __all__ += [*constants.__all__, *NAMES]  # noqa: PLE0604  # strings
     # The functions of the chapters, without the helpers that these import from files with a "_".
     __all__ += [
         name

@@ -34,7 +34,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from syncblob._blob import Blob
 from syncblob._dtypes import as_dtype
-from syncblob._made_functions import name_made_functions
+from syncblob._made_functions import defined_names, name_made_functions
 from syncblob.blob.compute import apply
 from syncblob.blob.operands import as_blob
 from syncblob.devices import home_of
@@ -71,23 +71,6 @@ if TYPE_CHECKING:
     class _Shift(Protocol):
         def __call__(self, x: Blob, /, *, axes: int | Sequence[int] | None = None) -> Blob: ...
 
-
-__all__ = [
-    "fft",
-    "fftfreq",
-    "fftn",
-    "fftshift",
-    "hfft",
-    "ifft",
-    "ifftn",
-    "ifftshift",
-    "ihfft",
-    "irfft",
-    "irfftn",
-    "rfft",
-    "rfftfreq",
-    "rfftn",
-]
 
 Norm = Literal["backward", "ortho", "forward"]
 Axes = Sequence[int] | None
@@ -286,3 +269,7 @@ def _sizes(x: Any, s: Axes, axes: Axes, *, to_real: bool = False) -> tuple[int, 
     return tuple(
         all_of_it if size == -1 else size for size, all_of_it in zip(s, whole, strict=True)
     )
+
+
+if not TYPE_CHECKING:  # mypy reads only literal lists
+    __all__ = defined_names(globals())  # noqa: PLE0605  # a list

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 
 from syncblob._dtypes import as_dtype
+from syncblob._made_functions import defined_names
 from syncblob.array_api import _corrected_linalg
 from syncblob.array_api._operands import require_two
 from syncblob.blob.compute import apply, view
@@ -33,39 +34,6 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
     from syncblob._blob import Blob
-
-__all__ = [
-    "EigResult",
-    "EighResult",
-    "QRResult",
-    "SVDResult",
-    "SlogdetResult",
-    "cholesky",
-    "cross",
-    "det",
-    "diagonal",
-    "eig",
-    "eigh",
-    "eigvals",
-    "eigvalsh",
-    "inv",
-    "matmul",
-    "matrix_norm",
-    "matrix_power",
-    "matrix_rank",
-    "matrix_transpose",
-    "outer",
-    "pinv",
-    "qr",
-    "slogdet",
-    "solve",
-    "svd",
-    "svdvals",
-    "tensordot",
-    "trace",
-    "vecdot",
-    "vector_norm",
-]
 
 
 class EigResult(NamedTuple):
@@ -480,3 +448,7 @@ def vector_norm(
         number of nonzero elements.
     """
     return apply("linalg.vector_norm", x, axis=axis, keepdims=keepdims, ord=ord)
+
+
+if not TYPE_CHECKING:  # mypy reads only literal lists
+    __all__ = defined_names(globals())  # noqa: PLE0605  # a list

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from syncblob._made_functions import name_made_functions
+
 _FLOATING = "fc"
-_WHOLE = "iu"
 
 
 def floor_divide(x1: Any, x2: Any, out: Any = None) -> Any:
@@ -130,24 +131,20 @@ def sign(x: Any) -> Any:
     return result
 
 
-def ceil(x: Any) -> Any:
-    """Round up. Integers are copied."""
-    return x.copy() if x.dtype.kind in _WHOLE else np.ceil(x)
+def _rounding(ufunc: Any, description: str) -> Any:
+    def function(x: Any) -> Any:
+        return x.copy() if x.dtype.kind in "iu" else ufunc(x)
+
+    function.__doc__ = f"{description}. Integers are copied."
+    return function
 
 
-def floor(x: Any) -> Any:
-    """Round down. Integers are copied."""
-    return x.copy() if x.dtype.kind in _WHOLE else np.floor(x)
+ceil = _rounding(np.ceil, "Round up")
+floor = _rounding(np.floor, "Round down")
+rint = _rounding(np.rint, "Round to the nearest integer, halves to even")
+trunc = _rounding(np.trunc, "Round towards zero")
 
-
-def rint(x: Any) -> Any:
-    """Round to the nearest integer, halves to even. Integers are copied."""
-    return x.copy() if x.dtype.kind in _WHOLE else np.rint(x)
-
-
-def trunc(x: Any) -> Any:
-    """Round towards zero. Integers are copied."""
-    return x.copy() if x.dtype.kind in _WHOLE else np.trunc(x)
+name_made_functions(globals())
 
 
 def _put(result: Any, out: Any) -> Any:

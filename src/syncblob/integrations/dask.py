@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import dask.array as da
 import numpy as np
 from dask import config
-from dask.array.backends import ArrayBackendEntrypoint, array_creation_dispatch
+from dask.array.backends import NumpyBackendEntrypoint, array_creation_dispatch
 from dask.array.dispatch import percentile_lookup, to_numpy_dispatch
 from dask.sizeof import sizeof
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["BlobBackendEntrypoint", "deserialize", "serialize"]
 
 
-class BlobBackendEntrypoint(ArrayBackendEntrypoint):
+class BlobBackendEntrypoint(NumpyBackendEntrypoint):
     """The backend that ``dask.config.set({"array.backend": "syncblob"})`` selects.
 
     Chunks are on the default device at the time the Dask array is made. Random numbers are in NumPy
@@ -43,16 +43,6 @@ class BlobBackendEntrypoint(ArrayBackendEntrypoint):
         if isinstance(data._meta, Blob):  # noqa: SLF001  # how Dask describes its chunks
             return data
         return data.map_blocks(asarray, **kwargs)  # type: ignore[arg-type]  # Dask's type hints are wrong here
-
-    @property
-    def RandomState(self) -> type[np.random.RandomState]:  # noqa: N802  # Dask's name
-        """NumPy's."""
-        return np.random.RandomState
-
-    @property
-    def default_bit_generator(self) -> type[np.random.BitGenerator]:
-        """NumPy's."""
-        return np.random.PCG64
 
     @staticmethod
     def ones(shape: Any, **kwargs: Any) -> da.Array:

@@ -15,17 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 
-class Written(NamedTuple):
-    """When a function writes its first argument, and how much of it."""
-
-    option: str = ""
-    """The parameter that makes the function write; empty if it always writes."""
-    value: bool = True
-    """The value of the option with which it writes."""
-    whole: bool = False
-    """Whether every element is written, if no mask is given."""
-
-
 class Views(NamedTuple):
     """When a function returns views, and of which arguments."""
 
@@ -37,22 +26,19 @@ class Views(NamedTuple):
     """Whether its views are read-only in NumPy."""
 
 
-# In addition, every function writes its `out`.
-WRITES: dict[Callable[..., Any], Written] = {
-    np.copyto: Written(whole=True),
-    np.fill_diagonal: Written(),
-    np.median: Written("overwrite_input"),
-    np.nan_to_num: Written("copy", value=False),
-    np.nanmedian: Written("overwrite_input"),
-    np.nanpercentile: Written("overwrite_input"),
-    np.nanquantile: Written("overwrite_input"),
-    np.percentile: Written("overwrite_input"),
-    np.place: Written(),
-    np.put: Written(),
-    np.put_along_axis: Written(),
-    np.putmask: Written(),
-    np.quantile: Written("overwrite_input"),
+# The functions that write their first argument. In addition, every function writes its `out`.
+_ALWAYS_WRITE = frozenset(
+    {np.copyto, np.fill_diagonal, np.place, np.put, np.put_along_axis, np.putmask}
+)
+# The same if an option has a value.
+_WRITE_IF: dict[Callable[..., Any], tuple[str, bool]] = {
+    np.nan_to_num: ("copy", False),
+    **dict.fromkeys(
+        (np.median, np.nanmedian, np.nanpercentile, np.nanquantile, np.percentile, np.quantile),
+        ("overwrite_input", True),
+    ),
 }
+WRITES = _ALWAYS_WRITE | _WRITE_IF.keys()
 
 # All functions that return views. Most of the const ones are, because their elements overlap.
 _VIEWS: dict[Callable[..., Any], Views] = {
@@ -226,21 +212,13 @@ def written_arguments(
     if out is not None:
         # The other functions with a mask are reductions, which write every element.
         result[out] = whole or function is not np.clip
-    rule = WRITES.get(function)
-    if rule is not None and _writes(function, rule, args, kwargs):
-        first = first_argument(function, args)
+    option, wanted = _WRITE_IF.get(function, ("", None))
+    value = value_of(function, option, args, kwargs)
+    if function in _ALWAYS_WRITE or (value is not None and bool(value) is wanted):
+        # Of a call without a mask.
         whole = whole and len(args) <= _positions(function).get("where", len(args))
-        result[first] = rule.whole and whole
+        result[first_argument(function, args)] = function is np.copyto and whole
     return result
-
-
-def _writes(
-    function: Callable[..., Any], rule: Written, args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> bool:
-    if not rule.option:
-        return True
-    value = value_of(function, rule.option, args, kwargs)
-    return value is not None and bool(value) is rule.value
 
 
 def plain_arguments(

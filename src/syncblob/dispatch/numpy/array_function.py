@@ -113,10 +113,11 @@ def _make_plan(function: Callable[..., Any], args: Args, kwargs: Named) -> Plan:
         kind: type[Plan] = _Question
     elif function in tables.SHARING:
         kind = _Sharing
-    elif function in tables.EMPTY_LIKE:
-        return _EmptyLike(
-            function, plain=all(_is_leaf(type(x)) for x in (*args[1:], *kwargs.values()))
-        )
+    elif function in tables.EMPTY_LIKE and all(
+        key == tables.first_argument(function, args) or _is_leaf(type(x))
+        for key, x in joined(args, kwargs).items()
+    ):
+        kind = _EmptyLike
     elif function is np.imag:
         kind = _Imag
     elif (
@@ -399,33 +400,18 @@ class _Imag(_OneBlob):
 
 
 class _EmptyLike(Plan):
-    """The first argument gives only the shape, dtype and device."""
+    """The first argument gives only the shape, dtype and device; the others are plain values."""
 
-    __slots__ = ("plain",)
-
-    def __init__(self, function: Callable[..., Any], *, plain: bool) -> None:
-        super().__init__(function)
-        # Whether the others are plain values, so that no operand is read.
-        self.plain: bool = plain
+    __slots__ = ()
 
     def run(self, like: Any, args: Args, kwargs: Named) -> Any:
-        home, function = like._home, self.function
+        home = like._home
         if not home.native:
             return super().run(like, args, kwargs)
         if not home.direct:
-            require_device_of(function.__name__, like)
-        if self.plain:
-            result = self.native(shape_only(args[0]), *args[1:], **kwargs)
-            return self._of_array(result, like, home, ())
-        model = shape_only(like)
-        return call(
-            lambda *rest, **named: function(model, *rest, **named),
-            args[1:],
-            {name: x for name, x in kwargs.items() if name not in {"a", "prototype"}},
-            like,
-            name=function.__name__,
-            home=home,
-        )
+            require_device_of(self.function.__name__, like)
+        named = {name: shape_only(x) for name, x in kwargs.items()}
+        return self._of_array(self.native(*map(shape_only, args), **named), like, home, ())
 
 
 class _Question(Plan):

@@ -167,10 +167,8 @@ class Plan:
             getattr(function, "_implementation", function) if method is None else method
         )
         self.const: bool = function in tables.OVERLAPPING
-        # Whether some calls of the function make only views; `run` finds out which.
-        self.makes_views: bool = (
-            function in tables.VIEWS_OF_ONE or function in tables.VIEWS_OF_SEVERAL
-        )
+        # Whether calls of the function make only views; `run` finds out which.
+        self.makes_views: bool = function in tables.VIEWS
 
     def run(self, like: Any, args: Args, kwargs: Named) -> Any:
         """Make the call; `like` is the Blob whose protocol NumPy calls."""
@@ -299,7 +297,7 @@ class _OneBlob(Plan):
                 if base is None:
                     return like._fresh(result, home)
                 # The base of windows is another object.
-                if base is array or base is array.base or self.function in tables.VIEWS:
+                if base is array or base is array.base or self.const:
                     view = _view(x, array, result, self.const and not kwargs.get("writeable"))
                     if view is not None:
                         return view

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class Views(NamedTuple):
-    """When a function returns views, and of which arguments."""
+    """Which views a function returns, and of which arguments."""
 
-    always: bool = True
-    """Whether it never returns new arrays; else that depends on the arguments."""
+    axes: int = 0
+    """The number of axes from which on it returns nothing but views."""
     several: bool = False
     """Whether all its positional arguments may be arrays, not only the first."""
     const: bool = False
@@ -40,50 +40,44 @@ _WRITE_IF: dict[Callable[..., Any], tuple[str, bool]] = {
 }
 WRITES = _ALWAYS_WRITE | _WRITE_IF.keys()
 
-# All functions that return views. Most of the const ones are, because their elements overlap.
-_VIEWS: dict[Callable[..., Any], Views] = {
+# The functions that only make views: `ravel` and `reshape` if possible, `imag` of complex numbers.
+# Most of the const ones are, because their elements overlap.
+VIEWS: dict[Callable[..., Any], Views] = {
     np.array_split: Views(),
-    np.astype: Views(always=False),
     np.atleast_1d: Views(several=True),
     np.atleast_2d: Views(several=True),
     np.atleast_3d: Views(several=True),
     np.broadcast_arrays: Views(several=True, const=True),
     np.broadcast_to: Views(const=True),
-    np.diag: Views(always=False, const=True),
+    np.diag: Views(axes=2, const=True),
     np.diagonal: Views(const=True),
     np.dsplit: Views(),
-    np.einsum: Views(always=False, several=True),
     np.expand_dims: Views(),
-    np.flip: Views(always=False),
+    np.flip: Views(axes=1),
     np.fliplr: Views(),
     np.flipud: Views(),
     np.hsplit: Views(),
-    np.imag: Views(always=False),
-    np.ix_: Views(always=False, several=True),
+    np.imag: Views(),
     np.lib.stride_tricks.sliding_window_view: Views(const=True),
     np.linalg.diagonal: Views(const=True),
     np.linalg.matrix_transpose: Views(),
     np.matrix_transpose: Views(),
-    np.meshgrid: Views(always=False, several=True, const=True),
     np.moveaxis: Views(),
     np.permute_dims: Views(),
-    np.ravel: Views(always=False),
+    np.ravel: Views(),
     np.real: Views(),
-    np.reshape: Views(always=False),
+    np.reshape: Views(),
     np.rollaxis: Views(),
     np.rot90: Views(),
     np.split: Views(),
     np.squeeze: Views(),
     np.swapaxes: Views(),
     np.transpose: Views(),
-    np.unstack: Views(always=False),
+    np.unstack: Views(axes=2),
     np.vsplit: Views(),
 }
-VIEWS = frozenset(function for function, views in _VIEWS.items() if views.always)
-SOMETIMES_VIEWS = frozenset(_VIEWS) - VIEWS
-VIEWS_OF_SEVERAL = frozenset(function for function, views in _VIEWS.items() if views.several)
-VIEWS_OF_ONE = frozenset(_VIEWS) - VIEWS_OF_SEVERAL
-OVERLAPPING = frozenset(function for function, views in _VIEWS.items() if views.const)
+VIEWS_OF_ONE = frozenset(function for function, views in VIEWS.items() if not views.several)
+OVERLAPPING = {*(function for function, views in VIEWS.items() if views.const), np.meshgrid}
 
 # They use only shapes and dtypes, and read no element.
 QUESTIONS = frozenset(

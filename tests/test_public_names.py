@@ -89,24 +89,6 @@ def test_blob_has_the_fixed_names(name: str) -> None:
     assert hasattr(syncblob.Blob, name)
 
 
-@pytest.mark.parametrize(
-    "cls",
-    [
-        *("Blob", "SyncedMemory", "Device", "TransferLog"),
-        *("ModelFile", "Layer", "LayerBlobs", "SolverState", "CopyReport", "NetShapes"),
-    ],
-)
-def test_every_public_member_is_documented(cls: str) -> None:
-    owner = getattr(syncblob, cls)
-    undocumented = [
-        name
-        for name in public(owner)
-        if not inspect.getdoc(inspect.getattr_static(owner, name))
-        and not inspect.ismemberdescriptor(inspect.getattr_static(owner, name))
-    ]
-    assert undocumented == []
-
-
 def test_the_version_is_that_of_the_distribution() -> None:
     assert syncblob.__version__ == version("syncblob")
     with pytest.raises(AttributeError, match="no_such_name"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import os
-import signal
 import sys
 import warnings
 from contextlib import suppress
@@ -216,31 +215,6 @@ def test_no_alias_slips_in_before_a_write_unannounced(write: Any) -> None:
 
 
 # --- interrupts ---------------------------------------------------------------------------------
-
-
-@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no timers here")
-@pytest.mark.parametrize("error", [KeyboardInterrupt, TimeoutError])
-@pytest.mark.parametrize("wait", [Blob.gpu_data, Blob.mutable_cpu_data])
-def test_an_interrupt_ends_the_wait_for_a_push_and_nothing_else(
-    simulated: SimulatedBackend, wait: Any, error: type[BaseException]
-) -> None:
-    def interrupt(*_: Any) -> None:
-        raise error
-
-    simulated.delay = 0.02
-    before = signal.signal(signal.SIGALRM, interrupt)
-    try:
-        for step in range(30):
-            blob = made()
-            blob.async_gpu_push()
-            with suppress(error):
-                signal.setitimer(signal.ITIMER_REAL, 0.0002 + step * 0.0006)
-                wait(blob)
-                signal.setitimer(signal.ITIMER_REAL, 0)
-            assert blob.gpu_data().tolist() == blob.cpu_data().tolist() == [1, 2, 3]
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def test_a_living_blob_is_not_made_again() -> None:

@@ -22,7 +22,7 @@ try:
 except ImportError:
     from_dlpack = np.from_dlpack
 
-SECONDS = float(os.environ.get("SYNCBLOB_SOAK", "3"))
+SECONDS = float(os.environ.get("SYNCBLOB_SOAK", "1"))
 THREADS = 8
 
 

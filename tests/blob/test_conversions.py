@@ -6,7 +6,6 @@ import array
 import copy
 import operator
 import pickle
-from collections import deque
 
 import numpy as np
 import pytest
@@ -90,18 +89,6 @@ def test_a_blob_with_axes_converts_to_no_number_and_is_not_read(convert, shape):
     with pytest.raises(TypeError, match="0-d Blob"):
         convert(blob)
     assert blob.head is GPU
-
-
-@pytest.mark.parametrize("convert", [int, float, complex, "{:.1f}".format])
-def test_the_error_of_a_blob_with_axes_names_what_works(convert):
-    blob = blob_in(GPU, "float32", (1, 1))
-    with pytest.raises(TypeError, match=r"use \.item\(\)$"):
-        convert(blob)
-    blob.item()
-    blob = blob_in(GPU, "float32", (2, 3))
-    with pytest.raises(TypeError, match=r"\.item\(index\)"):
-        convert(blob)
-    blob.item(0)
 
 
 def test_sizes_in_bytes_and_elements_and_no_hash():
@@ -224,11 +211,6 @@ def test_a_copy_is_independent_and_moves_nothing(simulated, head, make):
     assert result.diff.tolist() == [[4 if head else 0] * 3] * 2
     result[...] = 1
     assert blob.tolist() == [[7] * 3] * 2
-
-
-@pytest.mark.parametrize("head", PAIR)
-def test_a_copy_can_be_used_on_the_accelerator_of_its_blob(head):
-    assert blob_in(head).copy().gpu_data().shape == (2, 3)
 
 
 def test_a_copy_of_a_view_is_contiguous_and_has_its_part_of_the_gradient():
@@ -388,14 +370,6 @@ def test_asarray_of_a_blob_is_that_blob_where_nothing_changes():
             assert result.tolist() == each.tolist()
             assert result.device == kwargs.get("device", "simulated:0")
             result[...] = 0
-
-
-@pytest.mark.parametrize("sequence", [range(3), deque([0, 1, 2]), [0, 1, 2]], ids=type)
-def test_numpys_copy_of_a_sequence_moves_once(simulated, sequence):
-    blob = Blob.asarray(sequence).on("simulated")
-    for _ in range(3):
-        assert (blob + 0).gpu_data().tolist() == [0, 1, 2]
-    assert simulated.uploads == 1
 
 
 @pytest.mark.parametrize("named", [False, True])

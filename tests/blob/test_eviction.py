@@ -554,7 +554,7 @@ def test_programs_on_a_device_that_is_always_full(limited, count):
     assert evictions > 5 * count
 
 
-@tiers.amount("seconds", 2, 20, variable="SYNCBLOB_SOAK")
+@tiers.amount("seconds", 0.5, 20.0, variable="SYNCBLOB_SOAK")
 def test_eight_threads_with_four_times_the_capacity(limited, seconds):
     limited.capacity = 24 * NBYTES
     problems = []

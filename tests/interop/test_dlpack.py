@@ -136,14 +136,6 @@ def test_numpy_takes_bfloat16() -> None:
     assert not np.from_dlpack(blob.const).flags.writeable
 
 
-def test_a_copy_is_private_and_an_older_consumer_can_have_one_of_a_const_blob():
-    blob = blob_in(SYNCED)
-    managed = look(blob.T.const.__dlpack__(copy=True))
-    assert type(managed) is Legacy
-    ctypes.memset(managed.tensor.data, 0xFF, 24)
-    assert blob.tolist() == blob.gpu_data().tolist() == values().tolist()
-
-
 # --- sides, refusals ---------------------------------------------------------------------------
 
 
@@ -201,14 +193,6 @@ def test_the_host_may_reach_a_simulated_device_where_a_copy_is_forbidden(simulat
     assert (blob.head, simulated.downloads, simulated.host_allocations) == (GPU, 0, 0)
 
 
-def test_copy_false_refuses_an_upload(simulated):
-    blob = blob_in(CPU)
-    blob.memory.side_of(simulated)
-    with pytest.raises(BufferError, match="copy=False"):
-        blob.__dlpack__(**VERSIONED, copy=False, dl_device=(1, 1))
-    assert (blob.head, simulated.uploads) == (CPU, 0)
-
-
 @pytest.mark.parametrize("name", REFUSALS)
 @pytest.mark.parametrize("const", [False, True])
 def test_a_refusal_is_a_buffer_error_and_changes_nothing(simulated, name, const):
@@ -223,13 +207,6 @@ def test_a_refusal_is_a_buffer_error_and_changes_nothing(simulated, name, const)
 def test_a_const_blob_refuses_consumers_that_cannot_honour_it(max_version):
     with pytest.raises(BufferError, match=r"1\.0"):
         Blob(2).const.__dlpack__(max_version=max_version)
-
-
-def test_a_failed_transfer_changes_nothing(simulated):
-    blob = blob_in(GPU)
-    with simulated.failing(transfer=1), pytest.raises(RuntimeError, match="injected"):
-        blob.__dlpack__(dl_device=(1, 0))
-    assert (blob.head, np.from_dlpack(blob, device="cpu").tolist()) == (GPU, values().tolist())
 
 
 class Lent:

@@ -83,10 +83,6 @@ def test_a_copy_that_leaves_the_head_is_noted_too() -> None:
     assert str(memory.history[-1]).startswith(f"gpu_data: HEAD_AT_CPU, upload, at {__file__}:")
 
 
-def test_a_memory_that_nobody_has_used_has_no_history() -> None:
-    assert SyncedMemory(NBYTES).history == ()
-
-
 @pytest.mark.parametrize("access", ["gpu_data", "mutable_gpu_data"])
 def test_an_upload_from_the_source_names_its_access(access: str) -> None:
     memory = SyncedMemory(NBYTES, device="simulated", source=lambda: np.ones(NBYTES, np.uint8))
@@ -127,14 +123,6 @@ def test_what_was_avoided_is_counted_for_each_part(simulated: SimulatedBackend) 
         # A necessary copy is not counted as avoided.
         memory.array(Side.HOST, Access.CONST, half, "test")
         assert (log.avoided, len(log)) == (3, 1)
-
-
-def test_a_log_that_is_opened_later_knows_nothing_of_what_was_before() -> None:
-    memory = memory_at(S)
-    for access in ("gpu_data", "cpu_data"):
-        with record_transfers() as log:
-            getattr(memory, access)()
-        assert log.avoided == 0
 
 
 def test_copies_that_are_not_made_again_name_nobody(simulated: SimulatedBackend) -> None:
@@ -247,22 +235,6 @@ def test_an_export_is_noted_with_its_reason(access: Access) -> None:
     memory = memory_at(G)
     memory.export(Side.HOST, access, Layout.raw(NBYTES), "a reason", "DLPack")
     assert memory.history[-1].reason == "a reason"
-
-
-def test_an_export_that_leaves_an_alias_behind_is_noted_as_any_other() -> None:
-    class Target:
-        pass
-
-    memory, target = memory_at(C), Target()
-    everything = Layout.raw(NBYTES)
-    alias = memory.export(Side.HOST, Access.MUTABLE, everything, "first", "DLPack")
-    with record_transfers() as log, pytest.warns(StaleAliasWarning, match="second makes"):
-        memory.export(Side.ACCELERATOR, Access.OVERWRITE, everything, "second", "a kind", target)
-    del alias
-    assert (memory.history[-1].reason, memory.head, len(log)) == ("second", G, 0)
-    assert [lease.kind for lease in memory.loans(Side.ACCELERATOR).leases] == ["a kind"]
-    del target
-    assert not memory.loans(Side.ACCELERATOR).leases
 
 
 def test_repeated_accesses_are_noted_where_they_are_made() -> None:

@@ -101,18 +101,6 @@ def test_what_happens_to_a_blob_between_two_calls_is_seen(head, change):
         assert torch.add(blob, blob).tolist() == (2 * expected).tolist()
 
 
-def test_a_write_on_the_device_is_downloaded_once(simulated):
-    blob = blob_in(GPU)
-    for count in (1, 2, 3):
-        simulated.reset_counts()
-        torch.add(blob, blob)
-        torch.exp(blob)
-        assert (simulated.uploads, simulated.downloads) == (0, 1)
-        assert blob.head is SYNCED
-        blob.mutable_gpu_data()[...] = count
-    assert torch.clone(blob).tolist() == [[3] * 3] * 2
-
-
 def test_reading_on_the_host_ends_no_borrow_of_it_and_a_transfer_is_recorded():
     blob = blob_in(CPU)
     warm(blob)
@@ -156,16 +144,6 @@ def test_a_kept_tensor_is_used_again_after_a_download(simulated, part, aliased):
     del alias
 
 
-def test_a_kept_tensor_over_another_buffer_is_not_used_again():
-    blob = blob_in(CPU)[:, :2]
-    warm(blob)
-    first = kept(blob)
-    blob.base.set_cpu_data(np.full((2, 3), 8, np.float32))
-    blob.base.mutable_gpu_data()[...] = 9
-    assert torch.clone(blob).tolist() == [[9, 9], [9, 9]]
-    assert kept(blob) is not first
-
-
 def test_views_and_blobs_of_another_dtype_keep_tensors_of_their_own():
     blob, real = blob_in(CPU), blob_in(CPU, "complex64")
     row, parts = blob[1], real.real
@@ -181,13 +159,6 @@ def test_views_and_blobs_of_another_dtype_keep_tensors_of_their_own():
         blob[0] = count
         assert torch.clone(reverse).tolist() == [[2] * 3, [count] * 3]
     assert kept(reverse) is None
-
-
-def test_two_views_of_the_same_elements_are_each_read():
-    blob = blob_in(CPU)
-    one, other = blob[0], blob[0]
-    warm(one, other)
-    assert torch.add(one, other).tolist() == [0, 2, 4]
 
 
 # --- calls that make aliases ---------------------------------------------------------------------
@@ -358,15 +329,6 @@ def test_a_failing_call_leaves_what_is_kept_as_it_was():
 
 
 # --- autograd, modes, guards ---------------------------------------------------------------------
-
-
-def test_transformations_read_kept_tensors_and_save_copies():
-    blob = blob_in(CPU)
-    warm(blob)
-    assert torch.vmap(lambda x: torch.mul(blob, x))(torch.ones(4)).shape == (4, 2, 3)
-    _, derive = torch.func.vjp(lambda x: torch.mul(x, blob), T)
-    blob[...] = 100
-    assert derive(torch.ones(2, 3))[0].tolist() == values().tolist()
 
 
 TRANSFORMATIONS = {
@@ -602,16 +564,6 @@ def test_a_tensor_that_got_out_and_was_written_is_not_lent_again():
     warm(const)
     kept(const).fill_(8)
     assert torch.add(const, 1).tolist() == [9] * 4
-
-
-def test_gradients_within_vmap_are_of_what_the_blob_was():
-    blob = Blob(4)
-    blob[...] = 2
-    weights = torch.ones(3, 4, requires_grad=True)
-    total = torch.func.vmap(lambda row: torch.mul(blob, row))(weights).sum()
-    blob[...] = 7
-    total.backward()
-    assert weights.grad.unique().tolist() == [2]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import random
 import signal
 import threading
 import time
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from devices import LIMITED
 
 import syncblob
 from syncblob import Blob, Evictable, Head, record_transfers, set_memory_limit
+from syncblob.blob.core import BlobCore
 from syncblob.devices import Side
 
 COUNT = 64
@@ -74,6 +76,12 @@ def test_a_limit_ends_with_its_block(limited):
     assert limited.used_nbytes == 3 * NBYTES
 
 
+@pytest.mark.parametrize(("limit", "error"), [(0, ValueError), (-5, ValueError), (1.5, TypeError)])
+def test_a_limit_is_a_number_of_bytes(limit, error):
+    with pytest.raises(error):
+        set_memory_limit(LIMITED, limit)
+
+
 def test_only_accelerators_are_limited():
     with pytest.raises(ValueError, match="expected an accelerator"):
         set_memory_limit("cpu", 100)
@@ -127,6 +135,29 @@ def test_a_borrow_loses_its_permission_and_keeps_its_bytes(limited):
     assert limited.used_nbytes == NBYTES
     del borrow, const
     assert limited.used_nbytes == 0
+
+
+@pytest.mark.usefixtures("simulated")
+def test_a_shortcut_that_was_asked_for_before_an_eviction_has_no_buffer():
+    blob = filled(7)
+    ledger = blob.memory.ledger
+
+    class Contended:
+        """Another thread has the lock first."""
+
+        def __enter__(self):
+            ledger.lock = lock
+            blob.memory.evict(Side.ACCELERATOR)
+            lock.acquire()
+
+        def __exit__(self, *_):
+            lock.release()
+
+    lock, ledger.lock = ledger.lock, Contended()
+    assert ledger.shortcut(Side.ACCELERATOR, blob._layout) is None
+    blob += 1
+    blob += 1
+    assert blob.tolist() == [9] * COUNT
 
 
 @pytest.mark.usefixtures("simulated")
@@ -397,6 +428,83 @@ def test_another_policy():
     }
 
 
+def test_a_policy_may_use_blobs(two):
+    other = filled(1)
+    calls = []
+
+    def by_weights(buffer):
+        calls.append(buffer)
+        return (other * buffer.nbytes).sum().item()
+
+    syncblob.set_eviction_policy(by_weights)
+    try:
+        two.capacity = 5 * NBYTES + 64
+        blobs = [filled(value) for value in range(5)]
+        assert [(blob + 1).sum().item() for blob in blobs] == [(1 + v) * COUNT for v in range(5)]
+    finally:
+        syncblob.set_eviction_policy(None)
+    assert calls
+
+
+@pytest.mark.parametrize("start", ["prefetch", "async_gpu_push"])
+@pytest.mark.usefixtures("two")
+def test_what_is_brought_early_makes_room_and_gives_way(start):
+    blobs = [Blob(COUNT, "int32", device=LIMITED) for _ in range(6)]
+    for value, blob in enumerate(blobs):
+        blob.overwrite_cpu_data()[...] = value
+    for blob in blobs:
+        getattr(blob, start)()
+    assert [blob.gpu_data()[0] for blob in blobs] == [*range(6)]
+
+
+@pytest.mark.usefixtures("two")
+def test_garbage_gives_way_before_an_error_does():
+    gc.collect()
+    gc.disable()
+    try:
+        for value in range(6):
+            blob = filled(value)
+            cycle = [blob, blob.mutable_gpu_data()]
+            cycle.append(cycle)
+            del blob, cycle
+    finally:
+        gc.enable()
+
+
+@pytest.mark.usefixtures("two")
+def test_what_another_thread_has_at_hand_since_stays(monkeypatch):
+    """It has begun after this thread looked for what others use."""
+    first, second = filled(1), filled(2)
+    begun, go_on = threading.Event(), threading.Event()
+    read = BlobCore._on_device
+
+    def stop_before_reading(blob, reason):
+        if threading.current_thread() is other:
+            begun.set()
+            assert go_on.wait(20)
+        return read(blob, reason)
+
+    def prefer_the_first(buffer):
+        if not begun.is_set():
+            other.start()
+            assert begun.wait(20)
+        return buffer.nbytes - 10 * (buffer.age == 0)
+
+    monkeypatch.setattr(BlobCore, "_on_device", stop_before_reading)
+    sums = []
+    other = threading.Thread(target=lambda: sums.append(syncblob.sum(first).item()))
+    syncblob.set_eviction_policy(prefer_the_first)
+    try:
+        third = filled(3)
+        heads = first.head, second.head
+    finally:
+        go_on.set()
+        syncblob.set_eviction_policy(None)
+        other.join(20)
+    assert heads == (Head.HEAD_AT_GPU, Head.HEAD_AT_CPU)
+    assert (sums, third.sum().item()) == ([COUNT], 3 * COUNT)
+
+
 @pytest.mark.usefixtures("two")
 def test_a_signal_handler_that_needs_room_leaves_the_interrupted_operation_its_operands():
     blob, values = filled(1), []
@@ -449,6 +557,16 @@ def test_results_stream_back(limited):
         np.multiply(part, 3, out=out)
     assert result.tolist() == list(range(0, 3 * COUNT, 3))
     assert (limited.uploaded_bytes, limited.downloaded_bytes) == (NBYTES, NBYTES)
+
+
+@pytest.mark.usefixtures("small", "exact_parts")
+def test_a_walk_with_room_for_one_part_brings_each_once(limited):
+    limited.capacity = 64
+    blob = Blob(COUNT, "int32", device=LIMITED)
+    blob.overwrite_cpu_data()[...] = 3
+    limited.reset_counts()
+    assert sum(part.gpu_data().sum() for part in blob.parts(nbytes=64)) == 3 * COUNT
+    assert limited.uploaded_bytes == NBYTES
 
 
 @pytest.mark.usefixtures("small")
@@ -552,6 +670,35 @@ def test_programs_on_a_device_that_is_always_full(limited, count):
         program.check()
         del program
     assert evictions > 5 * count
+
+
+@tiers.amount("seconds", 0.5, 10.0, variable="SYNCBLOB_SOAK")
+@pytest.mark.usefixtures("simulated")
+def test_no_write_is_lost_while_another_thread_evicts(seconds):
+    blobs, counts, problems = [filled(0) for _ in range(4)], [0] * 4, []
+    end = time.monotonic() + seconds
+
+    def evict():
+        try:
+            while time.monotonic() < end:
+                for blob in blobs:
+                    for side in ("gpu", "cpu"):
+                        # Refused while the other thread is using it.
+                        with suppress(BufferError):
+                            blob.evict(side)
+                str(syncblob.memory_summary())
+        except BaseException as error:  # noqa: BLE001  # the test reports any error
+            problems.append(error)
+
+    thread = threading.Thread(target=evict, daemon=True)
+    thread.start()
+    while time.monotonic() < end:
+        for i in range(4):
+            blobs[i] += 1
+            counts[i] += 1
+    thread.join(20)
+    assert problems == []
+    assert [blob.tolist() for blob in blobs] == [[count] * COUNT for count in counts]
 
 
 @tiers.amount("seconds", 0.5, 20.0, variable="SYNCBLOB_SOAK")

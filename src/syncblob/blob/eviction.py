@@ -15,6 +15,7 @@ import threading
 import time
 from contextlib import AbstractContextManager, suppress
 from inspect import CO_OPTIMIZED
+from operator import index, itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary, ref
 
@@ -22,8 +23,10 @@ from syncblob._formatting import counted, extend, human_bytes
 from syncblob._locks import Lock, LostLock, notified
 from syncblob.blob.core import NOTHING_KEPT, BlobCore
 from syncblob.devices import HOST, Accelerator, Device, Side, accelerator
-from syncblob.memory import Ledger, SyncedMemory, evict_windows
+from syncblob.memory import MUTABLE, Ledger, SyncedMemory, evict_windows
 from syncblob.memory.history import note
+from syncblob.memory.uploads import await_uploads
+from syncblob.memory.windows import part_of
 from syncblob.transfers import EVICTION, count_eviction
 
 if TYPE_CHECKING:
@@ -45,6 +48,7 @@ _waits = threading.local()
 # waits for no other lock of a memory.
 _making_room = Lock()
 _made_room = 0
+_scoring = False
 
 
 class Evictable(NamedTuple):
@@ -122,6 +126,7 @@ def _give_up(memory: SyncedMemory, side: Side, start: int, stop: int) -> int:
     """Free the buffers of a side that lie in a range; return their bytes."""
     buffer = memory.buffer(side)
     with memory.lock:
+        _close(memory.ledger, side)
         busy = _in_use(beyond=True)
         if memory.ledger in busy:
             raise BufferError(
@@ -131,6 +136,15 @@ def _give_up(memory: SyncedMemory, side: Side, start: int, stop: int) -> int:
         if freed and buffer is not None:
             _let_go(_blobs(), buffer, busy)
     return freed
+
+
+def _close(ledger: Ledger, side: Side) -> None:
+    """Close the ways to a side without the lock, and for good, because evictions renew shortcuts.
+
+    Look for users of the memory afterwards. Who begins later waits for the lock.
+    """
+    ledger.shortcuts.revoke()
+    ledger.shortcuts.forget(side)
 
 
 def parts(blob: Any, axis: int, nbytes: int) -> Iterator[Any]:
@@ -145,16 +159,21 @@ def parts(blob: Any, axis: int, nbytes: int) -> Iterator[Any]:
             f"the parts along axis {axis} of a Blob of shape {blob.shape} lie between each other "
             "in memory, so that none can be moved alone; walk along the axis of the largest stride"
         )
+    buffers = blob._memory.ledger.buffers
     for view, following in itertools.zip_longest(views, views[1:]):
+        of = view._memory.range_of(view._layout)
         try:
             if following is not None and blob._home is not HOST:
                 view.prefetch()
-                # It is brought when it is used if there is no room for two.
+                # An array over it, so that it is not evicted for the next.
+                seen = part_of(buffers.containing(blob._side, *of), *of)[...]
+                # That is brought when it is used if there is no room for two.
                 with suppress(MemoryError):
                     following.prefetch()
+                del seen
             yield view
         finally:
-            _give_up(view._memory, view._side, *view._memory.range_of(view._layout))
+            _give_up(view._memory, view._side, *of)
 
 
 # --- finding what is there -----------------------------------------------------------------------
@@ -322,6 +341,12 @@ def make_room(home: Home, error: MemoryError, reason: str) -> bool:
         evicted, waiting = _evict_one(home, reason)
     if evicted:
         return True
+    if not waiting:
+        count = len(_ledgers(home))
+        gc.collect()
+        if len(_ledgers(home)) < count:
+            # Cycles had kept some.
+            return True
     # What the others use is free soon. If it is not, the next allocation calls this again.
     now, (count, last) = time.monotonic(), getattr(_waits, "waits", (0, 0.0))
     count = count + 1 if now - last < 100 * _PAUSE else 0
@@ -359,7 +384,7 @@ def _evict_one(home: Accelerator, reason: str) -> tuple[bool, bool]:
     blobs = _blobs()
     _settle_results(home, blobs)
     now = next(_clock)
-    scored: list[tuple[float, int, Ledger, int]] = []
+    found: list[tuple[Evictable, Ledger, int]] = []
     for ledger in _ledgers(home):
         side = ledger.side_of(home)
         if not ledger.buffers.all_of(side):
@@ -367,10 +392,9 @@ def _evict_one(home: Accelerator, reason: str) -> tuple[bool, bool]:
             continue
         use = _use_of(ledger, side, now)
         for start, evictable in _described(ledger, side, now - use.last, use.interval):
-            # Of equal ones the oldest, which the list has first.
-            scored.append((_policy(evictable), -len(scored), ledger, start))
+            found.append((evictable, ledger, start))
     waiting = bool(others)
-    for *_, ledger, start in sorted(scored, reverse=True):
+    for *_, ledger, start in _sorted(found):
         evicted = _if_free(
             ledger.lock, _evict_unseen, home, ledger, start, blobs, busy, EVICTION + reason
         )
@@ -382,6 +406,18 @@ def _evict_one(home: Accelerator, reason: str) -> tuple[bool, bool]:
             return True, waiting
         waiting = waiting or evicted is None
     return False, waiting
+
+
+def _sorted(found: Iterable[tuple[Evictable, Ledger, int]]) -> list[tuple[Any, ...]]:
+    """Return scores, ledgers and starts, the highest score first; of equal ones the oldest."""
+    global _scoring  # noqa: PLW0603  # a policy may use Blobs, and need room itself
+    before, policy = _scoring, used_last if _scoring else _policy
+    try:
+        _scoring = True
+        scored = [(policy(each), -place, *rest) for place, (each, *rest) in enumerate(found)]
+    finally:
+        _scoring = before
+    return sorted(scored, reverse=True, key=itemgetter(0, 1))
 
 
 def _settle_results(home: Accelerator, blobs: Iterable[BlobCore]) -> None:
@@ -424,7 +460,7 @@ def _if_free(lock: Any, function: Callable[..., bool], *args: Any) -> bool | Non
             lock.release()
 
 
-def _evict_unseen(  # noqa: PLR0913, PLR0917  # a buffer, and who may see it
+def _evict_unseen(  # noqa: PLR0911, PLR0913, PLR0917  # a buffer, and who may see it
     home: Accelerator,
     ledger: Ledger,
     start: int,
@@ -440,19 +476,24 @@ def _evict_unseen(  # noqa: PLR0913, PLR0917  # a buffer, and who may see it
     (window,) = windows
     stop = window.stop
     loans = ledger.loans[side]
+    if ledger.moving:
+        return False
+    if ledger.uploads:
+        try:
+            await_uploads(ledger, Side.HOST, MUTABLE, start, stop)
+        except Exception:  # noqa: BLE001  # not of the operation that needs room
+            return False
     if (
-        ledger.moving
-        or ledger.uploads
-        or ledger.watch is not None
+        ledger.watch is not None
         or loans.may_write_in(start, stop)
         or loans.borrows.reaching((window,), start, stop)
     ):
         return False
     buffer = ledger.buffers.sides[side]
     if buffer is not None:
-        if ledger in busy:
+        _close(ledger, side)
+        if ledger in busy or used_by_others(ledger):
             return False
-        ledger.shortcuts.revoke()
         _let_go(blobs, buffer, busy)
     if home.is_seen(window.array):
         return False
@@ -548,7 +589,8 @@ def _rows(home: Accelerator) -> list[MemoryRow]:
                 holder = counted(len(borrows), "writable borrow")
             part = "" if stop - start == ledger.buffers.nbytes else f", bytes {start} to {stop}"
             blob = f"{ledger.buffers.described()}{part}"
-            since = [each.place for each in ledger.history or () if _is_in(each, side, window)]
+            history = list(ledger.history or ())
+            since = [each.place for each in history if _is_in(each, side, window)]
             line = since[-1].line if since else None
             rows.append(MemoryRow(home.device, window.nbytes, blob, holder, line))
     return sorted(rows, key=lambda row: -row.nbytes)
@@ -607,4 +649,6 @@ def set_memory_limit(device: Device | str, nbytes: int | None) -> AbstractContex
     context manager
         In a ``with`` statement, it restores the limit before at the end of the block.
     """
-    return _MemoryLimit(accelerator(device), nbytes)
+    if nbytes is not None and index(nbytes) < 1:
+        raise ValueError(f"expected a number of bytes, at least 1, or None, got {nbytes}")
+    return _MemoryLimit(accelerator(device), None if nbytes is None else index(nbytes))

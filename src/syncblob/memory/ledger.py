@@ -200,6 +200,9 @@ class Ledger:
             # Before all that it concerns is read: the shortcut may be revoked, and forgotten, then.
             epoch = shortcuts.epoch
             buffer = self.buffers.sides[side]
+            if buffer is None:
+                # Another thread has evicted it.
+                return None
             split = self.spans.uniform is None
             whole = layout.whole or not split
             start, stop = (0, self.spans.nbytes) if whole else (layout.start, layout.stop)

@@ -258,6 +258,9 @@ class SyncedMemory:
         RuntimeError
             If the head of these bytes is not HEAD_AT_CPU.
         """
+        self._in_room(side, "async_gpu_push", self._push, side, stream, start, stop)
+
+    def _push(self, side: Side, stream: object, start: int, stop: int | None) -> None:
         with self.ledger.lock:
             stop = self.used_nbytes if stop is None else stop
             head = self.head_over(start, stop, side)
@@ -281,6 +284,9 @@ class SyncedMemory:
         start, stop
             The range.
         """
+        self._in_room(side, "prefetch", self._prefetch, side, start, stop)
+
+    def _prefetch(self, side: Side, start: int, stop: int) -> None:
         with self.ledger.lock:
             ledger, common = self.ledger, -1
             for run in self.spans.lacking(start, stop, 1 << side):

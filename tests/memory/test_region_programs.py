@@ -26,12 +26,14 @@ from program_devices import Cuda, Lent, Simulated, run_programs
 from region_model import BOTH, CPU, GPU, NOBODY, OTHER, Loan, Memory, Plan, reach, runs
 
 import syncblob
-from syncblob import Blob, Head, StaleAliasWarning, record_transfers
+from benchmarks.states import STATES
+from syncblob import Blob, Head, StaleAliasWarning, max_transfers, record_transfers
 from syncblob.memory import changes, living
 from syncblob.memory.state import SMALL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from contextlib import AbstractContextManager
 
     from region_model import Cells
 
@@ -160,14 +162,16 @@ def may_write(array: Any) -> bool | None:
     return None if isinstance(array, Lent) else writeable
 
 
-# The accesses that bring a Blob of the accelerator into the states of the benchmark ``states``:
-# untouched, one buffer, SYNCED, its own side newest, the other side newest.
-STARTS = (
-    (),
-    ((GPU, "mutable"),),
-    ((GPU, "mutable"), (CPU, "const")),
-    ((CPU, "const"), (GPU, "mutable")),
-    ((GPU, "const"), (CPU, "mutable")),
+# How a Blob is brought into the states of the benchmark ``states``: what `Program.bring` can do of
+# them. Untouched, it is in a state, too.
+STARTS = sorted(
+    {state.steps for state in STATES if not {"expose", "evict"} & set(state.steps.split())} | {""}
+)
+# What is open during a program.
+DURING: tuple[Callable[[], AbstractContextManager[object]], ...] = (
+    nullcontext,
+    record_transfers,
+    lambda: max_transfers(bytes=1 << 60),
 )
 
 
@@ -215,18 +219,39 @@ class Program:
             for _ in range(self.random.randint(0, 4) if "view" in self.moves else 0):
                 self.view()
             for part in self.parts[:2]:
-                for side, intent in self.random.choice(STARTS):
-                    self.access_of(part, side, intent)
+                self.bring(part, self.random.choice(STARTS))
+            with self.random.choice(DURING)():
+                for _ in range(steps):
+                    getattr(self, self.random.choice(self.moves))()
                     self.check()
-            for _ in range(steps):
-                getattr(self, self.random.choice(self.moves))()
-                self.check()
             for part in self.parts:
                 for side in (CPU, GPU):
                     self.read(part, side)
                     self.check()
         finally:
             self.device.close()
+
+    def bring(self, part: Part, steps: str) -> None:
+        """Bring a Blob into a state of the benchmark by its steps, unless one of them fails."""
+        for step in steps.split(", ") if steps else ():
+            verb, side, *piece = step.split()
+            side = {"own": part.device, "other": OTHER[part.device]}.get(side, side)
+            used = part
+            if piece and part.cells.ndim:
+                middle = len(part.cells) // 2
+                index = slice(middle) if piece == ["first"] else slice(middle, None)
+                name = f"{part.name}[{shown((index,))}]"
+                blob, cells = part.blob[index], np.asarray(part.cells[index])
+                used = Part(name, blob, part.memory, cells, part.device)
+            if verb == "alias":
+                self.make_alias(used, side)
+            elif verb == "push":
+                self.push(used)
+            else:
+                self.access_of(used, side, "const" if verb == "read" else "mutable")
+            if verb == "write":
+                part.memory.borrows.clear()
+            self.check()
 
     # --- making Blobs and choosing parts ---------------------------------------------------------
 
@@ -756,8 +781,8 @@ class Program:
 
     # --- aliases ---------------------------------------------------------------------------------
 
-    def make_alias(self) -> None:
-        part, side = self.part(), self.side()
+    def make_alias(self, part: Part | None = None, side: str = "") -> None:
+        part, side = part or self.part(), side or self.side()
         memory = part.memory
         how = self.random.choice(list(CONSUMERS))
         overwrite = self.chance(0.2)
@@ -899,8 +924,8 @@ class Program:
 
     # --- asynchronous uploads --------------------------------------------------------------------
 
-    def push(self) -> None:
-        part = self.part(empty=False)
+    def push(self, part: Part | None = None) -> None:
+        part = part or self.part(empty=False)
         memory = part.memory
         self.note(f"{part.name}.async_gpu_push()")
         if memory.head(part.accessed) != "HEAD_AT_CPU":

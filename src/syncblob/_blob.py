@@ -1442,7 +1442,8 @@ class Blob(Operators, NdarrayMethods):
             ):
                 array = exported.view()
                 noted = user_instruction()
-                held.record_lease(0, array, "DLPack", layout.start, layout.stop, noted)
+                loans = held.ledger.own_loans(Side.HOST)
+                loans.lease(array, "DLPack", layout.start, layout.stop, noted)
                 if shortcut.writable:
                     return array.__dlpack__(max_version=max_version)
         return protocols.dlpack_capsule(self, stream, max_version, dl_device, copy)

@@ -93,7 +93,7 @@ def test_of_a_lost_memory_nothing_is_given_that_was_kept():
     for _ in range(3):
         blob.cpu_data(), blob.mutable_cpu_data(), np.from_dlpack(blob.cpu)
     assert blob.memory.shortcut(Side.HOST, Layout.raw(NBYTES)).writable
-    blob.memory.lose()
+    blob.memory.ledger.lose()
     for access in (blob.cpu_data, blob.mutable_cpu_data, lambda: np.from_dlpack(blob.cpu)):
         with pytest.raises(RuntimeError, match=LOST):
             access()

@@ -23,6 +23,7 @@ from syncblob import (
 from syncblob._layout import Layout
 from syncblob.devices import Side
 from syncblob.memory import Access, assign, claim_shared
+from syncblob.memory.leases import Borrows
 from syncblob.memory.ledger import Ledger
 
 NBYTES = 8
@@ -279,14 +280,14 @@ def test_a_borrow_of_a_shortcut_that_is_revoked_meanwhile_is_made_again(side, mo
     blob = blob_on(side)
     write = getattr(blob, f"mutable_{READS[side]}")
     write()
-    record = SyncedMemory.record_borrow
+    record = Borrows.add
 
     def interrupted(self, *args):
         record(self, *args)
         monkeypatch.undo()
         getattr(blob, READS[Side(1 - side)])()
 
-    monkeypatch.setattr(SyncedMemory, "record_borrow", interrupted)
+    monkeypatch.setattr(Borrows, "add", interrupted)
     borrow = write()
     borrow[...] = 5
     assert getattr(blob, READS[Side(1 - side)])().tolist() == [5] * NBYTES

@@ -636,7 +636,7 @@ class BlobCore:
                 and claim_shared(memory.ledger, shortcut, side, layout.start, layout.stop, reason)
             ):
                 array = kept[2].view()
-                memory.record_borrow(side, array)
+                memory.ledger.own_loans(side).borrows.add(array)
                 if shortcut.writable:
                     return array
         memory = self._diff_memory() if place > GPU_DATA else self._memory
@@ -655,7 +655,7 @@ class BlobCore:
                 self._keep(place, memory)
                 kept = self._kept[place] or kept
             array = kept[2].view()
-            memory.record_borrow(side, array)
+            memory.ledger.own_loans(side).borrows.add(array)
             if kept[0].writable:
                 return array
         self._require_writable(reason)

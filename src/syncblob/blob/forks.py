@@ -67,7 +67,7 @@ def _changed(changed: Any) -> list[BlobCore | SyncedMemory]:
 
 def _after_fork_in_child() -> None:
     for changed in _half_done:
-        (changed if isinstance(changed, SyncedMemory) else changed._memory).lose()
+        (changed if isinstance(changed, SyncedMemory) else changed._memory).ledger.lose()
     _half_done.clear()
 
 

@@ -1134,17 +1134,19 @@ def _zero(ledger: Ledger, change: Change, _reason: str) -> tuple[Any, Sequence[U
 
 
 def leave(
-    ledgers: Sequence[Ledger], give_up: Callable[[], Any], announced: Collection[Lease]
+    ledger: Ledger,
+    others: Sequence[Ledger],
+    give_up: Callable[[], Any],
+    announced: Collection[Lease],
 ) -> None:
     """Detach a Blob from memories by a function; see `SyncedMemory.leave`."""
-    ledger, *others = ledgers
     with ledger.lock:
         try:
             ledger.moving = True
             ledger.shortcuts.revoke()
             require_announced(ledger.loans, announced, 0, ledger.buffers.nbytes)
             if others:
-                leave(others, give_up, announced)
+                leave(others[0], others[1:], give_up, announced)
             else:
                 give_up()
         finally:

@@ -118,8 +118,8 @@ def announcing(ledger: Ledger, action: str, function: Callable[..., Any], *args:
     action
         The name of the access in the warning.
     function, args
-        The function, called with `args` and then the aliases that a warning has named. It changes
-        nothing if it raises `Unannounced`. Its result is returned.
+        The function, called with the ledger, `args`, and the aliases that a warning has named. It
+        changes nothing if it raises `Unannounced`. Its result is returned.
 
     Raises
     ------
@@ -132,7 +132,7 @@ def announcing(ledger: Ledger, action: str, function: Callable[..., Any], *args:
     for warnings in range(_MOST_WARNINGS + 1):
         try:
             with ledger.lock:
-                return function(*args, announced)
+                return function(ledger, *args, announced)
         except Unannounced as unannounced:
             stale = unannounced.stale
         if warnings == _MOST_WARNINGS:

@@ -29,7 +29,7 @@ from syncblob.memory.changes import (
     push,
 )
 from syncblob.memory.gather import gather
-from syncblob.memory.leases import NO_LOANS, Exposure
+from syncblob.memory.leases import Exposure
 from syncblob.memory.ledger import Ledger
 from syncblob.memory.lending import alias, borrow, export_watched, lend, view, write
 from syncblob.memory.sources import Source
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from syncblob._source_lines import NotedPlace
     from syncblob.devices.base import Accelerator, Home
     from syncblob.memory.history import Transition
     from syncblob.memory.leases import Lease, Loans
@@ -230,7 +229,7 @@ class SyncedMemory:
                 f"expected {self.used_nbytes} bytes, the bytes in use of this memory (shared with "
                 f"every Blob and view over it), got {buffer.nbytes}"
             )
-        announcing(self.ledger, "adoption", self._adopt_locked, side, buffer, accelerator)
+        announcing(self.ledger, "adoption", self._adopt, side, buffer, accelerator)
 
     def async_gpu_push(
         self,
@@ -509,15 +508,13 @@ class SyncedMemory:
         ledger = self.ledger
         if access is OVERWRITE and not layout.gapless:
             access = MUTABLE
-        while True:
-            try:
-                with ledger.lock:
-                    whole = layout.whole
-                    start, stop = (0, ledger.spans.nbytes) if whole else (layout.start, layout.stop)
-                    return claim(ledger, shortcut.buffer, side, access, start, stop, reason)
-            except MemoryError as error:
-                if not SyncedMemory.make_room(self.home(side), error, reason):
-                    raise
+        start, stop = (0, ledger.spans.nbytes) if layout.whole else (layout.start, layout.stop)
+        try:
+            with ledger.lock:
+                return claim(ledger, shortcut.buffer, side, access, start, stop, reason)
+        except MemoryError:
+            # Then the caller makes a usual access, which makes room.
+            return False
 
     def peek_at_source(self) -> NDArray[np.uint8] | None:
         """Return the bytes of the source, and keep nothing. The memory stays UNINITIALIZED.
@@ -571,19 +568,15 @@ class SyncedMemory:
         """
         if access is CONST:
             buffer = self.read(side, layout, reason)
-            if type(buffer) is Window:
-                return laid(self.home(side), buffer, layout, writable=False)
-            return self.home(side).view(buffer, layout, writable=False)
-        ledger = self.ledger
-        arguments = ledger, reason, lend, ledger, side, access, layout, reason, view
-        return self._in_room(side, reason, announcing, *arguments)
+            return laid(self.home(side), buffer, layout, writable=False)
+        return self._announced(side, reason, lend, side, access, layout, reason, view)
 
     def read(self, side: Side, layout: Layout, reason: str) -> Any:
         """Prepare one side for a const access, as `array` does, and return its buffer or window."""
         # This changes no state, so it needs no lock.
         buffer = None if recording() else self.newest(side, layout)
         while buffer is None:
-            # As in `_in_room`, which takes longer.
+            # As in `_in_room`, in fewer steps.
             try:
                 with self.ledger.lock:
                     buffer = acquire(self.ledger, side, CONST, layout, reason)
@@ -618,9 +611,7 @@ class SyncedMemory:
         StaleAliasWarning
             As for `array`.
         """
-        ledger = self.ledger
-        arguments = ledger, side, access, layout, reason, function, args
-        self._in_room(side, reason, announcing, ledger, reason, write, *arguments)
+        self._announced(side, reason, write, side, access, layout, reason, function, args)
 
     def finish_write(self, side: Side, start: int, stop: int, reason: str) -> None:
         """Record that work which may write into a range of one side has ended.
@@ -654,25 +645,7 @@ class SyncedMemory:
         if side and ledger.buffers.sides[side] is None and not self.home(side).native:
             # Such a borrow cannot be ended when its window is replaced.
             self.make_whole(side, layout, reason)
-        arguments = ledger, reason, lend, ledger, side, access, layout, reason, borrow
-        return self._in_room(side, reason, announcing, *arguments)
-
-    def record_borrow(self, side: int, array: NDArray[Any]) -> None:
-        """Record a writable borrow made by a shortcut. Check `writable` once more afterwards.
-
-        Parameters
-        ----------
-        side
-            The side.
-        array
-            The borrow.
-        """
-        # As `own_loans`, without the call if the side has some already.
-        ledger = self.ledger
-        loans = ledger.loans[side]
-        if loans is NO_LOANS:
-            loans = ledger.own_loans(side)
-        loans.borrows.add(array)
+        return self._announced(side, reason, lend, side, access, layout, reason, borrow)
 
     def export(  # noqa: PLR0913, PLR0917  # an access, and its consumer
         self,
@@ -700,9 +673,8 @@ class SyncedMemory:
                 with self.ledger.lock:
                     return export_watched(self.ledger, side, layout, reason, kind, target)
             return self.array(side, access, layout, reason)
-        ledger, hand_out = self.ledger, partial(alias, kind, target)
-        arguments = ledger, reason, lend, ledger, side, access, layout, reason, hand_out
-        return self._in_room(side, reason, announcing, *arguments)
+        hand_out = partial(alias, kind, target)
+        return self._announced(side, reason, lend, side, access, layout, reason, hand_out)
 
     def make_whole(self, side: Side, layout: Layout, reason: str) -> None:
         """Give a side one buffer, if it has none and the device has room for it.
@@ -716,48 +688,18 @@ class SyncedMemory:
                 if ledger.buffers.reaches(side, layout.start, layout.stop):
                     grow(ledger, side, 0, self.nbytes, reason)
 
+    def _announced(self, side: Side, reason: str, function: Callable[..., Any], *args: Any) -> Any:
+        """Call a function as `announcing` does, and make room on a side if memory is short."""
+        return self._in_room(side, reason, announcing, reason, function, *args)
+
     def _in_room(self, side: Side, reason: str, function: Callable[..., Any], *args: Any) -> Any:
-        """Call a function, and again as long as evictions make room on a side that lacks it."""
+        """Call a function of the ledger, and again as long as evictions make room on a side."""
         while True:
             try:
-                return function(*args)
+                return function(self.ledger, *args)
             except MemoryError as error:
                 if not SyncedMemory.make_room(self.home(side), error, reason):
                     raise
-
-    def _locked(self, function: Callable[..., Any], *args: Any) -> Any:
-        with self.ledger.lock:
-            return function(self.ledger, *args)
-
-    def record_lease(  # noqa: PLR0913, PLR0917  # an alias, and its caller
-        self,
-        side: int,
-        array: NDArray[Any],
-        kind: str,
-        start: int,
-        stop: int,
-        noted: NotedPlace | None = None,
-    ) -> None:
-        """Record a writable alias that was made by a shortcut; see `record_borrow`.
-
-        Parameters
-        ----------
-        side
-            The side.
-        array
-            The alias.
-        kind
-            The name of the protocol in the warning. Its consumers must keep the array itself, as
-            those of DLPack do, and not only the base of its views.
-        start, stop
-            The range of the array.
-        noted
-            The place of the user's code, if the caller knows it.
-        """
-        loans = self.ledger.loans[side]
-        if loans is NO_LOANS:
-            loans = self.ledger.own_loans(side)
-        loans.lease(array, kind, start, stop, noted)
 
     def elements(self, side: Side, layout: Layout, reason: str) -> Any:
         """Return an array of elements on one side, for the caller to copy.
@@ -792,7 +734,12 @@ class SyncedMemory:
         array
             Writable and private.
         """
-        return self._in_room(side, reason, self._locked, gather, side, layout, reason)
+
+        def gathered(ledger: Ledger) -> Any:
+            with ledger.lock:
+                return gather(ledger, side, layout, reason)
+
+        return self._in_room(side, reason, gathered)
 
     def expose(
         self,
@@ -909,8 +856,7 @@ class SyncedMemory:
         StaleAliasWarning
             If a writable alias is alive.
         """
-        ledgers = [memory.ledger for memory in (self, *others)]
-        announcing(self.ledger, action, leave, ledgers, give_up)
+        announcing(self.ledger, action, leave, [memory.ledger for memory in others], give_up)
 
     def revoke(self, revoked: list[NDArray[Any]]) -> None:
         """Revoke the write permission of all borrows and aliases: no Blob will see their writes.
@@ -924,10 +870,6 @@ class SyncedMemory:
             self.ledger.shortcuts.revoke()
             for loans in self.ledger.loans:
                 loans.revoke(revoked)
-
-    def lose(self) -> None:
-        """Refuse all accesses from now on: another thread was changing the memory at a fork."""
-        self.ledger.lose()
 
     def __reduce__(self) -> Never:
         """Refuse to copy or pickle: two memories over the same buffers would not stay coherent.
@@ -943,10 +885,9 @@ class SyncedMemory:
         """Show size, head and device. Never moves anything."""
         return f"<SyncedMemory: {self.used_nbytes} bytes, {self.head.name}, device={self.device}>"
 
-    # --- under the lock --------------------------------------------------------------------------
-
-    def _adopt_locked(
+    def _adopt(
         self,
+        ledger: Ledger,
         side: Side,
         buffer: Any,
         accelerator: Accelerator | None,
@@ -954,4 +895,4 @@ class SyncedMemory:
     ) -> None:
         if accelerator is not None:
             side = self.side_of(accelerator)
-        adopt(self.ledger, side, buffer, announced)
+        adopt(ledger, side, buffer, announced)

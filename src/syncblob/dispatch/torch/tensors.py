@@ -115,7 +115,8 @@ def host_alias(
     if exported is None or not shortcut.writable or shortcut.buffer is not memory.buffer(Side.HOST):
         return None
     array = exported.view()
-    memory.record_lease(0, array, _KIND, layout.start, layout.stop, noted)
+    loans = memory.ledger.own_loans(Side.HOST)
+    loans.lease(array, _KIND, layout.start, layout.stop, noted)
     return _of_capsule(array.__dlpack__()) if shortcut.writable else None
 
 

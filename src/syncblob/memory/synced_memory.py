@@ -257,17 +257,18 @@ class SyncedMemory:
         RuntimeError
             If the head of these bytes is not HEAD_AT_CPU.
         """
-        self._in_room(side, "async_gpu_push", self._push, side, stream, start, stop)
+        self._in_room(side, "async_gpu_push", _locked, self._push, side, stream, start, stop)
 
-    def _push(self, side: Side, stream: object, start: int, stop: int | None) -> None:
-        with self.ledger.lock:
-            stop = self.used_nbytes if stop is None else stop
-            head = self.head_over(start, stop, side)
-            if head is not Head.HEAD_AT_CPU:
-                raise RuntimeError(
-                    f"async_gpu_push starts from HEAD_AT_CPU, but the head is {head.name}"
-                )
-            push(self.ledger, side, stream, start, stop, "async_gpu_push")
+    def _push(
+        self, ledger: Ledger, side: Side, stream: object, start: int, stop: int | None
+    ) -> None:
+        stop = self.used_nbytes if stop is None else stop
+        head = self.head_over(start, stop, side)
+        if head is not Head.HEAD_AT_CPU:
+            raise RuntimeError(
+                f"async_gpu_push starts from HEAD_AT_CPU, but the head is {head.name}"
+            )
+        push(ledger, side, stream, start, stop, "async_gpu_push")
 
     def prefetch(self, side: Side, start: int, stop: int) -> None:
         """Start to copy to a side the bytes of a range that it lacks.
@@ -283,21 +284,7 @@ class SyncedMemory:
         start, stop
             The range.
         """
-        self._in_room(side, "prefetch", self._prefetch, side, start, stop)
-
-    def _prefetch(self, side: Side, start: int, stop: int) -> None:
-        with self.ledger.lock:
-            ledger, common = self.ledger, -1
-            for run in self.spans.lacking(start, stop, 1 << side):
-                common &= run.holders
-            if common == -1:
-                return
-            if side and common & 1:
-                push(ledger, side, None, start, stop, "prefetch")
-                return
-            origin = common and ledger.buffers.nearest(side, common)
-            if side or not (origin and pull(ledger, origin, start, stop, "prefetch")):
-                acquire(ledger, side, CONST, Layout.raw(stop - start, start), "prefetch")
+        self._in_room(side, "prefetch", _locked, _prefetch, side, start, stop)
 
     def evict(
         self, side: Side, start: int = 0, stop: int | None = None, reason: str = "evict"
@@ -734,12 +721,7 @@ class SyncedMemory:
         array
             Writable and private.
         """
-
-        def gathered(ledger: Ledger) -> Any:
-            with ledger.lock:
-                return gather(ledger, side, layout, reason)
-
-        return self._in_room(side, reason, gathered)
+        return self._in_room(side, reason, _locked, gather, side, layout, reason)
 
     def expose(
         self,
@@ -896,3 +878,22 @@ class SyncedMemory:
         if accelerator is not None:
             side = self.side_of(accelerator)
         adopt(ledger, side, buffer, announced)
+
+
+def _locked(ledger: Ledger, function: Callable[..., Any], *args: Any) -> Any:
+    with ledger.lock:
+        return function(ledger, *args)
+
+
+def _prefetch(ledger: Ledger, side: Side, start: int, stop: int) -> None:
+    common = -1
+    for run in ledger.spans.lacking(start, stop, 1 << side):
+        common &= run.holders
+    if common == -1:
+        return
+    if side and common & 1:
+        push(ledger, side, None, start, stop, "prefetch")
+        return
+    origin = common and ledger.buffers.nearest(side, common)
+    if side or not (origin and pull(ledger, origin, start, stop, "prefetch")):
+        acquire(ledger, side, CONST, Layout.raw(stop - start, start), "prefetch")

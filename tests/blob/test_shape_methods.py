@@ -77,19 +77,6 @@ def test_legacy_names_are_for_up_to_four_axes(name):
         getattr(Blob((1, 2, 3, 4, 5)), name)
 
 
-@pytest.mark.parametrize(
-    ("axes", "expected"), [((), 120), ((1,), 60), ((4,), 1), ((1, 3), 12), ((2, 2), 1)]
-)
-def test_count_of_a_range_of_axes(axes, expected):
-    assert Blob((2, 3, 4, 5)).count(*axes) == expected
-
-
-@pytest.mark.parametrize("axes", [(2, 1), (-1, 2), (0, -1), (0, 5), (5,)])
-def test_count_refuses_other_ranges(axes):
-    with pytest.raises(IndexError, match="<= 4"):
-        Blob((2, 3, 4, 5)).count(*axes)
-
-
 def test_canonical_axis_index():
     blob = Blob((2, 3, 4, 5))
     assert [blob.canonical_axis_index(axis) for axis in range(-4, 4)] == [0, 1, 2, 3, 0, 1, 2, 3]
@@ -352,13 +339,6 @@ def test_views_are_not_resized(view):
     with pytest.raises(ValueError, match="resize"):
         getattr(blob, view).resize(1)
     assert blob.shape == (2, 2)
-
-
-@pytest.mark.parametrize("spelled", [(2, 3), ((2, 3),), ([2, 3],), (np.array([2, 3]),)])
-def test_ways_to_spell_the_new_shape(spelled):
-    blob = Blob(1)
-    blob.resize(*spelled)
-    assert blob.shape == (2, 3)
 
 
 def test_resize_to_no_axes_holds_one_element_and_to_zero_none():

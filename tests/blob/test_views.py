@@ -204,17 +204,6 @@ def test_an_assignment_to_a_part_with_gaps_brings_what_lies_in_them(simulated):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_assignments_from_overlapping_parts_of_the_same_blob(device):
-    array = numbers(6)
-    blob = blob_of(array, device)
-    blob[1:] = blob[:-1]
-    array[1:] = array[:-1].copy()
-    assert blob.tolist() == array.tolist()
-    blob[...] = blob[::-1]
-    assert blob.tolist() == array[::-1].tolist()
-
-
-@pytest.mark.parametrize("device", DEVICES)
 def test_blobs_can_be_indices(device):
     blob = blob_of(numbers(3, 2), device)
     where = blob_of(np.array([2, 0]), device)

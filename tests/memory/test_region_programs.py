@@ -12,10 +12,11 @@ import random
 import re
 import threading
 import warnings
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +24,7 @@ import pytest
 import region_model
 import tiers
 from program_devices import Cuda, Lent, Simulated, run_programs
-from region_model import BOTH, CPU, GPU, NOBODY, OTHER, Loan, Memory, Plan, reach, runs
+from region_model import CPU, FAR, GPU, NOBODY, Loan, Memory, Plan, reach, runs
 
 import syncblob
 from benchmarks.states import STATES
@@ -32,7 +33,7 @@ from syncblob.memory import changes, living
 from syncblob.memory.state import SMALL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
     from contextlib import AbstractContextManager
 
     from region_model import Cells
@@ -53,12 +54,9 @@ ITEMSIZE = 4
 ROUNDS = 300
 ASYNCHRONOUS = ("async_gpu_push", "prefetch")
 MOST_PARTS, MOST_BORROWS, MOST_ALIASES = 9, 6, 6
-HOLDERS = {
-    Head.UNINITIALIZED: NOBODY,
-    Head.HEAD_AT_CPU: frozenset({CPU}),
-    Head.HEAD_AT_GPU: frozenset({GPU}),
-    Head.SYNCED: BOTH,
-}
+FAR_DEVICE = "simulated:1"
+DIRECTIONS = ("upload", "download", "peer")
+OTHER = {CPU: GPU, GPU: CPU}
 
 # --- consumers and sources ------------------------------------------------------------------------
 
@@ -121,12 +119,25 @@ class Part:
     base: bool = False
 
     @property
+    def accelerator(self) -> str:
+        """The accelerator that the head is about."""
+        return FAR if self.device == FAR else GPU
+
+    def reached(self, side: str) -> Any:
+        """Return the Blob through whose accessors a side is used."""
+        if side == CPU or (side == FAR) == (self.device == FAR):
+            return self.blob
+        return self.blob.on(FAR_DEVICE if side == FAR else "simulated:0")
+
+    @property
     def accessed(self) -> Cells:
         """The elements that an access covers: all in use in the memory, unless this is a view."""
         return np.arange(len(self.memory.holders)) if self.base else self.cells
 
     def plan(self, side: str, intent: str) -> Plan:
-        return self.memory.plan(side, intent, self.cells, all_in_use=self.base)
+        # What `on` returns is a view.
+        whole = self.base and side != FAR
+        return self.memory.plan(side, intent, self.cells, all_in_use=whole)
 
     @property
     def gaps(self) -> bool:
@@ -187,8 +198,10 @@ class Program:
         The device of the other side, and the object that counts its copies and makes them fail.
     parts
         The Blobs and views that are alive; the first two are Blobs that are not views.
+    sides
+        The sides that are used.
     moved
-        The bytes that must have been copied to each side so far.
+        The bytes that must have been copied in each direction so far.
     pushing
         Whether an upload may still be under way.
     """
@@ -199,11 +212,17 @@ class Program:
         write_borrow write_borrow push prefetch adopt share resize write_outside promise
     """.split()
 
-    def __init__(self, number: int, device: Simulated | Cuda) -> None:
+    def __init__(self, number: int, device: Simulated | Cuda, sides: Sequence[str]) -> None:
         self.random = random.Random(number)  # noqa: S311  # programs, not secrets
         self.device = device
         self.controls = device.controls
-        self.places = {CPU: "cpu", GPU: device.name}
+        self.sides = sides
+        self.places = {CPU: "cpu", GPU: device.name, FAR: FAR_DEVICE}
+        self.all_controls = [device.controls]
+        if FAR in sides:
+            self.all_controls.append(syncblob.simulated(1))
+            syncblob.simulated(1).synchronize()
+            syncblob.simulated(1).reset_counts()
         self.trace: list[str] = []
         self.written = 1000
         self.lines = self.views = 0
@@ -211,7 +230,7 @@ class Program:
         self.outside: dict[Memory, Any] = {}
         self.ended: list[Loan] = []
         self.pushing = False
-        self.moved = {CPU: 0, GPU: 0}
+        self.moved = dict.fromkeys(DIRECTIONS, 0)
         self.parts = [self.made("a"), self.made("b")]
 
     def run(self, steps: int = STEPS) -> None:
@@ -225,10 +244,11 @@ class Program:
                     getattr(self, self.random.choice(self.moves))()
                     self.check()
             for part in self.parts:
-                for side in (CPU, GPU):
+                for side in self.sides:
                     self.read(part, side)
                     self.check()
         finally:
+            self.all_controls[-1].delay = 0.0
             self.device.close()
 
     def bring(self, part: Part, steps: str) -> None:
@@ -316,7 +336,7 @@ class Program:
         return self.random.choice(self.parts[:2])
 
     def side(self) -> str:
-        return self.random.choice((CPU, GPU))
+        return self.random.choice(self.sides)
 
     def parts_of(self, memory: Memory) -> list[Part]:
         return [part for part in self.parts if part.memory is memory]
@@ -331,7 +351,10 @@ class Program:
         for part in self.parts:
             assert str(part.blob.device) == self.places[part.device], f"the device of {part.name}"
             if part.cells.size:
-                found, expected = part.blob.head.name, part.memory.head(part.accessed)
+                found, expected = (
+                    part.blob.head.name,
+                    part.memory.head(part.accessed, part.accelerator),
+                )
                 assert found == expected, f"{part.name} is {found}, must be {expected}"
         for base in self.parts[:2]:
             assert base.blob.memory.nbytes == base.memory.capacity * ITEMSIZE
@@ -356,10 +379,20 @@ class Program:
     def check_moved(self) -> None:
         """Compare the number of bytes copied so far."""
         if self.pushing:
-            self.controls.synchronize()
+            self.synchronize()
             self.pushing = False
-        moved = {CPU: self.controls.downloaded_bytes, GPU: self.controls.uploaded_bytes}
+        moved = self.counted()
         assert moved == self.moved, f"moved {moved}, must be {self.moved}"
+
+    def synchronize(self) -> None:
+        for controls in self.all_controls:
+            controls.synchronize()
+
+    def counted(self) -> dict[str, int]:
+        """Return the bytes copied in each direction."""
+        names = ("uploaded_bytes", "downloaded_bytes", "peer_bytes")
+        totals = [sum(getattr(each, name, 0) for each in self.all_controls) for name in names]
+        return dict(zip(DIRECTIONS, totals, strict=True))
 
     def seen(self, memory: Memory) -> dict[int, frozenset[str]]:
         """Return the holders of each element that Blobs and views reach."""
@@ -368,9 +401,21 @@ class Program:
             for index in np.ndindex(part.cells.shape):
                 element = int(part.cells[index])
                 if element not in found:
-                    head = (part.blob[index] if index else part.blob).head
-                    found[element] = HOLDERS[head]
+                    one = part.blob[index] if index else part.blob
+                    found[element] = self.holders_of(one)
         return found
+
+    def holders_of(self, one: Any) -> frozenset[str]:
+        """Return the sides that hold an element, as the heads for each accelerator tell."""
+        holders = NOBODY
+        for side in self.sides[1:]:
+            seen = one.on(self.places[side]) if len(self.sides) > 2 else one
+            holders |= {
+                Head.HEAD_AT_CPU: {CPU},
+                Head.HEAD_AT_GPU: {side},
+                Head.SYNCED: {CPU, side},
+            }.get(seen.head, NOBODY)
+        return holders
 
     def reachable(self, memory: Memory, elements: Any) -> bool:
         """Tell whether `seen` would return all these elements."""
@@ -405,15 +450,17 @@ class Program:
 
     def check_journal(self, log: Any, plan: Plan) -> None:
         """Compare the journal with the copies that were needed: these, once and in order."""
-        direction = "upload" if plan.side == GPU else "download"
-        elements: list[int] = []
+        moved: dict[str, list[int]] = {direction: [] for direction in DIRECTIONS}
         for entry in log:
-            assert entry.direction == direction
             assert entry.offset % ITEMSIZE == entry.nbytes % ITEMSIZE == 0
-            elements += range(entry.offset // ITEMSIZE, (entry.offset + entry.nbytes) // ITEMSIZE)
-        assert sorted(elements) == sorted(plan.copied), f"{direction} of {sorted(elements)}"
+            last = entry.offset + entry.nbytes
+            moved[entry.direction] += range(entry.offset // ITEMSIZE, last // ITEMSIZE)
+        expected = plan.moved()
+        for direction, elements in moved.items():
+            assert sorted(elements) == sorted(expected[direction]), f"{direction} of {elements}"
         if not plan.filled:
-            assert len(log) == runs(plan.copied), f"{len(log)} copies of {plan.copied}"
+            count = runs(plan.copied, plan.before)
+            assert len(log) == count, f"{len(log)} copies of {plan.copied}"
 
     def check_asked(
         self, memory: Memory, side: str, filled: list[int], before: tuple[int, int]
@@ -481,10 +528,12 @@ class Program:
 
     def done(self, part: Part, name: str, plan: Plan) -> None:
         """Record an access in the model."""
-        del name
         self.end(plan.revoked)
         part.memory.commit(plan)
-        self.moved[plan.side] += len(plan.copied) * ITEMSIZE
+        lacking = [plan.before[element] for element in plan.stale]
+        pushed = name in ASYNCHRONOUS and all(CPU in holders for holders in lacking)
+        for direction, elements in plan.moved(pushed=pushed).items():
+            self.moved[direction] += len(elements) * ITEMSIZE
 
     def end(self, loans: Iterable[Loan]) -> None:
         """Keep a few borrows that have lost their permission; aliases must be able to die."""
@@ -492,10 +541,10 @@ class Program:
         del self.ended[:-MOST_BORROWS]
 
     def read(self, part: Part, side: str) -> None:
-        access = f"{side}_data"
+        access = accessor(side, "const")
         plan = part.plan(side, "const")
-        self.note(f"{part.name}.{access}()")
-        _, array = self.use(part, access, plan, getattr(part.blob, access))
+        self.note(f"{part.name}.{access}() of {side}")
+        _, array = self.use(part, access, plan, getattr(part.reached(side), access))
         self.compare(part, array)
         assert not may_write(array)
 
@@ -518,10 +567,10 @@ class Program:
         self.access_of(self.part(), self.side(), intent)
 
     def access_of(self, part: Part, side: str, intent: str) -> None:
-        name = f"{'' if intent == 'const' else intent + '_'}{side}_data"
+        name = accessor(side, intent)
         plan = part.plan(side, intent)
-        action = getattr(part.blob, name)
-        self.note(f"{part.name}.{name}()")
+        action = getattr(part.reached(side), name)
+        self.note(f"{part.name}.{name}() of {side}")
         if plan.copied and self.chance(0.1):
             self.fail(part, plan, action)
             return
@@ -576,10 +625,12 @@ class Program:
     ) -> None:
         """Make a copy of an access fail: copies that succeeded may count, the rest is unchanged."""
         memory = part.memory
-        if not self.reachable(memory, plan.hull):
+        if not self.reachable(memory, plan.hull) or self.controls_of(plan) is None:
             self.trace.pop()
             return
-        pieces = runs(plan.stale) + (runs(plan.filled) if plan.side == GPU else 0)
+        controls = self.controls_of(plan)
+        pieces = runs(plan.stale, plan.before)
+        pieces += runs(plan.filled) if plan.side != CPU else 0
         which = self.random.randint(1, pieces)
         self.note(f"    with copy {which} of {pieces} failing")
         # The failure must not hit a pending upload of another memory.
@@ -587,17 +638,18 @@ class Program:
         asked = self.asked(memory)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", StaleAliasWarning)
-            with self.controls.failing(transfer=which):
+            with controls.failing(transfer=which):
                 if push and not self.device.fails_at_once:
                     action()
                     action = part.blob.gpu_data
                 with pytest.raises(RuntimeError, match="injected"):
                     action()
-        self.controls.synchronize()
-        other = {CPU: self.controls.uploaded_bytes, GPU: self.controls.downloaded_bytes}[plan.side]
-        assert other == self.moved[OTHER[plan.side]]
-        now = {CPU: self.controls.downloaded_bytes, GPU: self.controls.uploaded_bytes}[plan.side]
-        moved, self.moved[plan.side] = now - self.moved[plan.side], now
+        self.synchronize()
+        now, before_it = self.counted(), self.moved
+        for direction, elements in plan.moved(pushed=push).items():
+            assert elements or now[direction] == before_it[direction]
+        self.moved = now
+        moved = sum(now.values()) - sum(before_it.values())
         assert moved < len(plan.copied) * ITEMSIZE, "all arrived"
         source = self.sources.get(memory)
         if source is not None:
@@ -626,13 +678,25 @@ class Program:
         self.end(ended)
         memory.take_back(ended)
 
+    def controls_of(self, plan: Plan) -> Any:
+        """Return what makes the copies of an access fail: that of one device; None if of two.
+
+        That is the device that the bytes go to; of a download, the one that they come from.
+        """
+        devices = {plan.side}
+        if plan.side == CPU:
+            devices = {GPU if GPU in plan.before[element] else FAR for element in plan.copied}
+        return self.all_controls[FAR in devices] if len(devices) == 1 else None
+
     def starve(self, part: Part, name: str, plan: Plan, action: Callable[[], Any]) -> None:
         """Make the allocations of an access fail, if it makes any."""
         self.note("    with no memory for buffers")
         self.check_moved()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", StaleAliasWarning)
-            with self.controls.failing(allocation=1, host_allocation=1):
+            with ExitStack() as failing:
+                for controls in self.all_controls:
+                    failing.enter_context(controls.failing(allocation=1, host_allocation=1))
                 try:
                     action()
                 except MemoryError:
@@ -672,12 +736,16 @@ class Program:
         if missing and self.chance(0.1):
             self.note("    with the copy failing")
             self.check_moved()
-            with self.controls.failing(transfer=1), pytest.raises(RuntimeError, match="injected"):
-                kinds[kind]()
+            with ExitStack() as failing:
+                for controls in self.all_controls:
+                    failing.enter_context(controls.failing(transfer=1))
+                with pytest.raises(RuntimeError, match="injected"):
+                    kinds[kind]()
+            self.moved = self.counted()
             return
         with record_transfers() if self.chance(0.5) else nullcontext() as log:
             result = kinds[kind]()
-        self.moved[CPU] += len(missing) * ITEMSIZE
+        self.moved["download"] += len(missing) * ITEMSIZE
         if log is not None:
             assert (log.downloaded_bytes, log.uploads) == (len(missing) * ITEMSIZE, 0)
         expected = np.array(memory.values, int)[cells]
@@ -786,13 +854,14 @@ class Program:
         memory = part.memory
         how = self.random.choice(list(CONSUMERS))
         overwrite = self.chance(0.2)
-        lender, text = getattr(part.blob, side), f"{part.name}.{side}"
+        lender = part.reached(side).cpu if side == CPU else part.reached(side).gpu
+        text = f"{part.name}.{side}"
         if "dlpack" in how and not overwrite and self.chance(0.3):
             # The side of the device, which need not be named.
             side, lender, text = part.device, part.blob, part.name
         if overwrite:
             lender, text = lender.overwrite, f"{text}.overwrite"
-        how = self.device.consumer(how) if side == GPU else how
+        how = self.device.consumer(how) if side != CPU else how
         self.note(how.format(text))
         plan = part.plan(side, "overwrite" if overwrite else "mutable")
         strides = zip(part.cells.shape, part.blob.strides, strict=True)
@@ -835,9 +904,9 @@ class Program:
         if not memory.aliases:
             return None, None
         alias = self.random.choice(memory.aliases)
-        if alias.side == GPU:
+        if alias.side != CPU:
             # Code that reads device memory without the Blob must synchronise itself.
-            self.controls.synchronize()
+            self.synchronize()
         return memory, alias
 
     def write_alias(self) -> None:
@@ -919,8 +988,8 @@ class Program:
         if any(part.memory.exposed.values()):
             self.note(f"{part.name}.assume_unaliased()")
             part.blob.assume_unaliased()
-            for side in (CPU, GPU):
-                part.memory.exposed[side] -= set(reach(part.cells))
+            for exposed in part.memory.exposed.values():
+                exposed -= set(reach(part.cells))
 
     # --- asynchronous uploads --------------------------------------------------------------------
 
@@ -928,11 +997,11 @@ class Program:
         part = part or self.part(empty=False)
         memory = part.memory
         self.note(f"{part.name}.async_gpu_push()")
-        if memory.head(part.accessed) != "HEAD_AT_CPU":
+        if memory.head(part.accessed, part.accelerator) != "HEAD_AT_CPU":
             with pytest.raises(RuntimeError, match="HEAD_AT_CPU"):
                 part.blob.async_gpu_push()
             return
-        plan = part.plan(GPU, "const")
+        plan = part.plan(part.accelerator, "const")
         if plan.filled or plan.zeroed:
             self.trace.pop()
             return
@@ -948,7 +1017,8 @@ class Program:
         if not self.reachable(memory, mine):
             self.trace.pop()
             return
-        self.controls.delay = self.random.choice((0.0, 0.0, 0.001))
+        for controls in self.all_controls:
+            controls.delay = self.random.choice((0.0, 0.0, 0.001))
         before = list(memory.holders)
         self.pushing = True
         self.use(part, name, plan, getattr(part.blob, name))
@@ -972,7 +1042,7 @@ class Program:
         values = self.fresh(base.cells)
         array = values if side == CPU else self.device.array(values)
         self.note(f"{base.name}.set_{side}_data(…)")
-        setter = getattr(base.blob, f"set_{side}_data")
+        setter = getattr(base.reached(side), f"set_{'cpu' if side == CPU else 'gpu'}_data")
         if base.cells.size != memory.used:
             with pytest.raises(ValueError, match="bytes"):
                 setter(array)
@@ -1027,8 +1097,10 @@ class Program:
 
     def grown(self, memory: Memory, element: int, new: range) -> tuple[frozenset[str], ...]:
         """Return the allowed holders of an element newly in use: any, if any element is held."""
-        held = any(memory.holders) and element in new
-        return (frozenset({CPU}), frozenset({GPU}), BOTH) if held else ()
+        if not (any(memory.holders) and element in new):
+            return ()
+        sizes = range(1, len(self.sides) + 1)
+        return tuple(frozenset(each) for size in sizes for each in combinations(self.sides, size))
 
 
 # --- Caffe's state machine ------------------------------------------------------------------------
@@ -1040,6 +1112,18 @@ U, C, G, S = "UNINITIALIZED", "HEAD_AT_CPU", "HEAD_AT_GPU", "SYNCED"
 def some(numbers: range, device: type[Simulated | Cuda]) -> range:
     """Return all numbers, or fewer on CUDA devices, where programs take longer."""
     return numbers if device is Simulated else numbers[::4]
+
+
+def accessor(side: str, intent: str) -> str:
+    """Return the name of the method for an access."""
+    return f"{'' if intent == 'const' else intent + '_'}{'cpu' if side == CPU else 'gpu'}_data"
+
+
+@tiers.programs(200, 20_000, variable="SYNCBLOB_PROGRAMS")
+def test_programs_over_three_homes(numbers: range, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(changes, "SMALL", 0)
+    consumer.cache_clear()
+    run_programs(lambda number: Program(number, Simulated(), (CPU, GPU, FAR)), numbers)
 
 
 @pytest.mark.parametrize("small", [False, True], ids=["exact", "small"])
@@ -1057,7 +1141,9 @@ def test_no_program_sees_old_values_moves_too_much_or_loses_a_write_unannounced(
     # A program keeps few arrays. Search them as if there were many.
     monkeypatch.setattr(living, "_FEW", 1)
     monkeypatch.setattr(living, "_COMPARISONS", 4)
-    run_programs(lambda number: Program(number, program_device()), some(numbers, program_device))
+    run_programs(
+        lambda number: Program(number, program_device(), (CPU, GPU)), some(numbers, program_device)
+    )
 
 
 # --- pushes, many pieces, threads and processes ---------------------------------------------------

@@ -18,20 +18,13 @@ if TYPE_CHECKING:
 
     Cells = NDArray[np.intp]
 
-__all__ = ["BOTH", "CPU", "GPU", "NOBODY", "OTHER", "Loan", "Memory", "Plan", "head_of", "reach"]
+__all__ = ["CPU", "FAR", "GPU", "NOBODY", "Loan", "Memory", "Plan", "head_of", "reach"]
 
-CPU, GPU = "cpu", "gpu"
-OTHER = {CPU: GPU, GPU: CPU}
+# The host and the accelerators.
+CPU, GPU, FAR = "cpu", "gpu", "far"
 NOBODY: frozenset[str] = frozenset()
-BOTH = frozenset({CPU, GPU})
 # Whether what lies beside a part comes to the host with it, as in small memories.
 SMALL = False
-HEADS = {
-    NOBODY: "SPLIT",
-    frozenset({CPU}): "HEAD_AT_CPU",
-    frozenset({GPU}): "HEAD_AT_GPU",
-    BOTH: "SYNCED",
-}
 
 
 def reach(cells: Cells) -> range:
@@ -43,17 +36,27 @@ def overlap(one: range, other: range) -> bool:
     return bool(one) and bool(other) and one.start < other.stop and other.start < one.stop
 
 
-def runs(elements: Iterable[int]) -> int:
-    """Count the contiguous pieces."""
+def runs(elements: Iterable[int], of: Sequence[object] | None = None) -> int:
+    """Count the contiguous pieces, in each of which `of` has one value."""
     found = set(elements)
-    return sum(element - 1 not in found for element in found)
+    return sum(
+        element - 1 not in found or (of is not None and of[element - 1] != of[element])
+        for element in found
+    )
 
 
-def head_of(holders: Sequence[frozenset[str]]) -> str:
-    """Return the name of the head of at least one element."""
+def head_of(holders: Sequence[frozenset[str]], accelerator: str) -> str:
+    """Return the name of the head of at least one element, for the host and an accelerator."""
     if not any(holders):
         return "UNINITIALIZED"
-    return HEADS[frozenset.intersection(*holders)]
+    everywhere = frozenset.intersection(*holders)
+    if not everywhere:
+        return "SPLIT"
+    if {CPU, accelerator} <= everywhere:
+        return "SYNCED"
+    if CPU in everywhere:
+        return "HEAD_AT_CPU"
+    return "HEAD_AT_GPU" if accelerator in everywhere else "ELSEWHERE"
 
 
 @dataclass(eq=False)
@@ -87,10 +90,12 @@ class Plan:
 
     Attributes
     ----------
+    before
+        The holders of all elements before.
     stale
-        The elements that are copied from the other side.
+        The elements that are copied from a side that holds them.
     rest
-        More elements that are copied from the other side, and keep their holders.
+        More elements that are copied, and keep their holders.
     filled, zeroed
         The elements that come from the source, and the zeros that no side held before.
     after
@@ -104,6 +109,7 @@ class Plan:
     side: str
     intent: str
     hull: range
+    before: list[frozenset[str]]
     stale: list[int] = field(default_factory=list)
     filled: list[int] = field(default_factory=list)
     zeroed: list[int] = field(default_factory=list)
@@ -115,7 +121,19 @@ class Plan:
     @property
     def copied(self) -> list[int]:
         """The elements that are copied between the sides. The source counts as the host."""
-        return self.stale + self.rest + (self.filled if self.side == GPU else [])
+        return self.stale + self.rest + (self.filled if self.side != CPU else [])
+
+    def moved(self, *, pushed: bool = False) -> dict[str, list[int]]:
+        """Return the elements that are copied in each direction: from the nearest holder.
+
+        An asynchronous upload takes from the host what that holds.
+        """
+        directions: dict[str, list[int]] = {"upload": [], "download": [], "peer": []}
+        for element in self.copied:
+            holders = self.before[element]
+            kind = "upload" if holders <= {CPU} or (pushed and CPU in holders) else "peer"
+            directions["download" if self.side == CPU else kind].append(element)
+        return directions
 
 
 class Memory:
@@ -140,7 +158,7 @@ class Memory:
         self.capacity = len(values)
         self.holders = [NOBODY] * len(values)
         self.source = len(values) if source else None
-        self.exposed: dict[str, set[int]] = {CPU: set(), GPU: set()}
+        self.exposed: dict[str, set[int]] = {CPU: set(), GPU: set(), FAR: set()}
         self.owned = False
         self.borrows: list[Loan] = []
         self.aliases: list[Loan] = []
@@ -160,9 +178,9 @@ class Memory:
         """The aliases that become stale when everything is replaced: those of any element."""
         return [alias for alias in self.aliases if alias.hull]
 
-    def head(self, cells: Cells) -> str:
+    def head(self, cells: Cells, accelerator: str = GPU) -> str:
         """Return the name of the head of the hull of elements."""
-        return head_of([self.holders[element] for element in reach(cells)])
+        return head_of([self.holders[element] for element in reach(cells)], accelerator)
 
     def sticky(self, side: str, element: int) -> bool:
         """Tell whether an alias or untracked code may write an element on a side at any time."""
@@ -172,9 +190,10 @@ class Memory:
 
     def joined(self, element: int, side: str) -> frozenset[str]:
         """Return the holders of an element after a copy to a side for reading."""
-        if self.sticky(OTHER[side], element):
-            return self.holders[element]
-        return frozenset({side}) if self.sticky(side, element) else BOTH
+        holders = self.holders[element]
+        if any(self.sticky(holder, element) for holder in holders):
+            return holders
+        return frozenset({side}) if self.sticky(side, element) else holders | {side}
 
     def plan(self, side: str, intent: str, cells: Cells, *, all_in_use: bool = False) -> Plan:
         """Return the effects of an access. Changes nothing.
@@ -187,8 +206,9 @@ class Memory:
             Whether it is a whole Blob, as in Caffe: its accesses are for all elements in use, even
             if another Blob or a view has more elements in use.
         """
-        plan = Plan(side, intent, range(self.used) if all_in_use else reach(cells))
-        hull, here = plan.hull, frozenset({side})
+        hull = range(self.used) if all_in_use else reach(cells)
+        plan = Plan(side, intent, hull, list(self.holders))
+        here = frozenset({side})
         unheld = [element for element in hull if not self.holders[element]]
         if unheld and self.untouched:
             plan.zeroed = list(range(self.used))
@@ -240,7 +260,9 @@ class Memory:
         for element, holders in plan.after.items():
             self.holders[element] = holders
         if plan.intent != "const":
-            self.exposed[OTHER[plan.side]] -= set(plan.hull)
+            for side, exposed in self.exposed.items():
+                if side != plan.side:
+                    exposed -= set(plan.hull)
         self.take_back(plan.revoked)
 
     def take_back(self, loans: Iterable[Loan]) -> None:
@@ -255,7 +277,7 @@ class Memory:
         self.holders = [frozenset({side})] * self.used
         self.capacity = self.used
         self.source = None
-        self.exposed = {CPU: set(), GPU: set()}
+        self.exposed = {CPU: set(), GPU: set(), FAR: set()}
         # Aliases of that side are over the old buffer, which is no longer part of the memory.
         self.aliases = [alias for alias in self.aliases if alias.side != side]
 

@@ -613,8 +613,9 @@ def _plan_push(  # noqa: PLR0913, PLR0917  # a copy
     """Plan an asynchronous copy from a side to another."""
     before = ledger.spans
     # An alias of either side may write before the copy arrives, so neither is trusted.
-    writers = [writer for loans in ledger.loans for writer in loans.writers(start, stop)]
-    plan = plan_access(before, target, CONST, start, stop, writers=[writers] * len(ledger.loans))
+    writers = [w for each in (side, target) for w in ledger.loans[each].writers(start, stop)]
+    of_sides = [writers if each in {side, target} else [] for each in ledger.buffers.all_sides]
+    plan = plan_access(before, target, CONST, start, stop, writers=of_sides)
     runs = plan.runs
     after = before.replaced(runs if before.nbytes else [Run(0, 0, before.holders[0] | 1 << target)])
     pieces, after = _shortened(ledger, plan.pieces, after, target, start, stop, source=False)

@@ -15,7 +15,7 @@ from syncblob.memory.buffers import Buffers
 from syncblob.memory.history import is_use_noted
 from syncblob.memory.leases import NO_LOANS, Loans, joined
 from syncblob.memory.shortcut import NO_SHORTCUT, NO_SHORTCUTS, Shortcut, Shortcuts
-from syncblob.memory.spans import Spans
+from syncblob.memory.spans import Run, Spans
 from syncblob.memory.state import CONST, Access
 from syncblob.memory.verify import Watch
 from syncblob.transfers import follow_logs, recording
@@ -305,14 +305,18 @@ class Ledger:
         """
         if self.uploads or self.watch is not None or recording():
             return
-        here, there = self.loans
-        if not (here.leases or here.exposures or there.leases or there.exposures):
-            self.shortcuts.renew(epoch, holders)
+        for loans in self.loans:
+            if loans.leases or loans.exposures:
+                return
+        self.shortcuts.renew(epoch, holders)
 
-    def leave_to(self, side: Side, start: int, stop: int) -> None:
-        """Make a side the only holder of the bytes of a range that it shares with others."""
+    def take_from(self, side: Side, start: int, stop: int) -> None:
+        """Let a side no longer hold the bytes of a range that others hold, too."""
         self.shortcuts.revoke()
-        self.spans = self.spans.left_to(1 << side, start, stop)
+        spans = self.spans
+        runs = [*spans.runs(start, stop)] or [Run(0, 0, spans.holders[0])] * (not spans.nbytes)
+        rest = [run._replace(holders=run.holders & ~(1 << side) or run.holders) for run in runs]
+        self.spans = spans.replaced(rest)
 
     def refuse_reentry(self) -> Never:
         """Refuse an access in the middle of a transfer.

@@ -79,7 +79,7 @@ def finish_uploads(ledger: Ledger, side: Side, access: Access, start: int, stop:
             # Change the map first, because readers without the lock trust it as soon as no copy is
             # under way.
             stop = min(upload.stop, ledger.spans.nbytes)
-            ledger.leave_to(upload.origin, upload.start, stop)
+            ledger.take_from(upload.side, upload.start, stop)
             _forget(ledger, upload)
             raise
         _forget(ledger, upload)

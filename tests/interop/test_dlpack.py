@@ -346,29 +346,6 @@ def test_and_refused_where_a_copy_is_excluded(take):
         assert (blob.head, blob.diff_head) == (NONE, NONE)
 
 
-class Unversioned(np.ndarray):
-    """An ndarray of a NumPy before 2.1."""
-
-    def __dlpack__(self, *, stream=None):
-        return super().__dlpack__(stream=stream)
-
-
-@pytest.mark.parametrize("take", [Blob.from_dlpack, syncblob.from_dlpack])
-def test_an_ndarray_and_a_tensor_say_what_their_unversioned_capsules_do_not(take, monkeypatch):
-    array = values()
-    assert address(take(array.view(Unversioned)).cpu_data()) == address(array)
-    torch = pytest.importorskip("torch")
-    export = torch.Tensor.__dlpack__
-
-    def unversioned(tensor, *, stream=None):
-        return export(tensor, stream=stream)
-
-    monkeypatch.setattr(torch.Tensor, "__dlpack__", unversioned)
-    for tensor in (torch.ones(3), torch.ones(3, dtype=torch.bfloat16)):
-        take(tensor)[...] = 7
-        assert tensor.tolist() == [7] * 3
-
-
 @pytest.mark.parametrize("strides", [True, False])
 def test_a_hand_written_unversioned_capsule_is_copied_and_deleted_once(strides):
     producer = HandWritten(values(), strides=strides)

@@ -6,10 +6,7 @@ The structures are those of ``dlpack.h``, version 1.0; the type codes are those 
 from __future__ import annotations
 
 import ctypes
-import sys
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from syncblob._dtypes import NAMES
 
@@ -32,7 +29,6 @@ IS_COPIED = 2
 
 _LEGACY = b"dltensor"
 _VERSIONED = b"dltensor_versioned"
-_USED_VERSIONED = b"used_" + _VERSIONED
 
 
 class _DLDevice(ctypes.Structure):
@@ -82,11 +78,6 @@ _get_pointer.argtypes = (ctypes.py_object, ctypes.c_char_p)
 _get_pointer.restype = ctypes.c_void_p
 
 
-def is_versioned(capsule: Any) -> bool:
-    """Return whether a capsule, used or not, is versioned (DLPack 1.0 or later) and has flags."""
-    return bool(_is_valid(capsule, _VERSIONED) or _is_valid(capsule, _USED_VERSIONED))
-
-
 def _managed(capsule: Any) -> _DLManagedTensor | _DLManagedTensorVersioned:
     if _is_valid(capsule, _VERSIONED):
         return _DLManagedTensorVersioned.from_address(_get_pointer(capsule, _VERSIONED))
@@ -95,23 +86,13 @@ def _managed(capsule: Any) -> _DLManagedTensor | _DLManagedTensorVersioned:
     return _DLManagedTensor.from_address(_get_pointer(capsule, _LEGACY))
 
 
-def is_read_only(capsule: Any, producer: Any) -> bool:
-    """Return whether the memory of an unused capsule must not be written."""
-    managed = _managed(capsule)
-    if isinstance(managed, _DLManagedTensorVersioned):
-        return bool(managed.flags & READ_ONLY)
-    return not is_writable_type(producer)
+def is_read_only(capsule: Any) -> bool:
+    """Return whether the memory of an unused capsule must not be written.
 
-
-def is_writable_type(producer: Any) -> bool:
-    """Return whether the memory in an unversioned capsule may be written, judged by its producer.
-
-    Such a capsule has no read-only flag, and JAX and PyArrow put immutable memory into it.
+    An unversioned one has no flag for it, and JAX and PyArrow put immutable memory into it.
     """
-    if isinstance(producer, np.ndarray):
-        return producer.flags.writeable
-    torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
-    return isinstance(producer, (getattr(torch, "Tensor", ()), getattr(cupy, "ndarray", ())))
+    managed = _managed(capsule)
+    return not isinstance(managed, _DLManagedTensorVersioned) or bool(managed.flags & READ_ONLY)
 
 
 def supported_type(capsule: Any, producer: Any) -> str:

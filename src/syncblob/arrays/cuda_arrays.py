@@ -84,7 +84,7 @@ class _Producer:
             keywords["stream"] = _LEGACY
         capsule = self._producer.__dlpack__(**keywords)
         capsules.supported_type(capsule, self._producer)
-        self.read_only = capsules.is_read_only(capsule, self._producer)
+        self.read_only = capsules.is_read_only(capsule)
         return capsule
 
     def __dlpack_device__(self) -> tuple[int, int]:

@@ -211,10 +211,6 @@ def _import_host(x: Any, copy: bool | None) -> NDArray[Any]:
             raise
         capsules.edit(capsule, code=capsules.UINT)
         array = np.from_dlpack(holder).view(as_dtype("bfloat16"))
-    writable = array.flags.writeable or capsules.is_versioned(capsule)
-    if not writable and capsules.is_writable_type(x):
-        # NumPy treats all memory in unversioned capsules as read-only.
-        array = np.asarray(_Writable(array)).view(array.dtype)
     return array
 
 
@@ -242,15 +238,3 @@ class _Holder:
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return HOST.dlpack_device
-
-
-class _Writable:
-    """The memory of a read-only array, declared writable. Keeps the array."""
-
-    def __init__(self, array: NDArray[Any]) -> None:
-        self._array = array
-        interface = dict(array.view(f"V{array.itemsize}").__array_interface__)
-        interface["data"] = (interface["data"][0], False)
-        interface["strides"] = array.strides
-        interface.pop("descr", None)
-        self.__array_interface__ = interface

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import operator
+from collections.abc import MutableMapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -16,43 +17,37 @@ def instances(x: Any, kind: type | tuple[type, ...]) -> Iterator[Any]:
     """Yield the instances of a class in a nested value, or the value itself if it is one."""
     if isinstance(x, kind):
         yield x
-    elif isinstance(x, NESTED):
-        for item in x.values() if isinstance(x, dict) else x:
+    elif isinstance(x, (list, tuple, MutableMapping)):
+        for item in x.values() if isinstance(x, MutableMapping) else x:
             yield from instances(item, kind)
 
 
 def replaced(x: Any, kind: type, replace: Callable[[Any], Any]) -> Any:
-    """Replace the instances of a class in a nested value.
+    """Replace the instances of a class in a nested value; return the same as `mapped`."""
+    return mapped(x, lambda item: replace(item) if isinstance(item, kind) else item)
+
+
+def mapped(x: Any, function: Callable[[Any], Any]) -> Any:
+    """Apply a function to all items of a nested value, or to the value itself.
+
+    An item that is in a sequence twice has one result.
 
     Returns
     -------
     Any
         The same object if nothing has changed, otherwise a copy of the same type.
     """
-    if isinstance(x, kind):
-        return replace(x)
-    if not isinstance(x, NESTED):
-        return x
-    if isinstance(x, dict):
-        values = [replaced(item, kind, replace) for item in x.values()]
-        changed = not all(map(operator.is_, values, x.values()))
-        return dict(zip(x, values, strict=True)) if changed else x
-    # The usual items, without another call.
-    return _rebuilt(
-        x,
-        [replace(item) if isinstance(item, kind) else replaced(item, kind, replace) for item in x],
-    )
-
-
-def mapped(x: Any, function: Callable[[Any], Any]) -> Any:
-    """Apply a function to all items of nested lists and tuples; return the same as `replaced`.
-
-    An item that is in a sequence twice has one result.
-    """
-    if not isinstance(x, (list, tuple)):
+    if isinstance(x, (list, tuple)):
+        items = {id(item): mapped(item, function) for item in x}
+        return _rebuilt(x, [items[id(item)] for item in x])
+    if not isinstance(x, MutableMapping):
         return function(x)
-    items = {id(item): mapped(item, function) for item in x}
-    return _rebuilt(x, [items[id(item)] for item in x])
+    values = {key: mapped(item, function) for key, item in x.items()}
+    if all(map(operator.is_, values.values(), x.values())):
+        return x
+    changed = copy.copy(x)
+    changed.update(values)
+    return changed
 
 
 def _rebuilt(x: list[Any] | tuple[Any, ...], items: list[Any]) -> Any:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 from collections import deque
-from collections.abc import MutableMapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -88,14 +86,7 @@ def to_blobs(batch: Any, device: Device | str | None = None) -> Any:
     target = home_of(device).device
 
     def replace(x: Any) -> Any:
-        if isinstance(x, (Blob, torch.Tensor, np.ndarray)):
-            return _blob_of(x, target)
-        if isinstance(x, MutableMapping):
-            # Keeps the class, such as those of tokenizers.
-            replaced = copy.copy(x)
-            replaced.update({key: to_blobs(item, target) for key, item in x.items()})
-            return replaced
-        return x
+        return _blob_of(x, target) if isinstance(x, (Blob, torch.Tensor, np.ndarray)) else x
 
     for packed in instances(batch, PackedSequence):
         raise TypeError(

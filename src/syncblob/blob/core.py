@@ -483,7 +483,9 @@ class BlobCore:
         home = self._home
         if home is HOST:
             return Side.HOST
-        memory = self._memory
+        memory = self._held
+        if memory is None or memory is NO_MEMORY:
+            memory = self._make_memory()
         # The first accelerator of a memory is that of its device.
         return Side.ACCELERATOR if memory._device_home is home else memory.side_of(home)
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 import operator
 from bisect import bisect_right
-from functools import cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -38,11 +37,7 @@ if TYPE_CHECKING:
 
 _serials = itertools.count(1)
 
-
-@cache
-def _sides(count: int) -> tuple[Side, ...]:
-    return tuple(map(Side, range(count)))
-
+_PAIR = tuple(Side)
 
 # A memory of at most so many bytes has no windows: one buffer costs little more.
 _WHOLE = 1 << 20
@@ -65,6 +60,8 @@ class Buffers:
     ----------
     accelerator, further
         The backends of the first accelerator, None if none was used yet, and of the others.
+    all_sides
+        The sides: at least the host and the first accelerator.
     sides
         The buffers, by side; None for a side without a buffer.
     windows
@@ -75,11 +72,21 @@ class Buffers:
         The name of this memory in the log; empty if it has none.
     """
 
-    __slots__ = ("_copying", "accelerator", "further", "name", "nbytes", "sides", "windows")
+    __slots__ = (
+        "_copying",
+        "accelerator",
+        "all_sides",
+        "further",
+        "name",
+        "nbytes",
+        "sides",
+        "windows",
+    )
 
     def __init__(self, nbytes: int, accelerator: Accelerator | None) -> None:
         self.accelerator: Accelerator | None = accelerator
         self.further: tuple[Accelerator, ...] = ()
+        self.all_sides: tuple[Side, ...] = _PAIR
         self.sides: list[Any] = [None, None]
         self.windows: list[tuple[Window, ...]] = [(), ()]
         self.nbytes: int = nbytes
@@ -126,7 +133,7 @@ class Buffers:
         """Make room for an accelerator, under the lock, unless there is."""
         while accelerator not in self.homes:
             further = self.further
-            after = (*further, accelerator)
+            after, sides = (*further, accelerator), (*_PAIR, *map(Side, range(2, len(further) + 3)))
             if self.accelerator is None:
                 self.accelerator = accelerator
                 return
@@ -137,6 +144,7 @@ class Buffers:
             # A signal handler may have added another. None can run from here on: nothing is called.
             # This is last, because readers without the lock look at it first.
             if self.further is further:
+                self.all_sides = sides
                 self.further = after
 
     def side_of(self, home: Home) -> Side | None:
@@ -146,18 +154,11 @@ class Buffers:
                 return Side(side)
         return None
 
-    @property
-    def all_sides(self) -> tuple[Side, ...]:
-        """The sides."""
-        return _sides(len(self.further) + 2)
-
     def nearest(self, side: Side, holders: int) -> Side:
         """Return the one of several sides that a side gets bytes from.
 
         That is an accelerator from which it copies directly, else the host, else any.
         """
-        if holders == 1:
-            return Side.HOST
         others = [other for other in self.all_sides if other is not side and holders >> other & 1]
         if side:
             reaches = self.home(side).reaches  # type: ignore[attr-defined]  # an accelerator

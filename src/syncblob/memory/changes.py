@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 # The usual number of sides, and how bytes come to each of them from the other.
 _PAIR = 2
 _DIRECTIONS = ("download", "upload")
+_OTHER = (Side.ACCELERATOR, Side.HOST)
 
 
 class Change(NamedTuple):
@@ -399,7 +400,7 @@ def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0917  # an access
     return buffer
 
 
-def _plan_crossing(  # noqa: PLR0913, PLR0917  # an access
+def _plan_crossing(  # noqa: C901, PLR0912, PLR0913, PLR0917  # an access; inlined, because calls take time
     ledger: Ledger,
     side: Side,
     access: Access,
@@ -454,7 +455,9 @@ def _plan_crossing(  # noqa: PLR0913, PLR0917  # an access
         ranges = [piece[:2] for piece in pieces]
         if writes or not nbytes:
             ranges.append(changed)
-        losses = [(other, ranges) for other in ledger.buffers.all_sides if other is not side]
+        for other in ledger.buffers.all_sides:
+            if other is not side:
+                losses = (*losses, (other, ranges))
     part = stop - start < nbytes
     if pieces and part and side is Side.HOST and nbytes <= SMALL:
         pieces, after = _with_rest(before, pieces, after, start, stop)
@@ -463,7 +466,9 @@ def _plan_crossing(  # noqa: PLR0913, PLR0917  # an access
     new = side is Side.HOST and ledger.buffers.sides[side] is None
     zeroed = (initial and access is not OVERWRITE) or (part and (initial or new))
     copies = pieces and (before.uniform or any(piece.holders for piece in pieces))
-    copied = _direction(ledger, side, pieces) if copies else ""
+    copied = _DIRECTIONS[side > 0] if copies else ""
+    if copied and len(ledger.loans) > _PAIR:
+        copied = _direction(ledger, side, pieces)
     return Change(
         side,
         before,
@@ -482,8 +487,8 @@ def _plan_crossing(  # noqa: PLR0913, PLR0917  # an access
 
 def _direction(ledger: Ledger, side: Side, pieces: Sequence[Run]) -> str:
     """Return the direction of copies to a side; of both kinds, ``"peer"``."""
-    if not side or len(ledger.loans) == _PAIR:
-        return _DIRECTIONS[side]
+    if not side:
+        return _DIRECTIONS[0]
     nearest = ledger.buffers.nearest
     peers = any(piece.holders and nearest(side, piece.holders) for piece in pieces)
     return "peer" if peers else "upload"
@@ -552,7 +557,7 @@ def _shortened(  # noqa: PLR0913, PLR0917  # an access, and its plan
 
 def _bring(ledger: Ledger, change: Change, reason: str) -> tuple[Any, Sequence[Upload]]:
     """Copy or fill the pieces of an access."""
-    side, buffers = change.side, ledger.buffers
+    side, buffers, pair = change.side, ledger.buffers, len(ledger.loans) == _PAIR
     accelerator = ledger.accelerator_of(side)
     buffer = buffers.get(side, accelerator, change.start, change.stop, zeroed=change.zeroed)
     for start, stop, holders in change.pieces:
@@ -560,12 +565,15 @@ def _bring(ledger: Ledger, change: Change, reason: str) -> tuple[Any, Sequence[U
             upload = None if not side else buffers.copying(accelerator, reason)  # type: ignore[arg-type]  # its own
             buffers.fill(ledger.source, buffer, start, stop, upload)
             continue
-        origin, because = buffers.nearest(side, holders), ""
+        # With two sides, it is the other one.
+        origin = _OTHER[side] if pair else buffers.nearest(side, holders)
+        because = ""
         if not change.writes and recording():
             because = ledger.loans[origin].writer_in(origin, start, stop)
-        copying = buffers.copying(accelerator if side else buffers.home(origin), reason, because)  # type: ignore[arg-type]  # one of the two is
+        partner = accelerator if side or pair else buffers.home(origin)
+        copying = buffers.copying(partner, reason, because)  # type: ignore[arg-type]  # it is one
         buffers.bring(copying, origin, side, buffer, start, stop)
-    if side and accelerator is not None:
+    if side and accelerator is not None and buffers.accelerator is None:
         buffers.add(accelerator)
     return buffer, ()
 
@@ -653,7 +661,8 @@ def _start(
         for window in buffers.within(origin, piece.start, piece.stop)
     ]
     uploads = start_uploads(ledger, accelerator, origin, side, buffer, pieces, stream, reason)
-    buffers.add(accelerator)
+    if buffers.accelerator is None:
+        buffers.add(accelerator)
     return buffer, uploads
 
 
@@ -896,7 +905,8 @@ def _enlarge(ledger: Ledger, change: Change, _reason: str) -> tuple[Any, Sequenc
     replaced = buffers.within(change.side, change.start, change.stop)
     enlarged = buffers.enlarged(change.side, accelerator, change.start, change.stop)
     _forget_exports(ledger, change.side, replaced)
-    buffers.add(accelerator)
+    if buffers.accelerator is None:
+        buffers.add(accelerator)
     return enlarged, ()
 
 

@@ -34,7 +34,7 @@ def gather(  # noqa: C901  # each place that elements may come from
         ledger.refuse_reentry()
     ledger.compare_watch(side, CONST, layout.start, layout.stop)
     home = buffers.home(side)
-    if isinstance(home, Accelerator):
+    if isinstance(home, Accelerator) and buffers.accelerator is None:
         buffers.add(home)
     reach = layout.start, layout.stop
     own = buffers.containing(side, *reach)

@@ -10,7 +10,7 @@ import threading
 from typing import TYPE_CHECKING, Any, ClassVar, Never
 
 from syncblob._locks import LostLock, is_lost, notify
-from syncblob.devices import HOST, Side
+from syncblob.devices import current_accelerator
 from syncblob.memory.buffers import Buffers
 from syncblob.memory.history import is_use_noted
 from syncblob.memory.leases import NO_LOANS, Loans, joined
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from syncblob._layout import Layout
-    from syncblob.devices.base import Accelerator, Home
+    from syncblob.devices.base import Accelerator, Home, Side
     from syncblob.memory.history import Transition
     from syncblob.memory.sources import Source
     from syncblob.memory.uploads import Upload
@@ -146,11 +146,6 @@ class Ledger:
     def side_of(self, home: Home) -> Side:
         """Return the side of a home. A further accelerator gets one when it is first used."""
         buffers = self.buffers
-        # Nearly always one of these.
-        if home is HOST:
-            return Side.HOST
-        if buffers.accelerator is home:
-            return Side.ACCELERATOR
         side = buffers.side_of(home)
         if side is not None:
             return side
@@ -174,7 +169,10 @@ class Ledger:
         NoDeviceError
             If no accelerator was used yet, `side` is one, and none is available.
         """
-        return self.buffers.home(side) if side else self.buffers.accelerator  # type: ignore[return-value]  # not the host
+        if side > 1:
+            return self.buffers.further[side - 2]
+        first = self.buffers.accelerator
+        return current_accelerator() if first is None and side else first
 
     def shortcut(self, side: Side, layout: Layout) -> Shortcut | None:
         """Compute the shortcut for arrays over a layout; see `SyncedMemory.shortcut`."""

@@ -366,7 +366,10 @@ class SyncedMemory:
 
     def side_of(self, home: Home) -> Side:
         """Return the side of a home. A further accelerator gets one when it is first used."""
-        return self.ledger.side_of(home)
+        ledger = self.ledger
+        if ledger.buffers.accelerator is home:
+            return Side.ACCELERATOR
+        return Side.HOST if home is HOST else ledger.side_of(home)
 
     @property
     def device(self) -> Device:

@@ -341,7 +341,7 @@ def common_home(operands: Any, like: BlobCore) -> Home:
         if isinstance(x, BlobCore):
             if home is None or home is HOST:
                 home = x._home
-            elif x._home is not HOST:
+            elif x._home is not home and x._home is not HOST:
                 home = preferred(home, x._home)
         elif not isinstance(x, (str, bytes)):
             movable = movable and can_hold(x.dtype)

@@ -70,12 +70,21 @@ def element(blob: BlobCore, reason: str, index: tuple[int, ...] = ()) -> NDArray
         if home is HOST or (home.native and held is not None and (held.spans.uniform or 0) & 1):
             # The host has the same number, and NumPy reads it where it is.
             return array
-        if blob._shortcut.writable and not recording():
-            # The host lacks it, and no log asks for its offset in the memory.
+        logged = recording()
+        if blob._shortcut.writable and (held is not None or not logged):
+            # The host lacks it.
             accelerator: Any = home
+            if held is None:
+                copying = Copying(accelerator, reason, 0)
+            else:
+                copying = held.ledger.buffers.copying(accelerator, reason)
+            place = 0
+            if logged:
+                layout = blob._layout
+                axes = zip(index, layout.shape, layout.strides, strict=bool(index))
+                place = layout.offset + sum(at % dim * step for at, dim, step in axes)
             copied = np.empty(array.nbytes, np.uint8)
-            name = "" if held is None else held.name
-            download(Copying(accelerator, reason, 0, name), home.wrap(array), copied)
+            download(copying, home.wrap(array), copied, place)
             return copied.view(array.dtype).reshape(())
     layout = blob._layout
     return blob._values(layout.derive(lambda a: a[key]) if index else layout, reason)

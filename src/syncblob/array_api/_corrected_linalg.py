@@ -34,13 +34,6 @@ def diagonal(x: Any, offset: int) -> Any:
     return result
 
 
-def matrix_transpose(x: Any) -> Any:
-    """Return a view with the last two axes exchanged."""
-    if x.ndim < _MATRIX_AXES:
-        raise ValueError(f"matrix_transpose expects at least two axes, got shape {x.shape}")
-    return x.swapaxes(-1, -2)
-
-
 # --- products ------------------------------------------------------------------------------------
 
 

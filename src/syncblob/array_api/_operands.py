@@ -21,13 +21,6 @@ def require_blobs(name: str, operands: Sequence[Any]) -> Sequence[Any]:
     return operands
 
 
-def require_two(name: str, x1: Any, x2: Any) -> tuple[Any, Any]:
-    """Do what `require_blobs` does for two operands, in less time."""
-    if isinstance(x1, Blob) and isinstance(x2, Blob):
-        return x1, x2
-    return as_blob(name, x1, x2), as_blob(name, x2, x1)
-
-
 def require_blob_and_scalar(name: str, x1: Any, x2: Any, *beside: Any) -> tuple[Any, Any]:
     """Return two Blobs, or a Blob and a scalar. Without a Blob, a NumPy scalar becomes one.
 

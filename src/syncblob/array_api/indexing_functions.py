@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from numpy.lib.array_utils import normalize_axis_index
 
 from syncblob.array_api import _corrected
-from syncblob.array_api._operands import require_integers, require_two
+from syncblob.array_api._operands import require_blobs, require_integers
 from syncblob.blob.compute import apply
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def take(x: Blob, indices: Blob, /, *, axis: int | None = None) -> Blob:
     ValueError
         If `indices` does not have one axis, or `x` has several axes and `axis` is None.
     """
-    x, indices = require_two("take", x, indices)
+    x, indices = require_blobs("take", (x, indices))
     require_integers("take", indices)
     if indices.ndim != 1:
         raise ValueError(f"take expects indices with one axis, got shape {indices.shape}")
@@ -70,6 +70,6 @@ def take_along_axis(x: Blob, indices: Blob, /, *, axis: int = -1) -> Blob:
     ValueError
         If the numbers of axes differ, or the shapes do not broadcast.
     """
-    x, indices = require_two("take_along_axis", x, indices)
+    x, indices = require_blobs("take_along_axis", (x, indices))
     require_integers("take_along_axis", indices)
     return apply("take_along_axis", x, indices, axis=normalize_axis_index(axis, x.ndim))

@@ -23,7 +23,7 @@ import numpy as np
 from syncblob._dtypes import as_dtype
 from syncblob._made_functions import defined_names
 from syncblob.array_api import _corrected_linalg
-from syncblob.array_api._operands import require_two
+from syncblob.array_api._operands import require_blobs
 from syncblob.blob.compute import apply, view
 from syncblob.blob.elementwise import binary
 from syncblob.blob.operands import as_blob
@@ -102,7 +102,7 @@ def cross(x1: Blob, x2: Blob, /, *, axis: int = -1) -> Blob:
     IndexError
         If the axis is out of range.
     """
-    x1, x2 = require_two("cross", x1, x2)
+    x1, x2 = require_blobs("cross", (x1, x2))
     return apply(_corrected_linalg.cross, x1, x2, axis=axis)
 
 
@@ -186,7 +186,7 @@ def matmul(x1: Blob, x2: Blob, /) -> Blob:
         If an operand is 0-d, or the shapes do not match.
     """
     if type(x1) is not type(x2):
-        x1, x2 = require_two("matmul", x1, x2)
+        x1, x2 = require_blobs("matmul", (x1, x2))
     return binary(np.matmul, x1, x2)
 
 
@@ -244,7 +244,8 @@ def matrix_transpose(x: Blob, /) -> Blob:
     ValueError
         If there are fewer than two axes.
     """
-    return view(x, "matrix_transpose", _corrected_linalg.matrix_transpose)
+    blob: Blob = as_blob("matrix_transpose", x)
+    return blob.mT
 
 
 def outer(x1: Blob, x2: Blob, /) -> Blob:
@@ -255,7 +256,7 @@ def outer(x1: Blob, x2: Blob, /) -> Blob:
     ValueError
         If an operand does not have one axis.
     """
-    x1, x2 = require_two("outer", x1, x2)
+    x1, x2 = require_blobs("outer", (x1, x2))
     return apply(_corrected_linalg.outer, x1, x2)
 
 
@@ -324,7 +325,7 @@ def solve(x1: Blob, x2: Blob, /) -> Blob:
     Blob
         Of shape (..., M) for a vector, (..., M, K) for matrices.
     """
-    x1, x2 = require_two("solve", x1, x2)
+    x1, x2 = require_blobs("solve", (x1, x2))
     return apply(_corrected_linalg.solve, x1, x2)
 
 
@@ -380,7 +381,7 @@ def tensordot(
     IndexError
         If the axis is out of range.
     """
-    x1, x2 = require_two("tensordot", x1, x2)
+    x1, x2 = require_blobs("tensordot", (x1, x2))
     return apply(_corrected_linalg.tensordot, x1, x2, axes=axes)
 
 
@@ -421,7 +422,7 @@ def vecdot(x1: Blob, x2: Blob, /, *, axis: int = -1) -> Blob:
     ValueError
         If the sizes of the axis differ, or the axis is out of range.
     """
-    x1, x2 = require_two("vecdot", x1, x2)
+    x1, x2 = require_blobs("vecdot", (x1, x2))
     return apply("vecdot", x1, x2, axis=axis)
 
 

@@ -143,13 +143,16 @@ def reshape(blob: AnyBlob, shape: tuple[Any, ...], copy: bool | None) -> AnyBlob
 
 def _completed_shape(blob: BlobCore, shape: Any) -> tuple[int, ...]:
     """Replace a dimension of -1, and check the number of elements."""
-    problem = f"no dimension is less than -1, got {shape}"
+    problem = "no dimension is less than -1"
     if min((shape,) if is_integer(shape) else shape, default=0) >= -1:
         try:
             return Layout.c_order(blob.shape, blob.dtype).dummy().reshape(shape).shape
         except ValueError as error:
             problem = str(error)
-    raise ValueError(f"{problem}; reshape keeps the count, resize changes it")
+    raise ValueError(
+        f"{problem}, got {shape} for a Blob of shape {blob.shape}; reshape keeps the count, resize "
+        "changes it"
+    )
 
 
 def _reshaped_copy(blob: AnyBlob, shape: tuple[int, ...]) -> AnyBlob:

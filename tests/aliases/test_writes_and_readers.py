@@ -81,7 +81,6 @@ def interrupted(work: Callable[[], object], before: int, reader: Callable[[], ob
     tiers.representatives(
         WRITES,
         {
-            "mask": "an assignment",
             "out": "a function that overwrites",
             "update": "one that reads what it writes, with the diff",
         },

@@ -332,7 +332,7 @@ def leaves_nothing(cycle, cycles):
 
 
 @pytest.mark.usefixtures("traced")
-@tiers.amount("cycles", 100, 500, variable="SYNCBLOB_CYCLES")
+@tiers.amount("cycles", 40, 500, variable="SYNCBLOB_CYCLES")
 @pytest.mark.parametrize("cycle", tiers.representatives(QUICK, SHORT, name=named), ids=named)
 def test_nothing_is_left(cycle, cycles):
     leaves_nothing(cycle, cycles)
@@ -349,7 +349,7 @@ def test_a_leak_would_be_seen(keeps):
         kept.append(what[keeps])
 
     with pytest.raises((AssertionError, pytest.fail.Exception)):
-        leaves_nothing(cycle, 100)
+        leaves_nothing(cycle, 40)
 
 
 def test_memories_go_with_the_last_of_their_blobs():
@@ -418,7 +418,7 @@ FILES = [
 ]
 
 
-@tiers.amount("cycles", 30, 150)
+@tiers.amount("cycles", 15, 150)
 @pytest.mark.parametrize("cycle", FILES, ids=lambda cycle: cycle.__name__)
 @pytest.mark.parametrize("model_path", ["net.caffemodel", "net.caffemodel.h5"], indirect=True)
 def test_files_are_closed_and_unmapped(cycle, model_path, cycles):
@@ -433,7 +433,7 @@ def test_files_are_closed_and_unmapped(cycle, model_path, cycles):
     assert after.objects - before.objects < cycles
 
 
-@tiers.amount("cycles", 100, 500)
+@tiers.amount("cycles", 40, 500)
 @pytest.mark.parametrize("name", ["created", "attached by a pickle"])
 def test_shared_memory_is_given_back(name, cycles):
     def cycle():

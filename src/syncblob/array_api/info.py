@@ -58,7 +58,8 @@ class Info:
             If the kind or the device does not exist.
         """
         _check(device)
-        return dict(_numpys.dtypes(kind=kind))
+        # NumPy gives the class of the booleans in place of their dtype.
+        return {name: np.dtype(each) for name, each in _numpys.dtypes(kind=kind).items()}
 
 
 def __array_namespace_info__() -> Info:  # noqa: N807  # the standard's name

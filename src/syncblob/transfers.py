@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     class Follower(Protocol):
         """An object that is told when a log is opened."""
 
-        def revoke(self) -> None:
+        def clear(self) -> None:
             """Let the next access be recorded."""
 
 
@@ -116,7 +116,7 @@ _followers: set[weakref.ref[Follower]] = set()
 
 
 def follow_logs(follower: Follower) -> None:
-    """Call an object's ``revoke()`` when a log is opened while none was open."""
+    """Call an object's ``clear()`` when a log is opened while none was open."""
     _followers.add(weakref.ref(follower, _followers.discard))
 
 
@@ -133,7 +133,7 @@ def open_log(log: Recorder) -> None:
         for reference in list(_followers):
             follower = reference()
             if follower is not None:
-                follower.revoke()
+                follower.clear()
 
 
 def close_log(log: Recorder) -> None:

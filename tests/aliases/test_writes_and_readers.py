@@ -274,6 +274,8 @@ def test_an_array_lent_in_the_middle_of_a_transfer_is_seen(*, borrow: bool) -> N
     assert line
 
 
+# Of an interrupt in a generator that ends.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_an_interrupted_adoption_leaves_no_old_array() -> None:
     for line in itertools.count():
         blob, views = divided()

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-import torch
 
 from syncblob import (
     Head,
@@ -23,6 +22,11 @@ from syncblob import (
 from syncblob._layout import Layout
 from syncblob.devices import POISON, Side
 from syncblob.memory import Access
+
+try:
+    import torch
+except ImportError:
+    torch = None
 from syncblob.memory.leases import NUMPY
 
 if TYPE_CHECKING:
@@ -177,10 +181,11 @@ PARTS: dict[str, tuple[Callable[[NDArray[Any]], Any], Callable[[Any], object]]] 
     "data": (lambda array: array.data, lambda part: operator.setitem(part, 0, 9)),
     "a ctypes pointer": (pointer, lambda part: operator.setitem(part, 0, 9)),
     "a ctypes array": (np.ctypeslib.as_ctypes, lambda part: operator.setitem(part, 0, 9)),
-    "torch.from_numpy": (torch.from_numpy, lambda part: part.fill_(9)),
-    "torch.from_dlpack": (torch.from_dlpack, lambda part: part.fill_(9)),
     "np.from_dlpack": (np.from_dlpack, lambda part: part.fill(9)),
 }
+if torch is not None:
+    for name in ("from_numpy", "from_dlpack"):
+        PARTS[f"torch.{name}"] = (getattr(torch, name), lambda part: part.fill_(9))
 
 
 @pytest.mark.parametrize(("make", "write"), PARTS.values(), ids=PARTS)

@@ -10,6 +10,7 @@ from devices import LIMITED
 
 import syncblob
 from syncblob import Blob, Head
+from syncblob.blob.compute import write_by
 from syncblob.devices import Side
 from syncblob.memory import CONST, buffers
 
@@ -171,30 +172,24 @@ def test_an_access_that_gets_no_window_leaves_exports_under_watch(limited):
     del alias
 
 
-class Slow:
-    """An operand whose library computes, until it is told to end."""
-
-    def __init__(self):
-        self.began, self.goes_on = threading.Event(), threading.Event()
-
-    def __array_ufunc__(self, *args, **keywords):
-        self.began.set()
-        assert self.goes_on.wait(20)
-        return 0
-
-
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("used", [False, True])
 def test_what_another_thread_may_be_writing_keeps_its_window(used):
     blob = numbered()
-    part, slow = blob[:50], Slow()
+    part, began, goes_on = blob[:50], threading.Event(), threading.Event()
     part.gpu_data()
-    thread = threading.Thread(target=lambda: np.add(part, slow, out=part))
+
+    def write():
+        began.set()
+        assert goes_on.wait(20)
+
+    writing = part.memory, part._layout, Side.ACCELERATOR, "a write", write
+    thread = threading.Thread(target=write_by, args=writing)
     if used:
         thread.start()
-        assert slow.began.wait(20)
+        assert began.wait(20)
     assert blob[60:70].gpu_data().tolist() == list(range(60, 70))
-    slow.goes_on.set()
+    goes_on.set()
     if used:
         thread.join()
     assert ranges(blob) == ([(0, 50), (60, 70)] if used else [(0, 100)])

@@ -1046,7 +1046,8 @@ def installed(machine: Machine) -> Iterator[types.ModuleType]:
         yield modules["cupy"]
     finally:
         for name in modules:
-            del sys.modules[name]
+            # At the end of a process, they may be gone.
+            sys.modules.pop(name, None)
         sys.modules.update(there)
         if attribute is None:
             del array_api_compat.cupy

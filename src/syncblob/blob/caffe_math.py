@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob.blob.compute import write_by
+from syncblob.blob.forks import writes
 from syncblob.devices import Side
 from syncblob.guards import require_device
 from syncblob.memory import CONST, MUTABLE, Head
@@ -37,6 +38,7 @@ _ACCUMULATORS = {
 }
 
 
+@writes("blob")
 def update(blob: BlobCore) -> None:
     """Subtract diff from data; see `Blob.update`."""
     blob._require_writable("update")
@@ -61,6 +63,7 @@ def sumsq(blob: BlobCore, memory: SyncedMemory | None, reason: str) -> float | i
     return _reduce(blob, memory, _sumsq, reason)
 
 
+@writes("memory")
 def scale(blob: BlobCore, memory: SyncedMemory | None, factor: complex, reason: str) -> None:
     """Multiply data or diff by a factor in place; see `Blob.scale_data`."""
     blob._require_writable(reason)

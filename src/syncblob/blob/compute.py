@@ -90,9 +90,10 @@ def _kept_arrays(operands: Sequence[Any]) -> tuple[list[Any], BlobCore | None]:
         if isinstance(x, BlobCore):
             if like is None:
                 like = x
-            if x._home is not like._home or not x._shortcut.readable:
+            shortcut, array = x._shortcut, x._array
+            if x._home is not like._home or array is None or not shortcut.readable:
                 return arrays, None
-            arrays.append(x._array)
+            arrays.append(array)
         elif x is None or type(x) in SCALARS:
             arrays.append(x)
         else:

@@ -68,10 +68,9 @@ def astype(blob: AnyBlob, dtype: DTypeLike, order: Any, casting: Any, *, copy: b
         if kind in {"A", "K"} or Flags(blob)[f"{kind}_CONTIGUOUS"]:
             return blob
     require_device_of("astype", blob)
-    if blob._make_readable():
-        home, array = blob._home, blob._array
-    else:
-        home, array = blob._home, blob._elements(blob._side, "astype")
+    home, array = blob._home, blob._make_readable()
+    if array is None:
+        array = blob._elements(blob._side, "astype")
     return blob._fresh(compute(home, array.astype, wanted, order=order or "C"), home)
 
 

@@ -134,6 +134,9 @@ class BlobCore:
     #   first. When a memory is replaced (`_use`), array and buffer are dropped first.
     # - Each of these changes is a series of assignments without a call in between. CPython runs
     #   signal handlers only after calls, so an interrupt never sees half of a change.
+    # - Other threads may see half of a change without a GIL, in the order of its assignments. So
+    #   code that changes `_array` and `_shortcut` holds `making`. Code that uses the array reads
+    #   first the shortcut, then the array, which may be None, then the shortcut's attribute.
 
     # An array of data, with this shape, dtype and strides; None if none was made yet.
     _array: Any
@@ -241,17 +244,17 @@ class BlobCore:
         blob._fill(self._memory, layout, self._home, None, self._root(), readonly or self._readonly)
         return blob
 
-    def _view_of_array(self, array: Any) -> Self:
+    def _view_of_array(self, array: Any, view: Any) -> Self | None:
         """Make a view of this Blob from a view of its array.
 
-        The array must lie over a memory; it need not be current. If this Blob has another array
-        afterwards, the view is wrong.
+        The array must lie over a memory; it need not be current. Returns None if another thread or
+        a signal handler has replaced it.
         """
         # Inline, as in `_fresh`.
         blob = _new(type(self))
-        blob._array = array
+        blob._array = view
         blob._home = self._home
-        blob._shortcut = self._shortcut
+        blob._shortcut = shortcut = self._shortcut
         blob._held = self._held
         blob._placed = blob._diff = None
         base = self._base
@@ -260,16 +263,15 @@ class BlobCore:
         blob._exposed = ()
         blob._kept = NOTHING_KEPT
         blob._shape_blob = NO_SHAPE
-        return blob
+        return None if self._array is not array or shortcut is NO_SHORTCUT else blob
 
     def _derived(self, view: Callable[[Any], Any]) -> Self:
         """Return the view that a function makes of this Blob's array. Reads no element."""
         if self._has_array():
             array = self._array
             if array is not None:
-                derived = self._view_of_array(view(array))
-                # Else another thread or a signal handler has replaced the buffer meanwhile.
-                if self._array is array:
+                derived = self._view_of_array(array, view(array))
+                if derived is not None:
                     return derived
         return self._view(self._layout.derive(view))
 
@@ -292,9 +294,11 @@ class BlobCore:
         if placed is None:
             if self._held is None:
                 self._make_memory()
-            placed = self._placed
-        if placed is None:
-            placed = self._placed = self._home.layout(self._array, self._shortcut.buffer)
+            with making.held:
+                placed = self._placed
+                if placed is None:
+                    placed = self._home.layout(self._array, self._shortcut.buffer)
+                    self._placed = placed
         return placed
 
     def _make_memory(self) -> SyncedMemory:
@@ -330,23 +334,25 @@ class BlobCore:
                     array = home.own_view(buffer, layout, writable=not self._readonly)
                 shortcut = memory.shortcut(memory.side_of(home), layout)
                 # An interrupt or a fork before these lines changes nothing: without a memory, the
-                # array is the Blob.
+                # array is the Blob. The memory comes last: who finds it may copy from the array,
+                # and who has written into it by then has to see that it may be copied.
                 self._placed = layout
-                self._held = memory
                 self._array = array
                 self._shortcut = shortcut  # type: ignore[assignment]  # there is a buffer
+                self._held = memory
             return self._held
 
     def _use(self, memory: SyncedMemory, layout: Layout | None = None) -> None:
         """Replace the memory of data, its layout, or both."""
         if layout is None:
             layout = self._layout
-        # Plain assignments, so that an interrupt never sees half of the change.
-        self._placed = layout
-        self._array = None
-        self._shortcut = NO_SHORTCUT
-        self._kept = NOTHING_KEPT
-        self._held = memory
+        with making.held:
+            # Plain assignments, so that an interrupt never sees half of the change.
+            self._placed = layout
+            self._array = None
+            self._shortcut = NO_SHORTCUT
+            self._kept = NOTHING_KEPT
+            self._held = memory
 
     def _make_const(self) -> None:
         """Make this Blob const; see `Flags.writeable`."""
@@ -362,14 +368,17 @@ class BlobCore:
         """Make a memory and an array over it, if it has a buffer on the device."""
         if self._held is None:
             self._make_memory()
-        return self._array is not None or self._make_readable()
+        return self._array is not None or self._make_readable() is not None
 
-    def _make_readable(self) -> bool:
+    def _make_readable(self) -> Any:
         """Bring the array up to date, if nothing has to be moved or recorded for that.
 
-        Returns whether the array may be read as it is.
+        Returns the array if it may be read as it is, else None.
         """
-        return self._shortcut.readable or self._attach(self._memory, self._layout)
+        shortcut, array = self._shortcut, self._array
+        if array is None or not shortcut.readable:
+            shortcut, array = self._attach(self._memory, self._layout)
+        return array if shortcut.readable else None
 
     def _is_shared(self) -> bool:
         """Return whether another side holds the newest contents of any of the bytes, too."""
@@ -379,18 +388,18 @@ class BlobCore:
             uniform = ledger.spans.any(*ledger.range_of(self._layout))
         return uniform != mine
 
-    def _make_writable(self, reason: str) -> bool:
+    def _make_writable(self, reason: str) -> Any:
         """Prepare a write through the array, if nothing has to be moved or warned of for that.
 
-        Returns whether the array may be written as it is.
+        Returns the array if it may be written as it is, else None.
         """
-        shortcut = self._shortcut
-        if not shortcut.readable:
-            if not self._make_readable():
-                return False
-            shortcut = self._shortcut
+        shortcut, array = self._shortcut, self._array
+        if array is None or not shortcut.readable:
+            shortcut, array = self._attach(self._memory, self._layout)
+            if not shortcut.readable:
+                return None
         if shortcut.writable:
-            return True
+            return array
         memory: Any = self._held
         layout = self._placed
         if layout is None:
@@ -401,39 +410,50 @@ class BlobCore:
             (shortcut.shared and claim_shared(memory.ledger, shortcut, side, start, stop, reason))
             or memory.claim(shortcut, side, layout, reason)
         ):
-            return False
+            return None
         if not shortcut.writable:
-            self._attach(memory, layout)
-            shortcut = self._shortcut
-        return shortcut.writable
+            shortcut, array = self._attach(memory, layout)
+        return array if shortcut.writable else None
 
-    def _attach(self, memory: SyncedMemory, layout: Layout) -> bool:
-        """Get the shortcut, and make an array over its buffer. Return whether it may be read."""
+    def _attach(self, memory: SyncedMemory, layout: Layout) -> tuple[Shortcut, Any]:
+        """Get the shortcut, and an array over its buffer; None if there is none."""
         shortcut = memory.shortcut(self._side, layout)
         if shortcut is None or shortcut is NO_SHORTCUT or layout.stop > memory.used_nbytes:
             # In the last case, another thread has resized the Blob meanwhile.
-            return False
-        if self._array is None or shortcut.buffer is not self._shortcut.buffer:
-            writable = not self._readonly
-            self._array = self._home.own_view(shortcut.buffer, layout, writable=writable)
-        self._shortcut = shortcut
-        return shortcut.readable
+            return NO_SHORTCUT, None
+        # In this order; see the invariants.
+        array = self._array if self._shortcut is shortcut else None
+        if array is None:
+            made = None
+            if self._array is None or shortcut.buffer is not self._shortcut.buffer:
+                writable = not self._readonly
+                made = self._home.own_view(shortcut.buffer, layout, writable=writable)
+            with making.held:
+                array = self._array if self._shortcut.buffer is shortcut.buffer else made
+                if array is None or self._placed is not layout:
+                    # Another thread has resized the Blob meanwhile, or evicted it.
+                    return NO_SHORTCUT, None
+                if self._array is not array:
+                    # Who finds one array, and the same shortcut before and afterwards, has a pair.
+                    self._shortcut = NO_SHORTCUT
+                    self._array = array
+                self._shortcut = shortcut
+        return shortcut, array
 
     def _on_device(self, reason: str) -> tuple[Any, Home]:
         """Return data as an array to read on this Blob's device, and the home of the array."""
-        if self._shortcut.readable:
-            return self._array, self._home
+        shortcut, array = self._shortcut, self._array
+        if array is not None and shortcut.readable:
+            return array, self._home
         layout, memory = self._layout, self._memory
         buffer = memory.read(self._side, layout, reason)
-        shortcut = self._shortcut
-        if shortcut.readable and shortcut.buffer is buffer:
-            return self._array, self._home
-        if not self._attach(memory, layout) and self._shortcut.buffer is not buffer:
-            # It is a window, or another thread has replaced the buffer meanwhile.
-            return laid(self._home, buffer, layout, writable=False, own=True), self._home
-        array = self._array
-        # Without an array, another thread has resized the Blob meanwhile.
-        return (array, self._home) if array is not None else self._on_device(reason)
+        shortcut, array = self._shortcut, self._array
+        if array is None or not shortcut.readable or shortcut.buffer is not buffer:
+            shortcut, array = self._attach(memory, layout)
+            if not shortcut.readable and shortcut.buffer is not buffer:
+                # It is a window, or another thread has replaced the buffer meanwhile.
+                array = laid(self._home, buffer, layout, writable=False, own=True)
+        return array, self._home
 
     # --- attributes ------------------------------------------------------------------------------
 

@@ -48,12 +48,11 @@ def unary(kernel: Callable[..., Any], x: Any) -> Any:
         If `x` is neither a Blob nor a NumPy scalar, or the kernel does not take its dtype.
     """
     try:
-        readable = x._shortcut.readable
+        shortcut, array = x._shortcut, x._array
     except AttributeError:
         x = as_blob(kernel.__name__, x)
-        readable = False
-    if readable:
-        array = x._array
+        array = None
+    if array is not None and shortcut.readable:
         home = x._home
     else:
         require_device_of(kernel.__name__, x)
@@ -95,24 +94,29 @@ def binary(  # noqa: C901  # cases are inlined, and arguments positional, to sav
     """
     if type(x1) is type(x2):
         try:
-            readable = x1._shortcut.readable and x2._shortcut.readable
+            # In this order; see `BlobCore`.
+            shortcut1, shortcut2 = x1._shortcut, x2._shortcut
+            array1, array2 = x1._array, x2._array
         except AttributeError:
             x1 = as_blob(kernel.__name__, x1)
         else:
             home = x1._home
             if (
-                readable
+                array1 is not None
+                and array2 is not None
+                and shortcut1.readable
+                and shortcut2.readable
                 and home is x2._home
                 and (home.direct or may_compute_directly(home, kernel.__name__))
             ):
-                result = kernel(x1._array, x2._array)
+                result = kernel(array1, array2)
                 if type(result) is not np.ndarray:
                     result = home.as_array(result)
                 return x1._fresh(result, home)
             return _binary(kernel, x1, x2, operator)
     if type(x2) in SCALARS:
         try:
-            readable = x1._shortcut.readable
+            shortcut, array = x1._shortcut, x1._array
         except AttributeError:
             if type(x1) in SCALARS and isinstance(x2, np.generic):
                 x2 = as_blob(kernel.__name__, x2)
@@ -120,8 +124,12 @@ def binary(  # noqa: C901  # cases are inlined, and arguments positional, to sav
                 x1 = as_blob(kernel.__name__, x1)
         else:
             home = x1._home
-            if readable and (home.direct or may_compute_directly(home, kernel.__name__)):
-                result = kernel(x1._array, x2)
+            if (
+                array is not None
+                and shortcut.readable
+                and (home.direct or may_compute_directly(home, kernel.__name__))
+            ):
+                result = kernel(array, x2)
                 if type(result) is not np.ndarray:
                     result = home.as_array(result)
                 return x1._fresh(result, home)

@@ -22,6 +22,7 @@ from weakref import WeakKeyDictionary, ref
 from syncblob._formatting import counted, extend, human_bytes
 from syncblob._locks import Lock, LostLock, notified
 from syncblob.blob.core import NOTHING_KEPT, BlobCore
+from syncblob.blob.forks import FREE_THREADED, changed_by_others
 from syncblob.devices import HOST, Accelerator, Device, Side, accelerator
 from syncblob.memory import MUTABLE, Ledger, SyncedMemory, evict_windows
 from syncblob.memory.history import note
@@ -189,6 +190,10 @@ def _blobs() -> list[BlobCore]:
     no more objects to the older ones, this is only done for the young ones.
     """
     global _found  # noqa: PLW0603  # saves time
+    if FREE_THREADED:
+        # Only what refers to a home: no thread can finish a tuple that others refer to.
+        homes = {home for ledger in _ledgers() for home in ledger.buffers.homes}
+        return [x for x in gc.get_referrers(HOST, *homes) if issubclass(type(x), BlobCore)]
     before, known = _found
     collections = _collections()
     blobs = {id(blob): blob for blob in (each() for each in known) if blob is not None}
@@ -222,9 +227,16 @@ def _in_use(*, own: bool = True, others: bool = True, beyond: bool = False) -> s
     beyond
         Leave out the functions of this thread that run now. Those that they have interrupted, by
         way of a signal handler or a callback, count.
+
+    Free-threaded Python forbids a look at the frames of others: there, only functions that write
+    count. Others keep the bytes that they read, because they refer to arrays over them.
     """
     found: set[Ledger] = set()
-    frames: dict[int, FrameType | None] = {**sys._current_frames()}
+    frames: dict[int, FrameType | None] = {}
+    if FREE_THREADED:
+        _collect(changed_by_others() if others else (), found)
+    else:
+        frames |= sys._current_frames()
     # Not the frame of this call, which would refer to itself and keep its callers' variables alive.
     frames[threading.get_ident()] = sys._getframe(1)
     while frames:
@@ -300,7 +312,7 @@ def _use_of(ledger: Ledger, side: Side, now: int) -> _Use:
     shortcut = shortcuts.sides[side] if side < len(shortcuts.sides) else None
     readable = shortcut is not None and shortcut.readable
     if use is None or readable or use.epoch is not shortcuts.epoch or use.spans is not spans:
-        shortcuts.revoke()
+        shortcuts.clear()
         interval = 0.0
         if use is not None:
             gap = now - use.last
@@ -352,6 +364,9 @@ def make_room(home: Home, error: MemoryError, reason: str) -> bool:
     count = count + 1 if now - last < 100 * _PAUSE else 0
     _waits.waits = count, now
     if waiting and count < _PATIENCE:
+        if FREE_THREADED and count % 20 == 1:
+            # An array of a thread that waits ends only when that goes on, or here.
+            gc.collect()
         time.sleep(_PAUSE)
         return True
     rows = "\n".join(map(str, _rows(home))) or "    nothing"
@@ -393,7 +408,7 @@ def _evict_one(home: Accelerator, reason: str) -> tuple[bool, bool]:
         use = _use_of(ledger, side, now)
         for start, evictable in _described(ledger, side, now - use.last, use.interval):
             found.append((evictable, ledger, start))
-    waiting = bool(others)
+    waiting = bool(others) or (FREE_THREADED and threading.active_count() > 1)
     for *_, ledger, start in _sorted(found):
         evicted = _if_free(
             ledger.lock, _evict_unseen, home, ledger, start, blobs, busy, EVICTION + reason

@@ -3,12 +3,18 @@
 A write that changes the state of a memory holds the memory's lock, and the child finds it locked.
 Most writes change no state and take no lock. They are found on the stacks of the other threads just
 before a fork, so they cost nothing at other times.
+
+Free-threaded Python forbids a look at the stack of a thread that runs. There, each call of a
+function that writes is noted while it runs.
 """
 
 from __future__ import annotations
 
+import functools
+import inspect
 import os
 import sys
+import sysconfig
 import threading
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -24,6 +30,13 @@ if TYPE_CHECKING:
 # The functions that write or reshape Blobs, and the local variable with the changed object.
 _writers: dict[CodeType, str] = {}
 
+# Whether Python can run without a GIL. Then frames of other threads must not be looked at: what
+# their variables refer to may be freed meanwhile.
+FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
+
+# Then, by thread, what the functions that write and are running change; None if not known yet.
+_changing: dict[int, list[Any]] = {}
+
 _PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep  # noqa: PTH120  # compared as a prefix
 
 # The Blobs and memories found before the last fork.
@@ -38,10 +51,46 @@ def writes(local: str) -> Callable[[Function], Function]:
     """
 
     def mark(function: Function) -> Function:
+        if FREE_THREADED:
+            return _noted(function, local)
         _writers[function.__code__] = local
         return function
 
     return mark
+
+
+def _noted(function: Function, local: str) -> Function:
+    """Note each call of a function that writes, while it runs."""
+    parameters = list(inspect.signature(function).parameters)
+    place = parameters.index(local) if local in parameters else None
+    call: Any = function
+
+    @functools.wraps(call)
+    def noted(*args: Any, **keywords: Any) -> Any:
+        changing = _changing.setdefault(threading.get_ident(), [])
+        depth = len(changing)
+        try:
+            changing.append(None if place is None else args[place])
+            return call(*args, **keywords)
+        finally:
+            del changing[depth:]
+
+    decorated: Any = noted
+    return decorated
+
+
+def note(running: Any) -> None:
+    """Note that the function of this thread that writes changes the Blobs in a list `written`."""
+    changing = _changing.get(threading.get_ident())
+    if changing:
+        changing[-1] = running
+
+
+def changed_by_others() -> list[BlobCore | SyncedMemory]:
+    """Return what functions of other threads are changing, on free-threaded Python."""
+    own = threading.get_ident()
+    others = [changing for thread, changing in list(_changing.items()) if thread != own]
+    return [changed for changing in others for each in list(changing) for changed in _changed(each)]
 
 
 def _before_fork() -> None:
@@ -66,12 +115,15 @@ def _changed(changed: Any) -> list[BlobCore | SyncedMemory]:
 
 
 def _after_fork_in_child() -> None:
-    for changed in _half_done:
+    for changed in _half_done or changed_by_others():
         (changed if isinstance(changed, SyncedMemory) else changed._memory).ledger.lose()
     _half_done.clear()
+    _changing.clear()
 
 
-if hasattr(os, "register_at_fork"):
+if FREE_THREADED and hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)
+elif hasattr(os, "register_at_fork"):
     os.register_at_fork(
         before=_before_fork,
         after_in_parent=_half_done.clear,

@@ -13,7 +13,7 @@ from syncblob._shape import is_basic_index, is_integer
 from syncblob.arrays.foreign import is_array
 from syncblob.arrays.native import native_array
 from syncblob.blob.compute import result_of, write_by
-from syncblob.blob.core import BlobCore
+from syncblob.blob.core import BlobCore, making
 from syncblob.blob.eviction import compute
 from syncblob.blob.forks import writes
 from syncblob.blob.operands import blob_to_read, require_device_of
@@ -60,15 +60,14 @@ def get_item(blob: AnyBlob, key: Any) -> AnyBlob:
                 # A number is read next. In a split memory it would ask for its own few bytes each
                 # time.
                 blob._make_readable()
-            result = blob._view_of_array(view)
-            # Else another thread or a signal handler has replaced the buffer meanwhile.
-            if blob._array is array:
+            result = blob._view_of_array(array, view)
+            if result is not None:
                 return result
     return blob._view(blob._layout.derive(lambda a: a[full]))
 
 
 @writes("blob")
-def set_item(blob: BlobCore, key: Any, value: Any) -> None:  # noqa: C901  # the usual case is inlined
+def set_item(blob: BlobCore, key: Any, value: Any) -> None:  # noqa: C901, PLR0912  # the usual case is inlined
     """Assign to the elements that an index selects; see `Blob.__setitem__`."""
     if blob._readonly:
         blob._require_writable("assignment")
@@ -77,14 +76,16 @@ def set_item(blob: BlobCore, key: Any, value: Any) -> None:  # noqa: C901  # the
         home = blob._home
         if not home.direct:
             require_device(home.device, "__setitem__")
-        shortcut = blob._shortcut
-        if shortcut.writable or not (
-            shortcut.shared or blob._is_shared() or not blob._make_writable("__setitem__")
-        ):
+        shortcut, array = blob._shortcut, blob._array
+        if not shortcut.writable:
+            array = None
+            if not (shortcut.shared or blob._is_shared()):
+                array = blob._make_writable("__setitem__")
+        if array is not None:
             if home.direct:
-                blob._array[full] = value
+                array[full] = value
             else:
-                home.compute(operator.setitem, blob._array, full, value)
+                home.compute(operator.setitem, array, full, value)
             if not blob._shortcut.writable:
                 blob._finish_write(home, "__setitem__")
             return
@@ -127,8 +128,9 @@ def _assign_number(blob: BlobCore, full: Any, value: Any) -> bool:
     """
     if blob._array is None and not blob._has_array():
         return False
-    # Together, because another thread may replace both.
-    memory, array, shortcut = blob._held, blob._array, blob._shortcut
+    with making.held:
+        # Together, because another thread may replace all of them.
+        memory, array, shortcut = blob._held, blob._array, blob._shortcut
     if array is None or memory is None:
         return False
     # NumPy checks the index before the range is computed.

@@ -27,7 +27,7 @@ _EXACT = 2048
 
 
 @writes("x1")
-def inplace(kernel: Callable[..., Any], x1: Any, x2: Any) -> Any:  # noqa: C901, PLR0912  # each case is inlined, because calls take time
+def inplace(kernel: Callable[..., Any], x1: Any, x2: Any) -> Any:  # noqa: C901, PLR0912, PLR0915  # each case is inlined, because calls take time
     """Compute ``kernel(x1, x2)`` into x1, without a temporary array, and return x1.
 
     Runs on the accelerator if one of the operands is there. An exception leaves x1 unchanged,
@@ -44,25 +44,26 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any) -> Any:  # noqa: C901,
     if x1._readonly:
         x1._require_writable(_reason(kernel))
     home = x1._home
-    if x1._shortcut.writable or (
-        x1._shortcut.readable
-        # A guard may forbid it.
-        and home.direct
-        and (
-            _cannot_raise(kernel, x1._array, x2)
-            if type(x2) in SCALARS
-            else type(x2) is type(x1)
-            and x2._shortcut.readable
-            and home is x2._home
-            and _cannot_raise(kernel, x1._array, x2._array)
-        )
-        and x1._make_writable(_reason(kernel))
-    ):
-        # Before any call, because another thread may resize the Blob.
-        array1 = x1._array
+    # In this order; see `BlobCore`.
+    shortcut, array1 = x1._shortcut, x1._array
+    if array1 is not None and not shortcut.writable:
+        possible = shortcut.readable and home.direct
+        if possible and type(x2) in SCALARS:
+            possible = _cannot_raise(kernel, array1, x2)
+        elif possible:
+            # A guard may forbid what is not direct.
+            possible = (
+                type(x2) is type(x1)
+                and x2._shortcut.readable
+                and home is x2._home
+                and (array2 := x2._array) is not None
+                and _cannot_raise(kernel, array1, array2)
+            )
+        array1 = x1._make_writable(_reason(kernel)) if possible else None
+    if array1 is not None:
         if type(x2) is type(x1):
-            if x2._shortcut.readable and home is x2._home:
-                array2 = x2._array
+            shortcut, array2 = x2._shortcut, x2._array
+            if array2 is not None and shortcut.readable and home is x2._home:
                 if home.direct and array1.dtype is array2.dtype:
                     # The usual case. Most kernels keep the common dtype.
                     if array1.size == 1 and array1.shape == array2.shape:
@@ -107,7 +108,8 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any) -> Any:  # noqa: C901,
         _require_kept_dtype(kernel, x1.dtype, x2)
         _require_same_shape(kernel, x1.shape, getattr(x2, "shape", ()))
     (array1, array2), home, _ = gather(kernel.__name__, x1, x2)
-    if home is not x1._home or not x1._make_writable(_reason(kernel)):
+    array1 = x1._make_writable(_reason(kernel)) if home is x1._home else None
+    if array1 is None:
         array1 = x1._array_on(x1._memory.side_of(home), MUTABLE, _reason(kernel))
     return _write(kernel, x1, array1, array2, home)
 

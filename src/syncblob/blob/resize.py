@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from syncblob._layout import Layout
 from syncblob._shape import as_shape
-from syncblob.blob.core import NOTHING_KEPT, BlobCore, keep_diff
+from syncblob.blob.core import NOTHING_KEPT, BlobCore, keep_diff, making
 from syncblob.blob.forks import writes
 from syncblob.blob.views import shape_from
 from syncblob.memory import NO_SHORTCUT, OVERWRITE
@@ -60,14 +60,15 @@ def assign(  # noqa: PLR0913  # contents, where they go, and the reason
 
     def write(array: Any) -> None:
         nonlocal written
-        # Plain assignments, so that no interrupt comes between them.
-        array[...] = contents
-        written = True
-        if new is not old:
-            blob._placed = new
-            blob._array = None
-            blob._shortcut = NO_SHORTCUT
-            blob._kept = NOTHING_KEPT
+        with making.held:
+            # Plain assignments, so that no interrupt comes between them.
+            array[...] = contents
+            written = True
+            if new is not old:
+                blob._placed = new
+                blob._array = None
+                blob._shortcut = NO_SHORTCUT
+                blob._kept = NOTHING_KEPT
 
     try:
         if new is old:

@@ -27,8 +27,9 @@ _ZERO = bytes(1)
 
 def item(blob: BlobCore, indices: tuple[Any, ...]) -> Any:
     """Return one element as a Python scalar; see `Blob.item`."""
-    if blob._home is HOST and blob._shortcut.readable:
-        return blob._array.item(*indices)
+    shortcut, array = blob._shortcut, blob._array
+    if array is not None and shortcut.readable and blob._home is HOST:
+        return array.item(*indices)
     if blob._held is not None and blob._memory.newest(Side.HOST, blob._layout) is not None:
         # A const access on the host causes no transfer.
         return blob._read_host("item").item(*indices)
@@ -53,8 +54,9 @@ def scalar(blob: BlobCore, kind: str, reason: str = "") -> Any:
         raise TypeError(
             f"only a 0-d Blob converts to {kind}, this one has shape {blob.shape}; use .{instead}"
         )
-    if blob._home is HOST and blob._shortcut.readable:
-        return blob._array.item()
+    shortcut, array = blob._shortcut, blob._array
+    if array is not None and shortcut.readable and blob._home is HOST:
+        return array.item()
     return element(blob, reason or f"__{kind}__").item()
 
 
@@ -64,7 +66,7 @@ def element(blob: BlobCore, reason: str, index: tuple[int, ...] = ()) -> NDArray
     `index` has a valid index for each axis.
     """
     key: Any = (*index, ...)
-    whole = blob._array if blob._make_readable() else None
+    whole = blob._make_readable()
     if whole is not None:
         array, home, held = whole[key], blob._home, blob._held
         if home is HOST or (home.native and held is not None and (held.spans.uniform or 0) & 1):

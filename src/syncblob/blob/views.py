@@ -117,12 +117,11 @@ def reshape(blob: AnyBlob, shape: tuple[Any, ...], copy: bool | None) -> AnyBlob
     array = blob._array if not copy and blob._has_array() else None
     if array is not None and array.flags.c_contiguous:
         try:
-            view = blob._view_of_array(array.reshape(*shape))
+            view = blob._view_of_array(array, array.reshape(*shape))
         except (TypeError, ValueError):
             pass  # raised below, with our message
         else:
-            # Else another thread or a signal handler has replaced the buffer meanwhile.
-            if blob._array is array:
+            if view is not None:
                 return view
     wanted = _completed_shape(blob, shape_from(shape))
     if copy:

@@ -196,9 +196,8 @@ class CudaBackend(Accelerator):
 
     def is_seen(self, buffer: Any) -> bool:
         """Count the references to the memory: arrays over it share its pointer, or have another."""
-        pointer = buffer.data
-        # Those of the buffer or the pointer, of this function, and of the call.
-        return sys.getrefcount(pointer) > 3 or sys.getrefcount(pointer.mem) > 2  # noqa: PLR2004  # see above
+        # Those of the buffer or the pointer, and of the call.
+        return sys.getrefcount(buffer.data) > 2 or sys.getrefcount(buffer.data.mem) > 2  # noqa: PLR2004  # see above
 
     def _pool(self) -> Any:
         """Return the pool that CuPy allocates from; None if that is not one of its own."""

@@ -39,7 +39,7 @@ class NumpyHome(Home):
         """Make a home and set `direct`; subclasses need not call ``__init__``."""
         home = super().__new__(cls)
         with _direct_calls_lock.held:
-            _numpy_homes.add(home)
+            _numpy_homes.add(weakref.ref(home, _numpy_homes.discard))
             home.direct = home.native and not home.bounded and not _forbidding
         return home
 
@@ -59,10 +59,9 @@ class NumpyHome(Home):
 
     def is_seen(self, buffer: NDArray[np.uint8]) -> bool:
         """Count the references to the array that owns the memory: views of it refer to that."""
-        owner = buffer if buffer.base is None else buffer.base
-        # Those of the buffer, of this function, and of the call. If the buffer itself owns the
-        # memory, it is not the memory's own.
-        return sys.getrefcount(owner) > 3  # noqa: PLR2004  # see above
+        # Those of the buffer and of the call. If the buffer itself owns the memory, it is not the
+        # memory's own.
+        return buffer.base is None or sys.getrefcount(buffer.base) > 2  # noqa: PLR2004  # see above
 
     def overlap(self, array: NDArray[Any], buffer: NDArray[np.uint8]) -> bool:
         """Compare the memory bounds of both."""
@@ -137,7 +136,8 @@ class _Host(NumpyHome):
 
 # `Home.direct` is set on each instance, not on the class. Since version 3.13, Python stops caching
 # the attributes of a class that has changed a thousand times, which would slow every operation.
-_numpy_homes: weakref.WeakSet[NumpyHome] = weakref.WeakSet()
+# Entries vanish at any time, on any thread, so nothing iterates over the set itself.
+_numpy_homes: set[weakref.ref[NumpyHome]] = set()
 _forbidding: set[object] = set()
 _direct_calls_lock = Lock()
 
@@ -162,9 +162,11 @@ def allow_direct_calls(guard: object) -> None:
 
 def update_homes() -> None:
     """Set `Home.direct` of all homes that compute with NumPy."""
-    for home in list(_numpy_homes):
-        # Evaluated for each home, because a signal handler may activate a guard during this loop.
-        home.direct = home.native and not home.bounded and not _forbidding
+    for reference in list(_numpy_homes):
+        home = reference()
+        if home is not None:
+            # Evaluated for each, because a signal handler may activate a guard during this loop.
+            home.direct = home.native and not home.bounded and not _forbidding
 
 
 HOST = _Host()

@@ -113,7 +113,8 @@ class PageLocked:
         with self._lock.held:
             given = [memory for free in self._free.values() for memory in free]
             given += [memory for _, blocks in self._waiting for _, memory in blocks]
-            given += [memory for _, memory in [*self._dropped]]
+            # One by one, because finalisers append on other threads.
+            given += [self._dropped.popleft()[1] for _ in range(len(self._dropped))]
             for memory in given:
                 self._sizes.pop(memory.ptr, None)
             self.kept = 0

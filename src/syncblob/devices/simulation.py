@@ -85,7 +85,8 @@ class SimulatedBackend(NumpyHome, Accelerator):
         self._lock = Lock()
         self._countdowns: dict[str, int] = {}
         self._default_stream: SimulatedStream | None = None
-        self._streams: weakref.WeakSet[SimulatedStream] = weakref.WeakSet()
+        # As above.
+        self._streams: set[weakref.ref[SimulatedStream]] = set()
         self.reset_counts()
 
     @property
@@ -143,7 +144,7 @@ class SimulatedBackend(NumpyHome, Accelerator):
     def stream(self, *, delay: float | None = None) -> SimulatedStream:
         """Make a stream for asynchronous uploads, with its own thread."""
         stream = SimulatedStream(self, delay)
-        self._streams.add(stream)
+        self._streams.add(weakref.ref(stream, self._streams.discard))
         return stream
 
     # --- the interface of backends ---------------------------------------------------------------
@@ -243,8 +244,10 @@ class SimulatedBackend(NumpyHome, Accelerator):
 
     def synchronize(self) -> None:
         """Wait for the asynchronous uploads on all streams."""
-        for stream in list(self._streams):
-            stream.synchronize()
+        for reference in list(self._streams):
+            stream = reference()
+            if stream is not None:
+                stream.synchronize()
 
     @property
     def dlpack_device(self) -> tuple[int, int]:

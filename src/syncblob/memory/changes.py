@@ -715,13 +715,15 @@ def claim_shared(  # noqa: PLR0913, PLR0917  # a write
         after = Spans.whole(nbytes, 1 << side) if whole else before.put(start, stop, 1 << side)
         try:
             ledger.moving = True
-            # Nothing is called from here on, so no other thread can open a log.
-            sides = ledger.shortcuts.sides
+            # Nothing is called from here on, so no signal handler can run.
+            shortcuts = ledger.shortcuts
+            sides = shortcuts.sides
+            # A caller that this interrupts on the same thread may be about to set them.
+            epoch: object = []
+            shortcuts.epoch = epoch
             if not shortcut.shared or sides[side] is not shortcut or ledger.spans is not before:
                 return False
             other = sides[1 - side]
-            # A caller that this interrupts on the same thread may be about to set them.
-            ledger.shortcuts.epoch = []
             shortcut.shared = False
             if other is not None:
                 other.readable = other.shared = False
@@ -730,6 +732,9 @@ def claim_shared(  # noqa: PLR0913, PLR0917  # a write
                 array[...] = value
             # The side may be read everywhere, also if it shares the rest.
             shortcut.writable = whole
+            if shortcuts.epoch is not epoch:
+                # Another thread has opened a log, which needs no lock.
+                shortcuts.clear()
         finally:
             ledger.moving = False
         note(ledger, reason, before, after, start, stop)

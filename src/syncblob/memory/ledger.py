@@ -90,6 +90,11 @@ class Ledger:
     # - Every change revokes the shortcuts first. A borrow or an alias made without the lock is
     #   recorded before `Shortcut.writable` is read a second time. So either the change finds the
     #   record, or the thread that made the array finds the shortcut revoked and tries again.
+    #
+    # All of this holds without a GIL, too. CPython then assigns slots and items of lists under a
+    # lock of the object and reads them by atomic loads (`PyMember_SetOne`, `list_ass_item`), and
+    # changes sets and dicts, and copies them into lists, under their locks. So every thread sees
+    # the assignments of another in their order, and a record before what is read after it.
 
     __slots__ = (
         "__weakref__",
@@ -208,6 +213,7 @@ class Ledger:
             usable = self.usable(side, start, stop)
             # A signal handler or a finaliser that changed anything since has revoked the shortcuts.
             # None can run between this comparison and the assignments: nothing is called there.
+            # Without a GIL, another thread may open a log there: see below.
             shortcut.readable, shortcut.writable, shortcut.shared = (
                 usable if shortcuts.epoch is epoch else _UNUSABLE
             )

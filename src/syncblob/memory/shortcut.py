@@ -51,7 +51,7 @@ NO_SHORTCUT = Shortcut(None)
 class Shortcuts:
     """The shortcuts of a memory.
 
-    Use it under the memory's lock. Only `revoke` needs none: at worst, it makes accesses slower.
+    Use it under the memory's lock. Only `clear` needs none: at worst, it makes accesses slower.
 
     Attributes
     ----------
@@ -124,15 +124,28 @@ class Shortcuts:
         for shortcut in self.sides:
             # Each time: a signal handler may run between two rounds, but not in one.
             if self.epoch is not epoch:
-                return
+                break
             if shortcut is not None:
                 shortcut.readable = readable = holders & mine != 0
                 shortcut.writable = writable = holders == mine
                 shortcut.shared = readable and not writable
             mine <<= 1
+        if self.epoch is not epoch:
+            # Another thread has cleared them meanwhile, which needs no lock.
+            self.clear()
+
+    def clear(self) -> None:
+        """Let the next accesses ask again. Forgets no shortcut, so that `revoke` finds all."""
+        epoch: object = None
+        while self.epoch is not epoch:
+            # Again, if a thread under the lock may have set some since: it compares epochs, too.
+            self.epoch = epoch = []
+            for shortcut in [*self.sides, *self.parts.values()]:
+                if shortcut is not None:
+                    shortcut.readable = shortcut.writable = shortcut.shared = False
 
     def revoke(self) -> None:
-        """Clear all shortcuts."""
+        """Clear all shortcuts, before a change of state."""
         self.epoch = []
         for shortcut in self.sides:
             if shortcut is not None:
@@ -151,6 +164,9 @@ class _NoShortcuts(Shortcuts):
     """The shortcuts of all memories that were never asked for one."""
 
     __slots__ = ()
+
+    def clear(self) -> None:
+        """No-op: there is nothing to clear."""
 
     def forget(self, side: int) -> None:
         """No-op: there is no buffer to let go of."""

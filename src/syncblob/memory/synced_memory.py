@@ -394,7 +394,10 @@ class SyncedMemory:
     @property
     def history(self) -> tuple[Transition, ...]:
         """The last transitions, oldest first."""
-        return tuple(self.ledger.history or ())
+        while True:
+            # Without a GIL, another thread may append meanwhile.
+            with suppress(RuntimeError):
+                return tuple(self.ledger.history or ())
 
     @property
     def lock(self) -> threading.RLock:

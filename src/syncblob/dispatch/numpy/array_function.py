@@ -254,8 +254,8 @@ def _view(x: Any, operand: Any, array: Any, const: bool) -> Any:
     """Make a view of a Blob from a view of its array; None if it has no array any more."""
     if not x._has_array():
         return None
-    view = x._view_of_array(array)
-    if x._array is not operand:
+    view = x._view_of_array(operand, array)
+    if view is None:
         # It had no memory yet, or another thread has replaced the buffer. The elements have the
         # same offsets in the new one.
         home = x._home
@@ -272,14 +272,14 @@ class _OneBlob(Plan):
 
     __slots__ = ()
 
-    def run(self, like: Any, args: Args, kwargs: Named) -> Any:  # noqa: C901, PLR0911  # inlined, because calls take time
+    def run(self, like: Any, args: Args, kwargs: Named) -> Any:  # noqa: C901, PLR0911, PLR0912  # inlined, because calls take time
         x = args[0]
         home = x._home
-        if not (x._shortcut.readable or x._make_readable()) or (
-            self.makes_views and not home.direct
-        ):
+        shortcut, array = x._shortcut, x._array
+        if array is None or not shortcut.readable:
+            array = x._make_readable()
+        if array is None or (self.makes_views and not home.direct):
             return Plan.run(self, like, args, kwargs)
-        array = x._array
         if not home.direct:
             result = self.compute(home, (array, *args[1:]), kwargs)
             return self.give(result, like, home, ((array, x),))
@@ -332,9 +332,10 @@ class _SomeBlobs(Plan):
         operands: list[_Operand] = []
         for key in self.blobs:
             x = arguments[key]
-            if x._home is not home or not x._shortcut.readable:
+            shortcut, array = x._shortcut, x._array
+            if x._home is not home or array is None or not shortcut.readable:
                 return Plan.run(self, like, args, kwargs)
-            arguments[key] = array = x._array
+            arguments[key] = array
             operands.append((array, x))
         for key in self.nested:
             sequence = arguments[key] = _arrays_in(arguments[key], home, operands)
@@ -370,10 +371,11 @@ def _arrays_in(items: Any, home: Home, operands: list[_Operand]) -> Any:
         x: Any = item
         kind = type(item)
         if isinstance(x, BlobCore):
-            if x._home is not home or not x._shortcut.readable:
+            shortcut, array = x._shortcut, x._array
+            if x._home is not home or array is None or not shortcut.readable:
                 return None
-            operands.append((x._array, x))
-            x = x._array
+            operands.append((array, x))
+            x = array
         elif kind is list or kind is tuple:
             x = _arrays_in(x, home, operands)
             if x is None:

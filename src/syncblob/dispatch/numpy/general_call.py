@@ -11,6 +11,7 @@ import numpy as np
 from syncblob._dtypes import can_hold, is_supported
 from syncblob.arrays.foreign import is_array
 from syncblob.arrays.native import native_array
+from syncblob.blob import forks
 from syncblob.blob.compute import forgets_newest, wrap
 from syncblob.blob.core import BlobCore
 from syncblob.blob.eviction import compute
@@ -140,6 +141,8 @@ class Operands:
         self._late: list[tuple[Any, Any]] = []
         # The Blobs that are written.
         self.written: list[BlobCore] = []
+        if forks.FREE_THREADED:
+            forks.note(self)
 
     # --- before ----------------------------------------------------------------------------------
 
@@ -231,9 +234,10 @@ class Operands:
         """Return a writable array for a Blob's data on the home."""
         self._blobs.append(x)
         self.written.append(x)
-        if x._home is self.home and x._make_writable(self.name):
-            return x._array
-        return x._array_on(x._memory.side_of(self.home), MUTABLE, self.name)
+        array = x._make_writable(self.name) if x._home is self.home else None
+        if array is None:
+            array = x._array_on(x._memory.side_of(self.home), MUTABLE, self.name)
+        return array
 
     def _scratch(self, x: Any) -> Any:
         dtype = x.dtype.newbyteorder("=")

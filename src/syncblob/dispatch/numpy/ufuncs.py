@@ -25,9 +25,10 @@ def array_ufunc(like: Any, ufunc: np.ufunc, method: str, inputs: Any, kwargs: An
         x1, x2 = inputs
         if type(x1) is type(x2) or type(x2) in SCALARS:
             return binary(ufunc, x1, x2)
-        if _is_at_hand(like, x2 if x1 is like else x1):
-            array1 = like._array if x1 is like else x1
-            array2 = like._array if x2 is like else x2
+        array = _array_at_hand(like, x2 if x1 is like else x1)
+        if array is not None:
+            array1 = array if x1 is like else x1
+            array2 = array if x2 is like else x2
             return like._fresh(np.asarray(ufunc(array1, array2)), like._home)
     operands = (*inputs, *kwargs.get("out", ()))
     kinds = [type(x) for x in operands if not isinstance(x, BlobCore)]
@@ -60,11 +61,9 @@ def array_ufunc(like: Any, ufunc: np.ufunc, method: str, inputs: Any, kwargs: An
     )
 
 
-def _is_at_hand(blob: Any, other: Any) -> bool:
-    """Return whether NumPy can compute with a Blob's array and an operand as they are."""
-    home = blob._home
-    if not (home.direct and blob._shortcut.readable):
-        return False
-    if isinstance(other, np.generic):
-        return is_supported(other.dtype)
-    return type(other) is np.ndarray and home is HOST and is_supported(other.dtype)
+def _array_at_hand(blob: Any, other: Any) -> Any:
+    """Return a Blob's array if NumPy can compute with it and an operand as they are, else None."""
+    home, shortcut, array = blob._home, blob._shortcut, blob._array
+    known = isinstance(other, np.generic) or (type(other) is np.ndarray and home is HOST)
+    usable = known and home.direct and shortcut.readable and is_supported(other.dtype)
+    return array if usable else None

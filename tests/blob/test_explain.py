@@ -303,12 +303,12 @@ def test_the_part_of_the_gradient_is_told_too() -> None:
 
 def test_what_a_source_has_not_given_yet_is_on_no_side() -> None:
     blob = Blob.from_source(80, "int8", lambda: np.zeros(80, np.uint8), device="simulated")
-    assert rows_of(blob)["head"] == "UNINITIALIZED: its source has not been read"
+    assert rows_of(blob)["head"] == "UNINITIALIZED: only its source has them"
     blob[40:].gpu_data()
     rows = rows_of(blob)
-    assert rows["head"] == "SPLIT: a part of its source has not been read"
+    assert rows["head"] == "SPLIT: a part is only in its source"
     assert (rows["on the host"], rows["on the accelerator"]) == (NONE * 40, NONE * 20 + FULL * 20)
-    assert rows_of(blob[:40])["head"] == "UNINITIALIZED: its source has not been read"
+    assert rows_of(blob[:40])["head"] == "UNINITIALIZED: only its source has them"
 
 
 def test_a_terminal_without_blocks_gets_plain_letters(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,7 +60,7 @@ class Evictable(NamedTuple):
     nbytes
         Its size.
     newest
-        The bytes that are newest only there. An eviction downloads them.
+        The bytes that are only there. An eviction downloads them.
     age
         How many evictions ago its Blob was last used.
     interval
@@ -450,8 +450,8 @@ def _described(
     """Return where the windows of a memory begin, and what a policy is told of them."""
     found = []
     for window in ledger.buffers.all_of(side):
-        runs = ledger.spans.runs(window.start, min(window.stop, ledger.spans.nbytes))
-        newest = sum(run.nbytes for run in runs if run.holders == 1 << side)
+        stop = min(window.stop, ledger.spans.nbytes)
+        newest = sum(run.nbytes for run in ledger.only_on(side, window.start, stop))
         name = ledger.buffers.name
         found.append((window.start, Evictable(window.nbytes, newest, age, interval, name)))
     return found

@@ -216,10 +216,10 @@ def _meaning(memory: SyncedMemory, layout: Layout, side: Side) -> str:
     if head is Head.SYNCED:
         return "both sides hold the newest contents"
     if head is Head.UNINITIALIZED:
-        return "zeros, not read yet" if memory.blank else "its source has not been read"
+        return "zeros, not read yet" if memory.blank else "only its source has them"
     if head is Head.SPLIT:
         if any(not run.holders for run in memory.spans.runs(layout.start, layout.stop)):
-            return "a part of its source has not been read"
+            return "a part is only in its source"
         return "each side holds a part of the newest contents"
     newest = Side.HOST if head is Head.HEAD_AT_CPU else side
     if head is Head.ELSEWHERE:

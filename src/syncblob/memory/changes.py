@@ -196,7 +196,7 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
         elif change.between is not None:
             ledger.own_loans(side).exporter = (None, None)
         if ledger.source is not None and change.limit is None and 0 not in after.holders:
-            ledger.source = None
+            ledger.source = ledger.source.rest()
         if reason and (change.copied or after is not before or change.between is not None):
             history = note(ledger, reason, before, after, change.start, change.stop, change.copied)
             for loser, _ in change.losses:
@@ -281,6 +281,8 @@ def claim(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0915, PLR0917  # an acce
             or buffer is None
         ):
             return False
+        if access is not CONST and ledger.source is not None:
+            ledger.forget_source(start, stop)
         uniform, mine = before.uniform, 1 << side
         held = before.common(start, stop) if uniform is None else uniform
         shortcuts = ledger.shortcuts
@@ -370,6 +372,8 @@ def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0917  # an access
     if fill is None and claim(ledger, buffer, side, access, start, stop, reason):
         return buffer
     writes, mine = access is not CONST, 1 << side
+    if writes:
+        ledger.forget_source(start, stop)
     if writes and ledger.others(side).leases:
         require_announced(ledger.loans, announced, start, stop, side)
     held = ledger.spans.common(start, stop) & mine
@@ -785,6 +789,7 @@ def assign(  # noqa: C901, PLR0912, PLR0913, PLR0917  # a write
         try:
             # From here on, not even a finaliser can change anything.
             ledger.moving = True
+            ledger.forget_source(start, stop)
             before, mine, there = ledger.spans, 1 << side, ledger.loans[1 - side]
             after = before.put(start, stop, mine)
             if (
@@ -926,7 +931,8 @@ def _forget_exports(ledger: Ledger, side: Side, windows: Sequence[Window]) -> No
 def evict(ledger: Ledger, side: Side, start: int, stop: int, reason: str) -> int:
     """Free the windows of a side that lie in a range; what only they hold moves elsewhere.
 
-    That is the host, or the first accelerator for what is on the host.
+    That is the host, or the first accelerator for what is on the host. What the source still has
+    does not move. `blob.eviction` decides what is evicted, and when.
 
     Returns
     -------
@@ -941,18 +947,26 @@ def evict(ledger: Ledger, side: Side, start: int, stop: int, reason: str) -> int
     if ledger.moving:
         ledger.refuse_reentry()
     used = ledger.spans.nbytes
-    for window in (windows := ledger.buffers.inside(side, start, stop, used)):
-        low, high = window.start, min(window.stop, used)
-        _require_free(ledger, side, low, high)
-        for run in [*ledger.spans.runs(low, high)]:
-            if run.holders == 1 << side:
-                layout = Layout.raw(run.nbytes, run.start)
-                refuge = Side.HOST if side else Side.ACCELERATOR
-                acquire(ledger, refuge, CONST, layout, reason)
+    windows = ledger.buffers.inside(side, start, stop, used)
+    _rescue(ledger, side, windows, reason)
+    # Afterwards, because a source that has been read completely is closed.
+    if windows and ledger.source is not None and not ledger.source.reopen():
+        ledger.forget_source(0, used)
+        _rescue(ledger, side, windows, reason)
     if windows:
         # A host access that may write waits for uploads.
         commit(ledger, _plan_eviction, Side.HOST, MUTABLE, start, min(stop, used), reason, side)
     return sum(window.nbytes for window in windows)
+
+
+def _rescue(ledger: Ledger, side: Side, windows: Sequence[Window], reason: str) -> None:
+    """Copy what only a side has in windows to another one."""
+    refuge = Side.HOST if side else Side.ACCELERATOR
+    for window in windows:
+        low, high = window.start, min(window.stop, ledger.spans.nbytes)
+        _require_free(ledger, side, low, high)
+        for run in ledger.only_on(side, low, high):
+            acquire(ledger, refuge, CONST, Layout.raw(run.nbytes, run.start), reason)
 
 
 def _require_free(ledger: Ledger, side: Side, start: int, stop: int) -> None:
@@ -975,7 +989,7 @@ def _plan_eviction(  # a range
         # Check again: an alias may have been made since.
         _require_free(ledger, side, low, high)
         runs = [run._replace(holders=run.holders & ~mine) for run in before.runs(low, high)]
-        if any(old.holders == mine for old in before.runs(low, high)):
+        if ledger.only_on(side, low, high):
             raise RuntimeError(
                 "this memory was written from a finaliser or a signal handler while it was evicted"
             )
@@ -1054,6 +1068,7 @@ def _plan_exposure(  # noqa: PLR0913, PLR0917  # a range
 def adopt(ledger: Ledger, side: Side, buffer: Any, announced: Collection[Lease]) -> None:
     """Replace the buffer of one side by another, whose contents are newer."""
     used = ledger.spans.nbytes
+    ledger.forget_source(0, used)
     await_uploads(ledger, side, OVERWRITE, 0, used)
     if ledger.watch is not None:
         ledger.watch.compare()

@@ -68,7 +68,7 @@ class Ledger:
     watch
         The const exports that `verified_const` checks.
     source
-        As above; None once every byte has been used.
+        As above; None once every byte has been used, and none can be read again.
     span_limit
         The number of spans above which some are joined; 0 if that has never happened.
     history
@@ -238,7 +238,9 @@ class Ledger:
         # As `others`, without the call in the usual case.
         there = self.loans[1 - side] if len(self.loans) == len(_NOTHING_LENT) else self.others(side)
         free = not (
-            self.uploads or ((there.leases or there.exposures) and there.may_write_in(start, stop))
+            self.uploads
+            or ((there.leases or there.exposures) and there.may_write_in(start, stop))
+            or (self.source is not None and self.source.unwritten.any(start, stop))
         )
         return True, alone and free, uniform is not None and free and not alone
 
@@ -307,12 +309,28 @@ class Ledger:
 
         Only if everything has the same holders, and they alone decide.
         """
-        if self.uploads or self.watch is not None or recording():
+        if self.uploads or self.watch is not None or self.source is not None or recording():
             return
         for loans in self.loans:
             if loans.leases or loans.exposures:
                 return
         self.shortcuts.renew(epoch, holders)
+
+    def forget_source(self, start: int, stop: int) -> None:
+        """Record that a range may be written from now on, so that its source is out of date."""
+        source, stop = self.source, min(stop, self.buffers.nbytes)
+        if source is not None and start < stop:
+            source.unwritten = source.unwritten.put(start, stop, 0)
+            if 0 not in self.spans.holders:
+                self.source = source.rest()
+
+    def only_on(self, side: Side, start: int, stop: int) -> list[Run]:
+        """Return the runs of a range that a side alone holds, and that the source lacks."""
+        runs = [run for run in self.spans.runs(start, stop) if run.holders == 1 << side]
+        if self.source is None:
+            return runs
+        unwritten = self.source.unwritten
+        return [part for run in runs for part in unwritten.lacking(*run[:2], 1)]
 
     def take_from(self, side: Side, start: int, stop: int) -> None:
         """Let a side no longer hold the bytes of a range that others hold, too."""

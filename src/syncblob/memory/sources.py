@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from syncblob.memory.spans import Spans
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -20,20 +22,31 @@ class Source:
     Parameters
     ----------
     function
-        As for `SyncedMemory`. It is called at most once, unless it fails, and its result is kept
-        until every byte has been used.
+        As for `SyncedMemory`. Its result is kept until every byte has been used, and it is not
+        called twice before that, unless it fails.
     nbytes
         The number of bytes that the function returns.
+
+    Attributes
+    ----------
+    limit
+        Bytes from here on read as zeros: they went out of use before they were read.
+    unwritten
+        A map with 1 for the bytes that can be read again: nobody has written them since.
     """
 
-    __slots__ = ("_contents", "_function", "_nbytes", "_read_into", "limit")
+    __slots__ = (
+        *("_again", "_contents", "_function", "_nbytes", "_read_into"),
+        *("limit", "unwritten"),
+    )
 
     limit: int
-    """Bytes from here on read as zeros: they went out of use before they were read."""
 
     def __init__(self, function: Function, nbytes: int) -> None:
-        self._function = function
+        self._function: Function | None = function
         self._read_into = getattr(function, "read_into", None)
+        self._again: Callable[[], Function | None] | None = getattr(function, "again", None)
+        self.unwritten: Spans = Spans.whole(nbytes, int(self._again is not None))
         self._nbytes = nbytes
         self._contents: NDArray[np.uint8] | None = None
         self.limit = nbytes
@@ -42,6 +55,20 @@ class Source:
     def complete(self) -> bool:
         """Whether no byte that the function returns has gone out of use."""
         return self.limit == self._nbytes
+
+    def rest(self) -> Source | None:
+        """Let go of what has been used completely; return what can be read again, or None."""
+        if not self.unwritten.any(0, self._nbytes):
+            return None
+        self._function = self._read_into = self._contents = None
+        return self
+
+    def reopen(self) -> bool:
+        """Prepare to be read again, whatever is closed from now on; return whether that works."""
+        function = None if self._again is None else self._again()
+        if function is not None:
+            self._function, self._read_into = function, getattr(function, "read_into", None)
+        return function is not None
 
     def contents(self) -> NDArray[np.uint8]:
         """Return all bytes. Read-only for the caller.
@@ -53,7 +80,7 @@ class Source:
         """
         contents = self._contents
         if contents is None:
-            contents = self._function()
+            contents = self._function()  # type: ignore[misc]  # it is needed
             expected = f"expected a source of {self._nbytes} bytes in a one-dimensional uint8 array"
             if not isinstance(contents, np.ndarray):
                 raise TypeError(f"{expected}, got {type(contents).__name__}")

@@ -29,8 +29,7 @@ from syncblob.formats import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -108,6 +107,20 @@ class ValuesInFile:
         if size < len(buffer):
             buffer[size:] = self()[offset + size : offset + len(buffer)]
 
+    @property
+    def again(self) -> Callable[[], ValuesInFile | None]:
+        """A function that returns the same, whose file is closed on its own.
+
+        It keeps no file open, and returns None if the file was closed or has changed.
+        """
+        reopened, values, dtype = reopening(self.file), self.values, self.dtype
+
+        def read_again() -> ValuesInFile | None:
+            file = reopened()
+            return None if file is None else ValuesInFile(copy.deepcopy(file), values, dtype)
+
+        return read_again
+
 
 # --- where they came from ------------------------------------------------------------------------
 
@@ -117,25 +130,33 @@ class Origin:
     """The file and the position that a Blob was read from. Does not keep the file open."""
 
     index: BlobIndex
-    _file: weakref.ref[OpenFile]
-    _path: Path
-    _identity: tuple[int, int, int, int]
+    # Returns the file, reopened if necessary; None if it has been closed or has changed.
+    file: Callable[[], OpenFile | None]
 
     @property
     def is_message(self) -> bool:
         """Whether the file has a BlobProto. HDF5 files have only the values."""
         return self.index.start < self.index.stop
 
-    def file(self) -> OpenFile | None:
-        """Return the file, reopened if necessary; None if it has been closed or has changed."""
-        file = self._file()
+
+def reopening(file: OpenFile) -> Callable[[], OpenFile | None]:
+    """Return a function that returns a file, and opens it again if necessary.
+
+    It keeps no file open, and returns None if the file was closed or has changed.
+    """
+    known, path, identity = weakref.ref(file), file.absolute_path, file.identity
+
+    def reopened() -> OpenFile | None:
+        file = known()
         if file is not None:
             return file if file.readable else None
         try:
-            file = OpenFile(self._path)
+            file = OpenFile(path)
         except OSError:
             return None
-        return file if file.identity == self._identity else None
+        return file if file.identity == identity else None
+
+    return reopened
 
 
 _origins: weakref.WeakKeyDictionary[SyncedMemory, Origin] = weakref.WeakKeyDictionary()
@@ -143,7 +164,7 @@ _origins: weakref.WeakKeyDictionary[SyncedMemory, Origin] = weakref.WeakKeyDicti
 
 def register(blob: Blob, file: OpenFile, index: BlobIndex) -> None:
     """Record the origin of a new Blob."""
-    origin = Origin(index, weakref.ref(file), file.absolute_path, file.identity)
+    origin = Origin(index, reopening(file))
     _origins[blob.memory] = origin
     diff = memory_of(blob, diff=True)
     if diff is not None:

@@ -1,0 +1,273 @@
+"""Evictions of what a source still has: it is dropped, and read from the source again."""
+
+import gc
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tiers
+from devices import LIMITED
+
+import syncblob
+from syncblob import Blob, Head, record_transfers
+from syncblob.devices import Side
+
+COUNT = 64
+NBYTES = 4 * COUNT
+
+
+class Numbers:
+    """A source that can be read again, and counts how often it is."""
+
+    def __init__(self, values):
+        self.values = values
+        self.reads = 0
+        self.is_there = True
+
+    def __call__(self):
+        self.reads += 1
+        return self.values.view(np.uint8).copy()
+
+    def read_into(self, buffer, offset):
+        self.reads += 1
+        buffer[:] = self.values.view(np.uint8)[offset : offset + len(buffer)]
+
+    def again(self):
+        return self if self.is_there else None
+
+
+def of_numbers(source):
+    return Blob.from_source((COUNT,), "int32", source, device=LIMITED)
+
+
+@pytest.fixture
+def source():
+    return Numbers(np.arange(COUNT, dtype="int32"))
+
+
+@pytest.fixture
+def file(tmp_path):
+    """Make a file of a Blob."""
+    path = tmp_path / "numbers.binaryproto"
+    blob = Blob(COUNT)
+    blob[...] = np.arange(COUNT)
+    syncblob.write_blob(blob, path)
+    return path
+
+
+@pytest.mark.parametrize("side", ["cpu", "gpu"])
+def test_what_nobody_wrote_is_dropped_and_read_again(limited, source, side):
+    blob = of_numbers(source)
+    for times in (1, 2, 3):
+        assert (blob.gpu_data() if side == "gpu" else blob.cpu_data())[5] == 5
+        assert source.reads == times
+        limited.reset_counts()
+        assert blob.evict(side) == NBYTES
+        assert (blob.head, blob.memory.buffer(Side.HOST)) == (Head.UNINITIALIZED, None)
+        assert (limited.uploads, limited.downloads, limited.used_nbytes) == (0, 0, 0)
+    assert "evict: HEAD_AT_" in str(blob.explain())
+    assert blob.sum().item() == sum(range(COUNT))
+
+
+def test_weights_that_do_not_fit_are_never_downloaded(limited, source):
+    limited.capacity = 2 * NBYTES + 64
+    weights, changed = [of_numbers(source) for _ in range(4)], Blob(COUNT, device=LIMITED)
+    changed[...] = 0
+    with record_transfers() as log:
+        for _ in range(3):
+            for each in weights:
+                assert each.sum().item() == sum(range(COUNT))
+    assert {t.nbytes for t in log if t.direction == "download" and t.name} == set()
+    assert changed.head is Head.HEAD_AT_GPU
+    assert all(each.memory.buffer(Side.HOST) is None for each in weights)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda blob: blob.__setitem__(3, 7),
+        lambda blob: blob.sum() and blob.__setitem__(slice(3, 4), 7),
+        lambda blob: blob.mutable_gpu_data().__setitem__(3, 7),
+        lambda blob: blob.mutable_cpu_data().__setitem__(3, 7),
+        lambda blob: np.asarray(blob.gpu).__setitem__(3, 7),
+        lambda blob: np.add(blob, [0, 0, 0, 4] + [0] * 60, out=blob),
+        lambda blob: blob[3:4].__iadd__(4),
+        lambda blob: blob.copy_from(blob + (np.arange(COUNT) == 3) * 4),
+        lambda blob: blob.set_cpu_data(np.array([0, 1, 2, 7, *range(4, COUNT)], "int32")),
+    ],
+)
+@pytest.mark.parametrize("read", ["cpu_data", "gpu_data"])
+@pytest.mark.usefixtures("simulated")
+def test_what_was_written_is_kept(source, write, read):
+    blob = of_numbers(source)
+    getattr(blob, read)()
+    write(blob)
+    gc.collect()
+    for side in ("gpu", "cpu", "gpu"):
+        blob.evict(side)
+        assert blob.on("cpu")[2:5].tolist() == [2, 7, 4]
+
+
+@pytest.mark.usefixtures("small", "exact_parts")
+def test_of_a_part_that_was_written_only_that_is_downloaded(limited, source):
+    blob = of_numbers(source)
+    blob.gpu_data()
+    blob[8:16] += 1
+    limited.reset_counts()
+    blob.evict("gpu")
+    assert limited.downloaded_bytes == 32
+    assert blob.memory.head_over(0, 32) is Head.UNINITIALIZED
+    assert blob.memory.head_over(32, 64) is Head.HEAD_AT_CPU
+    assert blob.tolist() == [*range(8), *range(9, 17), *range(16, COUNT)]
+
+
+def test_a_source_that_is_gone_is_not_relied_on(limited, source):
+    blob = of_numbers(source)
+    blob.gpu_data()
+    source.is_there = False
+    blob.evict("gpu")
+    assert (blob.head, limited.downloads) == (Head.HEAD_AT_CPU, 1)
+    assert blob.memory.ledger.source is None
+
+
+def files_open():
+    """Return how many files this process has open, where that can be seen."""
+    folder = Path("/proc/self/fd")
+    return len(list(folder.iterdir())) if folder.exists() else 0
+
+
+@pytest.mark.parametrize("change", ["written", "deleted", "deleted later", "replaced later"])
+def test_values_survive_what_happens_to_their_file(limited, file, change):
+    before = files_open()
+    with syncblob.use_device(LIMITED):
+        weights = syncblob.read_blob(file)
+    weights.gpu_data()
+    gc.collect()
+    assert files_open() == before
+    if change == "written":
+        file.write_bytes(file.read_bytes()[:-1] + b"\0")
+    elif change == "deleted":
+        file.unlink()
+    weights.evict("gpu")
+    dropped = "later" in change
+    assert weights.head is (Head.UNINITIALIZED if dropped else Head.HEAD_AT_CPU)
+    if change == "replaced later":
+        other = file.with_suffix(".new")
+        other.write_bytes(b"")
+        other.replace(file)
+    elif change == "deleted later":
+        file.unlink()
+    assert weights.gpu_data().tolist() == [*range(COUNT)]
+    assert limited.downloads == (not dropped)
+    assert files_open() == before
+
+
+@pytest.mark.parametrize("closed", ["before", "after"])
+def test_weights_survive_that_their_model_is_closed(limited, tmp_path, closed):
+    path = tmp_path / "net.caffemodel"
+    numbers = Blob(COUNT)
+    numbers[...] = np.arange(COUNT)
+    net = syncblob.ModelFile("net", [syncblob.Layer("a", "InnerProduct", blobs=[numbers])])
+    syncblob.save_model(net, path)
+    with syncblob.use_device(LIMITED):
+        model = syncblob.open_model(path)
+        weights = model["a"].blobs[0]
+    weights.gpu_data()
+    if closed == "before":
+        model.close()
+    weights.evict("gpu")
+    if closed == "after":
+        model.close()
+    assert weights.gpu_data().tolist() == [*range(COUNT)]
+    assert limited.downloads == (closed == "before")
+
+
+KINDS = (
+    *("cpu", "gpu", "evict", "evict", "read", "assign", "add", "number"),
+    *("overwrite", "alias", "through", "host", "prefetch", "shrink", "grow"),
+)
+
+
+class Program:
+    """Random accesses of a Blob with a source, and evictions of both sides."""
+
+    def __init__(self, number):
+        self.random = random.Random(number)  # noqa: S311  # programs, not secrets
+        self.values = np.arange(COUNT, dtype="int32")
+        self.blob = of_numbers(Numbers(self.values.copy()))
+        self.alias = None
+        self.log = []
+
+    def step(self):  # noqa: C901, PLR0912, PLR0915  # a list of operations
+        start = self.random.randrange(COUNT)
+        part = slice(start, self.random.randint(start, COUNT))
+        value = self.random.randrange(100)
+        kind = self.random.choice(KINDS)
+        self.log.append((kind, part, value))
+        view = self.blob[part] if len(self.values) == COUNT else self.blob[: len(self.values)][part]
+        mine = self.values[part]
+        if kind in {"shrink", "grow"}:
+            # A view would keep the bytes that go out of use.
+            del view
+        match kind:
+            case "cpu":
+                assert view.cpu_data().tolist() == mine.tolist()
+            case "gpu":
+                assert view.gpu_data().tolist() == mine.tolist()
+            case "read":
+                assert view.sum().item() == mine.sum()
+            case "evict":
+                try:
+                    (self.blob if value % 2 else view).evict("gpu" if value % 3 else "cpu")
+                except BufferError:
+                    assert self.alias is not None
+            case "assign":
+                mine[...] = value
+                view[...] = value
+            case "number":
+                if len(mine):
+                    mine[0] = value
+                    view[0] = value
+            case "add":
+                mine += value
+                view += value
+            case "overwrite":
+                mine[...] = value
+                view.overwrite_gpu_data()[...] = value
+            case "host":
+                mine[...] = value
+                view.on("cpu")[...] = value
+            case "alias":
+                self.alias = None if self.alias is not None else (np.asarray(view.gpu), part)
+            case "through":
+                if self.alias is not None and self.alias[0].flags.writeable:
+                    array, at = self.alias
+                    array[...] = value
+                    self.values[at] = value
+            case "prefetch":
+                view.prefetch()
+            case "shrink":
+                if self.alias is None and value < 10 and len(self.values) > 2:
+                    self.values = self.values[: len(self.values) // 2]
+                    self.blob.resize(len(self.values))
+            case "grow":
+                if self.alias is None and value < 50 and len(self.values) < COUNT:
+                    more = min(COUNT, len(self.values) + value)
+                    self.values = np.append(self.values, np.zeros(more - len(self.values), "int32"))
+                    self.blob.resize(more)
+
+
+@pytest.mark.filterwarnings("ignore::syncblob.StaleAliasWarning")
+@pytest.mark.usefixtures("small", "simulated")
+@tiers.amount("count", 60, 2000)
+def test_random_programs(count):
+    for number in range(count):
+        program = Program(number)
+        try:
+            for _ in range(30):
+                program.step()
+            assert program.blob.tolist() == program.values.tolist()
+        except BaseException as error:
+            error.add_note(f"program {number}: {program.log}")
+            raise

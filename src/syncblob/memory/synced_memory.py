@@ -76,7 +76,10 @@ class SyncedMemory:
         and by `peek_at_source`. An access takes only the bytes that it needs, and uploads to the
         accelerator come directly from the returned array. If the function has a method
         ``read_into(buffer, offset)``, that method is called instead and fills `buffer` with the
-        bytes from `offset` on. An upload of all bytes at once still calls the function itself.
+        bytes from `offset` on. An upload of all bytes at once still calls the function itself. If
+        it has an attribute ``again``, evictions drop the bytes that nobody wrote, and they are read
+        again later. That is a function that returns the source anew, independent of the first, or
+        None if it cannot be read any more.
     name
         The name of this memory in the log and in `Blob.explain`.
 

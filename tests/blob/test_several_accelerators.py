@@ -1,0 +1,422 @@
+"""Blobs used on several accelerators: each operation brings what its device lacks, and no more."""
+
+import operator
+import pickle
+import threading
+import warnings
+
+import numpy as np
+import pytest
+
+import syncblob as xp
+from syncblob import Blob, Head, StaleAliasWarning, record_transfers, use_device
+from syncblob.devices import HOST, Side
+
+torch = pytest.importorskip("torch")
+
+SHAPE = (4, 3)
+A, B, C = "simulated:0", "simulated:1", "simulated:2"
+VALUES = np.arange(12, dtype="float32").reshape(SHAPE) + 1
+
+
+def at(device, values=VALUES):
+    """Return a Blob of a device with its newest contents there."""
+    blob = Blob(values.shape, values.dtype, device=device)
+    (blob.overwrite_cpu_data if device == "cpu" else blob.overwrite_gpu_data)()[...] = values
+    return blob
+
+
+def moved(log):
+    """Return the copies of a log, sorted."""
+    return sorted((one.direction, str(one.device), one.nbytes) for one in log)
+
+
+# --- operations ----------------------------------------------------------------------------------
+
+OPERATIONS = {
+    **{f.__name__: f for f in (operator.add, operator.sub, operator.mul, operator.truediv)},
+    **{f.__name__: f for f in (operator.pow, operator.lt, operator.eq, operator.mod)},
+    "matmul": lambda a, b: a @ b.T,
+    "xp.atan2": xp.atan2,
+    "xp.concat": lambda a, b: xp.concat([a, b]),
+    "xp.stack": lambda a, b: xp.stack([a, b]),
+    "xp.where": lambda a, b: xp.where(xp.astype(a, "bool"), a, b),
+    "xp.tensordot": xp.tensordot,
+    "xp.einsum": lambda a, b: xp.einsum("ij,ij->i", a, b),
+    "xp.take": lambda a, b: xp.take(a, xp.astype(b[0, :2], "int64"), axis=0),
+    "np.hypot": np.hypot,
+    "np.dot": lambda a, b: np.dot(a, b.T),
+    "np.concatenate": lambda a, b: np.concatenate([a, b]),
+    "np.where": lambda a, b: np.where(a > 2, a, b),
+    "np.add, out": lambda a, b: np.add(a, b, out=xp.empty_like(a)),
+    "a list of NumPy's": lambda a, b: np.vstack([a, b]),
+    "an index": lambda a, b: a[xp.astype(b[:, 0] > 3, "bool")],
+    "an index of integers": lambda a, b: a[xp.astype(b[0, :2], "int64")],
+}
+
+# Their results are on the device of the first Blob, whichever the other is on.
+OF_THE_FIRST = [OPERATIONS[name] for name in ("np.add, out", "an index", "an index of integers")]
+
+
+@pytest.mark.parametrize("operate", OPERATIONS.values(), ids=OPERATIONS)
+@pytest.mark.parametrize(("one", "other"), [(A, B), (B, A), (A, "cpu"), ("cpu", B)])
+def test_an_operation_runs_on_one_device_and_brings_the_other_operand(operate, one, other):
+    expected = operate(at("cpu"), at("cpu"))
+    left, right = at(one), at(other)
+    with record_transfers() as log:
+        result = operate(left, right)
+    device = one if one != "cpu" or operate in OF_THE_FIRST else other
+    np.testing.assert_array_equal(np.asarray(result), np.asarray(expected))
+    assert result.device == device
+    # Not more than each operand, once.
+    assert sum(one.nbytes for one in log) <= left.nbytes + right.nbytes
+    if "cpu" not in {one, other}:
+        assert {entry.direction for entry in log} <= {"peer"}
+    assert left.device == one
+    assert right.device == other
+
+
+@pytest.mark.parametrize("device", [A, B])
+def test_the_default_device_decides_if_an_operand_is_there(device):
+    with use_device(device):
+        results = at(A) + at(B), np.add(at(B), at(A)), xp.concat([at(A), at(B)])
+        assert {str(result.device) for result in results} == {device}
+    with use_device(C):
+        assert ((at(A) + at(B)).device, (at(B) + at(A)).device) == (A, B)
+    with xp.compute_only_on(B), pytest.raises(xp.errors.DeviceGuardError, match=A):
+        at(A) + at(B)
+
+
+WRITES = {
+    "+=": operator.iadd,
+    "assignment": lambda a, b: a.__setitem__(..., b),
+    "a part": lambda a, b: a.__setitem__(slice(1, 3), b[1:3]),
+    "by index": lambda a, b: a.__setitem__(xp.asarray([0, 2], device=B), b[:2]),
+    "out": lambda a, b: np.multiply(a, b, out=a),
+    "np.copyto": np.copyto,
+    "copy_from": lambda a, b: a.copy_from(b),
+    "update": lambda a, b: (a.diff.__setitem__(..., b), a.update()),
+}
+
+
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+@pytest.mark.parametrize("other", [B, "cpu"])
+def test_a_write_takes_values_of_any_device(write, other):
+    expected, blob, values = at("cpu"), at(A), at(other)
+    write(expected, at("cpu"))
+    write(blob, values)
+    assert (blob.device, blob.tolist()) == (A, expected.tolist())
+    assert values.tolist() == VALUES.tolist()
+
+
+def test_torch_takes_blobs_of_several_devices():
+    with record_transfers() as log:
+        result = torch.add(at(A), at(B)) + torch.mul(at("cpu"), at(B))
+    assert result.tolist() == (2 * VALUES + VALUES**2).tolist()
+    assert {one.direction for one in log} == {"download"}
+
+
+def test_views_move_their_own_part():
+    a, b = at(A), at(B)
+    with record_transfers() as log:
+        a[1] += b[1]
+        a[:, 0] += b[2, 0]
+    assert moved(log) == [("peer", A, 4), ("peer", A, 12)]
+
+
+# --- broadcasts and sums -------------------------------------------------------------------------
+
+
+def test_the_case_of_a_host_blob_beside_two_accelerators():
+    shared, a, c = at("cpu"), at(A), at(B)
+    with record_transfers() as log:
+        first, second = a + shared, c + shared
+    assert (first.tolist(), second.tolist()) == ((2 * VALUES).tolist(),) * 2
+    # One upload; the second device gets it from the first.
+    assert moved(log) == [("peer", B, 48), ("upload", A, 48)]
+    assert shared.device == "cpu"
+
+
+@pytest.mark.parametrize("count", [2, 3, 5])
+def test_a_broadcast_uploads_once_and_a_sum_moves_one_part_less_than_there_are(count):
+    weights = at("cpu")
+    devices = [f"simulated:{index}" for index in range(count)]
+    with record_transfers() as log:
+        gradients = [weights.on(device) * (index + 1) for index, device in enumerate(devices)]
+    assert (log.uploads, log.uploaded_bytes) == (1, weights.nbytes)
+    assert (log.peer_copies, log.peer_bytes) == (count - 1, (count - 1) * weights.nbytes)
+    with record_transfers() as log:
+        total = gradients[0]
+        for gradient in gradients[1:]:
+            total += gradient
+    assert (log.peer_bytes, log.nbytes) == ((count - 1) * weights.nbytes,) * 2
+    with record_transfers() as log:
+        weights += total.on("cpu")
+        for device in devices:
+            weights.on(device).gpu_data()
+    assert (log.downloads, log.uploads, log.peer_copies) == (1, 1, count - 1)
+    assert total.tolist() == (VALUES * sum(range(1, count + 1))).tolist()
+
+
+def test_what_a_peer_lacks_comes_from_the_host_and_each_part_from_who_holds_it():
+    blob = at(A)
+    blob[:2].cpu_data()
+    blob[0].mutable_cpu_data()[...] = 7
+    far = blob.on(B)
+    with record_transfers() as log:
+        seen = far.gpu_data()
+    # The first row is the host's alone, the others are on the first accelerator.
+    assert moved(log) == [("peer", B, 12), ("peer", B, 24), ("upload", B, 12)]
+    assert np.array_equal(seen[1:], VALUES[1:])
+    assert set(seen[0].tolist()) == {7}
+
+
+# --- heads, in pairs -----------------------------------------------------------------------------
+
+SIDES = ("cpu", A, B)
+
+
+def use(blob, where, kind):
+    name = {"const": "", "mutable": "mutable_", "overwrite": "overwrite_"}[kind]
+    if where == "cpu":
+        return getattr(blob, f"{name}cpu_data")()
+    return getattr(blob.on(where), f"{name}gpu_data")()
+
+
+HELD = [(one,) for one in SIDES] + [(one, two) for one in SIDES for two in SIDES if one != two]
+
+
+@pytest.mark.parametrize("then", ["const", "mutable", "overwrite"])
+@pytest.mark.parametrize("where", SIDES)
+@pytest.mark.parametrize("held", HELD)
+def test_caffes_table_holds_for_each_pair(held, where, then):
+    """The access is of one side; the head of each pair is Caffe's for the holders of the pair."""
+    blob = Blob(SHAPE, device=A)
+    use(blob, held[0], "overwrite")[...] = VALUES
+    for side in held[1:]:
+        use(blob, side, "const")
+    holders = set(held)
+    with record_transfers() as log:
+        array = use(blob, where, then)
+    lacking = where not in holders and then != "overwrite"
+    assert len(log) == lacking
+    if lacking:
+        peers = where != "cpu" and holders - {"cpu"}
+        assert log[0].direction == ("download" if where == "cpu" else "peer" if peers else "upload")
+    if then != "overwrite":
+        assert np.array_equal(array, VALUES)
+    holders = holders | {where} if then == "const" else {where}
+    for accelerator in (A, B):
+        mine = (Head.HEAD_AT_CPU if "cpu" in holders else 0) | (
+            Head.HEAD_AT_GPU if accelerator in holders else 0
+        )
+        assert blob.on(accelerator).head == (Head(mine) if mine else Head.ELSEWHERE)
+
+
+# --- borrows, aliases, exposures -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("writer", ["cpu", B])
+def test_a_write_elsewhere_ends_borrows_of_every_other_side(writer):
+    blob = Blob(SHAPE, device=A)
+    borrow = blob.mutable_gpu_data()
+    borrow[...] = VALUES
+    use(blob, writer, "mutable")[...] += 1
+    with pytest.raises(ValueError, match="read-only"):
+        borrow[...] = 0
+    assert blob.tolist() == (VALUES + 1).tolist()
+
+
+def test_an_alias_is_seen_by_all_other_sides_and_each_write_there_warns():
+    blob = at(A)
+    alias = np.asarray(blob.gpu)
+    far = blob.on(B)
+    for value in (1, 2):
+        alias[...] = value
+        assert (
+            set(far.gpu_data().ravel().tolist()) == set(blob.cpu_data().ravel().tolist()) == {value}
+        )
+    assert (blob.head, far.head) == (Head.HEAD_AT_GPU, Head.ELSEWHERE)
+    for side in ("cpu", B):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            use(blob, side, "mutable")
+        assert [each.category for each in caught] == [StaleAliasWarning]
+
+
+def test_a_stale_alias_of_a_third_side_costs_no_copies():
+    blob = at(A)
+    alias = np.from_dlpack(blob)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", StaleAliasWarning)
+        blob.on(B).mutable_gpu_data()[...] = 5
+    with record_transfers() as log:
+        for _ in range(3):
+            blob.cpu_data()
+    assert len(log) == 1
+    assert alias is not None
+
+
+def test_an_exposure_is_its_sides():
+    blob = at(A)
+    memory = blob.memory
+    far = blob.on(B)
+    memory.expose(memory.side_of(xp.simulated(1)))
+    for _ in range(2):
+        far.gpu_data()
+    # The copy there is not trusted, and the others need not copy again.
+    assert memory.loans(Side(2)).exposures
+    blob.mutable_gpu_data()
+    assert not memory.loans(Side(2)).exposures
+
+
+def test_a_const_export_is_verified_on_every_side():
+    blob = at(A)
+    with xp.verified_const():
+        tensor = torch.from_dlpack(blob.on(B).const)
+        tensor += 1
+        with pytest.warns(xp.errors.ConstWriteWarning, match="accelerator 2"):
+            del tensor
+
+
+# --- pushes, eviction, pickles, sharing ----------------------------------------------------------
+
+
+def test_a_push_and_a_prefetch_go_to_the_accelerator_of_the_blob():
+    blob = at("cpu")
+    for device in (A, B):
+        blob.on(device).async_gpu_push()
+    assert (blob.on(A).head, blob.on(B).head) == (Head.SYNCED, Head.SYNCED)
+    assert np.array_equal(blob.on(B).gpu_data(), VALUES)
+    blob.on(B).mutable_gpu_data()[...] = 3
+    with record_transfers() as log:
+        blob.prefetch(A)
+        blob.prefetch("cpu")
+    assert sorted(one.direction for one in log) == ["download", "peer"]
+    assert set(blob.cpu_data().ravel()) == set(blob.on(A).gpu_data().ravel()) == {3}
+
+
+def test_a_push_that_fails_takes_from_its_target_alone():
+    blob = at(B)
+    blob.cpu_data()
+    near = blob.on(A)
+    with xp.simulated(0).failing(transfer=1):
+        near.async_gpu_push()
+        with pytest.raises(RuntimeError, match="injected"):
+            near.gpu_data()
+    assert (near.head, blob.head) == (Head.HEAD_AT_CPU, Head.SYNCED)
+
+
+def test_an_eviction_frees_one_accelerator_and_keeps_the_contents():
+    blob = at(A)
+    blob.on(B).mutable_gpu_data()[...] += 1
+    assert blob.evict("gpu") == blob.nbytes
+    assert blob.on(B).evict("gpu") == blob.nbytes
+    assert blob.head is Head.HEAD_AT_CPU
+    assert blob.tolist() == (VALUES + 1).tolist()
+
+
+def test_a_full_accelerator_gives_up_what_a_further_one_has_too():
+    xp.simulated(1).capacity = 2000
+    try:
+        shared = at("cpu", np.ones(200, "float32"))
+        shared.on(A).gpu_data()
+        shared.on(B).gpu_data()
+        others = [at(B, np.zeros(200, "float32")) for _ in range(2)]
+        assert shared.memory.buffer(Side(2)) is None
+        assert [other.head for other in others] == [Head.HEAD_AT_GPU] * 2
+        del others
+        with record_transfers() as log:
+            assert shared.on(B).gpu_data().sum() == 200
+        assert moved(log) == [("peer", B, 800)]
+    finally:
+        xp.simulated(1).capacity = None
+
+
+def test_pickles_copies_and_device_copies_have_the_newest_contents():
+    blob = at(A)
+    blob.on(B).mutable_gpu_data()[...] += 1
+    expected = (VALUES + 1).tolist()
+    with record_transfers() as log:
+        copied = blob.on(B).copy()
+        assert not log
+        assert (copied.device, copied.tolist()) == (B, expected)
+    assert pickle.loads(pickle.dumps(blob)).tolist() == expected
+    with record_transfers() as log:
+        there = blob.to_device(C)
+    assert moved(log) == [("peer", C, 48)]
+    assert (there.device, there.head, there.tolist()) == (C, Head.HEAD_AT_GPU, expected)
+
+
+def test_a_strided_view_is_copied_to_another_accelerator_without_its_gaps():
+    blob = at(A)
+    with record_transfers() as log:
+        column = blob[:, 1].to_device(B)
+    assert moved(log) == [("peer", B, 16)]
+    assert column.tolist() == VALUES[:, 1].tolist()
+
+
+@pytest.mark.parametrize("kind", ["allocation", "transfer"])
+def test_a_peer_copy_that_fails_changes_nothing(kind):
+    blob, other = at(A), at(B)
+    with xp.simulated(0).failing(**{kind: 1}), pytest.raises((MemoryError, RuntimeError)):
+        blob + other
+    assert (blob.head, other.head, other.on(A).head) == (Head.HEAD_AT_GPU,) * 2 + (Head.ELSEWHERE,)
+    assert (blob + other).tolist() == (2 * VALUES).tolist()
+
+
+def test_guards_count_peer_copies():
+    with xp.no_transfers(), pytest.raises(xp.TransferGuardError, match="a peer copy of 48 bytes"):
+        at(A) + at(B)
+    with xp.max_transfers(bytes=48):
+        at(A) + at(B)
+
+
+def test_logs_name_peer_copies():
+    with record_transfers() as log:
+        at(A) + at(B)
+    assert repr(log).endswith("1 peer copy of 48 bytes>")
+    assert "1 x peer copy, 48 bytes" in log.summary()
+    assert str(log[0]).startswith("peer copy of 48 bytes for ")
+    assert (log.to_dict()["peer_copies"], log.to_dict()["peer_bytes"]) == (1, 48)
+    assert (log.uploads, log.downloads, log.nbytes) == (0, 0, 48)
+
+
+def test_explain_has_all_accelerators():
+    blob = at(A)
+    blob.on(B).mutable_gpu_data()
+    text = str(blob.explain())
+    assert "ELSEWHERE: the newest contents are on the accelerator 2" in text
+    assert f"accelerator 2  {B}, 48 bytes, up to date" in text
+    assert f"{A}, 48 bytes, older contents" in text
+    assert "accelerator 2" in blob._repr_html_()
+
+
+def test_two_threads_on_two_accelerators_lose_nothing():
+    blob = Blob((2, 1000), "int64", device=A)
+    blob[...] = 0
+    problems = []
+
+    def work(row, device):
+        part = blob[row].on(device)
+        try:
+            for value in range(1, 200):
+                part += 1
+                if value % 20 == 0 and set(blob[row].tolist()) != {value}:
+                    problems.append((row, value))
+        except BaseException as error:  # noqa: BLE001  # the test reports any error
+            problems.append(error)
+
+    threads = [threading.Thread(target=work, args=pair) for pair in ((0, A), (1, B))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert problems == []
+    assert blob.tolist() == [[199] * 1000] * 2
+
+
+def test_a_small_blob_of_the_host_asks_no_accelerator():
+    blob = at("cpu")
+    assert blob.memory.sides == (Side.HOST, Side.ACCELERATOR)
+    assert blob.memory.side_of(HOST) is Side.HOST

@@ -630,7 +630,71 @@ def test_everything_is_done_on_the_blobs_own_device(cupy, current):
         assert cupy.cuda.runtime.getDevice() == current
 
 
-def test_two_devices_do_not_mix(cupy):
+def on_both(cupy):
+    """Return two Blobs with work queued on their devices, and their contents."""
+    blobs = [blob_in(GPU, device=f"cuda:{index}") for index in range(2)]
+    for index, blob in enumerate(blobs):
+        with cupy.cuda.Device(index):
+            launch(add_one, blob.mutable_gpu_data())
+    return blobs
+
+
+@pytest.mark.parametrize("peers", [True, False])
+def test_a_peer_copy_comes_after_the_work_on_both_devices(cupy, machine, peers):
+    machine.peers = peers
+    one, other = on_both(cupy)
+    with syncblob.record_transfers() as log:
+        one.copy_from(other)
+        one.on("cuda:1").gpu_data()
+    assert [(each.direction, each.device, each.nbytes) for each in log] == [
+        ("peer", "cuda:0", 24),
+        ("peer", "cuda:1", 24),
+    ]
+    # Once for each direction, if the devices can.
+    one.mutable_gpu_data()
+    one.on("cuda:1").gpu_data()
+    assert sorted(machine.enabled) == [(0, 1), (1, 0)] * peers
+    assert one.tolist() == other.tolist() == (values() + 1).tolist()
+
+
+@pytest.mark.parametrize("failure", ["memcpyPeerAsync", "streamSynchronize"])
+def test_a_peer_copy_that_fails_changes_nothing(cupy, machine, failure):
+    one, other = on_both(cupy)
+    one.tolist()
+    before = one.head, other.head
+    with machine.failing(**{failure: 1}), pytest.raises(cupy.cuda.runtime.CUDARuntimeError):
+        other.on("cuda:0").gpu_data()
+    assert (one.head, other.head) == before
+    assert other.on("cuda:0").gpu_data().get().tolist() == (values() + 1).tolist()
+
+
+def test_a_peer_copy_cannot_be_captured(cupy):
+    _, other = on_both(cupy)
+    other.on("cuda:0").gpu_data()
+    other.mutable_gpu_data()
+    with side_stream() as stream:
+        stream.begin_capture()
+        with pytest.raises(RuntimeError, match="a peer copy cannot be part of a CUDA graph"):
+            other.on("cuda:0").gpu_data()
+        stream.end_capture()
+    assert other.on("cuda:0").head is Head.ELSEWHERE
+
+
+def test_a_simulated_device_copies_from_a_cuda_device_through_the_host():
+    blob = blob_in(GPU)
+    with syncblob.record_transfers() as log:
+        seen = blob.on("simulated:0").gpu_data()
+    assert [(each.direction, each.device) for each in log] == [("peer", "simulated:0")]
+    assert seen.tolist() == values().tolist()
+    blob.on("simulated:0").mutable_gpu_data()[...] = 3
+    blob.cpu_data()
+    with syncblob.record_transfers() as log:
+        assert blob.gpu_data().get().tolist() == [[3] * 3] * 2
+    # The host is nearer.
+    assert [each.direction for each in log] == ["upload"]
+
+
+def test_an_array_of_another_device_is_not_adopted(cupy):
     blob = blob_in(GPU)
     with cupy.cuda.Device(1):
         elsewhere = cupy.zeros((2, 3), "f4")

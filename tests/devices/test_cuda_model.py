@@ -577,6 +577,9 @@ def test_calls_fail_on_demand(cupy, machine, kind):
         "pinned_allocation": lambda: cupy.cuda.alloc_pinned_memory(8),
         "memcpy": lambda: runtime.memcpy(*addresses),
         "memcpyAsync": lambda: runtime.memcpyAsync(*addresses, stream.ptr),
+        "memcpyPeerAsync": lambda: runtime.memcpyPeerAsync(
+            array.data.ptr, 0, array.data.ptr, 0, 24, stream.ptr
+        ),
         "memsetAsync": lambda: array.data.memset_async(0, 24),
         "eventCreate": cupy.cuda.Event,
         "eventQuery": lambda: event.done,

@@ -275,8 +275,9 @@ _events: dict[int, Event] = {}
 _handles = itertools.count(0x10000)
 
 FAILING = frozenset(
-    """allocation pinned_allocation memcpy memcpyAsync memsetAsync eventCreate eventRecord
-    eventQuery eventSynchronize streamWaitEvent streamSynchronize deviceSynchronize""".split()
+    """allocation pinned_allocation memcpy memcpyAsync memcpyPeerAsync memsetAsync eventCreate
+    eventRecord eventQuery eventSynchronize streamWaitEvent streamSynchronize
+    deviceSynchronize""".split()
 )
 
 
@@ -294,6 +295,8 @@ class Machine:
     ----------
     can_pin
         Whether more host memory can be page-locked.
+    peers, enabled
+        Whether devices can access each other's memory, and the pairs that do.
     calls
         How often functions that block the caller or wait for the device were called, by name.
     """
@@ -302,6 +305,8 @@ class Machine:
         self.devices = devices
         self.eager = eager
         self.can_pin = True
+        self.peers = True
+        self.enabled: list[tuple[int, int]] = []
         self.calls: Counter[str] = Counter()
         self.legacy = [
             Stream(self, device, blocking=False, legacy=True) for device in range(devices)
@@ -661,6 +666,27 @@ class Machine:
         if staged and kind == TO_HOST and work is not None:
             # Pageable memory is written before the call returns.
             work.finish()
+
+    def deviceCanAccessPeer(self, device: int, peerDevice: int) -> int:
+        return int(self.peers and device != peerDevice)
+
+    def deviceEnablePeerAccess(self, peerDevice: int) -> None:
+        pair = self.getDevice(), peerDevice
+        if not self.peers or pair in self.enabled:
+            raise CUDARuntimeError(INVALID_VALUE)
+        self.enabled.append(pair)
+
+    def memcpyPeerAsync(  # noqa: PLR0913, PLR0917  # the runtime's arguments
+        self, dst: int, dstDevice: int, src: int, srcDevice: int, size: int, stream: int
+    ) -> None:
+        on = self.stream(stream)
+        on.check()
+        self.fail("memcpyPeerAsync")
+        if size:
+            kept = block_at(dst, size), block_at(src, size)
+            if [None if one is None else one.device for one in kept] != [dstDevice, srcDevice]:
+                raise CUDARuntimeError(INVALID_VALUE)
+            on.add(lambda: (kept, ctypes.memmove(dst, src, size)))
 
     def memsetAsync(self, ptr: int, value: int, size: int, stream: int) -> None:
         on = self.stream(stream)

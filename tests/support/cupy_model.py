@@ -96,6 +96,7 @@ def pointerGetAttributes(ptr: int) -> PointerAttributes:
 
 
 _RUNTIME = """getDeviceCount getDevice setDevice deviceSynchronize memcpy memcpyAsync memsetAsync
+    deviceCanAccessPeer deviceEnablePeerAccess memcpyPeerAsync
     memGetInfo streamCreateWithPriority streamDestroy streamGetFlags streamSynchronize streamQuery
     streamWaitEvent streamBeginCapture streamEndCapture streamIsCapturing eventCreateWithFlags
     eventDestroy eventElapsedTime eventRecord eventQuery eventSynchronize""".split()

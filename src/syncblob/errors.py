@@ -23,7 +23,7 @@ class NoDeviceError(SyncblobError, RuntimeError):
 
 
 class DeviceMismatchError(SyncblobError, ValueError):
-    """An operation would use two accelerators."""
+    """An array that cannot move is on another accelerator than the one that has to use it."""
 
 
 class TransferGuardError(SyncblobError, RuntimeError):

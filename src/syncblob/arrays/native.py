@@ -140,7 +140,7 @@ def buffer_of(
 ) -> tuple[Any, Accelerator | None]:
     """Return an array's memory as a buffer for one side of a memory, without a copy.
 
-    `accelerator` is that of the memory, if it is bound to one; that of the buffer is also returned.
+    `accelerator` is that of the memory, if it has one; that of the buffer is also returned.
 
     Raises
     ------

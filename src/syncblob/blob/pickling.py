@@ -99,7 +99,7 @@ def _attach(  # noqa: PLR0913, PLR0917  # the pickled values
 
 
 def _bound(where: tuple[str, str | None], make: Callable[[str], SyncedMemory]) -> SyncedMemory:
-    """Make a memory for a device, bound to an accelerator, if these are available here."""
+    """Make a memory for a device, with its first accelerator, if these are available here."""
     device, bound_to = (name if name is not None and _usable(name) else None for name in where)
     memory = make(device or "cpu")
     if bound_to is not None:

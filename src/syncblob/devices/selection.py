@@ -199,7 +199,7 @@ def home_accelerator(device: Device) -> Accelerator | None:
 
 
 def current_accelerator() -> Accelerator:
-    """Return the accelerator to which a memory is bound on first use.
+    """Return the accelerator that a memory uses if it has used none yet.
 
     This is the default device, or CuPy's current CUDA device if the default is the host.
 

@@ -233,7 +233,7 @@ class Buffers:
         side, start, stop
             The side and the range.
         accelerator
-            The backend that the memory is bound to or is about to be bound to.
+            The backend of the side; of the host, that of the first accelerator, if there is one.
         zeroed
             Fill the buffer with zeros.
         """

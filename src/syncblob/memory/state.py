@@ -19,6 +19,9 @@ SYNCED        same       CPU         CPU       CPU     same       GPU         GP
 
 ``async_gpu_push`` starts an upload from HEAD_AT_CPU, leaves SYNCED, and is an error elsewhere.
 
+The table is that of the host and one accelerator. With several accelerators, a const access adds
+its side to the holders and copies from the nearest one; any other access leaves its side alone.
+
 While an alias or an exposure may write into a range of one side, a const access of the other side
 copies the overlap every time and leaves its holders as they are, so that later writes are seen.
 

@@ -317,7 +317,7 @@ _ONE_NUMBER = b"\x08\x05"
 def test_weak_evidence_for_another_message_does_not_hide_the_error(tmp_path, name, content, words):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(ModelFileError, match=words):
-        format_of(tmp_path / name)
+        open_weights(tmp_path / name)
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-from collections import Counter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -237,16 +235,16 @@ def open_definition(
     contents = Contents(
         path, _PROTOTXT, model.layers, model.name, source=model, ignored=_ignored(net)
     )
-    names, named = _with_unique_names(model)
     try:
-        inferred = named.infer_shapes(_by_top(model, shapes or {}))
-        weights = [list(map(Blob, inferred.params.get(name, ()))) for name in names]
+        inferred = model.infer_shapes(_by_top(model, shapes or {}))
+        # Before them is perhaps a layer for the inputs.
+        weights = inferred.weights[-len(model.layers) :]
     except ValueError as error:
         if shapes is not None:
             raise ModelFileError(str(error), path=path) from error
         return contents._replace(no_shapes=str(error))
-    for layer, blobs in zip(model.layers, weights, strict=True):
-        layer.blobs.assign(blobs)
+    for layer, dims in zip(model.layers, weights, strict=True):
+        layer.blobs.assign(map(Blob, dims))
     return contents._replace(shapes=inferred.blobs, missing=inferred.missing)
 
 
@@ -263,18 +261,3 @@ def _by_top(model: ModelFile, shapes: Mapping[str, Sequence[int]]) -> dict[str, 
         else name: dims
         for name, dims in shapes.items()
     }
-
-
-def _with_unique_names(model: ModelFile) -> tuple[list[str], ModelFile]:
-    """Return unique names of the layers, and a copy of the model with these names."""
-    count = Counter(layer.name for layer in model.layers)
-    named = copy.copy(model)
-    names = []
-    for number, layer in enumerate(model.layers, 1):
-        name = layer.name
-        if count[name] > 1:
-            name = f"{name} (layer {number})"
-            # The first layer of the old name, because those before it have new names.
-            named.rename(layer.name, name)
-        names.append(name)
-    return names, named

@@ -1,7 +1,6 @@
 """Recognition of formats by the contents of files; the name decides only if these are ambiguous.
 
-Most formats have a signature. Caffe's messages have none, so parsers are tried in turn: for a
-model, a blob, and the state of a solver.
+Most formats have a signature. Caffe's messages have none, and are told apart by their fields.
 """
 
 from __future__ import annotations
@@ -14,18 +13,16 @@ import stat
 import zipfile
 import zlib
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from syncblob.caffe import open_model, open_solver_state, read_blob
-from syncblob.caffe.files.other_formats import file_signature
+from syncblob.caffe import open_solver_state
+from syncblob.caffe.files.other_formats import file_signature, possible_messages, require_message
+from syncblob.caffe.messages.streams import open_source
+from syncblob.caffe.messages.wire import WireReader
 from syncblob.errors import ModelFileError
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 HEAD = 4096
-# The first words of errors that name the actual format of a file.
-_VERDICT = "this is "
+# The formats of Caffe's messages, by their names in errors.
+_MESSAGES = {"model": "caffemodel", "blob": "binaryproto", "solver state": "solverstate"}
 # Formats that are not opened in a gzip archive.
 ONLY_UNPACKED = frozenset(("npy", "npz", "safetensors", "torch", "zip"))
 _TEXT = bytes({*b"\t\n\r\f", *range(0x20, 0x7F), *range(0x80, 0x100)})
@@ -101,34 +98,23 @@ def _which_archive(path: str | os.PathLike[str]) -> str:
 
 
 def _which_message(path: str | os.PathLike[str], head: bytes, promised: str | None) -> str:
-    known = promised is None or promised in _MESSAGES
-    verdicts: list[ModelFileError] = []
-    failures: list[ModelFileError] = []
-    uncertain = []
-    for kind in sorted(_MESSAGES, key=lambda kind: kind != promised):
+    with WireReader.of_file(open_source(path)) as reader:
+        require_message(reader)
         try:
-            certain = _MESSAGES[kind](path)
-        except ModelFileError as error:
-            (verdicts if error.message.startswith(_VERDICT) else failures).append(error)
-            continue
-        if certain:
-            return kind
-        uncertain.append(kind)
-    if promised in uncertain:
-        return promised
-    if failures and head and is_text(head):
-        raise ModelFileError(
-            "expected a file of weights, got a text; Caffe's weights are in a .caffemodel",
-            path=os.fspath(path),
-        )
-    if failures and (known or not head):
-        raise failures[0]
-    if uncertain and known:
-        return uncertain[0]
-    if verdicts and not failures:
-        raise verdicts[0]
-    # Without a promised format, the file has been recognized or has raised above.
-    return promised or "caffemodel"
+            found = possible_messages(reader, reader.kinds())
+        except ModelFileError:
+            if is_text(head):
+                raise ModelFileError(
+                    "expected a file of weights, got a text; Caffe's weights are in a .caffemodel",
+                    path=os.fspath(path),
+                ) from None
+            if promised is None or promised in _MESSAGES.values():
+                raise
+            return promised  # its library says what is wrong
+    kinds = [_MESSAGES[name] for name in found if name in _MESSAGES]
+    if promised in kinds or not kinds:
+        return promised or "caffemodel"
+    return kinds[0]
 
 
 def is_text(head: bytes) -> bool:
@@ -141,22 +127,3 @@ def is_text(head: bytes) -> bool:
         # The head may end in the middle of a character.
         return len(head) == HEAD and error.start >= HEAD - 4
     return True
-
-
-def _has_layers(path: str | os.PathLike[str]) -> bool:
-    with open_model(path) as model:
-        return bool(model.layers)
-
-
-def _has_history(path: str | os.PathLike[str]) -> bool:
-    state = open_solver_state(path)
-    return bool(state.history or (state.iter and state.learned_net))
-
-
-# The functions return whether a file certainly is such a message. Nearly all byte strings are
-# messages with only unknown fields, and the fields of one message often occur in another.
-_MESSAGES: dict[str, Callable[[str | os.PathLike[str]], bool]] = {
-    "caffemodel": _has_layers,
-    "binaryproto": lambda path: read_blob(path).size > 0,
-    "solverstate": _has_history,
-}

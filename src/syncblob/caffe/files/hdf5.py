@@ -106,9 +106,9 @@ def read_state(file: OpenFile) -> dict[str, Any]:
         if any(history):
             raise h5.error("expected datasets in the group 'history', got groups within it")
         return {
-            "iter": h5.integer("iter"),
-            "learned_net": h5.text("learned_net"),
-            "current_step": h5.integer("current_step"),
+            "iter": int(h5.scalar("iter", "iu") or 0),
+            "learned_net": decoded(bytes(h5.scalar("learned_net", "S") or b"").rstrip(b"\0")),
+            "current_step": int(h5.scalar("current_step", "iu") or 0),
             "history": [
                 lazy_blob(file, blob) for blob in h5.blobs("history", history.get("", {}), {})
             ],
@@ -276,33 +276,18 @@ class _Walk:
         self.place = None
         return tuple(blobs)
 
-    def integer(self, name: str) -> int:
-        """Read a dataset of one integer at the root; 0 if there is none."""
+    def scalar(self, name: str, kinds: str) -> Any:
+        """Read a dataset of one value at the root, of a dtype of these kinds; None without one."""
         if name not in self.root:
-            return 0
+            return None
         dataset = self._child(self.root, name)
         is_one = isinstance(dataset, self.h5py.Dataset) and dataset.shape in ((), (1,))
-        if not is_one or dataset.dtype.kind not in "iu":
-            raise self.error(f"expected one integer in {name!r}", dataset)
+        if not is_one or dataset.dtype.kind not in kinds or dataset.dtype.itemsize > _MOST_TEXT:
+            text = f"a string of fixed length, at most {_MOST_TEXT} bytes,"
+            what = text if kinds == "S" else "one integer"
+            raise self.error(f"expected {what} in {name!r}", dataset)
         self._require_sound(dataset, harmless=_MOST_TEXT)
-        return int(dataset[()].reshape(-1)[0])
-
-    def text(self, name: str) -> str:
-        """Read a dataset of one string at the root; ``""`` if there is none."""
-        if name not in self.root:
-            return ""
-        dataset = self._child(self.root, name)
-        if not isinstance(dataset, self.h5py.Dataset) or dataset.shape not in ((), (1,)):
-            raise self.error(f"expected one string in {name!r}", dataset)
-        info = self.h5py.check_string_dtype(dataset.dtype)
-        if info is None or info.length is None or info.length > _MOST_TEXT:
-            raise self.error(
-                f"expected a string of fixed length, at most {_MOST_TEXT} bytes, in {name!r}",
-                dataset,
-            )
-        self._require_sound(dataset, harmless=_MOST_TEXT)
-        value = bytes(np.asarray(dataset[()]).reshape(-1)[0])
-        return decoded(value.rstrip(b"\0"))
+        return np.asarray(dataset[()]).reshape(-1)[0]
 
     def groups(self, group: Any, address: int, name: str) -> Iterator[tuple[str, Datasets]]:
         """Yield the groups in a group, at any depth, that have datasets or are empty."""

@@ -105,7 +105,7 @@ class ModelFile(MutableMapping[str, Layer]):
         :meta private:
         """
         model = cls.__new__(cls)
-        model._put(name, layers, settings, origin)
+        model._put(name, layers, settings, origin)  # noqa: SLF001  # its own
         return model
 
     def _put(

@@ -177,9 +177,7 @@ def refuse_other_messages(reader: WireReader, kinds: Kinds, wanted: str = "model
 
     `kinds` are their numbers and wire types; `wanted` is as for `require_message`.
     """
-    found = _identify(kinds)
-    if kinds == {_NAME_OR_BLOB} and _has_blob(reader):
-        found = ("blobs",)
+    found = possible_messages(reader, kinds)
     if found and wanted not in found:
         description, advice = _MESSAGES[found[0]]
         expected = _MESSAGES[wanted][0].partition(" (")[0]
@@ -209,6 +207,7 @@ _LAYERS_OR_LEARNED_NET = fields.LEARNED_NET
 _V2_LAYER = (fields.LAYERS[2], WireType.LENGTH)
 _NUM_OR_ITER = fields.ITER
 _INPUT_OR_HISTORY = fields.HISTORY
+_INPUT_SHAPE_OR_DOUBLES = (fields.DOUBLE_DATA, WireType.LENGTH)
 _OF_A_BLOB = {
     # The second and the third field of a net or a state are a string or messages.
     (fields.LEGACY_DIMS[1], WireType.VARINT),
@@ -216,15 +215,22 @@ _OF_A_BLOB = {
     (fields.DATA, WireType.LENGTH),
     (fields.DATA, WireType.FIXED32),
     (fields.SHAPE, WireType.LENGTH),
-    # The packed form has the number and the wire type of a net's input_shape, so it is not here.
     (fields.DOUBLE_DATA, WireType.FIXED64),
     (fields.DOUBLE_DIFF, WireType.LENGTH),
     (fields.RAW_DATA, WireType.LENGTH),
 }
 
 
-def _identify(kinds: Kinds) -> tuple[str, ...]:
-    """Return the possible types of a message, most likely first; empty if it may be any."""
+def possible_messages(reader: WireReader, kinds: Kinds) -> tuple[str, ...]:
+    """Return the possible types of a message, most likely first; empty if it may be any.
+
+    `kinds` are the numbers and wire types of its fields; the types are those of `require_message`.
+    """
+    if kinds == {_NAME_OR_BLOB}:
+        return ("blobs",) if _has_blob(reader) else ("model", "blobs")
+    if kinds in ({_INPUT_OR_HISTORY}, {_INPUT_SHAPE_OR_DOUBLES}):
+        # A net with nothing but inputs is none.
+        return ("solver state" if _INPUT_OR_HISTORY in kinds else "blob",)
     found: tuple[str, ...] = ()
     if _V2_LAYER in kinds:
         found = ("model",)
@@ -239,8 +245,6 @@ def _identify(kinds: Kinds) -> tuple[str, ...]:
         return found
     if _NUM_OR_ITER in kinds:
         return ("blob", "solver state")
-    if kinds == {_NAME_OR_BLOB}:
-        return ("model", "blobs")
     return ("model",) if _NAME_OR_BLOB in kinds else ()
 
 

@@ -108,12 +108,14 @@ class Layer:
         tops: Iterable[str] = (),
         blobs: Iterable[Any] = (),
     ) -> None:
-        self._name = _as_text("the name", name)
-        self._proto = LayerParameter()
-        put_texts(self._proto, "name", [name])
-        self.origin = None
+        proto = LayerParameter()
+        put_texts(proto, "name", [_as_text("the name", name)])
+        self._put(proto, blobs, None)
         self.type, self.bottoms, self.tops = type, bottoms, tops
-        self._blobs = LayerBlobs(name, blobs)
+
+    def _put(self, proto: LayerParameter, blobs: Iterable[Any], origin: LayerOrigin | None) -> None:
+        self._name, self._proto, self.origin = decoded(proto.name), proto, origin
+        self._blobs = LayerBlobs(self._name, blobs)
 
     @classmethod
     def from_proto(cls, proto: LayerParameter, blobs: Iterable[Any] | None = None) -> Self:
@@ -151,8 +153,7 @@ class Layer:
         :meta private:
         """
         layer = cls.__new__(cls)
-        layer._name, layer._proto, layer.origin = decoded(proto.name), proto, origin
-        layer._blobs = LayerBlobs(layer._name, blobs)
+        layer._put(proto, blobs, origin)  # noqa: SLF001  # its own
         return layer
 
     def __copy__(self) -> Self:

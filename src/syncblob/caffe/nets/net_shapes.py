@@ -51,19 +51,21 @@ class NetShapes:
     missing
         The blobs whose shapes must be given, by name, each with the reason. Shapes that follow from
         these are not known either.
+    weights
+        The shapes of the weights of each layer, in their order, after those of the layer for the
+        inputs of the net itself, if it has some.
     """
 
     blobs: dict[str, Shape]
     params: dict[str, tuple[Shape, ...]]
     missing: dict[str, str] = field(default_factory=dict)
+    weights: tuple[tuple[Shape, ...], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
+class _Step(NamedTuple):
     """A layer and the blobs it should have; None if its type or a bottom is unknown."""
 
     layer: Layer
-    message: LayerParameter
     expected: list[ExpectedBlob] | None
 
 
@@ -71,10 +73,12 @@ def infer_shapes(layers: Iterable[Layer], shapes: Given) -> NetShapes:
     """Compute the shapes in a net; see `ModelFile.infer_shapes`."""
     net = _Net(shapes)
     params: dict[str, tuple[Shape, ...]] = {}
-    for step in net.steps(layers):
-        if step.expected:
-            params.setdefault(step.layer.name, tuple(_shape(blob) for blob in step.expected))
-    return NetShapes(net.blobs, params, net.missing)
+    weights = []
+    for layer, expected in net.steps(layers):
+        weights.append(tuple(map(_shape, expected or ())))
+        if expected:
+            params.setdefault(layer.name, weights[-1])
+    return NetShapes(net.blobs, params, net.missing, tuple(weights))
 
 
 def computed_blobs(layers: Iterable[Layer]) -> dict[str, list[ExpectedBlob]]:
@@ -125,7 +129,7 @@ def _record_names(
 
 def _new_entries(step: _Step, named: dict[str, Entry], random: np.random.Generator) -> list[Entry]:
     """Return the blobs that a layer lacks. Record those with names, which layers share."""
-    layer, specs = step.layer, step.message.param
+    layer, specs = step.layer, step.layer.proto.param
     entries: list[Entry] = []
     if step.expected is None:
         return entries
@@ -138,7 +142,7 @@ def _new_entries(step: _Step, named: dict[str, Entry], random: np.random.Generat
             entries.append(shared_entry(layer, number, named[spec.name], shape))
             continue
         entries.append(Entry(filled(shape, expected.filler, random), shape, legacy=False))
-    _record_names(step.message, entries, named)
+    _record_names(layer.proto, entries, named)
     return entries
 
 
@@ -182,7 +186,7 @@ class _Net:
                         f"give its top another name",
                     )
                 self._put(layer, name, shape, in_place=in_place)
-            yield _Step(layer, message, expected)
+            yield _Step(layer, expected)
         if self._unused:
             raise ValueError(
                 f"there is no blob {min(self._unused)!r} in the net; the keys of shapes are names "

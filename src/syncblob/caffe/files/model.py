@@ -624,8 +624,8 @@ def save_model(
     write_diff
         Whether to write the gradients too; None writes those that were in the file.
     upgrade
-        Whether to write layers of an older format in the current one. This happens in any case if
-        more than values has changed, or in V0 anything at all.
+        Whether to write an unchanged file of an older format in the current one, too. Changed ones
+        are always written in the current format.
 
     Raises
     ------

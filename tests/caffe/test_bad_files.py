@@ -320,7 +320,7 @@ def test_the_memory_that_it_gets(write, monkeypatch, content):
 
 def test_few_enough_fields_and_too_many_blobs(write):
     content = field(100, b"\x3a\x00" * 40_000)
-    with pytest.raises(ModelFileError, match="at most 32768 layers and blobs, got 40001"):
+    with pytest.raises(ModelFileError, match="at most 32768 layers and blobs, got more"):
         open_model(write(content))
 
 

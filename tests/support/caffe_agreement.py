@@ -32,7 +32,7 @@ from google.protobuf.message import DecodeError
 from syncblob.caffe import read_blobs
 from syncblob.caffe.files.model_index import index_model
 from syncblob.caffe.files.solver_state import open_solver_state
-from syncblob.caffe.messages.blob_index import Values, _find_parts, index_blob
+from syncblob.caffe.messages.blob_index import Values, find_parts, index_blob
 from syncblob.caffe.messages.disk import OpenFile
 from syncblob.caffe.messages.lazy import origin_of
 from syncblob.caffe.messages.texts import encoded
@@ -188,7 +188,7 @@ def values_of(index, buffer):
 def contents_by_scanner(data):
     """Return all parts of a BlobProto."""
     buffer = np.frombuffer(data, np.uint8)
-    parts = _find_parts(WireReader(buffer), 0, len(data), 0)
+    parts = find_parts(WireReader(buffer), 0, len(data), depth=0)
     dtypes = {4: np.dtype("<f4"), 8: np.dtype("<f8")}
     return Contents(
         {LEGACY[number]: dim for number, dim in sorted(parts.legacy_dims.items())},

@@ -65,7 +65,7 @@ def fields(draw, number, wire_type, levels=3):
 
 
 @st.composite
-def unknown_fields(draw, levels=3):
+def unknown_fields(draw, levels=3, numbers=numbers):
     """A field that BlobProto lacks, or that NVCaffe's has with another wire type."""
     number, wire_type = draw(numbers), draw(wire_types)
     assume(number not in {*LEGACY, *LISTS, 7})
@@ -185,6 +185,7 @@ def nets(draw):
     """A net of any format, or of several at once, whose blobs have unusual layouts."""
     names = st.sampled_from([b"", b"a", b"b", b"\xff"])
     many = st.lists(names, max_size=2)
+    foreign = unknown_fields(numbers=st.integers(2000, 2**29 - 1))  # beyond Caffe's settings
     net = []
     if draw(st.booleans()):
         net.append(draw(delimited(1, draw(names))))
@@ -201,7 +202,7 @@ def nets(draw):
             settings = MESSAGES["LayerParameter"](
                 name=draw(names), type=draw(names), bottom=bottoms, top=tops
             ).SerializeToString()
-            payload = draw(interleaved([[settings], blobs, draw(st.lists(unknown_fields()))]))
+            payload = draw(interleaved([[settings], blobs, draw(st.lists(foreign))]))
         else:
             outer = MESSAGES["V1LayerParameter"](bottom=bottoms, top=tops)
             if version == 1:

@@ -7,13 +7,15 @@ Caffe drops everything else: V2 layers, and the name, type and blobs of other V1
 
 from __future__ import annotations
 
+import contextlib
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from google.protobuf.message import DecodeError
 
 from syncblob.caffe._pb.caffe_pb2 import NetParameter
 from syncblob.caffe.files.other_formats import refuse_other_messages
-from syncblob.caffe.messages.blob_index import index_blob, parse_blob, require_few
+from syncblob.caffe.messages.blob_index import find_parts, interpreted, require_few
 from syncblob.caffe.messages.fields import (
     BLOBS,
     BOTTOM,
@@ -28,8 +30,11 @@ from syncblob.caffe.messages.fields import (
 from syncblob.caffe.messages.older_formats import is_padding, is_v0, upgrade_layers
 from syncblob.caffe.messages.texts import decoded
 from syncblob.caffe.messages.wire import WireType, length_field
+from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from syncblob.caffe._pb.caffe_pb2 import LayerParameter
     from syncblob.caffe.messages.blob_index import BlobIndex
     from syncblob.caffe.messages.wire import Field, WireReader
@@ -81,11 +86,14 @@ class ModelIndex(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """A layer in the file, and the blobs of the layer itself and of V0 layers in it."""
+    """A layer in the file, and the blobs of the layer itself and of V0 layers in it.
+
+    In place of a blob whose shape and values do not agree there is the error.
+    """
 
     place: Field
-    blobs: list[Field]
-    of_v0: list[Field]
+    blobs: list[BlobIndex | ModelFileError]
+    of_v0: list[BlobIndex | ModelFileError]
 
 
 def index_model(reader: WireReader) -> ModelIndex:
@@ -97,12 +105,20 @@ def index_model(reader: WireReader) -> ModelIndex:
         If protobuf would refuse it, if a field has another wire type than in Caffe, if a blob does
         not match its shape, if Caffe refuses to upgrade it, or if it is not a net.
     """
-    net, parts = _without_blobs(reader)
+    walk = _Walk(reader)
+    try:
+        net = walk.net()
+    except ModelFileError:
+        kinds = {_V2}
+        with contextlib.suppress(ModelFileError):
+            kinds = reader.kinds()
+        _refuse_other_messages(reader, kinds)
+        raise
+    parts = walk.parts
     of_v1 = bool(net.layers)
     version = 0 if any(map(is_v0, net.layers)) else 1 if of_v1 else 2
     taken = parts["layers" if of_v1 else "layer"]
     if not version:
-        _check_dropped(reader, net, parts)
         taken = [
             part for part, layer in zip(taken, net.layers, strict=True) if not is_padding(layer)
         ]
@@ -111,12 +127,12 @@ def index_model(reader: WireReader) -> ModelIndex:
     except ValueError as error:
         raise reader.error(str(error), parts["layers"][0].place.start) from error
     name = decoded(net.name)
-    for field in ("layers", "layer", *["name"] * bool(name), *["input_shape"] * (not version)):
-        net.ClearField(field)  # an empty name stays
+    for each in ("layers", "layer", *["name"] * bool(name), *["input_shape"] * (not version)):
+        net.ClearField(each)  # an empty name stays
     indexed = [
         LayerInFile(
             proto,
-            _index_blobs(reader.within(decoded(proto.name)), part, version),
+            tuple(_blobs_of(part, version)),
             part.place.start,
             part.place.stop,
         )
@@ -125,69 +141,88 @@ def index_model(reader: WireReader) -> ModelIndex:
     return ModelIndex(name, version, indexed, net)
 
 
-def _without_blobs(reader: WireReader) -> tuple[NetParameter, dict[str, list[_Part]]]:
-    """Parse a net without the blobs of its layers; refuse other messages."""
-    fields = list(reader.fields(0, reader.size))
-    kinds = {(field.number, field.wire_type) for field in fields}
+@dataclass
+class _Walk:
+    """One pass over the file."""
+
+    reader: WireReader
+    parts: dict[str, list[_Part]] = field(default_factory=lambda: {name: [] for name in _OF_LAYER})
+    count: int = 0
+
+    def net(self) -> NetParameter:
+        """Parse the net without the blobs of its layers, whose parts are found on the way."""
+        reader, settings, kinds = self.reader, bytearray(), set()
+        position = 0
+        for found in reader.fields(0, reader.size):
+            kind = found.number, found.wire_type
+            kinds.add(kind)
+            name = _OF_NET.get(kind)
+            if name in _OF_LAYER:
+                part = _Part(found, [], [])
+                self.parts[name].append(part)
+                rest = self.rest(reader, found, _OF_LAYER[name], part, depth=1)
+                settings += length_field(found.number, rest)
+            elif name is None and (wrong := reader.unexpected(found, _OF_NET)):
+                raise wrong
+            else:
+                settings += reader.read(position, found.stop)
+            position = found.stop
+        _refuse_other_messages(reader, kinds)
+        try:
+            return NetParameter.FromString(bytes(settings))
+        except DecodeError as error:
+            places = [part.place.start for of_kind in self.parts.values() for part in of_kind]
+            raise reader.error(
+                f"the settings of the net or of its layers are damaged ({error}); copy or download "
+                f"the file again",
+                min(places, default=0),
+            ) from error
+
+    def rest(
+        self,
+        reader: WireReader,
+        message: Field,
+        names: dict[Kind, str],
+        part: _Part,
+        *,
+        depth: int,
+    ) -> bytes:
+        """Return the message of a layer without its blobs, which are added to `part`."""
+        self.count += 1
+        require_few(reader, self.count)
+        rest = bytearray()
+        position = message.start
+        for found in reader.fields(message.start, message.stop, depth=depth):
+            name = names.get((found.number, found.wire_type))
+            if name == "blobs":
+                self.count += 1
+                require_few(reader, self.count)
+                parts = find_parts(reader, found.start, found.stop, depth=depth + 1)
+                try:
+                    blob: BlobIndex | ModelFileError = interpreted(parts, reader)
+                except ModelFileError as error:  # Caffe drops blobs of some layers
+                    blob = error.with_traceback(None)
+                (part.of_v0 if names is _OF_V0 else part.blobs).append(blob)
+            elif name == "layer":
+                inner = self.rest(reader, found, _OF_V0, part, depth=depth + 1)
+                rest += length_field(V0_LAYER, inner)
+            elif name is None and (wrong := reader.unexpected(found, names)):
+                raise wrong
+            else:
+                rest += reader.read(position, found.stop)
+            if name == "name":
+                reader = reader.within(reader.text(found))
+            position = found.stop
+        return bytes(rest)
+
+
+def _refuse_other_messages(reader: WireReader, kinds: set[Kind]) -> None:
     if _V2 not in kinds:
         refuse_other_messages(reader, kinds)  # its error says more than that of a field
-    settings = bytearray()
-    parts: dict[str, list[_Part]] = {name: [] for name in _OF_LAYER}
-    position = 0
-    for field in fields:
-        name = _OF_NET.get((field.number, field.wire_type))
-        if name in _OF_LAYER:
-            part = _Part(field, [], [])
-            rest = _rest(reader, field, _OF_LAYER[name], part, depth=1)
-            settings += length_field(field.number, rest)
-            parts[name].append(part)
-        elif name is None and (wrong := reader.unexpected(field, _OF_NET)):
-            raise wrong
-        else:
-            settings += reader.read(position, field.stop)
-        position = field.stop
-    every = [part for of_kind in parts.values() for part in of_kind]
-    require_few(reader, sum(1 + len(part.blobs) + len(part.of_v0) for part in every))
-    try:
-        return NetParameter.FromString(bytes(settings)), parts
-    except DecodeError as error:
-        raise reader.error(
-            f"the settings of the net or of its layers are damaged ({error}); copy or download the "
-            f"file again",
-            every[0].place.start if every else 0,
-        ) from error
 
 
-def _rest(
-    reader: WireReader, message: Field, names: dict[Kind, str], part: _Part, *, depth: int
-) -> bytes:
-    """Return the message of a layer without its blobs, whose fields are added to `part`."""
-    rest = bytearray()
-    position = message.start
-    for field in reader.fields(message.start, message.stop, depth=depth):
-        name = names.get((field.number, field.wire_type))
-        if name == "blobs":
-            (part.of_v0 if names is _OF_V0 else part.blobs).append(field)
-        elif name == "layer":
-            rest += length_field(V0_LAYER, _rest(reader, field, _OF_V0, part, depth=depth + 1))
-        elif name is None and (wrong := reader.unexpected(field, names)):
-            raise wrong
-        else:
-            rest += reader.read(position, field.stop)
-        position = field.stop
-    return bytes(rest)
-
-
-def _index_blobs(reader: WireReader, part: _Part, version: int) -> tuple[BlobIndex, ...]:
-    blobs, depth = (part.blobs, 2) if version else (part.of_v0, 3)
-    return tuple(index_blob(reader, blob.start, blob.stop, depth=depth) for blob in blobs)
-
-
-def _check_dropped(reader: WireReader, net: NetParameter, parts: dict[str, list[_Part]]) -> None:
-    """Check blobs that Caffe drops, because protobuf refuses the whole net if one is damaged."""
-    for part in (*parts["layer"], *parts["layers"]):
-        for blob in part.blobs:
-            parse_blob(reader, blob.start, blob.stop, depth=2)
-    for part, layer in zip(parts["layers"], net.layers, strict=True):
-        for blob in part.of_v0 if is_padding(layer) else ():
-            parse_blob(reader, blob.start, blob.stop, depth=3)
+def _blobs_of(part: _Part, version: int) -> Iterator[BlobIndex]:
+    for blob in part.blobs if version else part.of_v0:
+        if isinstance(blob, ModelFileError):
+            raise blob
+        yield blob

@@ -234,28 +234,25 @@ def index_blob(reader: WireReader, start: int, stop: int, *, depth: int = 0) -> 
     ModelFileError
         If protobuf would refuse the message, or if shape and values do not agree.
     """
-    return _interpret(_find_parts(reader, start, stop, depth), reader, start, stop)
-
-
-def parse_blob(reader: WireReader, start: int, stop: int, *, depth: int) -> None:
-    """Raise ModelFileError if protobuf would refuse a BlobProto whose contents are not needed."""
-    _find_parts(reader, start, stop, depth)
+    return interpreted(find_parts(reader, start, stop, depth=depth), reader)
 
 
 def require_few(reader: WireReader, count: int) -> None:
     """Refuse a file with more layers and blobs than any real one."""
     if count > _MOST_BLOBS:
         raise reader.error(
-            f"expected at most {_MOST_BLOBS} layers and blobs, got {count}: the {reader.subject} "
-            f"is damaged",
+            f"expected at most {_MOST_BLOBS} layers and blobs, got more: the {reader.subject} is "
+            f"damaged",
             0,
         )
 
 
 @dataclass(frozen=True, slots=True)
-class _Parts:
+class BlobParts:
     """The fields of a BlobProto as found, before Caffe's rules select among them."""
 
+    start: int
+    stop: int
     legacy_dims: dict[int, int]
     """The dimensions that are present, by field number."""
     dims: list[int]
@@ -267,8 +264,9 @@ class _Parts:
     """The raw values that are present, by field number."""
 
 
-def _find_parts(reader: WireReader, start: int, stop: int, depth: int) -> _Parts:
-    parts = _Parts({}, [], {number: [] for number in _VALUES}, {}, {})
+def find_parts(reader: WireReader, start: int, stop: int, *, depth: int) -> BlobParts:
+    """Find the fields of a BlobProto. Raises ModelFileError if protobuf would refuse it."""
+    parts = BlobParts(start, stop, {}, [], {number: [] for number in _VALUES}, {}, {})
     for field in reader.fields(start, stop, depth=depth):
         number = field.number
         if number in parts.runs:
@@ -289,8 +287,12 @@ def _find_parts(reader: WireReader, start: int, stop: int, depth: int) -> _Parts
     return parts
 
 
-def _interpret(parts: _Parts, reader: WireReader, start: int, stop: int) -> BlobIndex:
-    """Select among the parts as Caffe does, and check that shape and values agree."""
+def interpreted(parts: BlobParts, reader: WireReader) -> BlobIndex:
+    """Select among the parts as Caffe does.
+
+    Raises ModelFileError if shape and values do not agree.
+    """
+    start, stop = parts.start, parts.stop
     data = _choose(parts, reader, (DOUBLE_DATA, DATA, RAW_DATA, RAW_DATA_TYPE))
     diff = _choose(parts, reader, (DOUBLE_DIFF, DIFF, RAW_DIFF, RAW_DIFF_TYPE))
     dims = parts.dims
@@ -308,7 +310,7 @@ def _interpret(parts: _Parts, reader: WireReader, start: int, stop: int) -> Blob
     return BlobIndex(shape, legacy, data, diff if diff.runs else None, start, stop)
 
 
-def _choose(parts: _Parts, reader: WireReader, numbers: tuple[int, int, int, int]) -> Values:
+def _choose(parts: BlobParts, reader: WireReader, numbers: tuple[int, int, int, int]) -> Values:
     """Return the double-precision values if any, else the single-precision ones, else the raw."""
     double, single, raw, raw_type = numbers
     number = double if parts.runs[double] else single

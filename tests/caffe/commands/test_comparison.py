@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as of_numpy
 
-from syncblob import Blob
+from syncblob import Layer
 from syncblob.caffe.commands.diff import compare
 
 SHAPES = of_numpy.array_shapes(min_dims=0, max_dims=2, min_side=0, max_side=3)
@@ -26,12 +26,7 @@ def distance(one):
 
 
 def contents(layers):
-    return SimpleNamespace(
-        places=[
-            SimpleNamespace(name=name, blobs=list(map(Blob.asarray, blobs)))
-            for name, blobs in layers
-        ]
-    )
+    return SimpleNamespace(places=[Layer(name, blobs=blobs) for name, blobs in layers])
 
 
 @given(layers=LAYERS)

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from syncblob.caffe.commands.contents import Contents, LayerLike
+    from syncblob.caffe import Layer
+    from syncblob.caffe.commands.contents import Contents
     from syncblob.formats import Blob
 
     _Test = Callable[[NDArray[np.float64]], NDArray[np.bool]]
@@ -96,7 +97,7 @@ def check(contents: Contents) -> Checked:
     return Checked(list(_check_layers(contents.places, filters=filters)), unchecked)
 
 
-def _is_unclear(layer: LayerLike) -> bool:
+def _is_unclear(layer: Layer) -> bool:
     if not layer.blobs or _variance_and_factor(layer) is not None:
         return False
     if layer.type:
@@ -104,7 +105,7 @@ def _is_unclear(layer: LayerLike) -> bool:
     return layer.blobs[0].ndim >= _MATRIX or len(layer.blobs) >= _FEWEST_TO_TELL
 
 
-def _variance_and_factor(layer: LayerLike) -> tuple[int | None, int | None] | None:
+def _variance_and_factor(layer: Layer) -> tuple[int | None, int | None] | None:
     """Return the numbers of these blobs of a BatchNorm layer; None if they are not known.
 
     A layer without a type is recognized by the sizes of its blobs, if it has enough of them.
@@ -118,7 +119,7 @@ def _variance_and_factor(layer: LayerLike) -> tuple[int | None, int | None] | No
     return _VARIANCE_AND_FACTOR.get("".join(sizes))
 
 
-def _check_layers(layers: Iterable[LayerLike], *, filters: bool) -> Iterator[Trouble]:
+def _check_layers(layers: Iterable[Layer], *, filters: bool) -> Iterator[Trouble]:
     for layer in layers:
         statistics = _variance_and_factor(layer)
         variance, factor = statistics or (None, None)
@@ -133,7 +134,7 @@ def _check_layers(layers: Iterable[LayerLike], *, filters: bool) -> Iterator[Tro
                 yield from _dead_filters(layer, blob)
 
 
-def _count(layer: LayerLike, index: int, blob: Blob, kind: str, test: _Test) -> Iterator[Trouble]:
+def _count(layer: Layer, index: int, blob: Blob, kind: str, test: _Test) -> Iterator[Trouble]:
     count, first = 0, 0
     for start, block in magnitudes(np.asarray(blob)):
         found = np.flatnonzero(test(block))
@@ -145,7 +146,7 @@ def _count(layer: LayerLike, index: int, blob: Blob, kind: str, test: _Test) -> 
         yield Trouble(layer.name, index, kind, count, blob.size, f"first at {place}")
 
 
-def _dead_filters(layer: LayerLike, blob: Blob) -> Iterator[Trouble]:
+def _dead_filters(layer: Layer, blob: Blob) -> Iterator[Trouble]:
     axis = _FILTER_AXES.get(layer.type, 0)
     weights = np.asarray(blob)
     # In old files, the matrix of an InnerProduct layer has the shape (1, 1, outputs, inputs).

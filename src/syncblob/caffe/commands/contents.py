@@ -31,19 +31,6 @@ _DESCRIPTIONS = {
 }
 
 
-class _Blobs(NamedTuple):
-    """Blobs without a layer, with the attributes of one."""
-
-    blobs: tuple[Blob, ...]
-    name: str = ""
-    type: str = ""
-    bottoms: tuple[str, ...] = ()
-    tops: tuple[str, ...] = ()
-
-
-LayerLike = Layer | _Blobs
-
-
 class Contents(NamedTuple):
     """The contents of a file.
 
@@ -80,7 +67,7 @@ class Contents(NamedTuple):
 
     path: str
     kind: str
-    layers: Sequence[LayerLike] = ()
+    layers: Sequence[Layer] = ()
     net: str | None = None
     version: int | None = None
     lone: Blob | None = None
@@ -133,9 +120,9 @@ class Contents(NamedTuple):
             raise ModelFileError(reason, path=self.path)
 
     @property
-    def places(self) -> Sequence[LayerLike]:
+    def places(self) -> Sequence[Layer]:
         """The layers; for a lone Blob, an unnamed layer with that Blob."""
-        return self.layers if self.lone is None else [_Blobs((self.lone,))]
+        return self.layers if self.lone is None else [Layer("", blobs=[self.lone])]
 
     @property
     def blobs(self) -> list[Blob]:
@@ -174,7 +161,7 @@ def open_contents(path: str, key: str | None = None) -> Contents:
 def _solver_state(path: str) -> Contents:
     state = syncblob.open_solver_state(path)
     solver = {name: getattr(state, name) for name in ("iter", "current_step", "learned_net")}
-    return Contents(path, _SOLVER_STATE, [_Blobs(tuple(state.history), "history")], solver=solver)
+    return Contents(path, _SOLVER_STATE, [Layer("history", blobs=state.history)], solver=solver)
 
 
 def is_definition(path: str) -> bool:

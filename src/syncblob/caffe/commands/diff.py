@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob.caffe import Layer, equal_shapes, squeezed_blobs
+from syncblob.caffe import equal_shapes, squeezed_blobs
 from syncblob.caffe.commands.console import Cell, Output, print_json, printable
 from syncblob.caffe.commands.contents import open_contents
 from syncblob.caffe.commands.local_file import local_file
@@ -211,9 +211,9 @@ def _blobs(contents: Contents) -> dict[tuple[str, int], tuple[Blob, tuple[int, .
         while (name, 0) in found:
             number += 1
             name = f"{layer.name}#{number}"
-        in_net = squeezed_blobs(layer) if isinstance(layer, Layer) else layer.blobs
-        for index, (blob, squeezed) in enumerate(zip(layer.blobs, in_net, strict=True)):
-            found[name, index] = blob, squeezed.shape
+        squeezed = squeezed_blobs(layer)
+        for index, (blob, in_net) in enumerate(zip(layer.blobs, squeezed, strict=True)):
+            found[name, index] = blob, in_net.shape
     return found
 
 

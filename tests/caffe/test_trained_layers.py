@@ -282,7 +282,7 @@ def test_gradients_from_the_older_format(write, saved, touched):
     assert [list(blob.diff) for blob in saved(target).layer[0].blobs] == [[*range(6)], [0, 1]]
     for number, blob in enumerate(source["ip"].blobs):
         source["ip"].replace_blob(number, blob.reshape(-1), resize=True)
-    assert [list(blob.diff) for blob in saved(source).layers[0].blobs] == [[*range(6)], [0, 1]]
+    assert [list(blob.diff) for blob in saved(source).layer[0].blobs] == [[*range(6)], [0, 1]]
 
 
 def test_into_the_older_format(old, saved):
@@ -290,19 +290,17 @@ def test_into_the_older_format(old, saved):
     new = [np.full((2, 3), 7, np.float32), np.full(2, 8, np.float32)]
     old.copy_trained_layers_from(ModelFile("s", [Layer("ip", blobs=new)]))
     assert [blob.shape for blob in old["ip"].blobs] == [(1, 1, 2, 3), (1, 1, 1, 2)]
-    weights, bias = saved(old).layers[0].blobs
+    weights, bias = saved(old).layer[0].blobs
     assert [weights.num, weights.channels, weights.height, weights.width] == [1, 1, 2, 3]
     assert [bias.num, bias.channels, bias.height, bias.width] == [1, 1, 1, 2]
     assert not bias.HasField("shape")
     assert (list(weights.data), list(bias.data)) == ([7] * 6, [8] * 2)
 
 
-@pytest.mark.parametrize("upgrade", [False, True])
-def test_what_replaces_a_blob_of_the_older_format_is_written_as_one(old, saved, upgrade):
+def test_what_replaces_a_blob_of_the_older_format_is_written_as_one(old, saved):
     old["ip"].blobs[1] = np.full((1, 1, 1, 2), 8, np.float32)
     old["ip"].replace_blob(0, np.full((2, 3), 7, np.float32), resize=True)
-    net = saved(old, upgrade=upgrade)
-    weights, bias = (net.layer if upgrade else net.layers)[0].blobs
+    weights, bias = saved(old).layer[0].blobs
     assert [bias.num, bias.channels, bias.height, bias.width] == [1, 1, 1, 2]
     assert list(weights.shape.dim) == [2, 3]
 

@@ -204,7 +204,7 @@ def test_a_trial_makes_every_probe_or_says_what_it_needs(tmp_path):
     assert (told["model"], told["warning"]) == ("lazy", command.WARNING)
     needing = {name for name, job in told["jobs"].items() if job["found"]["skipped"]}
     # Those of PyTorch, and those that are about time or about operations that are not queued.
-    assert len(needing) == 6
+    assert len(needing) == 7
     assert not any(job["found"]["not provoked"] for job in told["jobs"].values())
 
 

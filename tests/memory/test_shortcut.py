@@ -22,7 +22,7 @@ from syncblob import (
 )
 from syncblob._layout import Layout
 from syncblob.devices import Side
-from syncblob.memory import Access, assign, claim_shared
+from syncblob.memory import Access, assign, claim_shared, shortcut
 from syncblob.memory.leases import Borrows
 from syncblob.memory.ledger import Ledger
 
@@ -117,6 +117,20 @@ def test_parts_may_be_used_on_the_side_that_holds_them(side):
     getattr(memory, READS[Side(1 - side)])()
     assert usable(memory, Side(1 - side), Layout.raw(2)) == "rw"
     assert usable(memory, Side(1 - side), Layout.raw(2, 1)) == "r"
+
+
+@pytest.mark.parametrize("side", Side)
+def test_a_part_keeps_its_shortcut_until_there_are_too_many(side, monkeypatch):
+    memory = used(side)
+    memory.lend(Side(1 - side), MUTABLE, Layout.raw(1), "use")
+    first = memory.shortcut(side, Layout.raw(1, 1))
+    memory.shortcut(side, Layout.raw(1, 2))
+    assert first.writable
+    assert memory.shortcut(side, Layout.raw(1, 1)) is first
+    monkeypatch.setattr(shortcut, "_MOST_PARTS", 3)
+    for start in range(3, 6):
+        memory.shortcut(side, Layout.raw(1, start))
+    assert not first.writable
 
 
 @pytest.mark.parametrize("side", Side)

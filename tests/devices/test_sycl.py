@@ -34,6 +34,17 @@ def test_arrays_of_dpnps_default_queue_are_operands(dpnp):
     assert np.stack([x, ones]).tolist() == [[1, 2], [1, 1]]
 
 
+def test_what_an_alias_is_still_writing_is_read(dpnp):
+    for _ in range(5):
+        blob = made(np.zeros(4_000_000, np.float32))
+        alias = dpnp.from_dlpack(blob.gpu)
+        work = alias
+        for _ in range(10):
+            work = dpnp.sin(work)
+        alias[...] = work * 0 + 1
+        assert np.asarray((blob + 1).on("cpu")).min() == 2
+
+
 def test_an_array_of_another_queue_is_adopted_where_it_is(dpnp):
     dpctl = pytest.importorskip("dpctl")
     queue = dpctl.SyclQueue(accelerator(DEVICE)._queue.sycl_device, property="in_order")

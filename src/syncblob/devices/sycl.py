@@ -2,7 +2,9 @@
 
 ``sycl:N`` is the device of this index in `dpctl.get_devices`, as in DLPack. Device memory is USM
 device memory. Work runs on the queue that dpnp uses by default, on which dpnp runs one function
-after another; so users' arrays and those of Blobs can be mixed.
+after another; so users' arrays and those of Blobs can be mixed. With an in-order queue of our own,
+dpnp would refuse to mix them, and what it still writes through an alias, on its default queue,
+would be read too early.
 """
 
 from __future__ import annotations

@@ -454,6 +454,23 @@ def test_loans_are_limited_and_end_with_their_buffer(streams, backend):
 
 
 @pytest.mark.parametrize("machine", ["eager"], indirect=True)
+def test_loans_do_not_keep_a_buffer_from_being_evicted(streams):
+    # What other tests have left counts, too.
+    gc.collect()
+    blobs = [Blob(128, device="cuda:0") for _ in range(5)]
+    for value, blob in enumerate(blobs):
+        blob.overwrite_cpu_data()[...] = value
+    with syncblob.set_memory_limit("cuda:0", 1536):
+        for _ in range(2):
+            assert [torch.add(blob, 1)[0] for blob in blobs] == [1, 2, 3, 4, 5]
+        kept = [torch.reshape(blob, (64, 2)) for blob in blobs[:3]]
+        with pytest.raises(MemoryError, match="alias of the accelerator side"):
+            torch.add(blobs[3], 1)
+    assert streams.exports > 5
+    del kept
+
+
+@pytest.mark.parametrize("machine", ["eager"], indirect=True)
 def test_a_loan_that_a_function_returns_becomes_an_alias(streams):
     x = at_cpu()
     assert torch.add(x, x)[0] == 2

@@ -196,6 +196,8 @@ class CudaBackend(Accelerator):
 
     def is_seen(self, buffer: Any) -> bool:
         """Count the references to the memory: arrays over it share its pointer, or have another."""
+        # Tensors that were kept for functions of PyTorch's do not count, unless one is using them.
+        (self.order.loans(buffer) or {}).clear()
         # Those of the buffer or the pointer, and of the call.
         return sys.getrefcount(buffer.data) > 2 or sys.getrefcount(buffer.data.mem) > 2  # noqa: PLR2004  # see above
 

@@ -93,7 +93,22 @@ CALLS = {
     "an asynchronous upload": (after(pushed), X),
     "a dlpack copy": (lambda: np.from_dlpack(blob(), device="cpu", copy=True), X),
     "another device": (lambda: blob().to_device("cuda:0"), X),
+    "beside another device": (lambda: blob() + blob().to_device("cuda:0"), X * 2),
+    "assigning from another device": (assign(..., lambda: blob().to_device("cuda:0")), X),
+    "a view on another device": (lambda: blob().on("cuda:0") * 2, X * 2),
+    "in place beside another device": (after(lambda x: x.__iadd__(x.to_device("cuda:0"))), X * 2),
 }
+
+
+def test_a_peer_copy_has_what_was_queued_on_both_devices():
+    one, other = blob(), Blob(X.shape, device="cuda:0")
+    for _ in range(100):
+        one += 1
+    with syncblob.record_transfers() as log:
+        other.copy_from(one)
+        other += one
+    assert {entry.direction for entry in log} == {"peer"}
+    np.testing.assert_allclose(np.asarray(other), 2 * (X + 100))
 
 
 @pytest.mark.parametrize(("call", "expected"), CALLS.values(), ids=CALLS)

@@ -41,9 +41,10 @@ def values_of(blob: BlobCore) -> str:
             return element(blob, "str")
         return blob._values(_block(blob._layout, key), "str")
 
-    accelerator = blob._memory.accelerator
-    if accelerator is not None and accelerator.capturing and _is_missing_on_host(blob):
-        return _without_values(blob, f"{accelerator.device} is capturing a graph")
+    homes: Any = blob._memory.ledger.buffers.homes[1:]
+    capturing = [home.device for home in homes if home.capturing]
+    if capturing and _is_missing_on_host(blob):
+        return _without_values(blob, f"{capturing[0]} is capturing a graph")
     try:
         return text_of(blob.shape, blob.dtype, read)
     except TransferGuardError as error:

@@ -28,6 +28,7 @@ from syncblob.blob.eviction import MemorySummary as MemorySummary
 from syncblob.blob.eviction import memory_summary as memory_summary
 from syncblob.blob.eviction import set_eviction_policy as set_eviction_policy
 from syncblob.blob.eviction import set_memory_limit as set_memory_limit
+from syncblob.copies import Transfer as Transfer
 from syncblob.devices import Device as Device
 from syncblob.devices import available_devices as available_devices
 from syncblob.devices import default_device as default_device
@@ -46,7 +47,6 @@ from syncblob.transfer_log import PingPong as PingPong
 from syncblob.transfer_log import Thrashing as Thrashing
 from syncblob.transfer_log import TransferLog as TransferLog
 from syncblob.transfer_log import record_transfers as record_transfers
-from syncblob.transfers import Transfer as Transfer
 
 if TYPE_CHECKING:
     from syncblob.caffe import CopyReport as CopyReport

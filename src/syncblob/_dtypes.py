@@ -34,6 +34,12 @@ NAMES = (
 SUPPORTED = frozenset(np.dtype(name) for name in NAMES)
 # NumPy's scalar classes of these dtypes.
 SCALAR_CLASSES = frozenset(dtype.type for dtype in SUPPORTED)
+
+# Python's scalars, which adapt to the dtype beside them.
+PYTHON_SCALARS = frozenset({bool, int, float, complex})
+# And NumPy's, which have one.
+SCALARS = PYTHON_SCALARS | SCALAR_CLASSES
+
 # The usual ways to name dtypes; a lookup here is faster than `numpy.dtype`.
 _BY_NAME: dict[object, np.dtype[np.generic]] = {
     key: np.dtype(name) for name in NAMES for key in (name, np.dtype(name), np.dtype(name).type)

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from syncblob._source_lines import SourceLine
+    from syncblob.copies import Transfer
     from syncblob.transfer_log import Operation
-    from syncblob.transfers import Transfer
 
 # The lanes from top to bottom, with colours of Okabe and Ito's palette: safe for colour-blind
 # readers, and visible on white and black.

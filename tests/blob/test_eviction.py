@@ -15,7 +15,7 @@ from devices import LIMITED
 import syncblob
 from syncblob import Blob, Evictable, Head, record_transfers, set_memory_limit
 from syncblob.blob.core import BlobCore
-from syncblob.blob.forks import FREE_THREADED
+from syncblob.blob.writers import FREE_THREADED
 from syncblob.devices import Side
 
 COUNT = 64

@@ -18,7 +18,7 @@ from made_blobs import address
 
 import syncblob
 from syncblob import Blob, Head
-from syncblob.interop import shared_memory
+from syncblob.interop import shared_blocks
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def name():
 
 def exists(name):
     try:
-        shared_memory.attach(name, 0, None)
+        shared_blocks.attach(name, 0, None)
     except FileNotFoundError:
         return False
     return True

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob._blob import Blob
-from syncblob.blob.operands import SCALARS, as_blob
+from syncblob._dtypes import SCALARS
+from syncblob.blob.operands import as_blob
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from numpy.lib.array_utils import normalize_axis_index
 
-from syncblob.array_api import _corrected
 from syncblob.array_api._operands import require_blobs, require_integers
 from syncblob.blob.compute import apply
+from syncblob.corrected import functions as corrected
 
 if TYPE_CHECKING:
     from syncblob._blob import Blob
@@ -48,7 +48,7 @@ def take(x: Blob, indices: Blob, /, *, axis: int | None = None) -> Blob:
         raise ValueError(f"take expects indices with one axis, got shape {indices.shape}")
     if axis is None and x.ndim > 1:
         raise ValueError(f"take expects an axis for a Blob of {x.ndim} axes, got None")
-    return apply(_corrected.take, x, indices, axis=axis)
+    return apply(corrected.take, x, indices, axis=axis)
 
 
 def take_along_axis(x: Blob, indices: Blob, /, *, axis: int = -1) -> Blob:

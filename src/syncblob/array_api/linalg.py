@@ -22,11 +22,11 @@ import numpy as np
 
 from syncblob._dtypes import as_dtype
 from syncblob._made_functions import defined_names
-from syncblob.array_api import _corrected_linalg
 from syncblob.array_api._operands import require_blobs
 from syncblob.blob.compute import apply, view
 from syncblob.blob.elementwise import binary
 from syncblob.blob.operands import as_blob
+from syncblob.corrected import linalg as corrected
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -103,7 +103,7 @@ def cross(x1: Blob, x2: Blob, /, *, axis: int = -1) -> Blob:
         If the axis is out of range.
     """
     x1, x2 = require_blobs("cross", (x1, x2))
-    return apply(_corrected_linalg.cross, x1, x2, axis=axis)
+    return apply(corrected.cross, x1, x2, axis=axis)
 
 
 def det(x: Blob, /) -> Blob:
@@ -121,7 +121,7 @@ def diagonal(x: Blob, /, *, offset: int = 0) -> Blob:
     offset
         The diagonal: 0 is the main one, positive numbers lie above it.
     """
-    return view(x, "diagonal", lambda array: _corrected_linalg.diagonal(array, offset))
+    return view(x, "diagonal", lambda array: corrected.diagonal(array, offset))
 
 
 def eig(x: Blob, /) -> EigResult:
@@ -132,7 +132,7 @@ def eig(x: Blob, /) -> EigResult:
     EigResult
         Of shapes (..., M) and (..., M, M), always complex, in the precision of `x`.
     """
-    return EigResult(*apply(_corrected_linalg.eig, x))
+    return EigResult(*apply(corrected.eig, x))
 
 
 def eigh(x: Blob, /) -> EighResult:
@@ -150,7 +150,7 @@ def eigh(x: Blob, /) -> EighResult:
 
 def eigvals(x: Blob, /) -> Blob:
     """Compute the eigenvalues of matrices: complex, of shape (..., M)."""
-    return apply(_corrected_linalg.eigvals, x)
+    return apply(corrected.eigvals, x)
 
 
 def eigvalsh(x: Blob, /) -> Blob:
@@ -233,7 +233,7 @@ def matrix_rank(x: Blob, /, *, rtol: float | Blob | None = None) -> Blob:
     ValueError
         If there are fewer than two axes.
     """
-    return apply(_corrected_linalg.matrix_rank, as_blob("matrix_rank", x, rtol), rtol)
+    return apply(corrected.matrix_rank, as_blob("matrix_rank", x, rtol), rtol)
 
 
 def matrix_transpose(x: Blob, /) -> Blob:
@@ -257,7 +257,7 @@ def outer(x1: Blob, x2: Blob, /) -> Blob:
         If an operand does not have one axis.
     """
     x1, x2 = require_blobs("outer", (x1, x2))
-    return apply(_corrected_linalg.outer, x1, x2)
+    return apply(corrected.outer, x1, x2)
 
 
 def pinv(x: Blob, /, *, rtol: float | Blob | None = None) -> Blob:
@@ -270,7 +270,7 @@ def pinv(x: Blob, /, *, rtol: float | Blob | None = None) -> Blob:
     rtol
         Singular values up to `rtol` times the largest count as zero; as for `matrix_rank`.
     """
-    return apply(_corrected_linalg.pinv, as_blob("pinv", x, rtol), rtol)
+    return apply(corrected.pinv, as_blob("pinv", x, rtol), rtol)
 
 
 def qr(x: Blob, /, *, mode: Literal["reduced", "complete"] = "reduced") -> QRResult:
@@ -326,7 +326,7 @@ def solve(x1: Blob, x2: Blob, /) -> Blob:
         Of shape (..., M) for a vector, (..., M, K) for matrices.
     """
     x1, x2 = require_blobs("solve", (x1, x2))
-    return apply(_corrected_linalg.solve, x1, x2)
+    return apply(corrected.solve, x1, x2)
 
 
 def svd(x: Blob, /, *, full_matrices: bool = True) -> SVDResult:
@@ -382,7 +382,7 @@ def tensordot(
         If the axis is out of range.
     """
     x1, x2 = require_blobs("tensordot", (x1, x2))
-    return apply(_corrected_linalg.tensordot, x1, x2, axes=axes)
+    return apply(corrected.tensordot, x1, x2, axes=axes)
 
 
 def trace(x: Blob, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> Blob:

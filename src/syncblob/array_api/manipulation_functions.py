@@ -16,10 +16,10 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from syncblob._blob import Blob
-from syncblob.array_api import _corrected
 from syncblob.array_api._operands import require_blobs, require_integers, require_some
 from syncblob.blob.compute import apply, view
 from syncblob.blob.operands import as_blob
+from syncblob.corrected import functions as corrected
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -253,7 +253,7 @@ def concat(arrays: Sequence[Blob], /, *, axis: int | None = 0) -> Blob:
     ValueError
         If there are no Blobs, or their shapes do not match.
     """
-    return apply(_corrected.concat, *require_some("concat", arrays), axis=axis)
+    return apply(corrected.concat, *require_some("concat", arrays), axis=axis)
 
 
 def stack(arrays: Sequence[Blob | np.generic], /, *, axis: int = 0) -> Blob:
@@ -277,7 +277,7 @@ def stack(arrays: Sequence[Blob | np.generic], /, *, axis: int = 0) -> Blob:
     ValueError
         If there are no Blobs, or their shapes differ.
     """
-    return apply(_corrected.stack, *require_some("stack", arrays), axis=axis)
+    return apply(corrected.stack, *require_some("stack", arrays), axis=axis)
 
 
 def repeat(x: Blob, repeats: int | Blob, /, *, axis: int | None = None) -> Blob:
@@ -310,8 +310,8 @@ def repeat(x: Blob, repeats: int | Blob, /, *, axis: int | None = None) -> Blob:
     if not isinstance(repeats, int):
         counts = as_blob("repeat", repeats, x)
         require_integers("repeat", counts)
-        return apply(_corrected.repeat, x, counts, axis=axis)
-    return apply(_corrected.repeat, x, repeats, axis=axis)
+        return apply(corrected.repeat, x, counts, axis=axis)
+    return apply(corrected.repeat, x, repeats, axis=axis)
 
 
 def tile(x: Blob, repetitions: tuple[int, ...], /) -> Blob:

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from syncblob.array_api import _corrected
 from syncblob.array_api._operands import (
     require_blob_and_scalar,
     require_integers,
 )
 from syncblob.blob.compute import apply
 from syncblob.blob.operands import as_blob
+from syncblob.corrected import functions as corrected
 
 if TYPE_CHECKING:
     from syncblob._blob import Blob
@@ -121,7 +121,7 @@ def searchsorted(
     if side not in ("left", "right"):
         # CuPy treats any other value as "left".
         raise ValueError(f'expected side to be "left" or "right", got {side!r}')
-    return apply(_corrected.searchsorted, x1, x2, sorter, side=side)
+    return apply(corrected.searchsorted, x1, x2, sorter, side=side)
 
 
 def where(
@@ -150,4 +150,4 @@ def where(
     """
     condition = as_blob("where", condition, x1, x2)
     x1, x2 = require_blob_and_scalar("where", x1, x2, condition)
-    return apply(_corrected.where, condition, x1, x2)
+    return apply(corrected.where, condition, x1, x2)

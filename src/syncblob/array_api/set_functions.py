@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from syncblob.array_api import _corrected
 from syncblob.array_api._operands import require_blob_and_scalar
 from syncblob.blob.compute import apply
+from syncblob.corrected import functions as corrected
 
 if TYPE_CHECKING:
     from syncblob._blob import Blob
@@ -60,7 +60,7 @@ def isin(x1: Blob | int, x2: Blob | int, /, *, invert: bool = False) -> Blob:
         A Blob of bool, with the shape of `x1`.
     """
     x1, x2 = require_blob_and_scalar("isin", x1, x2)
-    return apply(_corrected.isin, x1, x2, invert=invert)
+    return apply(corrected.isin, x1, x2, invert=invert)
 
 
 def unique_all(x: Blob, /) -> UniqueAllResult:
@@ -78,20 +78,20 @@ def unique_all(x: Blob, /) -> UniqueAllResult:
         For each of `values`, the number of its occurrences.
     """
     return UniqueAllResult(
-        *apply(_corrected.unique, x, return_index=True, return_inverse=True, return_counts=True)
+        *apply(corrected.unique, x, return_index=True, return_inverse=True, return_counts=True)
     )
 
 
 def unique_counts(x: Blob, /) -> UniqueCountsResult:
     """Return the unique elements, `values`, and the number of occurrences of each, `counts`."""
-    return UniqueCountsResult(*apply(_corrected.unique, x, return_counts=True))
+    return UniqueCountsResult(*apply(corrected.unique, x, return_counts=True))
 
 
 def unique_inverse(x: Blob, /) -> UniqueInverseResult:
     """Return the unique elements, `values`, and the indices into them that give `x`."""
-    return UniqueInverseResult(*apply(_corrected.unique, x, return_inverse=True))
+    return UniqueInverseResult(*apply(corrected.unique, x, return_inverse=True))
 
 
 def unique_values(x: Blob, /) -> Blob:
     """Return the unique elements, in ascending order, along one axis."""
-    return apply(_corrected.unique, x)
+    return apply(corrected.unique, x)

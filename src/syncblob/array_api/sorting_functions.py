@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from numpy.lib.array_utils import normalize_axis_index
 
-from syncblob.array_api import _corrected
 from syncblob.blob.compute import apply
 from syncblob.blob.operands import as_blob
+from syncblob.corrected import functions as corrected
 
 if TYPE_CHECKING:
     from syncblob._blob import Blob
@@ -37,11 +37,11 @@ def argsort(x: Blob, /, *, axis: int = -1, descending: bool = False, stable: boo
     """
     x = as_blob("argsort", x)
     axis = normalize_axis_index(axis, x.ndim)
-    return apply(_corrected.argsort, x, axis=axis, descending=descending, stable=stable)
+    return apply(corrected.argsort, x, axis=axis, descending=descending, stable=stable)
 
 
 def sort(x: Blob, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Blob:
     """Sort a Blob along an axis; see `argsort`."""
     x = as_blob("sort", x)
     axis = normalize_axis_index(axis, x.ndim)
-    return apply(_corrected.sort, x, axis=axis, descending=descending, stable=stable)
+    return apply(corrected.sort, x, axis=axis, descending=descending, stable=stable)

@@ -16,10 +16,10 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from syncblob._dtypes import as_dtype
 from syncblob._made_functions import name_made_functions
-from syncblob.array_api import _corrected
 from syncblob.blob.compute import apply
 from syncblob.blob.elementwise import unary
 from syncblob.blob.operands import as_blob
+from syncblob.corrected import functions as corrected
 
 if TYPE_CHECKING:
     from typing import Protocol
@@ -163,7 +163,7 @@ def sum(
         bits, int64 or uint64.
     """
     if axis is None and dtype is None and not keepdims:
-        return unary(_corrected.sum, x)
+        return unary(corrected.sum, x)
     wanted = None if dtype is None else as_dtype(dtype)
     return apply("sum", x, axis=axis, dtype=wanted, keepdims=keepdims)
 
@@ -214,4 +214,4 @@ def _spread(  # noqa: PLR0913, PLR0917  # the parameters of both functions
     if math.prod(x.shape[one] for one in axes) > correction:
         return apply(name, x, axis=axis, correction=correction, keepdims=keepdims)
     # NumPy divides by zero, which may give infinity; the standard requires NaN.
-    return apply(_corrected.undefined, x, axes=axes, keepdims=keepdims)
+    return apply(corrected.undefined, x, axes=axes, keepdims=keepdims)

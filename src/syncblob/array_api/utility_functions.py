@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from numpy.lib.array_utils import normalize_axis_index
 
-from syncblob.array_api import _corrected
 from syncblob.array_api._operands import require_blobs
 from syncblob.blob.compute import apply
+from syncblob.corrected import functions as corrected
 
 if TYPE_CHECKING:
     from syncblob._blob import Blob
@@ -67,4 +67,4 @@ def diff(
     """
     arrays = [part for part in (prepend, x, append) if part is x or part is not None]
     parts = require_blobs("diff", arrays)
-    return apply(_corrected.diff, *parts, axis=normalize_axis_index(axis, x.ndim), n=n)
+    return apply(corrected.diff, *parts, axis=normalize_axis_index(axis, x.ndim), n=n)

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from syncblob._dtypes import SCALARS
 from syncblob.blob.core import BlobCore
 from syncblob.blob.eviction import compute
-from syncblob.blob.forks import writes
-from syncblob.blob.operands import SCALARS, as_blob, gather
+from syncblob.blob.operands import as_blob, gather
+from syncblob.blob.writers import writes
 from syncblob.guards import may_compute_directly
 from syncblob.interop.adopt import can_adopt
 

@@ -22,13 +22,13 @@ from weakref import WeakKeyDictionary, ref
 from syncblob._formatting import counted, extend, human_bytes
 from syncblob._locks import Lock, LostLock, notified
 from syncblob.blob.core import NOTHING_KEPT, BlobCore
-from syncblob.blob.forks import FREE_THREADED, changed_by_others
+from syncblob.blob.writers import FREE_THREADED, changed_by_others
+from syncblob.copies import EVICTION, count_eviction
 from syncblob.devices import HOST, Accelerator, Device, Side, accelerator
 from syncblob.memory import MUTABLE, Ledger, SyncedMemory, evict_windows
 from syncblob.memory.history import note
 from syncblob.memory.uploads import await_uploads
 from syncblob.memory.windows import part_of
-from syncblob.transfers import EVICTION, count_eviction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -15,8 +15,8 @@ from syncblob.arrays.native import native_array
 from syncblob.blob.compute import result_of, write_by
 from syncblob.blob.core import BlobCore, making
 from syncblob.blob.eviction import compute
-from syncblob.blob.forks import writes
 from syncblob.blob.operands import blob_to_read, require_device_of
+from syncblob.blob.writers import writes
 from syncblob.devices import HOST
 from syncblob.devices.base import is_on_device
 from syncblob.guards import require_device

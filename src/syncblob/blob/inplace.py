@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob._dtypes import can_hold, is_bfloat16
+from syncblob._dtypes import SCALARS, can_hold, is_bfloat16
 from syncblob.arrays.foreign import is_array, is_ndarray_like
-from syncblob.blob import corrected_elementwise
 from syncblob.blob.core import BlobCore
 from syncblob.blob.foreign_operators import answer_of
-from syncblob.blob.forks import writes
-from syncblob.blob.operands import SCALARS, converted, gather, is_number, require_device_of
+from syncblob.blob.operands import converted, gather, is_number, require_device_of
+from syncblob.blob.writers import writes
+from syncblob.corrected import elementwise as corrected
 from syncblob.guards import require_device
 from syncblob.memory import MUTABLE
 
@@ -118,7 +118,7 @@ def _cannot_raise(kernel: Callable[..., Any], x1: Any, x2: Any) -> bool:
     """Tell whether a kernel certainly takes two operands, and keeps the shape and the dtype."""
     kind: Any = type(x2)
     if kind not in SCALARS:
-        same = x1.shape == x2.shape and kernel is not corrected_elementwise.matmul
+        same = x1.shape == x2.shape and kernel is not corrected.matmul
         return same and _keeps_dtype(kernel, x1.dtype, x2.dtype)
     # The conversion of others may raise.
     fits = abs(x2) <= _EXACT and (kind is not int or x1.dtype.kind in "fc")
@@ -199,7 +199,7 @@ def _other_type(kernel: Callable[..., Any], x: Any) -> TypeError:
 def _require_same_shape(
     kernel: Callable[..., Any], shape: tuple[int, ...], other: tuple[int, ...]
 ) -> None:
-    if kernel is corrected_elementwise.matmul:
+    if kernel is corrected.matmul:
         return
     result = np.broadcast_shapes(shape, other)
     if result != shape:

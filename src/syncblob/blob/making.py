@@ -15,7 +15,7 @@ from syncblob.arrays.native import backend_of, import_array, memory_of_tensor, n
 from syncblob.blob.copying import astype, to_device
 from syncblob.blob.core import GPU_DATA, BlobCore
 from syncblob.devices import CPU, Device, default_device, home_of
-from syncblob.interop import shared_memory
+from syncblob.interop import shared_blocks
 from syncblob.interop.adopt import adopt
 from syncblob.memory import SyncedMemory
 
@@ -128,11 +128,11 @@ def in_shared_memory(
 ) -> AnyBlob:
     """Make a Blob whose host data is a block of shared memory; see `Blob.in_shared_memory`."""
     if create:
-        memory = shared_memory.create(name, layout.nbytes, device)
+        memory = shared_blocks.create(name, layout.nbytes, device)
     elif name is None:
         raise ValueError("expected the name of the shared memory to attach to, got None")
     else:
-        memory = shared_memory.attach(name, layout.nbytes, device)
+        memory = shared_blocks.attach(name, layout.nbytes, device)
     return cls._of(memory, layout)
 
 

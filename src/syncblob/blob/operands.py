@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob._dtypes import SCALAR_CLASSES, can_hold, is_supported
+from syncblob._dtypes import PYTHON_SCALARS, SCALARS, can_hold, is_supported
 from syncblob.arrays.foreign import is_array, is_stranger
 from syncblob.arrays.native import native_array
 from syncblob.blob.core import BlobCore
@@ -21,11 +21,6 @@ if TYPE_CHECKING:
 
     from syncblob.blob.core import AnyBlob
     from syncblob.devices.base import Home
-
-# Python's scalars, which adapt to the dtype beside them.
-PYTHON_SCALARS = frozenset({bool, int, float, complex})
-# And NumPy's, which have one.
-SCALARS = PYTHON_SCALARS | SCALAR_CLASSES
 
 _NUMBERS = (int, float, complex)
 

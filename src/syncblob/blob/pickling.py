@@ -10,7 +10,7 @@ import numpy as np
 from syncblob._layout import Layout
 from syncblob.devices import Side, accelerator, home_of
 from syncblob.errors import NoDeviceError
-from syncblob.interop import shared_memory
+from syncblob.interop import shared_blocks
 from syncblob.memory import CONST, MUTABLE, SyncedMemory
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _ALIGNMENT = 16
 
 def reduce(blob: BlobCore, protocol: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     """Return the value for pickle; see `Blob.__reduce_ex__`."""
-    if shared_memory.name_of(blob._memory) is not None:
+    if shared_blocks.name_of(blob._memory) is not None:
         return _reduce_shared(blob)
     data, diff = (
         _contents(blob, memory, out_of_band=int(protocol) >= _OUT_OF_BAND)
@@ -47,7 +47,7 @@ def _reduce_shared(blob: BlobCore) -> tuple[Callable[..., Any], tuple[Any, ...]]
     if existing is not None and not existing.blank:
         everything = Layout.raw(existing.used_nbytes)
         diff = existing.array(Side.HOST, CONST, everything, "pickle").tobytes()
-    block = shared_memory.name_of(memory), memory.used_nbytes
+    block = shared_blocks.name_of(memory), memory.used_nbytes
     return _attach, (type(blob), *block, layout, diff, where, blob._readonly)
 
 
@@ -91,7 +91,7 @@ def _attach(  # noqa: PLR0913, PLR0917  # the pickled values
     where: tuple[str, str | None],
     readonly: bool,
 ) -> BlobCore:
-    memory = _bound(where, lambda device: shared_memory.attach(name, nbytes, device))
+    memory = _bound(where, lambda device: shared_blocks.attach(name, nbytes, device))
     blob = cls._of(memory, layout, readonly=readonly)
     if diff is not None:
         blob._diff = _holding(diff, len(diff), where)

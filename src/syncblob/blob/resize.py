@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from syncblob._layout import Layout
 from syncblob._shape import as_shape
 from syncblob.blob.core import NOTHING_KEPT, BlobCore, keep_diff, making
-from syncblob.blob.forks import writes
 from syncblob.blob.views import shape_from
+from syncblob.blob.writers import writes
 from syncblob.memory import NO_SHORTCUT, OVERWRITE
 from syncblob.memory.leases import restore
 

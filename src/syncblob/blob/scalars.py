@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob._shape import offset
+from syncblob.copies import Copying, download, recording
 from syncblob.devices import HOST, Side
-from syncblob.transfers import Copying, download, recording
 
 if TYPE_CHECKING:
     from types import FrameType

@@ -18,6 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from syncblob._layout import Layout
+from syncblob.copies import observed, recording
 from syncblob.devices import Accelerator, Side
 from syncblob.memory.history import note, note_use
 from syncblob.memory.leases import NO_LOANS, Exposure, restore
@@ -27,7 +28,6 @@ from syncblob.memory.stale_aliases import require_announced
 from syncblob.memory.state import CONST, MUTABLE, OVERWRITE, SMALL, Access, plan_access
 from syncblob.memory.uploads import await_uploads, finish_uploads, start_uploads
 from syncblob.memory.windows import Window, part_of
-from syncblob.transfers import observed, recording
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence

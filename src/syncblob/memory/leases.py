@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from syncblob._source_lines import Place, user_instruction
-from syncblob.memory.living import LivingArrays, Reference
+from syncblob.memory.living_arrays import LivingArrays, Reference
 from syncblob.memory.windows import Window
 
 if TYPE_CHECKING:

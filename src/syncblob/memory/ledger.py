@@ -10,6 +10,7 @@ import threading
 from typing import TYPE_CHECKING, Any, ClassVar, Never
 
 from syncblob._locks import LostLock, is_lost, notify
+from syncblob.copies import follow_logs, recording
 from syncblob.devices import current_accelerator
 from syncblob.memory.buffers import Buffers
 from syncblob.memory.history import is_use_noted
@@ -18,7 +19,6 @@ from syncblob.memory.shortcut import NO_SHORTCUT, NO_SHORTCUTS, Shortcut, Shortc
 from syncblob.memory.spans import Run, Spans
 from syncblob.memory.state import CONST, Access
 from syncblob.memory.verify import Watch
-from syncblob.transfers import follow_logs, recording
 
 if TYPE_CHECKING:
     from collections import deque

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Never
 from syncblob._layout import Layout
 from syncblob._source_lines import Place, user_place
 from syncblob.arrays.native import buffer_of
+from syncblob.copies import recording
 from syncblob.devices import CPU, HOST, Device, Side, default_device, home_accelerator
 from syncblob.memory.changes import (
     acquire,
@@ -39,7 +40,6 @@ from syncblob.memory.state import CONST, MUTABLE, OVERWRITE, Access, Head, head_
 from syncblob.memory.uploads import await_uploads
 from syncblob.memory.verify import verifying
 from syncblob.memory.windows import Window, laid
-from syncblob.transfers import recording
 
 if TYPE_CHECKING:
     import threading

@@ -16,7 +16,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from syncblob.caffe._pb.caffe_pb2 import NetParameter, SolverParameter
 from syncblob.caffe.messages.disk import replacing
-from syncblob.caffe.messages.foreign import find_foreign
+from syncblob.caffe.messages.forks import find_foreign
 from syncblob.caffe.messages.texts import require_complete, unknown_fields
 from syncblob.errors import ModelFileError
 

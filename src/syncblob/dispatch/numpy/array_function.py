@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob._dtypes import SCALAR_CLASSES, SUPPORTED
+from syncblob._dtypes import SCALAR_CLASSES, SCALARS, SUPPORTED
 from syncblob._layout import Layout
 from syncblob.arrays.foreign import is_stranger
 from syncblob.arrays.native import backend_of, native_array
 from syncblob.blob.core import BlobCore
 from syncblob.blob.eviction import compute
-from syncblob.blob.operands import SCALARS, require_device_of
+from syncblob.blob.operands import require_device_of
 from syncblob.devices import HOST
 from syncblob.dispatch.numpy import tables
 from syncblob.dispatch.numpy.foreign_protocols import function_with_strangers

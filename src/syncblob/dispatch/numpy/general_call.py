@@ -11,12 +11,12 @@ import numpy as np
 from syncblob._dtypes import can_hold, is_supported
 from syncblob.arrays.foreign import is_array
 from syncblob.arrays.native import native_array
-from syncblob.blob import forks
+from syncblob.blob import writers
 from syncblob.blob.compute import forgets_newest, wrap
 from syncblob.blob.core import BlobCore
 from syncblob.blob.eviction import compute
-from syncblob.blob.forks import writes
 from syncblob.blob.operands import preferred
+from syncblob.blob.writers import writes
 from syncblob.devices import HOST
 from syncblob.devices.base import is_on_device
 from syncblob.dispatch.walk import instances, mapped
@@ -87,7 +87,7 @@ def call(  # noqa: PLR0913  # a call, and properties of its function
             arguments[key] = mapped(x, wrapped)
     # An array in place of a tuple of numbers is not an operand.
     operands = [x for key, x in arguments.items() if key not in plain or isinstance(x, BlobCore)]
-    running = Operands(name, like, common_home(operands, like) if home is None else home)
+    running = Operands(name, like, home_of_arguments(operands, like) if home is None else home)
     if home is None and not HOST.direct:
         require_device(running.home.device, name)
     for key, x in arguments.items():
@@ -141,8 +141,8 @@ class Operands:
         self._late: list[tuple[Any, Any]] = []
         # The Blobs that are written.
         self.written: list[BlobCore] = []
-        if forks.FREE_THREADED:
-            forks.note(self)
+        if writers.FREE_THREADED:
+            writers.note(self)
 
     # --- before ----------------------------------------------------------------------------------
 
@@ -334,7 +334,7 @@ def shape_only(x: Any) -> Any:
     return array if isinstance(array, np.ndarray) else x._layout.dummy()
 
 
-def common_home(operands: Any, like: BlobCore) -> Home:
+def home_of_arguments(operands: Any, like: BlobCore) -> Home:
     """Return the accelerator that operands are on, else the host; of several, `preferred`.
 
     Also the host if an array or a NumPy scalar has a dtype that accelerators do not support.

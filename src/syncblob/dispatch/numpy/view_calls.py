@@ -9,7 +9,13 @@ import numpy as np
 from syncblob.arrays.foreign import is_array
 from syncblob.blob.core import BlobCore
 from syncblob.dispatch.numpy import tables
-from syncblob.dispatch.numpy.general_call import Operands, common_home, joined, of_device, split
+from syncblob.dispatch.numpy.general_call import (
+    Operands,
+    home_of_arguments,
+    joined,
+    of_device,
+    split,
+)
 from syncblob.dispatch.walk import instances, replaced
 
 if TYPE_CHECKING:
@@ -77,7 +83,7 @@ def call_for_views(  # noqa: PLR0913  # a call, and properties of its function
     """
     arguments = joined(args, kwargs)
     operands = {key: of_device(arguments[key], like) for key in viewed}
-    running = _Views(function.__name__, like, common_home([*operands.values()], like))
+    running = _Views(function.__name__, like, home_of_arguments([*operands.values()], like))
     for key, x in arguments.items():
         # The other arguments are axes, shapes and the like, which are read.
         arguments[key] = running.read(operands[key]) if key in viewed else _read(x)

@@ -9,10 +9,10 @@ import torch
 import torch.utils._python_dispatch as _modes
 from torch.autograd.graph import saved_tensors_hooks
 
-from syncblob.blob import forks
+from syncblob.blob import writers
 from syncblob.blob.compute import forgets_newest
 from syncblob.blob.core import HOST_DATA, BlobCore
-from syncblob.blob.forks import writes
+from syncblob.blob.writers import writes
 from syncblob.devices import HOST, watching
 from syncblob.devices.cuda import CudaBackend
 from syncblob.dispatch.torch import tensors as over
@@ -346,8 +346,8 @@ class _Call:
         self._late: list[tuple[BlobCore, torch.Tensor]] = []
         # Copies for reading Blobs with negative strides, which torch lacks.
         self._reversed: list[tuple[BlobCore, torch.Tensor]] = []
-        if forks.FREE_THREADED:
-            forks.note(self)
+        if writers.FREE_THREADED:
+            writers.note(self)
 
     # --- before ----------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from syncblob.memory import living
 from syncblob.memory.leases import Borrows, Loans
-from syncblob.memory.living import LivingArrays, Reference
+from syncblob.memory.living_arrays import LivingArrays, Reference
 from syncblob.memory.windows import Window
 
 FEW = living._FEW

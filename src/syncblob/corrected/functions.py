@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob.blob.operands import SCALARS
+from syncblob._dtypes import SCALARS
 
 if TYPE_CHECKING:
     from types import ModuleType

@@ -1,0 +1,1 @@
+"""Functions in which NumPy or CuPy differs from the array API standard, corrected."""

@@ -111,7 +111,7 @@ class CudaBackend(Accelerator):
         self._cupy = cupy
         self._context = cupy.cuda.Device(index)
         self.order: Order = Order(cupy, index, _driver())
-        self._page_locked = PageLocked(cupy.cuda.PinnedMemory, self._mark)
+        self._page_locked = PageLocked(cupy.cuda.PinnedMemory, self.order.mark)
         # The streams of transfers, by whether they go down. A device copies both ways at once.
         self._streams: dict[bool, Any] = {}
         # The numbers of the devices whose memory this one accesses, if it can.
@@ -283,11 +283,6 @@ class CudaBackend(Accelerator):
         if zeroed:
             buffer.fill(0)
         return buffer
-
-    def _mark(self) -> Any:
-        """Return an event after the work queued so far on the current streams."""
-        self.order.join()
-        return self._cupy.cuda.get_current_stream().record()
 
     def is_page_locked(self, host: NDArray[np.uint8]) -> bool:
         """Return whether a host buffer is page-locked, so that copies run at full speed."""

@@ -195,6 +195,11 @@ class Order:
                 )
         self.device.synchronize()
 
+    def mark(self) -> Any:
+        """Return an event after the work queued so far on the current streams."""
+        self.join()
+        return self._cupy.cuda.get_current_stream().record()
+
     def join(self, *, computing: bool = False) -> None:
         """Order CuPy's current stream and torch's after each other, if they differ.
 

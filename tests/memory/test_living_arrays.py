@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from syncblob.memory import living
+from syncblob.memory import living_arrays
 from syncblob.memory.leases import Borrows, Loans
 from syncblob.memory.living_arrays import LivingArrays, Reference
 from syncblob.memory.windows import Window
 
-FEW = living._FEW
+FEW = living_arrays._FEW
 NBYTES = 1 << 12
 
 
@@ -26,7 +26,7 @@ class Target:
 @pytest.fixture(autouse=True)
 def _no_comparisons(monkeypatch):
     """Make an index at once."""
-    monkeypatch.setattr(living, "_COMPARISONS", 0)
+    monkeypatch.setattr(living_arrays, "_COMPARISONS", 0)
 
 
 class Kept:
@@ -102,7 +102,7 @@ def test_only_what_is_near_a_range_is_compared(count):
 
 
 def test_many_are_compared_one_by_one_before_an_index_pays(monkeypatch):
-    monkeypatch.setattr(living, "_COMPARISONS", 3)
+    monkeypatch.setattr(living_arrays, "_COMPARISONS", 3)
     kept = Kept()
     for place in range(2 * FEW):
         kept.add(place, place + 1)

@@ -29,7 +29,7 @@ from region_model import CPU, FAR, GPU, NOBODY, Loan, Memory, Plan, reach, runs
 import syncblob
 from benchmarks.states import STATES
 from syncblob import Blob, Head, StaleAliasWarning, max_transfers, record_transfers
-from syncblob.memory import changes, living
+from syncblob.memory import changes, living_arrays
 from syncblob.memory.state import SMALL
 
 if TYPE_CHECKING:
@@ -1139,8 +1139,8 @@ def test_no_program_sees_old_values_moves_too_much_or_loses_a_write_unannounced(
     monkeypatch.setattr(region_model, "SMALL", small)
     consumer.cache_clear()
     # A program keeps few arrays. Search them as if there were many.
-    monkeypatch.setattr(living, "_FEW", 1)
-    monkeypatch.setattr(living, "_COMPARISONS", 4)
+    monkeypatch.setattr(living_arrays, "_FEW", 1)
+    monkeypatch.setattr(living_arrays, "_COMPARISONS", 4)
     run_programs(
         lambda number: Program(number, program_device(), (CPU, GPU)), some(numbers, program_device)
     )

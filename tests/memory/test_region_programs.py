@@ -8,6 +8,7 @@ which a failure shows. ``SYNCBLOB_PROGRAMS`` sets how many programs run.
 
 from __future__ import annotations
 
+import gc
 import random
 import re
 import threading
@@ -29,6 +30,7 @@ from region_model import CPU, FAR, GPU, NOBODY, Loan, Memory, Plan, reach, runs
 import syncblob
 from benchmarks.states import STATES
 from syncblob import Blob, Head, StaleAliasWarning, max_transfers, record_transfers
+from syncblob.blob.writers import FREE_THREADED
 from syncblob.memory import changes, living_arrays
 from syncblob.memory.state import SMALL
 
@@ -1073,6 +1075,10 @@ class Program:
     def resize(self) -> None:
         base = self.base()
         memory = base.memory
+        if FREE_THREADED:
+            # The error of a push, which another thread raised, keeps frames with the memory until
+            # that thread, or the garbage collector, lets go of it. Until then others may use it.
+            gc.collect()
         if self.chance(0.3):
             shape = (memory.capacity + self.random.randint(1, 3),)
             self.note(f"{base.name}.resize{shape}")

@@ -929,17 +929,22 @@ def test_the_current_stream_waits_for_a_dlpack_producers(cupy, take):
     producer = side_stream()
 
     class Producer:
-        """A producer that works on its own stream."""
+        """A producer that works on its own stream.
 
-        __dlpack_device__ = staticmethod(array.__dlpack_device__)
+        The array is no attribute of the class, because free-threaded Python 3.13 frees no classes.
+        """
+
+        def __init__(self, array):
+            self.array = array
+            self.__dlpack_device__ = array.__dlpack_device__
 
         def __dlpack__(self, *, stream=None, **keywords):
             with producer:
-                launch(add_one, array)
-                return array.__dlpack__(stream=stream, **keywords)
+                launch(add_one, self.array)
+                return self.array.__dlpack__(stream=stream, **keywords)
 
     with side_stream() as stream:
-        taken = take(Producer())
+        taken = take(Producer(array))
         taken = taken.gpu_data() if isinstance(taken, Blob) else taken
         launch(lambda a: seen.append(a.tolist()), taken)
         stream.synchronize()

@@ -1133,7 +1133,7 @@ def test_programs_over_three_homes(numbers: range, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("small", [False, True], ids=["exact", "small"])
-@tiers.programs(200, 5000, variable="SYNCBLOB_PROGRAMS")
+@tiers.programs(200, 1500, variable="SYNCBLOB_PROGRAMS")
 def test_no_program_sees_old_values_moves_too_much_or_loses_a_write_unannounced(
     numbers: range,
     program_device: type[Simulated | Cuda],

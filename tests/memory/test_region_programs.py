@@ -1125,7 +1125,7 @@ def accessor(side: str, intent: str) -> str:
     return f"{'' if intent == 'const' else intent + '_'}{'cpu' if side == CPU else 'gpu'}_data"
 
 
-@tiers.programs(200, 20_000, variable="SYNCBLOB_PROGRAMS")
+@tiers.programs(200, 4000, variable="SYNCBLOB_PROGRAMS")
 def test_programs_over_three_homes(numbers: range, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(changes, "SMALL", 0)
     consumer.cache_clear()
@@ -1133,7 +1133,7 @@ def test_programs_over_three_homes(numbers: range, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("small", [False, True], ids=["exact", "small"])
-@tiers.programs(200, 1500, variable="SYNCBLOB_PROGRAMS")
+@tiers.programs(200, 1000, variable="SYNCBLOB_PROGRAMS")
 def test_no_program_sees_old_values_moves_too_much_or_loses_a_write_unannounced(
     numbers: range,
     program_device: type[Simulated | Cuda],

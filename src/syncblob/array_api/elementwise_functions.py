@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
+from syncblob._corrected import elementwise as corrected
 from syncblob._made_functions import name_made_functions
 from syncblob.blob.compute import apply
 from syncblob.blob.elementwise import binary, unary
 from syncblob.blob.operands import as_blob
-from syncblob.corrected import elementwise as corrected
 
 if TYPE_CHECKING:
     from collections.abc import Callable

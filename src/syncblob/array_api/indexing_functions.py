@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from numpy.lib.array_utils import normalize_axis_index
 
+from syncblob._corrected import functions as corrected
 from syncblob.array_api._operands import require_blobs, require_integers
 from syncblob.blob.compute import apply
-from syncblob.corrected import functions as corrected
 
 if TYPE_CHECKING:
     from syncblob._blob import Blob

@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
+from syncblob._corrected import linalg as corrected
 from syncblob._dtypes import as_dtype
 from syncblob._made_functions import defined_names
 from syncblob.array_api._operands import require_blobs
 from syncblob.blob.compute import apply, view
 from syncblob.blob.elementwise import binary
 from syncblob.blob.operands import as_blob
-from syncblob.corrected import linalg as corrected
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

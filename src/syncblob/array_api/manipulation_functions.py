@@ -16,10 +16,10 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from syncblob._blob import Blob
+from syncblob._corrected import functions as corrected
 from syncblob.array_api._operands import require_blobs, require_integers, require_some
 from syncblob.blob.compute import apply, view
 from syncblob.blob.operands import as_blob
-from syncblob.corrected import functions as corrected
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

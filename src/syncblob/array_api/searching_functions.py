@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from syncblob._corrected import functions as corrected
 from syncblob.array_api._operands import (
     require_blob_and_scalar,
     require_integers,
 )
 from syncblob.blob.compute import apply
 from syncblob.blob.operands import as_blob
-from syncblob.corrected import functions as corrected
 
 if TYPE_CHECKING:
     from syncblob._blob import Blob

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from syncblob._corrected import functions as corrected
 from syncblob.array_api._operands import require_blob_and_scalar
 from syncblob.blob.compute import apply
-from syncblob.corrected import functions as corrected
 
 if TYPE_CHECKING:
     from syncblob._blob import Blob

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.lib.array_utils import normalize_axis_tuple
 
+from syncblob._corrected import functions as corrected
 from syncblob._dtypes import as_dtype
 from syncblob._made_functions import name_made_functions
 from syncblob.blob.compute import apply
 from syncblob.blob.elementwise import unary
 from syncblob.blob.operands import as_blob
-from syncblob.corrected import functions as corrected
 
 if TYPE_CHECKING:
     from typing import Protocol

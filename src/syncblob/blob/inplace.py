@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from syncblob._corrected import elementwise as corrected
 from syncblob._dtypes import SCALARS, can_hold, is_bfloat16
 from syncblob.arrays.foreign import is_array, is_ndarray_like
 from syncblob.blob.core import BlobCore
 from syncblob.blob.foreign_operators import answer_of
 from syncblob.blob.operands import converted, gather, is_number, require_device_of
 from syncblob.blob.writers import writes
-from syncblob.corrected import elementwise as corrected
 from syncblob.guards import require_device
 from syncblob.memory import MUTABLE
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from syncblob._corrected import elementwise as corrected
 from syncblob._made_functions import name_made_functions
 from syncblob.blob.core import BlobCore
 from syncblob.blob.elementwise import OPERATOR, binary, unary
 from syncblob.blob.inplace import inplace
-from syncblob.corrected import elementwise as corrected
 
 if TYPE_CHECKING:
     from collections.abc import Callable

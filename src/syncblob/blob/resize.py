@@ -38,7 +38,7 @@ def resize(blob: BlobCore, shape: tuple[Any, ...]) -> None:
 
 
 @writes("blob")
-def assign(  # noqa: PLR0913  # contents, where they go, and the reason
+def assign(  # noqa: C901, PLR0913, PLR0915  # contents, where they go, and the reason
     blob: BlobCore,
     contents: Any,
     layout: Layout,
@@ -57,18 +57,25 @@ def assign(  # noqa: PLR0913  # contents, where they go, and the reason
     old = blob._layout
     new = old if layout.shape == old.shape else layout
     written = False
+    interrupt: BaseException | None = None
 
     def write(array: Any) -> None:
-        nonlocal written
-        with making.held:
-            # Plain assignments, so that no interrupt comes between them.
-            array[...] = contents
-            written = True
-            if new is not old:
-                blob._placed = new
-                blob._array = None
-                blob._shortcut = NO_SHORTCUT
-                blob._kept = NOTHING_KEPT
+        nonlocal written, interrupt
+        try:
+            with making.held:
+                # Plain assignments, so that no interrupt comes between them.
+                array[...] = contents
+                written = True
+                if new is not old:
+                    blob._placed = new
+                    blob._array = None
+                    blob._shortcut = NO_SHORTCUT
+                    blob._kept = NOTHING_KEPT
+        except BaseException as error:
+            if not written:
+                raise
+            # It came as the lock was released. The memory must learn first that this has written.
+            interrupt = error
 
     try:
         if new is old:
@@ -103,6 +110,8 @@ def assign(  # noqa: PLR0913  # contents, where they go, and the reason
                 # Data is written, so diff must be written even after an interrupt.
                 assign(blob, gradient, new, home, reason, diff=True)
                 raise
+        if interrupt is not None:
+            raise interrupt
 
 
 def _refit(  # noqa: C901  # a change, in the order of its steps

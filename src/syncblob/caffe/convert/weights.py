@@ -44,7 +44,7 @@ class Tensors(Mapping[str, Blob]):
     __slots__ = ("entries",)
 
     def __init__(self, entries: Mapping[str, Entry]) -> None:
-        self.entries = entries
+        self.entries: Mapping[str, Entry] = entries
 
     def __getitem__(self, name: str) -> Blob:
         """Return a tensor."""

@@ -77,7 +77,10 @@ VIEWS: dict[Callable[..., Any], Views] = {
     np.vsplit: Views(),
 }
 VIEWS_OF_ONE = frozenset(function for function, views in VIEWS.items() if not views.several)
-OVERLAPPING = {*(function for function, views in VIEWS.items() if views.const), np.meshgrid}
+OVERLAPPING: set[Any] = {
+    *(function for function, views in VIEWS.items() if views.const),
+    np.meshgrid,
+}
 
 # They use only shapes and dtypes, and read no element.
 QUESTIONS = frozenset(

@@ -139,10 +139,10 @@ def _rounding(ufunc: Any, description: str) -> Any:
     return function
 
 
-ceil = _rounding(np.ceil, "Round up")
-floor = _rounding(np.floor, "Round down")
-rint = _rounding(np.rint, "Round to the nearest integer, halves to even")
-trunc = _rounding(np.trunc, "Round towards zero")
+ceil: Any = _rounding(np.ceil, "Round up")
+floor: Any = _rounding(np.floor, "Round down")
+rint: Any = _rounding(np.rint, "Round to the nearest integer, halves to even")
+trunc: Any = _rounding(np.trunc, "Round towards zero")
 
 name_made_functions(globals())
 

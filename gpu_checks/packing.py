@@ -124,7 +124,8 @@ def _size(folder: Path) -> int:
 def unpack(folder: Path) -> tuple[Path, list[str]]:
     """Unpack the wheels of missing packages; return the folder for the path, and their names.
 
-    They are unpacked once, into the carried folder.
+    They are unpacked into the carried folder. What another Python may have unpacked there before is
+    replaced: it has other packages missing.
 
     Raises
     ------
@@ -135,12 +136,10 @@ def unpack(folder: Path) -> tuple[Path, list[str]]:
     if not wheels:
         raise PackError(f"expected a folder that `.ci/gpu --pack` made, got {folder}")
     site = folder / _SITE
-    if not site.is_dir():
-        new = folder / "new"
-        for wheel in wheels:
-            with zipfile.ZipFile(wheel) as archive:
-                archive.extractall(new)
-        new.rename(site)
+    shutil.rmtree(site, ignore_errors=True)
+    for wheel in wheels:
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(site)
     return site, [wheel.name for wheel in wheels]
 
 

@@ -170,6 +170,8 @@ def _pytest(
     found = context.out / f"{step}-{name}.jsonl"
     options: list[object] = ["-q", "-p", "no:cacheprovider", "-p", "gpu_checks.journal"]
     options += ["--continue-on-collection-errors", "--tb=short"]
+    # It warns beside xdist, and warnings are errors.
+    options += ["-p", "no:benchmark"]
     options += ["-o", "addopts=--import-mode=importlib"]
     if importlib.util.find_spec("pytest_timeout"):
         options += ["-o", "timeout=120"]

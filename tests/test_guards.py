@@ -551,6 +551,9 @@ OPERATIONS: dict[str, Callable[[Blob, Callable[[Any], Blob]], Any]] = {
     "copy_from an array": lambda x, _: changed(x, lambda x: x.copy_from(OTHER)),
 }
 
+# CuPy's ufuncs take no masks, and it has no `unstack`.
+NOT_IN_CUPY = {"ufunc, out and where", "function, unstack of a vector"}
+
 # Reads, views, copies and transfers, which are allowed on every device.
 ACCESSES: dict[str, Callable[[Blob], Any]] = {
     "item": lambda x: x[0, 0].item(),
@@ -654,6 +657,8 @@ def test_operations_are_computed_on_the_device_or_refused(
     name: str, here: str, there: str, *, fresh: bool
 ) -> None:
     operation = OPERATIONS[name]
+    if here == "cuda:0" and name in NOT_IN_CUPY:
+        pytest.skip("CuPy cannot compute it")
 
     def made(values: Any) -> Blob:
         return on(here, values, fresh=fresh)

@@ -19,8 +19,15 @@ SIDES = ["host", "accelerator", "both"]
 
 def write(blob, values, side="host"):
     """Write all elements on a side. Leave the newest contents there or on both sides."""
-    array = blob.overwrite_cpu_data() if side == "host" else blob.overwrite_gpu_data()
-    array[...] = values
+    if side == "host":
+        blob.overwrite_cpu_data()[...] = values
+    else:
+        array = blob.overwrite_gpu_data()
+        if hasattr(array, "set"):
+            # CuPy assigns no lists.
+            array.set(np.asarray(values, array.dtype))
+        else:
+            array[...] = values
     if side == "both":
         blob.cpu_data()
 

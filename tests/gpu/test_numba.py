@@ -7,6 +7,7 @@ its device, wherever its newest contents are. The side can also be given explici
 from __future__ import annotations
 
 import gc
+import warnings
 
 import numpy as np
 import pytest
@@ -29,7 +30,14 @@ X = values(shape=(N,))
 @pytest.fixture
 def cuda():
     """Return Numba's CUDA target."""
-    module = pytest.importorskip("numba.cuda", reason="needs numba-cuda", exc_type=ImportError)
+    try:
+        with warnings.catch_warnings():
+            # Of what NumPy has deprecated.
+            warnings.simplefilter("ignore")
+            from numba import cuda as module
+    except (ImportError, AttributeError) as error:
+        # The second, if NumPy has removed something that Numba uses.
+        pytest.skip(f"needs a numba-cuda for this NumPy: {error}")
     if not module.is_available():
         pytest.skip("Numba finds no CUDA device, or not the libraries that it compiles with")
     return module

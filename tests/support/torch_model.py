@@ -8,7 +8,6 @@ for them. Work on PyTorch's streams is launched with `cupy_model.launch`.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -85,9 +84,6 @@ def installed() -> Iterator[Streams]:
         streams.exports += 1
         return imported(capsules.edit(capsule, device=(1, 0)))
 
-    def current_stream(index: int) -> Any:
-        return SimpleNamespace(cuda_stream=streams.pointer(index))
-
     def capturing() -> bool:
         # Of the legacy stream, CUDA says that it would depend on a capture, if one is blocking.
         stream = cupy.cuda.Stream.null if streams.current is None else streams.current
@@ -97,7 +93,7 @@ def installed() -> Iterator[Streams]:
         patch.setattr(torch.cuda, "is_initialized", lambda: True)
         patch.setattr(torch.cuda, "init", lambda: None)
         patch.setattr(torch.cuda, "is_available", lambda: True)
-        patch.setattr(torch.cuda, "current_stream", current_stream)
+        patch.setattr(torch._C, "_cuda_getCurrentRawStream", streams.pointer, raising=False)
         patch.setattr(torch.cuda, "is_current_stream_capturing", capturing)
         patch.setattr(torch.cuda, "Stream", Stream)
         patch.setattr(torch.cuda, "memory_reserved", lambda _: 1000 + streams.cached)

@@ -686,7 +686,7 @@ class BlobCore:
         return array
 
     def _keep(self, place: int, memory: SyncedMemory) -> None:
-        """Keep arrays from which later accesses make views, if NumPy computes on that side."""
+        """Keep arrays from which later accesses make views; see `Home.kept_view`."""
         side = _SIDES[place & 1]
         if memory._device_home is not self._home and side:
             side = self._accelerator_side(memory)
@@ -695,21 +695,23 @@ class BlobCore:
         kept = self._kept[place]
         if kept is not None and kept[0] is shortcut:
             return
-        home = memory.home(side)
-        if not home.native or shortcut is None or shortcut is NO_SHORTCUT:
+        if shortcut is None or shortcut is NO_SHORTCUT:
             return
+        home = memory.home(side)
         if layout.stop > memory.used_nbytes:
             # Another thread has resized the Blob meanwhile.
             return
         if kept is not None and kept[0].buffer is shortcut.buffer:
             entry: Kept = (shortcut, *kept[1:])
         else:
-            const = home.view(shortcut.buffer, layout, writable=False)
+            const = home.kept_view(shortcut.buffer, layout, writable=False)
+            if const is None:
+                return
             writable = exported = None
             if not self._readonly:
-                writable = home.view(shortcut.buffer, layout, writable=True)
+                writable = home.kept_view(shortcut.buffer, layout, writable=True)
                 # NumPy does not export bfloat16, nor `dlpack.export` negative strides.
-                if not is_bfloat16(layout.dtype) and not layout.backwards:
+                if side is Side.HOST and not is_bfloat16(layout.dtype) and not layout.backwards:
                     exported = writable
             entry = shortcut, const, writable, exported, None
         arrays: list[Kept | None] = list(self._kept)

@@ -264,6 +264,13 @@ class Home(ABC):
         """
         return self.view(buffer, layout, writable=writable)
 
+    def kept_view(self, buffer: Any, layout: Layout, *, writable: bool) -> Any:
+        """Return an object that Blobs keep, whose ``view()`` does again what `view` does.
+
+        None if there is none. Then each access calls `view`.
+        """
+        return self.view(buffer, layout, writable=writable) if self.native else None
+
     @abstractmethod
     def address(self, array: Any) -> int:
         """Return the address of the first element of an array of this home."""

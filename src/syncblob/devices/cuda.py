@@ -168,8 +168,8 @@ class CudaBackend(Accelerator):
         RuntimeError
             During graph capture.
         """
-        with self.order.calls():
-            self._refuse_capture("an allocation")
+        with self.order.calls() as stream:
+            self._refuse_capture("an allocation", stream)
             try:
                 buffer = self._relieved(self._cupy.empty, nbytes, dtype=np.uint8)
             except MemoryError as error:
@@ -270,8 +270,8 @@ class CudaBackend(Accelerator):
         """
         buffer: NDArray[np.uint8] | None = None
         if nbytes and not isinstance(self._context, _LostContext):
-            with self.order.calls():
-                self._refuse_capture("an allocation")
+            with self.order.calls() as stream:
+                self._refuse_capture("an allocation", stream)
                 self._drop_finished()
                 try:
                     buffer = self._relieved(self._page_locked.allocate, nbytes)
@@ -302,7 +302,7 @@ class CudaBackend(Accelerator):
             During graph capture.
         """
         with self.order.calls() as stream:
-            self._refuse_capture("setting memory to zero")
+            self._refuse_capture("setting memory to zero", stream)
             self.order.wait(stream, buffer)
             self._zero_now(buffer)
 
@@ -322,7 +322,7 @@ class CudaBackend(Accelerator):
             During graph capture.
         """
         with self.order.calls() as stream:
-            self._refuse_capture("a transfer")
+            self._refuse_capture("a transfer", stream)
             self.order.wait(stream, buffer)
 
     def upload(self, host: NDArray[np.uint8], buffer: Any) -> None:
@@ -375,10 +375,9 @@ class CudaBackend(Accelerator):
                         runtime.deviceEnablePeerAccess(ends[1])
                 self._peers.add(ends[1])
         for backend, used in ((other, contents), (self, buffer)):
-            with backend.order.calls():
-                backend._refuse_capture(action, stream)  # noqa: SLF001  # of this class
+            with backend.order.calls() as current:
+                backend._refuse_capture(action, current, stream)  # noqa: SLF001  # of this class
                 backend.order.join()
-                backend.order.point()
                 backend.order.wait(stream, used)
         with self.order.calls():
             try:
@@ -436,11 +435,10 @@ class CudaBackend(Accelerator):
         """Copy on a stream, after all work that uses the buffer; wait, or return a push."""
         order, runtime = self.order, self._cupy.cuda.runtime
         there, here, nbytes = buffer.data.ptr, host.ctypes.data, host.nbytes
-        with order.calls():
-            self._refuse_capture(action, stream)
+        with order.calls() as current:
+            self._refuse_capture(action, current, stream)
             self._drop_finished()
             order.join()
-            order.point()
             order.wait(stream, buffer)
             try:
                 if down:
@@ -506,17 +504,17 @@ class CudaBackend(Accelerator):
             current = self._cupy.cuda.get_current_stream()
             return is_capturing(current) or self.order.torch_captures()
 
-    def _refuse_capture(self, action: str, stream: Any = None) -> None:
+    def _refuse_capture(self, action: str, *streams: Any) -> None:
         """Raise for an action that cannot be captured, before CUDA invalidates the capture.
 
         Parameters
         ----------
         action
             The action, for the message.
-        stream
-            A stream to check in addition to the current ones.
+        streams
+            CuPy's current stream, and others that it uses.
         """
-        if self.capturing or (stream is not None and is_capturing(stream)):
+        if any(map(is_capturing, streams)) or self.order.torch_captures():
             raise RuntimeError(
                 f"{action} cannot be part of a CUDA graph, and one is being captured: transfer the "
                 f"contents to {self.device} before the capture, with gpu_data() for example, and "
@@ -547,9 +545,10 @@ class CudaBackend(Accelerator):
 
     def _drop_finished(self) -> None:
         """Release the buffers of abandoned pushes that have finished."""
-        for event in list(self._abandoned):
-            if event.done:
-                self.let_go(event)
+        if self._abandoned:
+            for event in list(self._abandoned):
+                if event.done:
+                    self.let_go(event)
         self._page_locked.trim()
 
     def after_fork(self) -> None:
@@ -574,6 +573,10 @@ class CudaBackend(Accelerator):
             # A view has a base, as in NumPy. A result without a base would be taken for a new
             # array.
             return array.view()
+
+    def kept_view(self, buffer: Any, layout: Layout, *, writable: bool) -> Any:
+        """Return an array that is lent once; its views only order the streams."""
+        return _KeptView(self, self.view(buffer, layout, writable=writable))
 
     def address(self, array: Any) -> int:
         """Return the address of the first element of an array."""
@@ -635,7 +638,7 @@ class CudaBackend(Accelerator):
             During graph capture, because a graph cannot wait for an event outside of it.
         """
         with self.order.calls() as stream:
-            self._refuse_capture("waiting for an asynchronous transfer")
+            self._refuse_capture("waiting for an asynchronous transfer", stream)
             stream.wait_event(event)
 
     def _as_stream(self, stream: Any, *, down: bool = False) -> Any:
@@ -665,6 +668,20 @@ class _Owner:
 
     def __init__(self, buffer: Any) -> None:
         self._buffer = buffer
+
+
+class _KeptView:
+    """An array over a buffer that other code may use since it was made."""
+
+    __slots__ = ("_array", "_backend")
+
+    def __init__(self, backend: CudaBackend, array: Any) -> None:
+        self._backend = backend
+        self._array = array
+
+    def view(self) -> Any:
+        self._backend.join()
+        return self._array.view()
 
 
 class _CudaPush(Push):

@@ -14,16 +14,18 @@ import itertools
 import sys
 import weakref
 from collections import deque
-from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
 # CUDA's numbers of the default streams, and of the mode of a thread that captures forbid nothing.
 _LEGACY, _PER_THREAD = 1, 2
 _RELAXED = 2
+
+# How many references the loop that counts them finds to a stream that nobody else has.
+_KEPT = 3
 
 # In place of the pointer of a stream: other code, which may use any.
 _ANY = -1
@@ -39,10 +41,10 @@ def is_capturing(stream: Any) -> bool:
     return _is_true(stream.is_capturing)
 
 
-def _is_true(asked: Callable[[], bool]) -> bool:
+def _is_true(asked: Callable[..., bool], *stream: int) -> bool:
     """Return the answer of CuPy or PyTorch whether a stream is capturing."""
     try:
-        return bool(asked())
+        return bool(asked(*stream))
     except RuntimeError as error:
         # During a capture, CUDA may raise for the legacy stream, and CuPy raises for a failed
         # capture.
@@ -105,9 +107,11 @@ class Order:
         self._cupy = cupy
         self._index = index
         self.device: Any = cupy.cuda.Device(index)
-        self._exchange: Callable[[Any], int] | None = getattr(
-            driver, "cuThreadExchangeStreamCaptureMode", None
+        self._exchange: Callable[[Any], int] = getattr(
+            driver, "cuThreadExchangeStreamCaptureMode", _no_exchange
         )
+        # CuPy's current stream of the device, whichever device is current.
+        self._current: Callable[[], Any] = partial(cupy.cuda.get_current_stream, index)
         # Numbers uses and points in the order in which they were made.
         self._clock = itertools.count()
         # By the address of their memory. An address is used again, so an entry counts only as long
@@ -116,27 +120,18 @@ class Order:
         # The last points of each stream, with their events.
         self._points: dict[int, deque[tuple[int, Any]]] = {}
         # See `_streams`.
-        self._seen: tuple[list[int], list[weakref.ref[Any]]] = [], []
+        self._seen: tuple[list[int], list[tuple[Any, int]]] = [], []
 
     # --- streams and captures --------------------------------------------------------------------
 
-    @contextmanager
-    def calls(self) -> Iterator[Any]:
+    def calls(self) -> _Calls:
         """Allow calls that CUDA forbids during captures of others, on this device.
 
         A capture on a stream that nobody can name, of another thread for example, is made invalid
         by an allocation, a wait or the query of an event anywhere, unless the thread says that they
         have nothing to do with it. PyTorch's allocators do the same.
         """
-        mode = ctypes.c_int(_RELAXED)
-        with self.device:
-            if self._exchange is not None:
-                self._exchange(ctypes.byref(mode))
-            try:
-                yield self._cupy.cuda.get_current_stream()
-            finally:
-                if self._exchange is not None:
-                    self._exchange(ctypes.byref(mode))
+        return _Calls(self.device, self._exchange, self._current)
 
     def torch(self) -> Any:
         """Return torch if it is loaded and uses CUDA, else None."""
@@ -150,8 +145,9 @@ class Order:
         torch = self.torch()
         if torch is None:
             return None
-        theirs: int = torch.cuda.current_stream(self._index).cuda_stream
-        ours: int = self._cupy.cuda.get_current_stream().ptr
+        # As `torch.cuda.current_stream(...).cuda_stream`, which takes 20 times as long.
+        theirs: int = torch._C._cuda_getCurrentRawStream(self._index)  # noqa: SLF001  # Triton calls it, too
+        ours: int = self._current().ptr
         return None if (theirs or _LEGACY) == (ours or _LEGACY) else theirs
 
     def torch_captures(self) -> bool:
@@ -159,20 +155,29 @@ class Order:
         torch = self.torch()
         return torch is not None and _is_true(torch.cuda.is_current_stream_capturing)
 
-    def _streams(self) -> list[Any]:
-        """Return the streams of CuPy's and torch's that are alive, the default ones included.
+    def _streams(self) -> list[tuple[Any, int]]:
+        """Return the streams of CuPy's and torch's on the device, with their pointers.
 
         Finding them takes tens of milliseconds, because all objects are searched. This is only done
         if the references to the classes, of which each stream has one, are not as many as before.
+        The streams that were found are kept until then. Weak references would not do: torch does
+        not clear those to its streams, and the interpreter crashes when it exits.
         """
         torch = self.torch()
         kinds = [self._cupy.cuda.Stream, *([] if torch is None else [torch.cuda.Stream])]
         references = [sys.getrefcount(kind) for kind in kinds]
-        before, seen = self._seen
-        streams = [stream for stream in (known() for known in seen) if stream is not None]
-        if before != references or len(streams) < len(seen):
-            streams = [each for each in gc.get_referrers(*kinds) if type(each) in kinds]
-            self._seen = references, [weakref.ref(stream) for stream in streams]
+        before, streams = self._seen
+        if before != references or any(sys.getrefcount(each) <= _KEPT for each, _ in streams):
+            # Those that only this kept are gone now.
+            self._seen, streams = ([], []), []
+            found = [each for each in gc.get_referrers(*kinds) if type(each) in kinds]
+            streams = [
+                (each, getattr(each, "ptr", None) or getattr(each, "cuda_stream", 0))
+                for each in found
+                if getattr(each, "device_id", getattr(each, "device_index", -1))
+                in {-1, self._index}
+            ]
+            self._seen = [sys.getrefcount(kind) for kind in kinds], streams
         return streams
 
     def synchronize(self) -> None:
@@ -183,11 +188,9 @@ class Order:
         RuntimeError
             If a graph is being captured on a stream of CuPy's or torch's. The wait would end it.
         """
-        runtime = self._cupy.cuda.runtime
-        for stream in self._streams():
-            pointer = getattr(stream, "ptr", None) or getattr(stream, "cuda_stream", 0)
-            index = getattr(stream, "device_id", getattr(stream, "device_index", -1))
-            if index in {-1, self._index} and _is_true(partial(runtime.streamIsCapturing, pointer)):
+        is_captured = self._cupy.cuda.runtime.streamIsCapturing
+        for stream, pointer in self._streams():
+            if _is_true(is_captured, pointer):
                 raise RuntimeError(
                     f"bytes on cuda:{self._index} that other code may use on any stream cannot be "
                     f"waited for while a CUDA graph is being captured on {stream!r}, because the "
@@ -198,7 +201,11 @@ class Order:
     def mark(self) -> Any:
         """Return an event after the work queued so far on the current streams."""
         self.join()
-        return self._cupy.cuda.get_current_stream().record()
+        return self._record(self._current())
+
+    def _record(self, stream: Any) -> Any:
+        """Return a new event after the work queued so far on a stream, without a time."""
+        return stream.record(self._cupy.cuda.Event(disable_timing=True))
 
     def join(self, *, computing: bool = False) -> None:
         """Order CuPy's current stream and torch's after each other, if they differ.
@@ -222,14 +229,15 @@ class Order:
                     "stream current in CuPy, with cupy.cuda.Stream.from_external"
                 )
             return
-        ours = self._cupy.cuda.get_current_stream()
+        ours = self._current()
         if is_capturing(ours):
             return
         stream = self._cupy.cuda.Stream
         theirs = stream.from_external(Pointer(pointer)) if pointer else stream.null
-        reached, other = ours.record(), theirs.record()
-        ours.wait_event(other)
-        theirs.wait_event(reached)
+        with self.device:
+            reached, other = self._record(ours), self._record(theirs)
+            ours.wait_event(other)
+            theirs.wait_event(reached)
 
     # --- uses ------------------------------------------------------------------------------------
 
@@ -269,31 +277,33 @@ class Order:
             The stream.
         """
         kind = self._cupy.ndarray
-        given = [*_arrays(operands, kind)]
-        stream = self._cupy.cuda.get_current_stream() if stream is None else stream
+        given = _arrays(operands, kind, [])
+        stream = self._current() if stream is None else stream
         if stream.ptr == _PER_THREAD or is_capturing(stream) or self.torch_captures():
             # Events on it say nothing about its work: its number means another stream in another
             # thread, or a graph is launched later.
             stream = None
-        for array in (*given, *_arrays((result,), kind)):
+        results = [result] if isinstance(result, kind) else _arrays((result,), kind, [])
+        for array in (*given, *results):
             uses = self._known(array)
-            owns = array.base is None and array.size and array.device.id == self._index
-            if uses is None and owns:
+            if not array.size:
+                continue
+            if uses is None and array.base is None and array.device.id == self._index:
                 # Operands that are not known are other code's.
                 foreign = any(array.data.mem is operand.data.mem for operand in given)
                 uses = None if foreign else self.own(array)
-            if uses is not None and array.size:
+            if uses is not None:
                 uses.add(*_bounds(array), next(self._clock), stream)
 
-    def point(self, stream: Any = None) -> Any:
-        """Remember how far a stream has come, by default the current one, and return the event."""
-        stream = self._cupy.cuda.get_current_stream() if stream is None else stream
-        if stream.ptr == _PER_THREAD:
-            return None
+    def _point(self, stream: Any) -> Any:
+        """Remember how far a stream has come, and return the event."""
         # The number comes first: what was numbered before it is before the event.
         number = next(self._clock)
-        event = stream.record()
-        self._points.setdefault(stream.ptr, deque(maxlen=_POINTS)).append((number, event))
+        points = self._points.setdefault(stream.ptr, deque())
+        # The oldest event serves again: who still waits for it now waits for more.
+        event = points.popleft()[1] if len(points) >= _POINTS else None
+        event = self._record(stream) if event is None else stream.record(event)
+        points.append((number, event))
         return event
 
     def wait(self, stream: Any, buffer: Any) -> None:
@@ -306,11 +316,44 @@ class Order:
         if _ANY in uses:
             self.synchronize()
             return
+        current = self._current()
+        if current.ptr != _PER_THREAD:
+            # A later transfer of what is used here before it need not wait for what comes after it.
+            self._point(current)
         for pointer, (number, user) in uses.items():
             if pointer != stream.ptr:
                 points = list(self._points.get(pointer, ()))
                 event = next((event for made, event in points if made > number), None)
-                stream.wait_event(self.point(user) if event is None else event)
+                stream.wait_event(self._point(user) if event is None else event)
+
+
+class _Calls:
+    """Calls on a device, in a ``with`` statement; see `Order.calls`."""
+
+    __slots__ = ("_current", "_device", "_exchange", "_mode")
+
+    def __init__(
+        self, device: Any, exchange: Callable[[Any], int], current: Callable[[], Any]
+    ) -> None:
+        self._device = device
+        self._exchange = exchange
+        self._current = current
+        self._mode = ctypes.c_int(_RELAXED)
+
+    def __enter__(self) -> Any:
+        self._device.__enter__()
+        self._exchange(ctypes.byref(self._mode))
+        return self._current()
+
+    def __exit__(self, *exception: object) -> None:
+        self._exchange(ctypes.byref(self._mode))
+        self._device.__exit__(*exception)
+
+
+def _no_exchange(mode: object) -> int:
+    """Stand for the function of drivers that lack it."""
+    del mode
+    return 0
 
 
 def _forget(order: weakref.ref[Order], address: int, root: weakref.ref[Any]) -> None:
@@ -333,21 +376,22 @@ def _bounds(array: Any) -> tuple[int, int]:
     return memory.ptr, memory.ptr + memory.size
 
 
-def _arrays(values: Iterable[Any], kind: type) -> Iterator[Any]:
-    """Yield the arrays in arguments, also in containers, partial functions and closures."""
+def _arrays(values: Iterable[Any], kind: type, found: list[Any]) -> list[Any]:
+    """Append the arrays in arguments, also in containers, partial functions and closures."""
     for value in values:
         if isinstance(value, kind):
-            yield value
+            found.append(value)
         elif isinstance(value, (list, tuple)):
-            yield from _arrays(value, kind)
+            _arrays(value, kind, found)
         elif isinstance(value, dict):
-            yield from _arrays(value.values(), kind)
+            _arrays(value.values(), kind, found)
         elif isinstance(value, partial):
-            yield from _arrays((value.func, *value.args, *value.keywords.values()), kind)
+            _arrays((value.func, *value.args, *value.keywords.values()), kind, found)
         elif isinstance(getattr(value, "__self__", None), kind):
-            yield value.__self__
+            found.append(value.__self__)
         elif getattr(value, "__closure__", None):
-            yield from _arrays((cell.cell_contents for cell in value.__closure__), kind)
+            _arrays((cell.cell_contents for cell in value.__closure__), kind, found)
+    return found
 
 
 class Pointer:

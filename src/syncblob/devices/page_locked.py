@@ -95,6 +95,8 @@ class PageLocked:
 
     def trim(self) -> None:
         """Find the blocks that can be used again, and give all back if they are too many."""
+        if not self._dropped and not self._waiting:
+            return
         with self._lock.held:
             if self._dropped:
                 event = self._mark()

@@ -157,10 +157,11 @@ def test_a_training_step_on_a_side_stream_of_torchs(torch, work):
     blob = work.blob(2)
     parameter = blob.as_parameter()
     for _ in range(3):
+        # The rule: torch's streams are the user's, as with any tensor.
+        side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             parameter.grad = None
             (parameter * 3).sum().backward()
-        # The rule: torch's streams are the user's, as with any tensor.
         torch.cuda.current_stream().wait_stream(side)
         blob.update()
     assert set(blob.tolist()) == {-7.0}

@@ -25,7 +25,7 @@ def write(blob, values, side="host"):
         array = blob.overwrite_gpu_data()
         if hasattr(array, "set"):
             # CuPy assigns no lists.
-            array.set(np.asarray(values, array.dtype))
+            array.set(np.broadcast_to(np.asarray(values, array.dtype), array.shape).copy())
         else:
             array[...] = values
     if side == "both":

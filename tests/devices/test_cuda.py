@@ -1282,6 +1282,26 @@ def test_to_ask_for_the_interface_twice_is_as_to_ask_once(head, const):
     assert log.downloads == (state is GPU)
 
 
+def test_numba_uses_the_interface_that_it_asks_for_once(cupy):
+    # As numba-cuda 0.30 does.
+    numba: dict = {"__name__": "numba.cuda.api"}
+    source = "def as_cuda_array(obj): return getattr(obj, '__cuda_array_interface__', None)"
+    exec(compile(source, "<numba>", "exec"), numba)  # noqa: S102  # a function of another module
+    blob = blob_in(CPU)
+    address = numba["as_cuda_array"](blob)["data"][0]
+    memory = cupy.cuda.UnownedMemory(address, blob.nbytes, blob)
+    array = cupy.ndarray(blob.shape, blob.dtype, cupy.cuda.MemoryPointer(memory, 0))
+    for value in (5, 6):
+        array.fill(value)
+        assert blob.tolist() == [[value] * 3] * 2
+    with syncblob.record_transfers() as log:
+        assert numba["as_cuda_array"](blob.const)["data"][1] is True
+        blob.assume_unaliased()
+        blob.cpu_data()
+        blob.cpu_data()
+    assert log.downloads == 1
+
+
 def test_to_ask_for_the_interface_costs_one_download_and_to_use_it_one_for_each_read(cupy):
     blob = blob_in(CPU)
     for _ in range(2):

@@ -35,11 +35,16 @@ def cuda():
             # Of what NumPy has deprecated.
             warnings.simplefilter("ignore")
             from numba import cuda as module
+
+            if not module.is_available():
+                pytest.skip(
+                    "Numba finds no CUDA device, or not the libraries that it compiles with"
+                )
+            # Its compiler is imported by the first kernel.
+            module.jit(lambda: None)[1, 1]()
     except (ImportError, AttributeError) as error:
         # The second, if NumPy has removed something that Numba uses.
         pytest.skip(f"needs a numba-cuda for this NumPy: {error}")
-    if not module.is_available():
-        pytest.skip("Numba finds no CUDA device, or not the libraries that it compiles with")
     return module
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from syncblob._source_lines import user_instruction
 from syncblob.blob.core import HOST_DATA
 from syncblob.interop import cuda, dlpack
 from syncblob.memory import CONST, MUTABLE, Head
@@ -59,14 +60,15 @@ def cuda_array_interface(blob: BlobCore) -> dict[str, Any]:
     memory, layout = blob._memory, blob._layout
     # Libraries read the attribute twice: to test for it and to get it. The first read must give
     # the newest contents, but it may be the test alone, so it makes a borrow. The second one
-    # exposes the memory, and must not repeat the warning.
+    # exposes the memory, and must not repeat the warning. Numba reads it once, and keeps the
+    # address.
     side = blob._side
     exposed_before = memory.is_exposed(side, layout.start, layout.stop)
     access = CONST if blob._readonly or exposed_before else MUTABLE
     unchanged = memory.head_of(layout, side) is Head.HEAD_AT_GPU
     array = cuda.array_over_memory(memory, side, layout, access)
     asked = any(array.data.mem is kept.data.mem for kept in blob._exposed)
-    if asked and unchanged and access is not CONST:
+    if access is not CONST and ((asked and unchanged) or user_instruction()[2] == "numba"):
         memory.expose(side, start=layout.start, stop=layout.stop)
     if not asked:
         blob._exposed = (*blob._exposed, array)

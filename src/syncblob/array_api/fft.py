@@ -75,24 +75,26 @@ if TYPE_CHECKING:
 Norm = Literal["backward", "ortho", "forward"]
 Axes = Sequence[int] | None
 
+_OF_REAL = {"rfft", "ihfft", "rfftn"}
+
 
 # --- transforms ----------------------------------------------------------------------------------
 
 
-def _of_one_axis(name: str, description: str, *, of_real: bool = False) -> Any:
+def _of_one_axis(name: str, description: str) -> Any:
     def function(
         x: Blob, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward"
     ) -> Blob:
-        return _apply(name, _real(name, x) if of_real else x, n=_size(n), axis=axis, norm=norm)
+        return _apply(name, _operand(name, x), n=_size(n), axis=axis, norm=norm)
 
     function.__doc__ = description
     return function
 
 
-def _of_axes(name: str, description: str, *, of_real: bool = False, to_real: bool = False) -> Any:
+def _of_axes(name: str, description: str) -> Any:
     def function(x: Blob, /, *, s: Axes = None, axes: Axes = None, norm: Norm = "backward") -> Blob:
-        operand = _real(name, x) if of_real else x
-        return _apply(name, operand, s=_sizes(x, s, axes, to_real=to_real), axes=axes, norm=norm)
+        operand = _operand(name, x)
+        return _apply(name, operand, s=_sizes(name, x, s, axes), axes=axes, norm=norm)
 
     function.__doc__ = description
     return function
@@ -103,7 +105,6 @@ ifft: _OfOneAxis = _of_one_axis("ifft", "Compute the inverse of `fft` along one 
 rfft: _OfOneAxis = _of_one_axis(
     "rfft",
     "Transform one axis of real numbers, and return the first ``n // 2 + 1`` complex elements.",
-    of_real=True,
 )
 irfft: _OfOneAxis = _of_one_axis(
     "irfft",
@@ -122,18 +123,13 @@ hfft: _OfOneAxis = _of_one_axis(
 ihfft: _OfOneAxis = _of_one_axis(
     "ihfft",
     "Compute the inverse of `hfft` along one axis: one half of a Hermitian-symmetric axis.",
-    of_real=True,
 )
 fftn: _OfAxes = _of_axes("fftn", "Transform several axes: complex to complex.")
 ifftn: _OfAxes = _of_axes("ifftn", "Compute the inverse of `fftn`.")
 rfftn: _OfAxes = _of_axes(
-    "rfftn",
-    "Transform several axes of real numbers: the last one by `rfft`, the others by `fft`.",
-    of_real=True,
+    "rfftn", "Transform several axes of real numbers: the last one by `rfft`, the others by `fft`."
 )
-irfftn: _OfAxes = _of_axes(
-    "irfftn", "Compute the inverse of `rfftn`: complex to real.", to_real=True
-)
+irfftn: _OfAxes = _of_axes("irfftn", "Compute the inverse of `rfftn`: complex to real.")
 
 
 # --- frequencies ---------------------------------------------------------------------------------
@@ -228,8 +224,10 @@ def _apply(name: str, x: Any, **keywords: Any) -> Any:
     return result if x.size else apply("zeros_like", result)
 
 
-def _real(name: str, x: Any) -> Any:
-    """Raise a TypeError for complex numbers; CuPy would drop their imaginary parts."""
+def _operand(name: str, x: Any) -> Any:
+    """Raise a TypeError for complex numbers as real ones; CuPy would drop their imaginary parts."""
+    if name not in _OF_REAL:
+        return x
     x = as_blob(name, x)
     if x.dtype.kind == "c":
         raise TypeError(f"{name} expects real numbers, got {x.dtype}; use fft or fftn")
@@ -246,7 +244,7 @@ def _size(n: int | None) -> int | None:
     return n
 
 
-def _sizes(x: Any, s: Axes, axes: Axes, *, to_real: bool = False) -> tuple[int, ...] | None:
+def _sizes(name: str, x: Any, s: Axes, axes: Axes) -> tuple[int, ...] | None:
     """Check sizes, and replace -1, which stands for the whole axis.
 
     CuPy does not support -1. NumPy does, but its inverse of a real transform drops elements.
@@ -262,9 +260,9 @@ def _sizes(x: Any, s: Axes, axes: Axes, *, to_real: bool = False) -> tuple[int, 
             _size(size)
     if -1 not in s:
         return tuple(s)
-    x = as_blob("an FFT", x)
+    x = as_blob(name, x)
     whole = [x.shape[axis] for axis in normalize_axis_tuple(axes, x.ndim, allow_duplicate=True)]
-    if to_real:
+    if name == "irfftn":
         whole[-1] = 2 * (whole[-1] - 1)
     return tuple(
         all_of_it if size == -1 else size for size, all_of_it in zip(s, whole, strict=True)

@@ -15,7 +15,7 @@ from syncblob.devices import allow_direct_calls, forbid_direct_calls
 from syncblob.devices.watching import unwatch, watch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from typing import Self
 
     from syncblob._source_lines import SourceLine
@@ -211,40 +211,43 @@ class TransferLog:
             known.append(self._operations[index][0])
         return known
 
+    def _in(self, direction: str) -> list[Transfer]:
+        return [transfer for transfer in self if transfer.direction == direction]
+
     @property
     def uploads(self) -> int:
         """The number of copies from host to accelerator."""
-        return sum(transfer.direction == "upload" for transfer in self)
+        return len(self._in("upload"))
 
     @property
     def downloads(self) -> int:
         """The number of copies from accelerator to host."""
-        return sum(transfer.direction == "download" for transfer in self)
+        return len(self._in("download"))
 
     @property
     def uploaded_bytes(self) -> int:
         """The bytes copied from host to accelerator."""
-        return sum(transfer.nbytes for transfer in self if transfer.direction == "upload")
+        return _bytes_of(self._in("upload"))
 
     @property
     def downloaded_bytes(self) -> int:
         """The bytes copied from accelerator to host."""
-        return sum(transfer.nbytes for transfer in self if transfer.direction == "download")
+        return _bytes_of(self._in("download"))
 
     @property
     def peer_copies(self) -> int:
         """The number of copies between accelerators."""
-        return sum(transfer.direction == "peer" for transfer in self)
+        return len(self._in("peer"))
 
     @property
     def peer_bytes(self) -> int:
         """The bytes copied between accelerators."""
-        return sum(transfer.nbytes for transfer in self if transfer.direction == "peer")
+        return _bytes_of(self._in("peer"))
 
     @property
     def nbytes(self) -> int:
         """The bytes copied in all directions."""
-        return sum(transfer.nbytes for transfer in self)
+        return _bytes_of(self)
 
     @property
     def seconds(self) -> float:
@@ -271,7 +274,7 @@ class TransferLog:
                     continue
                 lines = _lines(run[0], run[1])
                 counts[lines] += len(run)
-                nbytes[lines] += sum(transfer.nbytes for transfer in run)
+                nbytes[lines] += _bytes_of(run)
         return [PingPong(*lines, count, nbytes[lines]) for lines, count in counts.most_common()]
 
     def thrashing(self) -> list[Thrashing]:
@@ -294,7 +297,7 @@ class TransferLog:
             for transfer in uploads if 2 * len(uploads) >= _ALTERNATIONS else ():
                 lines.setdefault(transfer.line, []).append(transfer)
         found = [
-            Thrashing(line, len({x.memory for x in of}), len(of), sum(x.nbytes for x in of))
+            Thrashing(line, len({x.memory for x in of}), len(of), _bytes_of(of))
             for line, of in lines.items()
         ]
         return sorted(found, key=lambda each: -each.nbytes)
@@ -310,7 +313,7 @@ class TransferLog:
         for transfer in self:
             key = (transfer.direction, transfer.reason, transfer.line, transfer.name)
             groups.setdefault(key, []).append(transfer)
-        sizes = [(sum(one.nbytes for one in group), key) for key, group in groups.items()]
+        sizes = [(_bytes_of(group), key) for key, group in groups.items()]
         for nbytes, key in sorted(sizes, key=itemgetter(0), reverse=True):
             direction, reason, line, name = key
             named = f" of {name}" if name else ""
@@ -390,6 +393,10 @@ class TransferLog:
             f"{counted(self.uploads, 'upload')} of {self.uploaded_bytes} bytes, "
             f"{counted(self.downloads, 'download')} of {self.downloaded_bytes} bytes"
         ) + (f", {peers} of {self.peer_bytes} bytes" if self.peer_copies else "")
+
+
+def _bytes_of(transfers: Iterable[Transfer]) -> int:
+    return sum(transfer.nbytes for transfer in transfers)
 
 
 def _plain(record: Transfer | Operation) -> dict[str, Any]:

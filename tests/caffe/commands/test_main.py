@@ -17,18 +17,19 @@ import syncblob_command
 from syncblob.caffe.commands import inspect, main
 
 
-def test_help_names_the_commands(capsys):
-    with pytest.raises(SystemExit) as exit_:
-        main(["--help"])
-    assert exit_.value.code == 0
-    out = capsys.readouterr().out
-    assert inspect.SUMMARY in out
-    assert "syncblob tour" in out
-
-
-def test_without_a_command_it_shows_the_help(capsys):
-    assert main([]) == 0
-    assert "commands:" in capsys.readouterr().out
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [
+        (["--help"], ["syncblob tour", inspect.SUMMARY]),
+        ([], ["commands:"]),
+        (["help"], ["commands:"]),
+        (["help", "convert"], ["usage: syncblob convert"]),
+    ],
+)
+def test_help_names_the_commands(arguments, shown, run):
+    done = run(*arguments)
+    assert done.status == 0
+    assert all(text in done.out for text in shown)
 
 
 @pytest.mark.parametrize("command", ["tour", "inspect", "diff", "convert"])
@@ -39,60 +40,33 @@ def test_help_of_a_command_fits_80_columns(command, run):
     assert max(map(len, done.out.splitlines())) <= 80
 
 
-def test_version(capsys):
-    with pytest.raises(SystemExit) as exit_:
-        main(["--version"])
-    assert exit_.value.code == 0
-    assert capsys.readouterr().out == f"syncblob {version('syncblob')}\n"
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [["no-such-command"], ["inspect"], ["tour", "a"], ["diff", "a"], ["convert", "a"]],
-)
-def test_misuse_is_argparses_to_refuse(arguments, capsys):
-    with pytest.raises(SystemExit) as exit_:
-        main(arguments)
-    assert exit_.value.code == 2
-    assert "usage: syncblob" in capsys.readouterr().err
+def test_version(run):
+    assert run("--version") == (0, f"syncblob {version('syncblob')}\n", "")
 
 
 @pytest.mark.parametrize(
     ("arguments", "usage", "hint"),
     [
+        ("no-such-command", "usage: syncblob", ""),
+        ("inspect", "usage: syncblob inspect", ""),
+        ("diff a", "usage: syncblob diff", ""),
+        ("convert a", "usage: syncblob convert", ""),
+        ("inspect a b", "usage: syncblob inspect", "one FILE at a time; for several: for f"),
+        ("diff a b c", "usage: syncblob diff", "two files at a time"),
         (
-            ["inspect", "a", "b"],
-            "usage: syncblob inspect",
-            "one FILE at a time; for several: for f",
-        ),
-        (["diff", "a", "b", "c"], "usage: syncblob diff", "two files at a time"),
-        (
-            ["convert", "a", "b", "--layers", "conv1", "conv2"],
+            "convert a b --layers conv1 conv2",
             "usage: syncblob convert",
             "not understood: conv2 (IN and OUT need no option; for several layers repeat --layers)",
         ),
-        (["convert", "a", "-o", "b"], "usage: syncblob convert", "IN and OUT need no option"),
-        (["tour", "a"], "usage: syncblob tour", "the tour has no arguments"),
+        ("convert a -o b", "usage: syncblob convert", "IN and OUT need no option"),
+        ("tour a", "usage: syncblob tour", "the tour has no arguments"),
     ],
 )
-def test_misuse_of_a_command_shows_how_it_is_used(arguments, usage, hint, capsys):
-    with pytest.raises(SystemExit) as exit_:
-        main(arguments)
-    assert exit_.value.code == 2
-    err = capsys.readouterr().err
-    assert err.startswith(usage)
-    assert hint in err
-
-
-@pytest.mark.parametrize(
-    ("arguments", "shown"),
-    [(["help"], "commands:"), (["help", "convert"], "usage: syncblob convert")],
-)
-def test_help_is_asked_for_as_a_command_too(arguments, shown, capsys):
-    with pytest.raises(SystemExit) as exit_:
-        main(arguments)
-    assert exit_.value.code == 0
-    assert shown in capsys.readouterr().out
+def test_misuse_shows_how_a_command_is_used(arguments, usage, hint, run):
+    done = run(*arguments.split())
+    assert done.status == 2
+    assert done.err.startswith(usage)
+    assert hint in done.err
 
 
 def test_help_imports_nothing_heavy(spawn):
@@ -125,28 +99,20 @@ def test_module_and_script_are_the_same_command(spawn, write_model):
     assert "conv1" in module.out
 
 
-def test_a_missing_file_is_one_line(run, tmp_path):
-    path = tmp_path / "nowhere.caffemodel"
-    assert run("inspect", path) == (
-        1,
-        "",
-        f"syncblob: error: {path}: No such file or directory\n",
-    )
-
-
-def test_a_path_that_would_upset_a_terminal_is_one_line(run, tmp_path):
-    done = run("inspect", tmp_path / "two\nlines\x1b[31m")
-    assert done.status == 1
-    assert done.err.endswith("two\\nlines\\x1b[31m: No such file or directory\n")
-    assert done.err.count("\n") == 1
-
-
-def test_a_directory_is_one_line(run, tmp_path):
-    done = run("inspect", tmp_path)
-    assert done.status == 1
-    assert done.out == ""
-    assert done.err.startswith(f"syncblob: error: {tmp_path}: ")
-    assert done.err.count("\n") == 1
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("nowhere.caffemodel", "nowhere.caffemodel: No such file or directory\n"),
+        # A path that would upset a terminal.
+        ("two\nlines\x1b[31m", "two\\nlines\\x1b[31m: No such file or directory\n"),
+        (".", ": "),
+    ],
+)
+def test_what_cannot_be_read_is_one_line(run, tmp_path, name, shown):
+    done = run("inspect", tmp_path / name)
+    assert (done.status, done.out, done.err.count("\n")) == (1, "", 1)
+    assert done.err.startswith(f"syncblob: error: {tmp_path}")
+    assert shown in done.err
 
 
 def test_a_damaged_file_is_one_line_also_with_a_newline_in_a_name(run, write_model):
@@ -157,9 +123,7 @@ def test_a_damaged_file_is_one_line_also_with_a_newline_in_a_name(run, write_mod
     assert damaged != whole
     path.write_bytes(damaged)
     done = run("inspect", path)
-    assert done.status == 1
-    assert done.out == ""
-    assert done.err.count("\n") == 1
+    assert (done.status, done.out, done.err.count("\n")) == (1, "", 1)
     assert done.err.startswith("syncblob: error: ")
     assert "needs 3 values" in done.err
     assert "Traceback" not in done.err

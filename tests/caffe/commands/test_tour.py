@@ -123,8 +123,8 @@ def test_a_terminal_shows_the_same_in_colour(terminal, run):
 
 
 @pytest.mark.usefixtures("no_cuda")
-def test_the_lenet_goes_away_again(run, opened):
-    run("tour")
+def test_the_device_is_named_with_the_reason_and_the_lenet_goes_away_again(run, opened):
+    assert run("tour").out.startswith("accelerator  simulated:0, because this is a test\n")
     (model,) = opened
     assert model.path.endswith("lenet.caffemodel")
     assert not Path(model.path).parent.exists()
@@ -141,11 +141,6 @@ def test_the_lenet_is_a_caffe_model(tmp_path):
 
 
 # --- the accelerator and the libraries -----------------------------------------------------------
-
-
-@pytest.mark.usefixtures("no_cuda")
-def test_the_simulated_device_is_named_with_the_reason(run):
-    assert run("tour").out.startswith("accelerator  simulated:0, because this is a test\n")
 
 
 def test_why_there_is_no_cuda():

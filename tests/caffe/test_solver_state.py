@@ -11,7 +11,6 @@ from syncblob.caffe._pb.caffe_pb2 import (
     BlobProto,
     BlobProtoVector,
     BlobShape,
-    NetParameter,
     SolverState,
 )
 from syncblob.caffe.files.solver_state import open_solver_state, save_solver_state
@@ -85,35 +84,6 @@ def test_rows_of_blobs(write):
     assert values(blobs) == VALUES
     assert blobs[1].cpu_diff().ravel().tolist() == [5, 6, 7]
     assert read_blobs(write(b"")) == ()
-
-
-@pytest.mark.parametrize(
-    ("reader", "message", "words"),
-    [
-        (read_blobs, BLOBS[0], "this is one blob .*, not a row of blobs; use read_blob"),
-        (read_blobs, SolverState(iter=1, history=BLOBS), "use open_solver_state"),
-        (read_blobs, NetParameter(layer=[{}]), "this is a whole model, not a row of blobs"),
-        (read_blob, SolverState(iter=1, history=BLOBS), "use open_solver_state"),
-        (read_blob, BlobProtoVector(blobs=BLOBS), "this is a row of blobs .*; use read_blobs"),
-        (open_model, BlobProtoVector(blobs=BLOBS), "this is a row of blobs .*; use read_blobs"),
-        (
-            open_model,
-            SolverState(iter=1, history=BLOBS),
-            "not a whole model; use open_solver_state",
-        ),
-        (open_solver_state, BLOBS[0], "this is one blob .*, not the state of a solver"),
-        (open_solver_state, NetParameter(layer=[{}]), "not the state of a solver; use open_model"),
-        (
-            open_solver_state,
-            NetParameter(name="n", layers=[{"name": "a"}]),
-            "this is a whole model, not the state of a solver; use open_model",
-        ),
-        (open_solver_state, b"", "expected a .solverstate file, got an empty file"),
-    ],
-)
-def test_one_kind_of_file_for_another(write, reader, message, words):
-    with pytest.raises(ModelFileError, match=words):
-        reader(write(message))
 
 
 def test_errors_name_the_place(write):

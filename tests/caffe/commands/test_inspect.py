@@ -192,35 +192,6 @@ def test_weights_are_read_for_statistics_only(run, small_model, monkeypatch, fla
 # --- kinds of files ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["model.bin", "model", "MODEL.CAFFEMODEL", "x.binaryproto", "x.Solverstate", "x.npz", "x.h5"],
-)
-def test_a_model_under_any_name(inspect_json, small_model, name):
-    found = inspect_json(small_model.rename(small_model.with_name(name)))
-    assert (found["format"], found["version"]) == ("caffemodel", 2)
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "mean.bin",
-        "mean",
-        "MEAN.BINARYPROTO",
-        "mean.caffemodel",
-        "MEAN.SolverState",
-        "x.npz",
-        "x.h5",
-    ],
-)
-def test_a_blob_under_any_name(inspect_json, tmp_path, name):
-    path = tmp_path / name
-    path.write_bytes(Blob.asarray(np.ones((2, 3))).to_proto().SerializeToString())
-    found = inspect_json(path)
-    assert found["format"] == "binaryproto"
-    assert found["blob"]["shape"] == [2, 3]
-
-
 def test_a_blob_that_could_be_a_net_without_layers(inspect_json, tmp_path):
     path = tmp_path / "scalar"
     path.write_bytes(Blob.asarray(np.array(1.5)).to_proto().SerializeToString())

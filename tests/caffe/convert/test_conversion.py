@@ -144,7 +144,9 @@ def test_layers_by_pattern(model, tmp_path, patterns, names):
 
 
 def test_one_pattern_needs_no_list(model, tmp_path):
-    convert(model.path, tmp_path / "x.npz", layers="conv*")
+    with plan_conversion(model.path, tmp_path / "x.npz", layers="conv*") as conversion:
+        assert conversion.left_out == "types and settings of the layers"
+        conversion.run()
     with open_weights(tmp_path / "x.npz") as found:
         assert list(found.tensors) == ["conv1.weight", "conv1.bias"]
 
@@ -349,13 +351,10 @@ def test_names_of_tensors_that_are_no_utf_8(tmp_path):
         plan_conversion(tmp_path / "x.pt", tmp_path / "y.npz")
 
 
-def test_a_missing_folder_is_named(model, tmp_path):
+def test_a_place_that_cannot_be_written_is_named(model, tmp_path):
     with pytest.raises(FileNotFoundError, match="folder to write to does not exist") as caught:
         plan_conversion(model.path, tmp_path / "no" / "x.npz")
     assert caught.value.filename == str(tmp_path / "no")
-
-
-def test_a_folder_is_no_file_to_write(model, tmp_path):
     (tmp_path / "x.npz").mkdir()
     with pytest.raises(IsADirectoryError, match="expected a file to write, got a folder"):
         plan_conversion(model.path, tmp_path / "x.npz")
@@ -408,22 +407,17 @@ def test_the_old_file_is_there_until_the_new_one_is(model, tmp_path, extension):
 
 
 @pytest.mark.parametrize("extension", _ALL)
-def test_others_may_read_it_as_the_umask_says(model, tmp_path, extension):
-    need_library_of(extension)
-    path = tmp_path / f"x.{extension}"
-    (tmp_path / "ordinary").touch()
-    convert(model.path, path)
-    assert path.stat().st_mode == (tmp_path / "ordinary").stat().st_mode
-
-
-@pytest.mark.parametrize("extension", _ALL)
 @pytest.mark.parametrize("dtype", [None, "float64"])
-def test_progress_adds_up(model, tmp_path, extension, dtype):
+def test_progress_adds_up_and_others_may_read_the_file(model, tmp_path, extension, dtype):
     need_library_of(extension)
     done = []
     with plan_conversion(model.path, tmp_path / f"x.{extension}", dtype=dtype) as conversion:
         conversion.run(done.append)
         assert sum(done) == conversion.result.nbytes
+    # Others may read the file as the umask says.
+    (tmp_path / "ordinary").touch()
+    written = (tmp_path / f"x.{extension}").stat()
+    assert written.st_mode == (tmp_path / "ordinary").stat().st_mode
 
 
 def test_a_plan_reads_no_values_and_writes_nothing(model, tmp_path):

@@ -1083,4 +1083,4 @@ def _exchange_capture_mode(mode: Any) -> int:
 
 def _taken_out(backends: dict[Any, Any]) -> dict[Any, Any]:
     """Remove the backends of CUDA devices from the registry."""
-    return {device: backends.pop(device) for device in list(backends) if device.type == "cuda"}
+    return {name: backends.pop(name) for name in list(backends) if name.startswith("cuda")}

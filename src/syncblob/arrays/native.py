@@ -125,12 +125,12 @@ def memory_of_tensor(x: Any) -> NDArray[Any] | None:
     from then on, so use this only to keep the memory.
     """
     torch = sys.modules.get("torch")
-    if torch is None or type(x) is not getattr(torch, "Tensor", None):
+    if torch is None or type(x) is not getattr(torch, "Tensor", None) or not x.is_cpu:
         return None
     try:
         array: NDArray[Any] = x.numpy()
     except (RuntimeError, TypeError):
-        # It is on a device, requires a gradient, or has a dtype or a layout that NumPy lacks.
+        # It requires a gradient, or has a dtype or a layout that NumPy lacks.
         return None
     return array
 

@@ -172,7 +172,7 @@ class Order:
             self._seen, streams = ([], []), []
             found = [each for each in gc.get_referrers(*kinds) if type(each) in kinds]
             streams = [
-                (each, getattr(each, "ptr", None) or getattr(each, "cuda_stream", 0))
+                (each, int(getattr(each, "ptr", 0) or getattr(each, "cuda_stream", 0)))
                 for each in found
                 if getattr(each, "device_id", getattr(each, "device_index", -1))
                 in {-1, self._index}

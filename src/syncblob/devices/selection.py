@@ -31,7 +31,8 @@ _makers: dict[str, Callable[[int], Accelerator]] = {
     "simulated": SimulatedBackend,
 }
 _registered: set[str] = set()
-_backends: dict[Device, Accelerator] = {}
+# By the names of their devices.
+_backends: dict[str, Accelerator] = {}
 _backends_lock = Lock()
 _process_default = CPU
 
@@ -55,12 +56,17 @@ def accelerator(device: Device | str) -> Accelerator:
     TypeError
         If the function registered for its kind returns something else.
     """
+    known = _backends.get(str(device))
+    if known is not None and known.device.type in kinds:
+        # Without making a device again.
+        return known
     device = Device(device)
     if device == CPU:
         raise ValueError('expected an accelerator, as "cuda:N" or "simulated:N", got "cpu"')
     # Memories compare backends by identity, so there must be only one for each device.
     with _backends_lock.held:
-        if device not in _backends:
+        name = str(device)
+        if name not in _backends:
             if device.type not in _makers and not _load(device.type):
                 raise NoDeviceError(f"{device}: its kind is not registered any more")
             backend = _makers[device.type](device.index)
@@ -69,8 +75,8 @@ def accelerator(device: Device | str) -> Accelerator:
                     f"expected the factory registered for {device.type!r} to return a "
                     f"backend of {device}, got {backend!r}; see its `device`"
                 )
-            _backends[device] = backend
-        return _backends[device]
+            _backends[name] = backend
+        return _backends[name]
 
 
 def register(kind: str, make: Callable[[int], Accelerator]) -> None:
@@ -290,9 +296,8 @@ def available_devices() -> tuple[Device, ...]:
     """
     used = {Device("simulated:0")}
     with _backends_lock.held:
-        used.update(
-            device for device in _backends if device.type in kinds and device.type != "cuda"
-        )
+        devices = [backend.device for backend in _backends.values()]
+    used.update(device for device in devices if device.type in kinds and device.type != "cuda")
     return (
         CPU,
         *(Device(f"cuda:{index}") for index in range(cuda.device_count())),

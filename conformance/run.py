@@ -31,8 +31,8 @@ from conformance.suite import SuiteError, check_suite, clone_suite, find_suite, 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# The tests that dpnp fails, by itself and as the library of SYCL devices.
-XFAILS_OF_DPNP = ROOT / "conformance" / "xfails-dpnp.txt"
+# The tests that fail on a kind of device, with the reasons; on SYCL devices those that dpnp fails.
+XFAILS = {"cuda": "xfails-cuda.txt", "sycl": "xfails-dpnp.txt"}
 STANDARD = "2025.12"
 _REPORTS = ROOT / "build" / "conformance"
 _MODULES = ("hypothesis", "ndindex", "pytest", "pytest_jsonreport", "xdist")
@@ -94,6 +94,7 @@ def run_suite(suite: Path, request: dict[str, Any], processes: str) -> dict[str,
         If pytest ended without a report.
     """
     tier = TIERS[request["tier"]]
+    xfails = XFAILS.get(request["device"].partition(":")[0])
     options = {
         "-c": suite / "pytest.ini",
         "--rootdir": suite,
@@ -102,7 +103,7 @@ def run_suite(suite: Path, request: dict[str, Any], processes: str) -> dict[str,
         "--max-examples": tier.max_examples,
         "--hypothesis-seed": request["seed"],
         "--skips-file": os.devnull,
-        "--xfails-file": XFAILS_OF_DPNP if request["device"].startswith("sycl") else os.devnull,
+        "--xfails-file": ROOT / "conformance" / xfails if xfails else os.devnull,
         "--syncblob-device": request["device"],
     }
     if request["selection"]:

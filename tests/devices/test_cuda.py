@@ -26,6 +26,7 @@ from cuda_model import CUDARuntimeError
 from cupy_model import launch
 
 import syncblob
+import syncblob as xp
 from syncblob import Blob, Head, record_transfers, set_memory_limit
 from syncblob._layout import Layout
 from syncblob.arrays import cuda_arrays as interop
@@ -235,6 +236,12 @@ def test_to_synchronize_waits_for_every_stream_of_the_device(backend):
     launch(lambda: done.append(2))
     backend.synchronize()
     assert sorted(done) == [1, 2]
+
+
+def test_an_array_with_arbitrary_contents_is_made_on_the_device():
+    blob = xp.empty((2, 3), dtype=xp.float64, device="cuda:0")
+    assert (blob.shape, blob.dtype, str(blob.device)) == ((2, 3), xp.float64, "cuda:0")
+    assert xp.empty_like(blob).device == blob.device
 
 
 def test_a_scalar_is_filled_on_the_device():

@@ -1007,6 +1007,8 @@ def _modules() -> dict[str, types.ModuleType]:
     cupy.__dict__.update({name: here[name] for name in CUPY_NAMES}, cuda=cuda, __version__="14.2.0")
     compat = types.ModuleType("array_api_compat.cupy")
     compat.__dict__.update({name: here[name] for name in CUPY_NAMES})
+    # As in the standard, and other than in CuPy.
+    compat.__dict__["empty"] = lambda shape, *, dtype=None: empty(shape, dtype)
     return {
         "cupy": cupy,
         "cupy.cuda": cuda,

@@ -247,7 +247,7 @@ class Home(ABC):
 
     def empty(self, shape: Any, dtype: Any) -> Any:
         """Return a new array with arbitrary contents. Call it by `compute`."""
-        return self.namespace.empty(shape, dtype)
+        return self.namespace.empty(shape, dtype=dtype)
 
     @abstractmethod
     def zero(self, buffer: Any) -> None:

@@ -117,10 +117,6 @@ class LibraryHome(Accelerator):
         array = np.asarray(key)
         return self.namespace.asarray(array if array.size else array.astype(np.intp))
 
-    def empty(self, shape: Any, dtype: Any) -> Any:
-        """Return a new array with arbitrary contents."""
-        return self.namespace.empty(shape, dtype=dtype)
-
     def as_array(self, result: Any) -> Any:
         """Return an array; a 0-d array for a number."""
         return self.namespace.asarray(result) if isinstance(result, _NUMBERS) else result

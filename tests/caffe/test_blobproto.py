@@ -40,15 +40,11 @@ def test_from_message():
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
-def test_from_bytes(kind):
+def test_values_are_copied_from_bytes(kind):
     data = kind(proto_of([2], data=[1, 2]).SerializeToString())
-    assert Blob.from_proto(data).cpu_data().tolist() == [1, 2]
-
-
-def test_values_are_copied():
-    data = bytearray(proto_of([2], data=[1, 2]).SerializeToString())
     blob = Blob.from_proto(data)
-    data[:] = bytes(len(data))
+    if kind is bytearray:
+        data[:] = bytes(len(data))
     assert blob.cpu_data().tolist() == [1, 2]
 
 
@@ -231,19 +227,6 @@ def test_nothing_changes_when_memory_runs_out(monkeypatch):
 
 
 # --- to_proto -------------------------------------------------------------------------------------
-
-
-def test_wire_format_of_floats():
-    expected = "2a18" + "00" * 24 + "3218" + "00" * 24 + "3a040a020203"
-    assert Blob((2, 3)).to_proto(write_diff=True).SerializeToString().hex() == expected
-    encoded = blobproto._encode(Blob((2, 3)), write_diff=True)
-    assert encoded.hex() == expected
-
-
-def test_wire_format_of_doubles():
-    expected = "3a060a0401010102" + "4210" + "00" * 16
-    encoded = blobproto._encode(Blob((1, 1, 1, 2), "float64"), write_diff=False)
-    assert encoded.hex() == expected
 
 
 @pytest.mark.parametrize("shape", [(), (0, 5), (3,), (2, 300), (1, 2, 3, 4, 5)])

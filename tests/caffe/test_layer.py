@@ -52,14 +52,31 @@ def test_what_is_assigned_is_saved(write, v2_net, saved, upgrade):
     assert saved(model, upgrade=upgrade) == v2_net
 
 
-def test_an_edit_upgrades_the_older_format(write, v1_net, saved):
+def changed_settings(layer):
+    layer.proto.convolution_param.num_output = 3
+
+
+def changed_values(layer):
+    layer.blobs[0].mutable_cpu_data()[...] = 5
+
+
+@pytest.mark.parametrize("change", [edit, changed_settings, changed_values, None])
+def test_a_change_upgrades_the_older_format(write, v1_net, saved, change):
     model = open_model(write(v1_net))
-    edit(model["conv1"])
-    edited = saved(model)
-    assert not edited.layers
-    assert [layer.type for layer in edited.layer] == ["Deconvolution", "SoftmaxWithLoss", ""]
-    assert outline(edited.layer[0]) == EDITED
-    assert edited.layer[0].blobs == v1_net.layers[0].blobs
+    if change is not None:
+        change(model["conv1"])
+    net = saved(model, upgrade=change is None)
+    assert not net.layers
+    assert [layer.name for layer in net.layer] == ["conv1", "loss", "untyped"]
+    kind = "Deconvolution" if change is edit else "Convolution"
+    assert [layer.type for layer in net.layer] == [kind, "SoftmaxWithLoss", ""]
+    assert (outline(net.layer[0]) == EDITED) == (change is edit)
+    assert net.layer[0].convolution_param.num_output == 3 * (change is changed_settings)
+    if change is changed_values:
+        v1_net.layers[0].blobs[0].data[:] = [5] * 6
+    else:
+        assert model["conv1"].blobs[0].head is Head.UNINITIALIZED
+    assert net.layer[0].blobs == v1_net.layers[0].blobs
 
 
 def test_an_edit_of_a_net_of_the_first_format_upgrades_it(write, saved):
@@ -149,15 +166,6 @@ def test_settings_that_a_fork_has_stay_with_those_that_are_changed(write, saved)
     model["a"].proto.convolution_param.num_output = 3
     net.layer[0].convolution_param.num_output = 3
     assert saved(model) == net
-
-
-def test_changed_settings_upgrade_the_older_format(write, v1_net, saved):
-    model = open_model(write(v1_net))
-    model["conv1"].proto.convolution_param.num_output = 3
-    net = saved(model)
-    assert not net.layers
-    assert net.layer[0].convolution_param.num_output == 3
-    assert net.layer[0].blobs == v1_net.layers[0].blobs
 
 
 def test_settings_of_a_layer_made_by_hand(saved):

@@ -367,23 +367,21 @@ def test_shared_parameters_stay_shared_and_the_last_values_win(filled):
     assert report == CopyReport(copied=("a", "b"), missing=(), ignored=())
     assert target["a"].blobs[0] is target["b"].blobs[0]
     assert [float(target[name].blobs[n].max()) for name in "ab" for n in (0, 1)] == [3, 2, 3, 4]
-
-
-def test_the_order_of_the_source_says_which_values_are_the_last():
-    target = sharing()
+    # The order of the source says which values are the last.
     target.copy_trained_layers_from(ModelFile("s", trained().layers[::-1]))
     assert target["a"].blobs[0] is target["b"].blobs[0]
     assert float(target["b"].blobs[0].max()) == 1
 
 
-def test_a_layer_without_blobs_shares_those_of_one_that_has_some():
+@pytest.mark.parametrize(("order", "last"), [(1, 3), (-1, 1)])
+def test_a_layer_without_blobs_shares_those_of_one_that_has_some(order, last):
     target = sharing()
     target.fill()
     target["b"].blobs.clear()
     weights = target["a"].blobs[0]
-    target.copy_trained_layers_from(trained())
+    target.copy_trained_layers_from(ModelFile("s", trained().layers[::order]))
     assert target["b"].blobs[0] is target["a"].blobs[0] is weights
-    assert float(weights.max()) == 3
+    assert float(weights.max()) == last
 
 
 @pytest.mark.parametrize("filled", [False, True])
@@ -397,15 +395,6 @@ def test_a_layer_shares_the_blob_that_a_later_one_has(filled):
         target.copy_trained_layers_from(ModelFile("s", [trained()["a"]]))
     assert target["a"].blobs[0] is target["b"].blobs[0] is weights
     assert float(weights.max()) == (3 if filled else 1)
-
-
-def test_the_last_values_win_if_one_layer_has_blobs():
-    target = sharing()
-    target.fill()
-    target["b"].blobs.clear()
-    target.copy_trained_layers_from(ModelFile("s", trained().layers[::-1]))
-    assert target["a"].blobs[0] is target["b"].blobs[0]
-    assert float(target["a"].blobs[0].max()) == 1
 
 
 def test_a_layer_shares_a_blob_of_the_older_format():

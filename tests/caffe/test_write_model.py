@@ -191,16 +191,6 @@ def test_signed_zeros_and_nans_are_compared_by_their_bits(write, saved):
     assert np.signbit(saved(model).layer[0].blobs[0].data[0])
 
 
-def test_a_changed_net_of_v1_is_written_as_v2(write, v1_net, saved):
-    model = open_model(write(v1_net))
-    model["conv1"].blobs[0].mutable_cpu_data()[...] = 5
-    net = saved(model)
-    assert not net.layers
-    assert [layer.name for layer in net.layer] == ["conv1", "loss", "untyped"]
-    v1_net.layers[0].blobs[0].data[:] = [5] * 6
-    assert net.layer[0].blobs == v1_net.layers[0].blobs
-
-
 def test_legacy_dims_stay_legacy(write, tmp_path):
     proto = BlobProto(num=1, channels=1, height=1, width=2, data=[1, 2], diff=[3, 4])
     blob = read_blob(write(proto))
@@ -348,19 +338,6 @@ def test_zeros_are_written_without_a_gradient_being_made(tmp_path):
 
 
 # --- older formats -------------------------------------------------------------------------------
-
-
-def test_upgrading_writes_the_current_format(write, v1_net, saved):
-    model = open_model(write(v1_net))
-    net = saved(model, upgrade=True)
-    assert not net.layers
-    assert [(layer.name, layer.type) for layer in net.layer] == [
-        ("conv1", "Convolution"),
-        ("loss", "SoftmaxWithLoss"),
-        ("untyped", ""),
-    ]
-    assert net.layer[0].blobs[0] == v1_net.layers[0].blobs[0]
-    assert model["conv1"].blobs[0].head is Head.UNINITIALIZED
 
 
 def test_a_layer_added_to_an_old_net_upgrades_it(write, v1_net, saved):

@@ -21,7 +21,6 @@ from syncblob.caffe import (
 from syncblob.caffe._pb.caffe_pb2 import NetParameter
 from syncblob.caffe.files import hdf5
 from syncblob.caffe.files.solver_state import open_solver_state
-from syncblob.devices import use_device
 from syncblob.errors import ModelFileError
 from syncblob.memory import Head
 
@@ -98,40 +97,18 @@ def test_dtypes(h5, stored, expected):
     assert blob.cpu_data().tolist() == WEIGHTS.tolist()
 
 
-@pytest.mark.parametrize("shape", [(), (1,), (0, 3), (1,) * 32])
-def test_shapes(h5, shape):
-    h5.create_dataset("data/a/0", data=np.ones(shape, np.float32))
-    (blob,) = opened(h5)["a"].blobs
-    assert blob.shape == shape
-    assert blob.cpu_data().sum() == np.ones(shape).sum()
-
-
-@pytest.mark.parametrize(
-    "layout",
-    [
-        {"chunks": (1, 2)},
-        {"chunks": (2, 2), "compression": "gzip", "shuffle": True},
-        {"chunks": (1, 3), "fletcher32": True},
-    ],
-)
-@pytest.mark.parametrize("device", ["cpu", "simulated:0"])
-def test_values_in_pieces(h5, layout, device):
-    h5.create_dataset("data/a/0", data=WEIGHTS, **layout)
-    with use_device(device):
-        (blob,) = opened(h5)["a"].blobs
-    assert blob.head is Head.UNINITIALIZED
-    values = blob.cpu_data() if device == "cpu" else blob.gpu_data()
-    assert values.tolist() == WEIGHTS.tolist()
-
-
-def test_values_within_the_description(h5):
+@pytest.mark.parametrize("values", [BIAS, np.array(5, np.float32)], ids=["an axis", "no axes"])
+def test_values_within_the_description(h5, values):
     properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     properties.set_layout(h5py.h5d.COMPACT)
-    space = h5py.h5s.create_simple((2,))
+    space = (
+        h5py.h5s.create_simple(values.shape) if values.ndim else h5py.h5s.create(h5py.h5s.SCALAR)
+    )
     group = h5.create_group("data/a")
     dataset = h5py.h5d.create(group.id, b"0", h5py.h5t.IEEE_F32LE, space, properties)
-    dataset.write(h5py.h5s.ALL, h5py.h5s.ALL, BIAS)
-    assert opened(h5)["a"].blobs[0].cpu_data().tolist() == [7, 8]
+    dataset.write(h5py.h5s.ALL, h5py.h5s.ALL, values)
+    (blob,) = opened(h5)["a"].blobs
+    assert (blob.shape, blob.tolist()) == (values.shape, values.tolist())
 
 
 def test_gradients(h5):
@@ -528,9 +505,6 @@ def test_as_caffe_lays_it_out(tmp_path):
         dataset = file["data/a/0"]
         assert (dataset.chunks, dataset.compression, len(dataset.attrs)) == (None, None, 0)
         assert dataset.id.get_type().equal(h5py.h5t.IEEE_F64LE)
-    first = (tmp_path / "x.h5").read_bytes()
-    save_model(ModelFile("", [Layer("a", blobs=[[1.0]])]), tmp_path / "x.h5")
-    assert (tmp_path / "x.h5").read_bytes() == first
 
 
 @pytest.mark.parametrize("write_diff", [None, True])
@@ -541,15 +515,18 @@ def test_gradients_are_written(write, v2_net, saved, write_diff):
     assert list(groups["diff"]["conv1"]) == (["0", "1"] if write_diff else [])
 
 
-@pytest.mark.parametrize("shape", [(), (0, 3), (1,) * 32, (3, 300)])
+@pytest.mark.parametrize("shape", [(), (1,), (0, 3), (1,) * 32, (3, 300)])
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
-def test_shapes_and_dtypes(saved, shape, dtype):
+def test_shapes_and_dtypes(saved, tmp_path, shape, dtype):
     blob = Blob(shape, dtype)
     blob.overwrite_cpu_data()[...] = np.arange(blob.size).reshape(shape)
     written = saved(ModelFile("", [Layer("a", blobs=[blob])]))["data"]["a"]["0"]
     assert written.shape == shape
     assert written.dtype == ("float64" if dtype == "float64" else "float32")
     np.testing.assert_array_equal(written, blob.cpu_data().astype(written.dtype))
+    (again,) = open_model(tmp_path / "saved.caffemodel.h5")["a"].blobs
+    assert again.shape == shape
+    np.testing.assert_array_equal(again.cpu_data(), written)
 
 
 def test_views(saved):
@@ -575,15 +552,19 @@ def old_file(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.parametrize("name", ["", ".", "a/", "/a", "a//b", "a/./b", "a\0b"])
-def test_names_that_hdf5_cannot_hold(old_file, name):
-    with pytest.raises(ValueError, match=r"cannot hold a layer of the name.*rename it"):
-        save_model(ModelFile("", [Layer(name)]), old_file)
-
-
-def test_a_name_that_is_that_of_a_blob(old_file):
-    layers = [Layer("a", blobs=[np.zeros(2, "f4")]), Layer("a/0/b")]
-    with pytest.raises(ValueError, match="cannot hold a layer of the name 'a/0/b'"):
+@pytest.mark.parametrize(
+    ("layers", "words"),
+    [
+        *(
+            ([Layer(name)], "a layer of the name.*rename it")
+            for name in ("", ".", "a/", "/a", "a//b", "a/./b", "a\0b")
+        ),
+        ([Layer("a", blobs=[[0.0]]), Layer("a/0/b")], "a layer of the name 'a/0/b'"),
+        ([Layer("a"), Layer("b"), Layer("a")], "two layers of the name 'a'"),
+    ],
+)
+def test_names_that_hdf5_cannot_hold(old_file, layers, words):
+    with pytest.raises(ValueError, match=f"cannot hold {words}"):
         save_model(ModelFile("", layers), old_file)
 
 
@@ -647,11 +628,6 @@ def test_of_different_values_of_a_shared_parameter_the_last_wins(tmp_path):
     model["b"].replace_blob(0, np.zeros((1, 2), "f4"), resize=True)
     save_model(model, tmp_path / "x.caffemodel.h5")
     assert open_model(tmp_path / "x.caffemodel.h5")["b"].blobs[0].shape == (1, 2)
-
-
-def test_two_layers_of_one_name(old_file):
-    with pytest.raises(ValueError, match="cannot hold two layers of the name 'a'"):
-        save_model(ModelFile("", [Layer("a"), Layer("b"), Layer("a")]), old_file)
 
 
 @pytest.mark.parametrize(

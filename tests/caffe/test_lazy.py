@@ -265,7 +265,11 @@ def selections(monkeypatch):
 
 @pytest.mark.parametrize(
     "layout",
-    [{"chunks": (4, 25)}, {"chunks": (7, 6), "compression": "gzip", "shuffle": True}],
+    [
+        {"chunks": (4, 25)},
+        {"chunks": (7, 6), "compression": "gzip", "shuffle": True},
+        {"chunks": (1, 5), "fletcher32": True},
+    ],
 )
 def test_hdf5_in_chunks(h5, selections, layout):
     blob = h5(MATRIX, **layout)
@@ -286,20 +290,6 @@ def test_other_shapes_in_chunks(h5, shape):
     blob = h5(values, chunks=tuple(max(1, dim) for dim in shape), maxshape=(None,) * len(shape))
     assert blob.shape == shape
     np.testing.assert_array_equal(blob.cpu_data(), values)
-
-
-def test_a_value_without_axes_within_the_description(tmp_path):
-    h5py = pytest.importorskip("h5py", reason="h5py, which reads HDF5, is missing")
-    path = tmp_path / "net.caffemodel.h5"
-    properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-    properties.set_layout(h5py.h5d.COMPACT)
-    space = h5py.h5s.create(h5py.h5s.SCALAR)
-    with h5py.File(path, "w") as file:
-        group = file.create_group("data/a")
-        dataset = h5py.h5d.create(group.id, b"0", h5py.h5t.IEEE_F32LE, space, properties)
-        dataset.write(h5py.h5s.ALL, h5py.h5s.ALL, np.array(5, np.float32))
-    (blob,) = open_model(path)["a"].blobs
-    assert (blob.shape, blob.cpu_data().item()) == ((), 5)
 
 
 def test_a_chunked_gradient_on_the_device(tmp_path):

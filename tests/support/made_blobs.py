@@ -38,3 +38,10 @@ def blob_in(head, dtype="float32", shape=(2, 3)):
 def address(array):
     """Return the address of an array."""
     return array.__array_interface__["data"][0]
+
+
+def is_over(parameter, blob):
+    """Tell whether a parameter's storage and gradient are the Blob's, on its device."""
+    on_host = blob.device == "cpu"
+    arrays = (x.cpu_data() if on_host else x.gpu_data() for x in (blob.data, blob.diff))
+    return [*map(address, arrays)] == [parameter.data_ptr(), parameter.grad.data_ptr()]

@@ -11,7 +11,7 @@ from multiprocessing.reduction import ForkingPickler
 
 import numpy as np
 import pytest
-from made_blobs import blob_in, values
+from made_blobs import blob_in, is_over, values
 
 from syncblob import Blob, Head, StaleAliasWarning
 
@@ -41,12 +41,6 @@ def module_over(*blobs):
 
 def blobs_for_module():
     return [blob_in(CPU, shape=shape) for shape in ((2, 3), (2,), (2,), (2,))]
-
-
-def is_over(parameter, blob):
-    return parameter.data_ptr() == blob.cpu_data().ctypes.data and (
-        parameter.grad.data_ptr() == blob.cpu_diff().ctypes.data
-    )
 
 
 # --- modules -------------------------------------------------------------------------------------

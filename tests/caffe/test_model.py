@@ -126,12 +126,6 @@ def test_a_missing_layer(write, v2_net):
         net["conv9"]
 
 
-def test_names_that_are_not_utf_8(write):
-    net = open_model(write(b"\x0a\x02\xff\x41" + b"\xa2\x06\x04" + b"\x0a\x02\xe9z"))
-    assert net.name.encode(errors="surrogateescape") == b"\xffA"
-    assert list(net) == ["\udce9z"]
-
-
 def test_of_repeated_scalars_the_last_counts(write):
     layer = b"\x0a\x01a\x12\x01X\x0a\x01b\x12\x01Y"
     net = open_model(write(b"\x0a\x01n\xa2\x06" + bytes([len(layer)]) + layer + b"\x0a\x01m"))

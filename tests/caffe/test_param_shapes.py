@@ -15,7 +15,6 @@ from syncblob.caffe import (
     open_model,
     plan_model,
     save_model,
-    squeezed_blobs,
 )
 
 
@@ -27,18 +26,6 @@ def inner_product():
     return Layer.from_proto(
         settings, [np.ones((1, 1, 2, 3), np.float32), np.ones((1, 1, 1, 2), np.float32)]
     )
-
-
-def test_axes_of_one_in_front_are_squeezed(inner_product):
-    weights, bias = squeezed_blobs(inner_product)
-    assert (weights.shape, bias.shape) == ((2, 3), (2,))
-    weights.mutable_cpu_data()[0, 0] = 5
-    assert inner_product.blobs[0].cpu_data()[0, 0, 0, 0] == 5
-
-
-def test_axes_stay_where_the_type_does_not_say_how_many_there_are():
-    layer = Layer("a", "Unknown", blobs=[np.ones((1, 1, 1, 2), np.float32)])
-    assert squeezed_blobs(layer)[0] is layer.blobs[0]
 
 
 @pytest.mark.parametrize("marked", [False, True])

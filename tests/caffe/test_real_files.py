@@ -145,11 +145,6 @@ def test_hdf5(real_files):
     assert net["conv1"].blobs[0].shape == (32, 3, 5, 5)
 
 
-def test_no_blob_in_hdf5(real_files):
-    with pytest.raises(ModelFileError, match="this is an HDF5 file"):
-        read_blob(real_files / "cifar10_full.caffemodel.h5")
-
-
 @pytest.mark.parametrize(
     ("name", "shapes"),
     [

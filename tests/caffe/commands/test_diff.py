@@ -7,7 +7,6 @@ import re
 
 import numpy as np
 import pytest
-from comparable_models import need_library_of
 
 from syncblob.caffe._pb.caffe_pb2 import NetParameter
 from syncblob.caffe.convert import convert
@@ -164,23 +163,6 @@ def test_trouble_is_two(run, pair, tmp_path):
     damaged = tmp_path / "x.caffemodel"
     damaged.write_bytes(b"\xff" * 9)
     assert run("diff", pair[0], damaged, "--json").status == 2
-
-
-@pytest.mark.parametrize("extension", ["caffemodel", "npz", "caffemodel.h5", "pt"])
-def test_one_file_of_the_older_format_in_two_formats(run, tmp_path, extension):
-    need_library_of(extension)
-    old = NetParameter()
-    layer = old.layers.add(name="ip", type=14)  # INNER_PRODUCT
-    layer.inner_product_param.num_output = 2
-    layer.blobs.add(num=1, channels=1, height=2, width=3, data=range(6))
-    layer.blobs.add(num=1, channels=1, height=1, width=2, data=range(2))
-    (tmp_path / "old.caffemodel").write_bytes(old.SerializeToString())
-    paths = tmp_path / "x.npz", tmp_path / f"y.{extension}"
-    for path in paths:
-        convert(tmp_path / "old.caffemodel", path)
-    for pair in (paths, paths[::-1]):
-        done = run("diff", *pair)
-        assert (done.status, done.out) == (0, "0 added, 0 removed, 0 reshaped, 0 changed, 2 same\n")
 
 
 def test_blobs_of_the_older_format_have_the_shapes_that_caffe_takes_them_for(

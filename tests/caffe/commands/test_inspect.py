@@ -223,19 +223,6 @@ def test_files_that_are_refused(run, tmp_path, names, contents, reason):
         assert reason in done.err
 
 
-@pytest.mark.parametrize(
-    ("name", "reason"),
-    [
-        ("bad_truncated_mean.binaryproto", "the file is truncated"),
-        ("bad_appledouble_mean.binaryproto", "this is an AppleDouble file"),
-    ],
-)
-def test_bad_real_files(name, reason, real_files, run):
-    done = run("inspect", real_files / name)
-    assert (done.status, done.out, done.err.count("\n")) == (1, "", 1)
-    assert reason in done.err
-
-
 def test_hdf5_under_the_name_of_a_caffemodel(run, tmp_path):
     pytest.importorskip("h5py")
     model = syncblob.ModelFile("n", [syncblob.Layer("a", blobs=[np.ones(2, "f4")])])

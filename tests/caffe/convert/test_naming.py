@@ -110,7 +110,8 @@ def test_axes_of_the_older_formats_are_left_out_on_demand():
         Layer("odd", "InnerProduct", blobs=[np.ones((1, 2, 2, 3)), np.ones(2)]),
     ]
     model = ModelFile("n", layers)
-    assert [blob.shape for blob in to_tensors(model, squeeze=True).values()] == [
+    squeezed = to_tensors(model, squeeze=True)
+    assert [blob.shape for blob in squeezed.values()] == [
         (1, 1, 1, 1),
         (2,),
         (2, 3),
@@ -120,6 +121,9 @@ def test_axes_of_the_older_formats_are_left_out_on_demand():
         (2,),
     ]
     assert [blob.ndim for blob in to_tensors(model).values()] == [4, 4, 4, 4, 4, 4, 1]
+    squeezed["ip.weight"][0, 0] = 5
+    assert model["ip"].blobs[0].data_at(0, 0, 0, 0) == 5
+    assert squeezed["other.weight"] is model["other"].blobs[0]
 
 
 def test_a_real_file_of_the_older_format_in_modules(real_files):

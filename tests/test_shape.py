@@ -1,4 +1,4 @@
-"""Shapes, axes, counts and indices."""
+"""Shapes, counts and indices."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from syncblob._shape import as_shape, canonical_axis, count, is_basic_index, shape_string
+from syncblob._shape import as_shape, count, is_basic_index
 
 
 @pytest.mark.parametrize(
@@ -101,31 +101,6 @@ def test_count_refuses_what_is_no_range_of_axes(axes):
 def test_count_refuses_axes_that_are_not_integers(axes):
     with pytest.raises(TypeError):
         count((2, 3, 4, 5), *axes)
-
-
-def test_axes_count_from_either_end():
-    shape = (2, 3, 4, 5)
-    assert [canonical_axis(axis, shape) for axis in range(-4, 4)] == [0, 1, 2, 3, 0, 1, 2, 3]
-    assert type(canonical_axis(np.int8(-1), shape)) is int
-
-
-@pytest.mark.parametrize("axis", [-5, 4])
-def test_axes_out_of_range_are_index_errors_that_name_the_shape(axis):
-    with pytest.raises(IndexError, match=rf"axis {axis} .*\(2, 3, 4, 5\)"):
-        canonical_axis(axis, (2, 3, 4, 5))
-
-
-def test_a_shape_without_axes_has_no_axis_at_all():
-    with pytest.raises(IndexError, match="axis 0"):
-        canonical_axis(0, ())
-
-
-@pytest.mark.parametrize(
-    ("shape", "expected"),
-    [((2, 3, 4, 5), "2 3 4 5 (120)"), ((), "(1)"), ((0, 5), "0 5 (0)"), ((7,), "7 (7)")],
-)
-def test_shapes_are_spelled_as_caffe_does(shape, expected):
-    assert shape_string(shape) == expected
 
 
 @pytest.mark.parametrize(

@@ -87,9 +87,12 @@ def test_legacy_names_are_for_up_to_four_axes(name):
 def test_canonical_axis_index():
     blob = Blob((2, 3, 4, 5))
     assert [blob.canonical_axis_index(axis) for axis in range(-4, 4)] == [0, 1, 2, 3, 0, 1, 2, 3]
+    assert type(blob.canonical_axis_index(np.int8(-1))) is int
     for axis in (-5, 4):
         with pytest.raises(IndexError, match=rf"axis {axis} .* \(2, 3, 4, 5\)"):
             blob.canonical_axis_index(axis)
+    with pytest.raises(IndexError, match="axis 0"):
+        Blob(()).canonical_axis_index(0)
 
 
 @pytest.mark.parametrize(

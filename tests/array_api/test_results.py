@@ -130,17 +130,6 @@ def test_results_that_overlap_an_operand_are_views(name: str, made: str | Head) 
     assert np.array_equal(view, expected)
 
 
-@pytest.mark.parametrize("part", [xp.real, xp.imag])
-@pytest.mark.parametrize("device", HOMES)
-def test_parts_of_complex_numbers_are_views(part: Callable[[Blob], Blob], device: str) -> None:
-    blob = xp.asarray([1 + 2j, 3 + 4j]).to_device(device) + 0
-    view = part(blob)
-    with no_transfers():
-        view *= 10
-    assert view.memory is blob.memory
-    assert blob.tolist() == ([10 + 2j, 30 + 4j] if part is xp.real else [1 + 20j, 3 + 40j])
-
-
 SAME: dict[str, Callable[[Blob], Blob]] = {
     "matrix_power": lambda x: xp.linalg.matrix_power(x, 1),
     "diff": lambda x: xp.diff(x, n=0),

@@ -13,7 +13,7 @@ import os
 import sys
 import threading
 import time
-from contextlib import AbstractContextManager, suppress
+from contextlib import ExitStack, suppress
 from inspect import CO_OPTIMIZED
 from operator import index, itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -32,6 +32,7 @@ from syncblob.memory.windows import part_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from contextlib import AbstractContextManager
     from types import FrameType
 
     from syncblob._source_lines import SourceLine
@@ -634,22 +635,7 @@ def memory_summary(device: Device | str | None = None) -> MemorySummary:
     return MemorySummary([home for home in homes if home is not HOST])
 
 
-class _MemoryLimit(AbstractContextManager[None]):
-    """A limit of the memory of a device, which a ``with`` block ends; see `set_memory_limit`."""
-
-    def __init__(self, home: Accelerator, nbytes: int | None) -> None:
-        self._home = home
-        self._before = home.limit_memory(nbytes)
-
-    def __enter__(self) -> None:
-        """Do nothing: the limit holds already."""
-
-    def __exit__(self, *_exception: object) -> None:
-        """Restore the limit that was there before."""
-        self._home.limit_memory(self._before)
-
-
-def set_memory_limit(device: Device | str, nbytes: int | None) -> AbstractContextManager[None]:
+def set_memory_limit(device: Device | str, nbytes: int | None) -> AbstractContextManager[object]:
     """Limit the bytes on an accelerator. Beyond it, buffers are evicted, or allocations fail.
 
     Parameters
@@ -666,4 +652,7 @@ def set_memory_limit(device: Device | str, nbytes: int | None) -> AbstractContex
     """
     if nbytes is not None and index(nbytes) < 1:
         raise ValueError(f"expected a number of bytes, at least 1, or None, got {nbytes}")
-    return _MemoryLimit(accelerator(device), None if nbytes is None else index(nbytes))
+    home = accelerator(device)
+    end = ExitStack()
+    end.callback(home.limit_memory, home.limit_memory(None if nbytes is None else index(nbytes)))
+    return end

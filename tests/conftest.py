@@ -19,7 +19,7 @@ import syncblob
 from syncblob.devices import accelerator as accelerator_named
 from syncblob.devices import cuda
 from syncblob.errors import NoDeviceError
-from syncblob.memory import buffers, changes
+from syncblob.memory import accesses, buffers
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -109,7 +109,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 def exact_parts() -> Iterator[None]:
     """Copy exactly the parts asked for, also of small memories, so that tests can count them."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(changes, "SMALL", 0)
+        patch.setattr(accesses, "SMALL", 0)
         yield
 
 

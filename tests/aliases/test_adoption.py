@@ -15,7 +15,7 @@ from syncblob import Blob, Head, StaleAliasWarning, SyncedMemory, record_transfe
 from syncblob._layout import Layout
 from syncblob.devices import Side
 from syncblob.memory import Access
-from syncblob.memory.leases import Loans
+from syncblob.memory.borrows_and_aliases import Loans
 
 if TYPE_CHECKING:
     from types import FrameType

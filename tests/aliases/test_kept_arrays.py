@@ -22,7 +22,7 @@ from syncblob import (
 from syncblob._source_lines import user_place
 from syncblob.devices import Side
 from syncblob.devices.host import NumpyHome
-from syncblob.memory.leases import Borrows, Loans
+from syncblob.memory.borrows_and_aliases import Borrows, Loans
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -19,7 +19,7 @@ from numpy_calls import CALLS, listed
 import syncblob
 from syncblob import Blob, StaleAliasWarning
 from syncblob.devices import accelerator
-from syncblob.devices.library import LibraryHome
+from syncblob.devices.array_library import LibraryHome
 
 PACKAGE = Path(drawers.__file__).parent
 LISTED = listed()

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from syncblob.memory import living_arrays
-from syncblob.memory.leases import Borrows, Loans
+from syncblob.memory.borrows_and_aliases import Borrows, Loans
 from syncblob.memory.living_arrays import LivingArrays, Reference
 from syncblob.memory.windows import Window
 

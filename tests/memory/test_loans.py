@@ -10,7 +10,7 @@ from syncblob._layout import Layout
 from syncblob._source_lines import user_place
 from syncblob.devices import Side
 from syncblob.memory import Access
-from syncblob.memory.leases import NUMPY, Exposure, Loans
+from syncblob.memory.borrows_and_aliases import NUMPY, Exposure, Loans
 from syncblob.memory.ledger import Ledger
 from syncblob.memory.windows import Window
 

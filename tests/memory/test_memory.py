@@ -27,7 +27,7 @@ try:
     import torch
 except ImportError:
     torch = None
-from syncblob.memory.leases import NUMPY
+from syncblob.memory.borrows_and_aliases import NUMPY
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -23,7 +23,7 @@ from syncblob import (
 from syncblob._layout import Layout
 from syncblob.devices import Side
 from syncblob.memory import Access, assign, claim_shared, shortcut
-from syncblob.memory.leases import Borrows
+from syncblob.memory.borrows_and_aliases import Borrows
 from syncblob.memory.ledger import Ledger
 
 NBYTES = 8

@@ -14,7 +14,7 @@ from syncblob._layout import Layout
 from syncblob.devices import Side
 from syncblob.devices.host import NumpyHome
 from syncblob.memory import Access, changes
-from syncblob.memory.leases import NUMPY
+from syncblob.memory.borrows_and_aliases import NUMPY
 
 # They count the bytes of parts of small memories.
 pytestmark = pytest.mark.usefixtures("exact_parts")

@@ -14,7 +14,7 @@ from syncblob.blob.core import NOTHING_KEPT, BlobCore, keep_diff, making
 from syncblob.blob.views import shape_from
 from syncblob.blob.writers import writes
 from syncblob.memory import NO_SHORTCUT, OVERWRITE
-from syncblob.memory.leases import restore
+from syncblob.memory.borrows_and_aliases import restore
 
 if TYPE_CHECKING:
     from collections.abc import Callable

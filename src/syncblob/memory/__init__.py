@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from syncblob.memory.changes import assign, claim_shared
-from syncblob.memory.changes import evict as evict_windows
+from syncblob.memory.accesses import assign, claim_shared
 from syncblob.memory.history import Transition
 from syncblob.memory.ledger import Ledger
 from syncblob.memory.shortcut import FRESH, NO_SHORTCUT, Shortcut
 from syncblob.memory.state import CONST, MUTABLE, OVERWRITE, Access, Head
 from syncblob.memory.synced_memory import SyncedMemory
+from syncblob.memory.window_eviction import evict as evict_windows
 from syncblob.memory.windows import Window, laid
 
 __all__ = [

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Never
 from syncblob._locks import LostLock, is_lost, notify
 from syncblob.copies import follow_logs, recording
 from syncblob.devices import current_accelerator
+from syncblob.memory.borrows_and_aliases import NO_LOANS, Loans, joined
 from syncblob.memory.buffers import Buffers
 from syncblob.memory.history import is_use_noted
-from syncblob.memory.leases import NO_LOANS, Loans, joined
 from syncblob.memory.shortcut import NO_SHORTCUT, NO_SHORTCUTS, Shortcut, Shortcuts
 from syncblob.memory.spans import Run, Spans
 from syncblob.memory.state import CONST, Access

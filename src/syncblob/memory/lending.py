@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob.memory.changes import acquire, finish_write
+from syncblob.memory.accesses import acquire
+from syncblob.memory.changes import finish_write
 from syncblob.memory.state import CONST, Access
 from syncblob.memory.verify import Watch
 from syncblob.memory.windows import Window, laid
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from syncblob._layout import Layout
     from syncblob.devices.base import Side
-    from syncblob.memory.leases import Lease
+    from syncblob.memory.borrows_and_aliases import Lease
     from syncblob.memory.ledger import Ledger
 
     # Returns an array over a side's buffer, and records it.

@@ -16,7 +16,7 @@ from syncblob.errors import StaleAliasWarning
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from syncblob.memory.leases import Lease, Loans
+    from syncblob.memory.borrows_and_aliases import Lease, Loans
     from syncblob.memory.ledger import Ledger
 
     # Aliases that become stale, by side.

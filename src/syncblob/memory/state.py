@@ -40,7 +40,7 @@ from syncblob.memory.spans import Run, Spans
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from syncblob.memory.leases import Exposure, Lease
+    from syncblob.memory.borrows_and_aliases import Exposure, Lease
 
 
 class Head(enum.IntEnum):

@@ -16,21 +16,10 @@ from syncblob._source_lines import Place, user_place
 from syncblob.arrays.native import buffer_of
 from syncblob.copies import recording
 from syncblob.devices import CPU, HOST, Device, Side, default_device, home_accelerator
-from syncblob.memory.changes import (
-    acquire,
-    adopt,
-    claim,
-    evict,
-    expose,
-    finish_write,
-    fit,
-    grow,
-    leave,
-    pull,
-    push,
-)
+from syncblob.memory.accesses import acquire, claim, pull, push
+from syncblob.memory.borrows_and_aliases import Exposure
+from syncblob.memory.changes import adopt, expose, finish_write, fit, leave
 from syncblob.memory.gather import gather
-from syncblob.memory.leases import Exposure
 from syncblob.memory.ledger import Ledger
 from syncblob.memory.lending import alias, borrow, export_watched, lend, view, write
 from syncblob.memory.sources import Source
@@ -39,6 +28,8 @@ from syncblob.memory.stale_aliases import announcing
 from syncblob.memory.state import CONST, MUTABLE, OVERWRITE, Access, Head, head_over
 from syncblob.memory.uploads import await_uploads
 from syncblob.memory.verify import verifying
+from syncblob.memory.window_eviction import evict
+from syncblob.memory.window_growth import grow
 from syncblob.memory.windows import Window, laid
 
 if TYPE_CHECKING:
@@ -49,8 +40,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from syncblob.devices.base import Accelerator, Home
+    from syncblob.memory.borrows_and_aliases import Lease, Loans
     from syncblob.memory.history import Transition
-    from syncblob.memory.leases import Lease, Loans
     from syncblob.memory.shortcut import Shortcut
     from syncblob.memory.sources import Function
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from syncblob import Device, NoDeviceError
 from syncblob.devices import HOST
+from syncblob.devices.array_library import LibraryHome, Namespace
 from syncblob.devices.base import Push
-from syncblob.devices.library import LibraryHome, Namespace
 
 
 class Drawer(LibraryHome):

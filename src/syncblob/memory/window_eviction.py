@@ -1,0 +1,104 @@
+"""Freeing windows of a side, after what only they hold has moved elsewhere.
+
+Call the functions under the memory's lock.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from syncblob._layout import Layout
+from syncblob.devices import Accelerator, Side
+from syncblob.memory.accesses import acquire
+from syncblob.memory.changes import Change, commit
+from syncblob.memory.state import CONST, MUTABLE, Access
+from syncblob.memory.window_growth import forget_exports
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from syncblob.memory.ledger import Ledger
+    from syncblob.memory.uploads import Upload
+    from syncblob.memory.windows import Window
+
+
+def evict(ledger: Ledger, side: Side, start: int, stop: int, reason: str) -> int:
+    """Free the windows of a side that lie in a range; what only they hold moves elsewhere.
+
+    That is the host, or the first accelerator for what is on the host. What the source still has
+    does not move. `blob.eviction` decides what is evicted, and when.
+
+    Returns
+    -------
+    int
+        The number of bytes freed.
+
+    Raises
+    ------
+    BufferError
+        If aliases need a window.
+    """
+    if ledger.moving:
+        ledger.refuse_reentry()
+    used = ledger.spans.nbytes
+    windows = ledger.buffers.inside(side, start, stop, used)
+    _rescue(ledger, side, windows, reason)
+    # Afterwards, because a source that has been read completely is closed.
+    if windows and ledger.source is not None and not ledger.source.reopen():
+        ledger.forget_source(0, used)
+        _rescue(ledger, side, windows, reason)
+    if windows:
+        # A host access that may write waits for uploads.
+        commit(ledger, _plan_eviction, Side.HOST, MUTABLE, start, min(stop, used), reason, side)
+    return sum(window.nbytes for window in windows)
+
+
+def _rescue(ledger: Ledger, side: Side, windows: Sequence[Window], reason: str) -> None:
+    """Copy what only a side has in windows to another one."""
+    refuge = Side.HOST if side else Side.ACCELERATOR
+    for window in windows:
+        low, high = window.start, min(window.stop, ledger.spans.nbytes)
+        _require_free(ledger, side, low, high)
+        for run in ledger.only_on(side, low, high):
+            acquire(ledger, refuge, CONST, Layout.raw(run.nbytes, run.start), reason)
+
+
+def _require_free(ledger: Ledger, side: Side, start: int, stop: int) -> None:
+    """Raise unless the bytes of a window may go elsewhere."""
+    holder = ledger.loans[side].writer_in(side, start, stop)
+    if holder:
+        raise BufferError(
+            f"bytes {start} to {stop} of {ledger.buffers.described()} cannot leave "
+            f"{ledger.buffers.home(side).device}, because of {holder}; delete it first"
+        )
+
+
+def _plan_eviction(  # a range
+    ledger: Ledger, _host: Side, _access: Access, start: int, stop: int, side: Side
+) -> Change:
+    before, mine = ledger.spans, 1 << side
+    after, losses = before, []
+    for window in ledger.buffers.inside(side, start, stop, before.nbytes):
+        low, high = window.start, min(window.stop, before.nbytes)
+        # Check again: an alias may have been made since.
+        _require_free(ledger, side, low, high)
+        runs = [run._replace(holders=run.holders & ~mine) for run in before.runs(low, high)]
+        if ledger.only_on(side, low, high):
+            raise RuntimeError(
+                "this memory was written from a finaliser or a signal handler while it was evicted"
+            )
+        after = after.replaced(runs)
+        losses.append((side, ((low, high),)))
+    return Change(side, before, after, start, stop, losses=losses, prepare=_drop, between=after)
+
+
+def _drop(ledger: Ledger, change: Change, _reason: str) -> tuple[Any, Sequence[Upload]]:
+    side, buffers = change.side, ledger.buffers
+    gone = buffers.inside(side, change.start, change.stop, change.before.nbytes)
+    home = buffers.home(side)
+    if isinstance(home, Accelerator):
+        for window in gone:
+            # Its memory may be given to someone else at once.
+            home.settle(window.array)
+    forget_exports(ledger, side, gone)
+    return tuple(each for each in buffers.windows[side] if each not in gone), ()

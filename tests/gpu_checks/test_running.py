@@ -76,7 +76,7 @@ def test_a_process_is_interrupted_first(run):
         "try: time.sleep(60)\n"
         "except KeyboardInterrupt: print('as far as I came'); raise SystemExit(0)"
     )
-    _, results = run(job("polite", code, seconds=4.0))
+    _, results = run(job("polite", code, seconds=8.0))
     assert results["step/polite"]["status"] == "cut off"
     assert "as far as I came" in results["step/polite"]["tail"]
 

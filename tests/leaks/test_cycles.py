@@ -29,7 +29,7 @@ try:
 except ImportError:
     torch = None
 
-ROUNDS = 3
+ROUNDS = 6
 
 BACKEND = simulated(0)
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
+import importlib
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,16 +12,11 @@ import pytest
 import syncblob
 from syncblob import Blob
 
-PROGRAMS = Path(__file__).parents[2] / "examples"
-
 
 @pytest.fixture
 def example(request, monkeypatch):
     """Import an example. It uses the simulated device even if there is a GPU."""
-    spec = importlib.util.spec_from_file_location(request.param, PROGRAMS / f"{request.param}.py")
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, spec.name, module)
-    spec.loader.exec_module(module)
+    module = importlib.import_module(request.param)
     monkeypatch.setattr(module, "device", lambda: syncblob.Device("simulated"))
     return module
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import math
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,8 +14,6 @@ from syncblob import Blob, Layer, ModelFile
 torch = pytest.importorskip("torch")
 
 from caffe_nets import Net, Solver, learning_rate, leave_out_mismatches  # noqa: E402  # needs PyTorch
-
-PROGRAM = Path(__file__).parents[2] / "examples" / "run_net.py"
 
 FIT = """
 layer { name: "data" type: "Input" top: "data" top: "target"
@@ -281,14 +277,10 @@ layer { name: "ip" type: "InnerProduct" bottom: "pool" top: "ip"
 
 
 @pytest.fixture
-def program(monkeypatch):
+def program():
     """Import the program."""
     pytest.importorskip("PIL.Image")
-    spec = importlib.util.spec_from_file_location("run_net", PROGRAM)
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, spec.name, module)
-    spec.loader.exec_module(module)
-    return module
+    return importlib.import_module("run_net")
 
 
 @pytest.fixture

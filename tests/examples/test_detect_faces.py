@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 from numpy.lib.stride_tricks import sliding_window_view
@@ -15,20 +11,7 @@ import syncblob
 torch = pytest.importorskip("torch")
 Image = pytest.importorskip("PIL.Image")
 
-PROGRAM = Path(__file__).parents[2] / "examples" / "detect_faces.py"
-
-
-@pytest.fixture(scope="module")
-def faces():
-    """Import the example."""
-    spec = importlib.util.spec_from_file_location("detect_faces", PROGRAM)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    try:
-        spec.loader.exec_module(module)
-        yield module
-    finally:
-        del sys.modules[spec.name]
+import detect_faces as faces  # noqa: E402  # needs both
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +56,7 @@ def expected(x, weights):
 
 @pytest.mark.parametrize("device", ["cpu", "simulated:0"])
 @pytest.mark.parametrize("shape", [(3, 12, 12), (3, 30, 24), (3, 25, 31), (3, 26, 29)])
-def test_the_network_is_that_of_numpy(faces, model, real_files, shape, device):
+def test_the_network_is_that_of_numpy(model, real_files, shape, device):
     truth = np.load(real_files / "mtcnn_det1.npy", allow_pickle=True, encoding="latin1").item()
     image = np.random.default_rng(0).uniform(-1, 1, shape).astype(np.float32)
     with torch.inference_mode():
@@ -82,7 +65,7 @@ def test_the_network_is_that_of_numpy(faces, model, real_files, shape, device):
         np.testing.assert_allclose(result, reference, rtol=1e-4, atol=1e-5)
 
 
-def test_weights_are_taken_where_they_are(faces, model):
+def test_weights_are_taken_where_they_are(model):
     weight = model["conv1"].blobs[0]
     weight.cpu_data()
     with torch.inference_mode(), syncblob.no_transfers():
@@ -90,7 +73,7 @@ def test_weights_are_taken_where_they_are(faces, model):
     assert weight.head is syncblob.Head.HEAD_AT_CPU
 
 
-def test_another_model_is_refused(faces, real_files):
+def test_another_model_is_refused(real_files):
     image = syncblob.zeros((1, 3, 12, 12), dtype="float32")
     with (
         syncblob.open_model(real_files / "tiny_v2.caffemodel") as other,
@@ -102,7 +85,7 @@ def test_another_model_is_refused(faces, real_files):
 # --- images and boxes ----------------------------------------------------------------------------
 
 
-def test_an_image_is_turned_and_normalised(faces):
+def test_an_image_is_turned_and_normalised():
     image = Image.new("RGB", (3, 2))
     image.putpixel((2, 0), (255, 0, 127))
     blob = faces.prepared(image)
@@ -110,14 +93,14 @@ def test_an_image_is_turned_and_normalised(faces):
     assert blob[0, :, 2, 0].tolist() == [127.5 / 128, -127.5 / 128, -0.5 / 128]
 
 
-def test_a_face_of_any_size_fills_a_window(faces):
+def test_a_face_of_any_size_fills_a_window():
     sizes = list(faces.pyramid(Image.new("RGB", (100, 80)), smallest=24))
     assert [image.size for _, image in sizes[:2]] == [(50, 40), (35, 28)]
     assert min(sizes[-1][1].size) >= faces.WINDOW
     assert list(faces.pyramid(Image.new("RGB", (100, 20)), smallest=24)) == []
 
 
-def test_windows_become_boxes(faces):
+def test_windows_become_boxes():
     scores = np.zeros((5, 4), np.float32)
     scores[3, 1] = 0.75
     offsets = np.zeros((4, 5, 4), np.float32)
@@ -127,7 +110,7 @@ def test_windows_become_boxes(faces):
     assert faces.boxes_of(scores, offsets, scale=0.5, threshold=0.8) == []
 
 
-def test_of_boxes_that_overlap_the_best_is_kept(faces):
+def test_of_boxes_that_overlap_the_best_is_kept():
     best, near, far = (
         faces.Box(0, 0, 10, 10, 0.9),
         faces.Box(0, 0, 10, 5, 0.8),
@@ -139,7 +122,7 @@ def test_of_boxes_that_overlap_the_best_is_kept(faces):
     assert faces.suppressed([far, near, best], 0.5) == [best, near, far]
 
 
-def test_the_program_draws_boxes(faces, path, tmp_path, capsys):
+def test_the_program_draws_boxes(path, tmp_path, capsys):
     pixels = np.random.default_rng(0).integers(0, 256, (60, 90, 3), dtype=np.uint8)
     image = tmp_path / "noise.png"
     Image.fromarray(pixels).save(image)
@@ -157,7 +140,7 @@ def test_the_program_draws_boxes(faces, path, tmp_path, capsys):
 
 
 @pytest.fixture
-def refusal(faces, real_files, tmp_path, monkeypatch, capsys):
+def refusal(real_files, tmp_path, monkeypatch, capsys):
     """Return the error line with which the program ends at once, for wrong arguments."""
     monkeypatch.chdir(tmp_path)
     Image.new("RGB", (90, 60)).save("image.png")
@@ -203,7 +186,7 @@ def test_it_refuses_before_it_computes(refusal, changed, said):
 
 
 @pytest.mark.parametrize("device", ["cpu", "simulated:0"])
-def test_the_face_of_an_astronaut_is_found(faces, model, device):
+def test_the_face_of_an_astronaut_is_found(model, device):
     data = pytest.importorskip("skimage.data")
     boxes = faces.detect(model, Image.fromarray(data.astronaut()), device=device)
     face = faces.Box(175, 65, 270, 185, 1)

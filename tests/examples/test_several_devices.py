@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-
 import numpy as np
 import pytest
+import several_devices as example
 
 import syncblob
 from syncblob import record_transfers
 
-PATH = Path(__file__).parents[2] / "examples" / "several_devices.py"
 STEPS = 4
 
 
-@pytest.fixture
-def example():
-    spec = importlib.util.spec_from_file_location("several_devices", PATH)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.mark.parametrize("count", [2, 3])
-def test_training_on_several_devices_moves_weights_and_gradients_between_them(example, count):
+def test_training_on_several_devices_moves_weights_and_gradients_between_them(count):
     devices = [f"simulated:{index}" for index in range(count)]
     rng = np.random.default_rng(1)
     examples = rng.standard_normal((24 * STEPS, 5), "float32")
@@ -49,7 +38,7 @@ def test_training_on_several_devices_moves_weights_and_gradients_between_them(ex
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
-def test_heat_exchanges_one_row_each_way(example, count):
+def test_heat_exchanges_one_row_each_way(count):
     devices = [f"simulated:{index}" for index in range(count)]
     grid = np.random.default_rng(2).random((20, 8))
     expected = grid.copy()
@@ -66,6 +55,6 @@ def test_heat_exchanges_one_row_each_way(example, count):
     assert (rows * grid[0].nbytes) * 0.8 <= log.peer_bytes <= rows * grid[0].nbytes
 
 
-def test_the_program_compares_both(example, capsys):
+def test_the_program_compares_both(capsys):
     example.run(["simulated:0", "simulated:1"])
     assert capsys.readouterr().out.count("the same bits") == 2

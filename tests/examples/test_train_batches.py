@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import subprocess
 import sys
@@ -10,24 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import train_batches as example
 
 import syncblob
 
 PROGRAM = Path(__file__).parents[2] / "examples" / "train_batches.py"
 MOVED = re.compile(r"(batches|whole arrays) moved +([\d,]+) bytes in (\d+) transfers")
-
-
-@pytest.fixture
-def example():
-    """Import the example."""
-    spec = importlib.util.spec_from_file_location("train_batches", PROGRAM)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    try:
-        spec.loader.exec_module(module)
-        yield module
-    finally:
-        del sys.modules[spec.name]
 
 
 def test_it_learns_and_says_what_moved():
@@ -53,7 +40,7 @@ def test_it_learns_and_says_what_moved():
 
 
 @pytest.mark.parametrize("whole", [False, True])
-def test_each_batch_moves_alone_and_learns_the_same(example, whole):
+def test_each_batch_moves_alone_and_learns_the_same(whole):
     random = np.random.default_rng(0)
     data, test = example.make_data(256, random), example.make_data(64, random)
     with syncblob.use_device("simulated"):
@@ -76,7 +63,7 @@ def test_each_batch_moves_alone_and_learns_the_same(example, whole):
     ("arguments", "said"),
     [(["--epochs", "0"], "at least 1"), (["--samples", "100"], "a multiple of 64, got 100")],
 )
-def test_it_refuses_before_it_trains(example, arguments, said, monkeypatch, capsys):
+def test_it_refuses_before_it_trains(arguments, said, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", [str(PROGRAM), *arguments])
     with pytest.raises(SystemExit) as ended:
         example.main()

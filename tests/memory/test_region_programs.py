@@ -1109,10 +1109,7 @@ class Program:
         return tuple(frozenset(each) for size in sizes for each in combinations(self.sides, size))
 
 
-# --- Caffe's state machine ------------------------------------------------------------------------
-
-# For each access and head before, from the documentation: the head after, and whether it copies.
-U, C, G, S = "UNINITIALIZED", "HEAD_AT_CPU", "HEAD_AT_GPU", "SYNCED"
+# --- many programs --------------------------------------------------------------------------------
 
 
 def some(numbers: range, device: type[Simulated | Cuda]) -> range:

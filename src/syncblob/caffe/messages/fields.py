@@ -31,7 +31,6 @@ ROW_OF_BLOBS: Kind = (1, WireType.LENGTH)
 
 # NetParameter
 NET_NAME = 1
-INPUT_SHAPE = 8
 LAYERS = {0: 2, 1: 2, 2: 100}
 
 # V0LayerParameter, V1LayerParameter and LayerParameter. Bottoms and tops of version 0 are those of

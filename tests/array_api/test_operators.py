@@ -419,11 +419,6 @@ def test_const_views_refuse_in_place_operators() -> None:
         assert (const + 1).tolist() == [value + 1 for value in const.tolist()]
 
 
-def test_blobs_are_no_keys() -> None:
-    with pytest.raises(TypeError, match="unhashable"):
-        hash(integers())
-
-
 class Label(enum.IntEnum):
     CAT = 2
 

@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
+from made_blobs import CPU, DTYPES, GPU, NONE, PAIR, SPLIT, SYNCED, address, values
 
 import syncblob
 from syncblob import Blob, Head
 
-DTYPES = [
-    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
-    *("float16", "float32", "float64", "complex64", "complex128", "bfloat16"),
-]
-UNINITIALIZED, CPU, GPU, SYNCED, SPLIT = PAIR = [*Head][:5]  # with one accelerator
-
 ACCESSES = [f"{how}{side}" for how in ("", "mutable_", "overwrite_") for side in ("cpu", "gpu")]
-
-
-def values(dtype, shape=(2, 3)):
-    dtype = Blob((), dtype).dtype
-    return np.arange(math.prod(shape)).reshape(shape).astype(dtype)
 
 
 def host(array):
@@ -30,10 +18,6 @@ def host(array):
         if hasattr(array, method):
             return getattr(array, method)()
     return np.asarray(array)
-
-
-def address(array):
-    return array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr
 
 
 def blob_in(head, which="data", device="simulated", value=5):
@@ -159,7 +143,7 @@ def test_set_refuses_what_it_cannot_adopt_and_changes_nothing(side, array, error
         with pytest.raises(error, match=message):
             setter(blob, side, which)(array)
     assert before == (address(blob.cpu_data()), address(blob.gpu_data()), blob.head, blob.device)
-    assert blob.diff_head is UNINITIALIZED
+    assert blob.diff_head is NONE
 
 
 def test_set_takes_another_shape_of_the_same_count_as_caffe_does():
@@ -256,7 +240,7 @@ def test_the_shape_is_uploaded_once_for_each_shape(simulated):
     assert blob.gpu_shape().tolist() == [6, 4]
     assert blob.reshape(4, 3, 2).gpu_shape().tolist() == [4, 3, 2]
     assert Blob((), device="simulated").gpu_shape().shape == (0,)
-    assert (blob.head, simulated.uploads) == (UNINITIALIZED, 3)
+    assert (blob.head, simulated.uploads) == (NONE, 3)
 
 
 def test_the_shape_follows_its_blob_to_other_memory():
@@ -294,7 +278,7 @@ def test_sharing_takes_the_memory_with_its_head_and_no_copy(simulated, which):
     assert head_of(blob, which) is SYNCED
     assert getattr(blob, f"cpu_{which}")().tolist() == [1, 5, 5, 5, 5, 5]
     assert simulated.downloads == 1
-    assert head_of(blob, "diff" if which == "data" else "data") is UNINITIALIZED
+    assert head_of(blob, "diff" if which == "data" else "data") is NONE
 
 
 @pytest.mark.parametrize("which", ["data", "diff"])

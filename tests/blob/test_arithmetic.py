@@ -9,11 +9,11 @@ import pytest
 import tiers
 from hypothesis import given
 from hypothesis import strategies as st
+from made_blobs import CPU, GPU, NONE, PAIR, SPLIT, SYNCED
 
 import syncblob
-from syncblob import Blob, Head
+from syncblob import Blob
 
-NONE, CPU, GPU, SYNCED, SPLIT = PAIR = [*Head][:5]  # with one accelerator
 NUMBERS = [
     *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     *("float16", "float32", "float64", "complex64", "complex128", "bfloat16"),

@@ -10,17 +10,10 @@ import pickle
 import numpy as np
 import pytest
 import tiers
-from made_blobs import address, blob_in, values
+from made_blobs import CPU, DTYPES, GPU, NONE, PAIR, SPLIT, SYNCED, address, blob_in, values
 
 import syncblob
-from syncblob import Blob, Head
-
-DTYPES = [
-    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
-    *("float16", "float32", "float64", "complex64", "complex128", "bfloat16"),
-]
-NONE, CPU, GPU, SYNCED, SPLIT = PAIR = [*Head][:5]  # with one accelerator
-
+from syncblob import Blob
 
 # --- scalars, lists, bytes ---------------------------------------------------------------------
 

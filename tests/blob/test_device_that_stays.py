@@ -8,10 +8,10 @@ import pickle
 
 import numpy as np
 import pytest
-from made_blobs import address, values
+from made_blobs import CPU, GPU, PAIR, SPLIT, SYNCED, address, values
 
 import syncblob
-from syncblob import Blob, Head, NoDeviceError, use_device
+from syncblob import Blob, NoDeviceError, use_device
 
 try:
     import torch
@@ -21,7 +21,6 @@ except ImportError:
 # They count the bytes of parts of small memories.
 pytestmark = pytest.mark.usefixtures("exact_parts")
 
-NONE, CPU, GPU, SYNCED, SPLIT = PAIR = [*Head][:5]  # with one accelerator
 DEVICES = ["cpu", "simulated:0"]
 
 

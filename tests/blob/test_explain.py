@@ -11,6 +11,7 @@ from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
+from made_blobs import split
 
 import syncblob
 from syncblob import (
@@ -186,14 +187,6 @@ FULL, SOME, NONE = "▓", "▒", "░"
 def rows_of(blob: Blob) -> dict[str, str]:
     """Return the rows by label, for labels that occur only once."""
     return {label: text.strip() for label, text in blob.explain().rows}
-
-
-def split() -> Blob:
-    """Make a Blob of 80 bytes. The host has the first 20, the device has the others."""
-    blob = Blob(80, "int8", device="simulated", name="frame")
-    blob[...] = 1
-    blob[:20].mutable_cpu_data()
-    return blob
 
 
 def test_a_memory_of_one_piece_needs_no_picture() -> None:

@@ -9,6 +9,7 @@ from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
+from made_blobs import split
 
 from syncblob import Blob, SyncedMemory, record_transfers
 from syncblob._layout import Layout
@@ -31,14 +32,6 @@ def ranges(marks: list[ET.Element]) -> list[tuple[float, float]]:
     """Return the starts and lengths of marks, in percent."""
     assert all(mark.attrib[key].endswith("%") for mark in marks for key in ("x", "width"))
     return [(float(mark.attrib["x"][:-1]), float(mark.attrib["width"][:-1])) for mark in marks]
-
-
-def split() -> Blob:
-    """Make a Blob of 80 bytes. The host has the first 20, the device has the others."""
-    blob = Blob(80, "int8", device="simulated", name="frame")
-    blob[...] = 1
-    blob[:20].mutable_cpu_data()
-    return blob
 
 
 def test_each_home_shows_which_bytes_it_holds_newest():

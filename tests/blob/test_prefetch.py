@@ -6,12 +6,10 @@ import time
 
 import numpy as np
 import pytest
-from made_blobs import blob_in, values
+from made_blobs import CPU, GPU, NONE, PAIR, SPLIT, SYNCED, blob_in, values
 
 import syncblob
-from syncblob import Blob, Head
-
-NONE, CPU, GPU, SYNCED, SPLIT = PAIR = [*Head][:5]  # with one accelerator
+from syncblob import Blob
 
 
 def moved(simulated):

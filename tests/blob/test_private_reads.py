@@ -12,7 +12,7 @@ import pytest
 import tiers
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as of_numpy
-from made_blobs import blob_in, values
+from made_blobs import CPU, GPU, NONE, PAIR, SPLIT, SYNCED, blob_in, values
 
 import syncblob
 from syncblob import Blob, Head
@@ -24,8 +24,6 @@ except ImportError:
 
 # They count the bytes of parts of small memories.
 pytestmark = pytest.mark.usefixtures("exact_parts")
-
-NONE, CPU, GPU, SYNCED, SPLIT = PAIR = [*Head][:5]  # with one accelerator
 
 
 class Source:

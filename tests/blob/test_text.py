@@ -8,17 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from made_blobs import blob_in, values
+from made_blobs import CPU, DTYPES, GPU, PAIR, SYNCED, blob_in, values
 
 import syncblob
-from syncblob import Blob, Head
+from syncblob import Blob
 from syncblob.blob.text import text_of
 
-NONE, CPU, GPU, SYNCED, SPLIT = PAIR = [*Head][:5]  # with one accelerator
-DTYPES = [
-    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
-    *("float16", "float32", "float64", "complex64", "complex128", "bfloat16"),
-]
 SPECIAL = [0.0, -0.0, np.nan, np.inf, -np.inf, 1.0, -1.0, 1e-7, 123456789.0, 1e30, -0.1, 1e3]
 
 

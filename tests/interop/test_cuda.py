@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
+from made_blobs import CPU, DTYPES, GPU, NONE, SYNCED, values
 
 import syncblob
-from syncblob import Blob, Head
+from syncblob import Blob
 from syncblob.devices import cuda
 
-NONE, CPU, GPU, SYNCED, SPLIT = PAIR = [*Head][:5]  # with one accelerator
-DTYPES = [
-    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
-    *("float16", "float32", "float64", "complex64", "complex128"),
-]
 without_cuda = pytest.mark.skipif(cuda.device_count() > 0, reason="there is a CUDA device")
-
-
-def values(dtype="float32", shape=(2, 3)):
-    return np.arange(math.prod(shape)).reshape(shape).astype(Blob((), dtype).dtype)
 
 
 def blob_in(head, dtype="float32", device="cuda:0"):
@@ -126,7 +116,7 @@ def test_without_cuda_arrays_of_a_cuda_device_are_refused_as_such(protocol, take
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("dtype", [*DTYPES, "bfloat16"])
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_cupy_takes_the_blobs_own_memory_to_write(cupy, dtype):
     blob = blob_in(CPU, dtype)
     with syncblob.record_transfers() as log:
@@ -144,7 +134,7 @@ def test_cupy_takes_the_blobs_own_memory_to_write(cupy, dtype):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("dtype", [*DTYPES, "bfloat16"])
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_dlpack_lends_cupy_the_blobs_own_memory(cupy, dtype):
     blob = blob_in(GPU, dtype)
     array = cupy.from_dlpack(blob)
@@ -155,7 +145,7 @@ def test_dlpack_lends_cupy_the_blobs_own_memory(cupy, dtype):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("dtype", [*DTYPES, "bfloat16"])
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_dlpack_lends_torch_the_blobs_own_memory(torch, dtype):
     blob = blob_in(GPU, dtype)
     tensor = torch.from_dlpack(blob)
@@ -183,7 +173,7 @@ def test_a_cupy_array_is_adopted_in_any_order(cupy, take, view):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("dtype", [*DTYPES, "bfloat16"])
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_a_cuda_tensor_is_adopted(torch, dtype):
     tensor = torch.arange(6, device="cuda").reshape(2, 3).to(getattr(torch, dtype))
     blob = Blob.asarray(tensor)

@@ -9,12 +9,11 @@ import weakref
 import numpy as np
 import pytest
 import tiers
-from made_blobs import address, blob_in, values
+from made_blobs import CPU, GPU, NONE, PAIR, SPLIT, SYNCED, address, blob_in, values
 
 import syncblob
-from syncblob import Blob, Head
+from syncblob import Blob
 
-NONE, CPU, GPU, SYNCED, SPLIT = PAIR = [*Head][:5]  # with one accelerator
 # DLPack's type codes and bits.
 CODES = {
     "bool": (6, 8),

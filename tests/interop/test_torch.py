@@ -7,18 +7,13 @@ import gc
 import numpy as np
 import pytest
 import tiers
-from made_blobs import address, blob_in, values
+from made_blobs import CPU, DTYPES, GPU, PAIR, SPLIT, SYNCED, address, blob_in, values
 
 import syncblob
-from syncblob import Blob, Device, Head, StaleAliasWarning
+from syncblob import Blob, Device, StaleAliasWarning
 
 torch = pytest.importorskip("torch")
 
-NONE, CPU, GPU, SYNCED, SPLIT = PAIR = [*Head][:5]  # with one accelerator
-DTYPES = [
-    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
-    *("float16", "float32", "float64", "complex64", "complex128", "bfloat16"),
-]
 ALIASES = {
     "from_dlpack": torch.from_dlpack,
     "as_tensor": torch.as_tensor,

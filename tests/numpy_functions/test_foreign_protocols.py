@@ -6,19 +6,14 @@ import operator
 
 import numpy as np
 import pytest
+from made_blobs import on
 
-from syncblob import Blob, TransferGuardError, no_transfers
+from syncblob import TransferGuardError, no_transfers
 from syncblob.dispatch.walk import replaced
 
 A = np.array([[1.5, -2.0, 4.0], [0.5, 8.0, -3.0]])
 MASK = np.array([[True, False, True], [False, True, True]])
 DEVICES = ["cpu", "simulated:0"]
-
-
-def blob_of(array, device):
-    blob = Blob(array.shape, array.dtype, device=device)
-    blob[...] = array
-    return blob
 
 
 class Stranger:
@@ -76,7 +71,7 @@ class Unkept(Doubled):
         return self @ other
 
 
-@pytest.mark.parametrize("x", [A, blob_of(A, "cpu")], ids=["ndarray", "Blob"])
+@pytest.mark.parametrize("x", [A, on("cpu", A)], ids=["ndarray", "Blob"])
 def test_types_with_their_own_answer_are_asked(x):
     assert np.add(x, Stranger()) == ("ufunc", np.add)
     assert np.concatenate([x, Stranger()]) == ("function", np.concatenate)
@@ -85,12 +80,12 @@ def test_types_with_their_own_answer_are_asked(x):
 
 def test_who_knows_blobs_is_asked_before_it_is_an_array():
     dask = pytest.importorskip("dask.array")
-    blob = blob_of(A, "simulated:0")
+    blob = on("simulated:0", A)
     chunked = dask.from_array(A.T, chunks=2)
     lazy = [np.tensordot(blob, chunked, 1), np.concatenate([blob, chunked.T]), blob + chunked.T]
     assert {type(one) for one in lazy} == {type(chunked)}
     with no_transfers():
-        assert np.stack([blob_of(A, "cpu"), Doubled(A), Stranger()]) == ("function", np.stack)
+        assert np.stack([on("cpu", A), Doubled(A), Stranger()]) == ("function", np.stack)
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -102,7 +97,7 @@ def test_who_declines_a_blob_gets_a_const_array(device, made):
         yield from (x % other, other == x)
         yield from np.divmod(other, x)
 
-    blob = blob_of(A, device)
+    blob = on(device, A)
     for actual, expected in zip(results(blob), results(A), strict=True):
         assert type(actual) is type(expected)
         assert repr(np.ma.asarray(actual).tolist()) == repr(np.ma.asarray(expected).tolist())
@@ -132,7 +127,7 @@ def test_functions_give_who_declines_a_const_array(function, device):
                 replaced((args, kwargs), np.ndarray, seen.append)
             return answer
 
-    blob = blob_of(A, device)
+    blob = on(device, A)
     if function is FUNCTIONS["a method"]:
         expected = Doubled(A.dot(2 * A.T))
     else:
@@ -142,11 +137,11 @@ def test_functions_give_who_declines_a_const_array(function, device):
     assert actual.array.tolist() == expected.array.tolist()
     assert seen
     assert not any(array.flags.writeable for array in seen)
-    assert (blob.device, blob.tolist()) == (blob_of(A, device).device, A.tolist())
+    assert (blob.device, blob.tolist()) == (on(device, A).device, A.tolist())
 
 
 def test_what_asks_for_dtypes_alone_moves_nothing():
-    blob = blob_of(A.astype("f4"), "simulated:0")
+    blob = on("simulated:0", A.astype("f4"))
     with no_transfers():
         result = np.result_type(blob, np.ma.masked_array(A, MASK))
     assert result == A.dtype
@@ -154,7 +149,7 @@ def test_what_asks_for_dtypes_alone_moves_nothing():
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_who_raises_for_a_blob_gets_a_const_array(device):
-    blob = blob_of(A, device)
+    blob = on(device, A)
     for call in (np.hypot, operator.mul, operator.matmul):
         actual, expected = (
             call(x, Raising(A.T if call is operator.matmul else A)) for x in (blob, A)
@@ -163,7 +158,7 @@ def test_who_raises_for_a_blob_gets_a_const_array(device):
 
 
 def test_a_guard_forbids_the_download():
-    blob = blob_of(A, "simulated:0")
+    blob = on("simulated:0", A)
     with no_transfers(), pytest.raises(TransferGuardError):
         np.concatenate([blob, Doubled(A)])
     assert np.concatenate([blob, Doubled(A)]).array.shape == (4, 3)
@@ -172,13 +167,13 @@ def test_a_guard_forbids_the_download():
 @pytest.mark.parametrize("call", [np.dot, np.array_equal, lambda a, b: np.concatenate([a, b])])
 def test_masked_arrays_are_refused_for_their_masks_would_be_lost(call):
     with pytest.raises(TypeError, match="MaskedArray"):
-        call(blob_of(A, "cpu"), np.ma.masked_array(A, MASK))
+        call(on("cpu", A), np.ma.masked_array(A, MASK))
     with pytest.raises(TypeError, match="mask"):
-        call(np.ma.masked_array(A, MASK), blob_of(A, "cpu"))
+        call(np.ma.masked_array(A, MASK), on("cpu", A))
 
 
 def test_who_declines_cannot_write_a_blob():
-    blob = same = blob_of(A, "cpu")
+    blob = same = on("cpu", A)
     for write in (
         lambda: np.add(blob, Doubled(A), out=blob),
         lambda: np.add.at(blob, [0], Doubled(A[0])),
@@ -196,7 +191,7 @@ def test_who_declines_cannot_write_a_blob():
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_operators_ask_by_the_ufunc_as_ndarrays_do(device):
-    blob, other = blob_of(A[:, :2], device), Unkept(A[:, 1:])
+    blob, other = on(device, A[:, :2]), Unkept(A[:, 1:])
     assert (
         (blob @ other).tolist()
         == (A[:, :2] @ other).tolist()
@@ -206,7 +201,7 @@ def test_operators_ask_by_the_ufunc_as_ndarrays_do(device):
 
 def test_scipys_sparse_arrays_get_an_array():
     sparse = pytest.importorskip("scipy.sparse")
-    array, blob = sparse.csr_array(A), blob_of(A, "simulated:0")
+    array, blob = sparse.csr_array(A), on("simulated:0", A)
     for name in ("add", "sub", "mul", "eq", "lt", "ge"):
         compute = getattr(operator, name)
         for both in (lambda x, f=compute: f(array, x), lambda x, f=compute: f(x, array)):

@@ -6,7 +6,7 @@ import operator
 
 import numpy as np
 import pytest
-from made_blobs import blob_in, values
+from made_blobs import blob_in, on, values
 
 import syncblob
 from syncblob import Blob, Head
@@ -14,12 +14,6 @@ from syncblob import Blob, Head
 A = np.array([[1.5, -2.0, 4.0], [0.5, 8.0, -3.0]])
 C = np.array([[1 + 2j, 3 - 1j]])
 DEVICES = ["cpu", "simulated:0"]
-
-
-def on(device, array):
-    blob = Blob(array.shape, array.dtype, device=device)
-    blob[...] = array
-    return blob
 
 
 METHODS = {

@@ -6,9 +6,10 @@ import operator
 
 import numpy as np
 import pytest
+from made_blobs import CPU, GPU, SYNCED
 
 import syncblob
-from syncblob import Blob, Head
+from syncblob import Blob
 
 try:
     import torch
@@ -18,7 +19,6 @@ except ImportError:
 A = np.array([[1.5, -2.0, 4.0], [0.5, 8.0, -3.0]])
 MASK = np.array([[True, False, True], [False, True, True]])
 DEVICES = ["cpu", "simulated:0"]
-NONE, CPU, GPU, SYNCED, SPLIT = PAIR = [*Head][:5]  # with one accelerator
 
 
 def blob_of(array, device):

@@ -4,19 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from made_blobs import blob_in, values
+from made_blobs import CPU, GPU, NONE, PAIR, SYNCED, blob_in, on, values
 
 import syncblob
 from syncblob import Blob, Head
 
-NONE, CPU, GPU, SYNCED, SPLIT = PAIR = [*Head][:5]  # with one accelerator
 DEVICES = ["cpu", "simulated:0"]
-
-
-def on(device, array):
-    blob = Blob(array.shape, array.dtype, device=device)
-    blob[...] = array
-    return blob
 
 
 windows = np.lib.stride_tricks.sliding_window_view

@@ -8,21 +8,14 @@ import operator
 
 import numpy as np
 import pytest
-from made_blobs import blob_in, values
+from made_blobs import CPU, GPU, PAIR, SPLIT, SYNCED, blob_in, on, values
 
 import syncblob
-from syncblob import Blob, DeviceGuardError, Head, TransferGuardError
+from syncblob import Blob, DeviceGuardError, TransferGuardError
 from syncblob.dispatch.numpy import tables
 from syncblob.dispatch.numpy.tables import WRITES
 
-NONE, CPU, GPU, SYNCED, SPLIT = PAIR = [*Head][:5]  # with one accelerator
 DEVICES = ["cpu", "simulated:0"]
-
-
-def on(device, array):
-    blob = Blob(array.shape, array.dtype, device=device)
-    blob[...] = array
-    return blob
 
 
 OUT = {

@@ -8,6 +8,13 @@ import numpy as np
 
 from syncblob import Blob, Head, simulated
 
+DTYPES = [
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "float32", "float64", "complex64", "complex128", "bfloat16"),
+]
+# The heads of a Blob with one accelerator.
+NONE, CPU, GPU, SYNCED, SPLIT = PAIR = [*Head][:5]
+
 
 def values(dtype="float32", shape=(2, 3)):
     """Count up from 0."""
@@ -35,9 +42,24 @@ def blob_in(head, dtype="float32", shape=(2, 3)):
     return blob
 
 
+def on(device, array):
+    """Make a Blob on a device, with the contents of an array there."""
+    blob = Blob(array.shape, array.dtype, device=device)
+    blob[...] = array
+    return blob
+
+
+def split():
+    """Make a Blob of 80 bytes. The host has the first 20, the device has the others."""
+    blob = Blob(80, "int8", device="simulated", name="frame")
+    blob[...] = 1
+    blob[:20].mutable_cpu_data()
+    return blob
+
+
 def address(array):
-    """Return the address of an array."""
-    return array.__array_interface__["data"][0]
+    """Return the address of an array, of NumPy or of CuPy."""
+    return array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr
 
 
 def is_over(parameter, blob):

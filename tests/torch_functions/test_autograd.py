@@ -10,16 +10,15 @@ from contextlib import nullcontext
 
 import numpy as np
 import pytest
-from made_blobs import blob_in, is_over, values
+from made_blobs import CPU, GPU, NONE, PAIR, SPLIT, SYNCED, blob_in, is_over, values
 
 import syncblob
-from syncblob import Blob, Head, StaleAliasWarning
+from syncblob import Blob, StaleAliasWarning
 
 torch = pytest.importorskip("torch")
 F = torch.nn.functional
 nn = torch.nn
 
-NONE, CPU, GPU, SYNCED, SPLIT = PAIR = [*Head][:5]  # with one accelerator
 T = torch.arange(6.0).reshape(2, 3)
 
 pytestmark = pytest.mark.filterwarnings(

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from made_blobs import blob_in, values
+from made_blobs import CPU, GPU, NONE, PAIR, SPLIT, SYNCED, blob_in, values
 
 import syncblob
 from syncblob import Blob, Head
@@ -15,7 +15,6 @@ from syncblob import Blob, Head
 torch = pytest.importorskip("torch")
 F = torch.nn.functional
 
-NONE, CPU, GPU, SYNCED, SPLIT = PAIR = [*Head][:5]  # with one accelerator
 T = torch.arange(6.0).reshape(2, 3)
 
 

@@ -6,14 +6,14 @@ import copy
 
 import pytest
 import tiers
+from made_blobs import CPU, GPU, SYNCED
 
 import syncblob
-from syncblob import Blob, Head
+from syncblob import Blob
 
 torch = pytest.importorskip("torch")
 calls = pytest.importorskip("torch_calls")
 
-NONE, CPU, GPU, SYNCED, SPLIT = PAIR = [*Head][:5]  # with one accelerator
 DEVICES = ["cpu", "simulated"]
 
 

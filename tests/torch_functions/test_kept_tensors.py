@@ -11,7 +11,7 @@ from contextlib import nullcontext
 
 import numpy as np
 import pytest
-from made_blobs import blob_in, values
+from made_blobs import CPU, GPU, PAIR, SYNCED, blob_in, values
 
 import syncblob
 from syncblob import Blob, Head, StaleAliasWarning
@@ -20,7 +20,6 @@ from syncblob.devices import Side
 torch = pytest.importorskip("torch")
 F = torch.nn.functional
 
-NONE, CPU, GPU, SYNCED, SPLIT = PAIR = [*Head][:5]  # with one accelerator
 T = torch.arange(6.0).reshape(2, 3)
 
 

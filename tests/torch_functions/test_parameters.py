@@ -11,9 +11,9 @@ from multiprocessing.reduction import ForkingPickler
 
 import numpy as np
 import pytest
-from made_blobs import blob_in, is_over, values
+from made_blobs import CPU, GPU, blob_in, is_over, values
 
-from syncblob import Blob, Head, StaleAliasWarning
+from syncblob import Blob, StaleAliasWarning
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("torch.multiprocessing")  # teaches ForkingPickler
@@ -21,8 +21,6 @@ nn = torch.nn
 prune = pytest.importorskip("torch.nn.utils.prune")
 
 from syncblob.integrations.torch import parameters_to_blobs, parameters_to_tensors  # noqa: E402  # torch
-
-NONE, CPU, GPU, SYNCED, SPLIT = PAIR = [*Head][:5]  # with one accelerator
 
 
 def made(head=CPU, shape=(2, 3)):

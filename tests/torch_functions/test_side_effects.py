@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from made_blobs import blob_in, values
+from made_blobs import CPU, GPU, SYNCED, blob_in, values
 
 import syncblob
-from syncblob import Blob, Head
+from syncblob import Blob
 
 torch = pytest.importorskip("torch")
 F = torch.nn.functional
 nn = torch.nn
 
-NONE, CPU, GPU, SYNCED, SPLIT = PAIR = [*Head][:5]  # with one accelerator
 T = torch.arange(6.0).reshape(2, 3)
 
 

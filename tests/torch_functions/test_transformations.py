@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from made_blobs import blob_in, values
+from made_blobs import CPU, GPU, SYNCED, blob_in, values
 
-from syncblob import Blob, Head
+from syncblob import Blob
 
 torch = pytest.importorskip("torch")
 nn = torch.nn
 
-NONE, CPU, GPU, SYNCED, SPLIT = PAIR = [*Head][:5]  # with one accelerator
 T = torch.arange(6.0).reshape(2, 3)
 
 pytestmark = [

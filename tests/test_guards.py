@@ -20,6 +20,7 @@ import namespace_calls
 import numpy as np
 import numpy_calls
 import pytest
+from in_threads import in_threads
 from interrupt_points import Interrupt, interrupted_at, points_of
 
 import syncblob as xp
@@ -128,9 +129,7 @@ def test_guards_nest_and_all_of_them_count() -> None:
 def test_a_guard_is_for_its_own_context() -> None:
     blob = at_cpu()
     with no_transfers():
-        thread = threading.Thread(target=blob.gpu_data)
-        thread.start()
-        thread.join()
+        in_threads(blob.gpu_data)
     assert blob.head is Head.SYNCED
 
 

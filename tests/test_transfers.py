@@ -6,13 +6,13 @@ import inspect
 import logging
 import operator
 import statistics
-import threading
 import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from in_threads import in_threads
 
 import syncblob
 from syncblob import Blob, TransferGuardError, no_transfers, record_transfers
@@ -176,9 +176,7 @@ def test_logs_nest_and_see_only_what_happens_inside() -> None:
 def test_other_threads_are_recorded_too() -> None:
     blob = at_gpu()
     with record_transfers() as log:
-        thread = threading.Thread(target=blob.cpu_data)
-        thread.start()
-        thread.join()
+        in_threads(blob.cpu_data)
     assert log.downloads == 1
 
 
@@ -440,9 +438,7 @@ def test_what_fails_and_what_runs_outside_is_no_operation() -> None:
             blob + syncblob.ones(5, device="simulated")
         log_of_inner = record_transfers(operations=True)
         with log_of_inner:
-            thread = threading.Thread(target=lambda: blob * 2)
-            thread.start()
-            thread.join()
+            in_threads(lambda: blob * 2)
     blob - 1
     assert [one.name for one in log.operations] == ["ones", "multiply"]
     assert [one.name for one in log_of_inner.operations] == ["multiply"]

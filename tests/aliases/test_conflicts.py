@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import gc
-import threading
 import warnings
 import weakref
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from in_threads import in_threads
 
 from syncblob import Blob, Head, StaleAliasWarning, simulated
 
@@ -167,11 +167,9 @@ def test_a_growing_resize_warns_of_both_memories_without_holding_a_lock(
     used: list[Any] = []
 
     def show(*_: Any, **__: Any) -> None:
-        thread = threading.Thread(
-            target=lambda: used.append((blob.mutable_cpu_data()[0], blob.mutable_cpu_diff()[0]))
+        used.extend(
+            in_threads(lambda: (blob.mutable_cpu_data()[0], blob.mutable_cpu_diff()[0]), seconds=10)
         )
-        thread.start()
-        thread.join(10)
 
     with warnings.catch_warnings():
         warnings.simplefilter("always")

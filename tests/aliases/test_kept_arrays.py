@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import _thread
 import operator
-import threading
 import warnings
 import weakref
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from in_threads import in_threads
 
 from syncblob import (
     Blob,
@@ -159,14 +159,9 @@ def test_what_numpy_cannot_export_and_what_is_const_is_lent_as_before() -> None:
 @pytest.mark.parametrize("way", [BORROWS[0], ALIAS], ids=lambda way: way.name)
 def test_while_there_is_one_buffer_nobody_is_waited_for(way: Way) -> None:
     blob = used(way)
-    arrays: list[Any] = []
-    thread = threading.Thread(target=lambda: arrays.append(way(blob)))
     with blob.memory.lock:
-        thread.start()
-        thread.join(2)
-        assert len(arrays) == 1
-    thread.join()
-    assert arrays[0].tolist() == [1] * COUNT
+        (array,) = in_threads(lambda: way(blob), seconds=2)
+    assert array.tolist() == [1] * COUNT
 
 
 def test_what_another_thread_does_meanwhile_ends_no_borrow_that_is_still_to_come(
@@ -270,9 +265,7 @@ def test_a_resize_on_another_thread_forgets_what_is_being_kept(
         # The first is returned to the caller, the second is to be kept.
         if len(made) == 2:
             monkeypatch.undo()
-            thread = threading.Thread(target=blob.resize, args=(2,))
-            thread.start()
-            thread.join()
+            in_threads(lambda: blob.resize(2))
         return made[-1]
 
     monkeypatch.setattr(NumpyHome, "view", meddle)

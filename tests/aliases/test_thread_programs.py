@@ -11,11 +11,13 @@ import random
 import threading
 import time
 from contextlib import suppress
+from functools import partial
 
 import numpy as np
 import pytest
 import tiers
 from devices import LIMITED
+from in_threads import in_threads
 
 import syncblob
 from syncblob import Blob, compute_only_on, no_transfers, record_transfers
@@ -232,24 +234,18 @@ def test_programs(
             while time.monotonic() < end and not problems:
                 worker.step()
                 steps += 1
-        except BaseException as error:  # noqa: BLE001  # the test reports any error
+        except BaseException as error:
             error.add_note(f"thread {worker.row}: {', '.join(worker.trace)}")
             problems.append(error)
+            raise
 
     first = int(time.time())
     number = 0
-    while time.monotonic() < end and not problems:
+    while time.monotonic() < end:
         shared = Shared()
         workers = [Worker(shared, row, first + number) for row in range(THREADS)]
         number += 1
-        threads = [threading.Thread(target=work, args=(each,), daemon=True) for each in workers]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(seconds + 60)
-            assert not thread.is_alive()
-    if problems:
-        raise problems[0]
+        in_threads(*(partial(work, each) for each in workers), seconds=seconds + 60)
     for index, blob in enumerate(shared.blobs):
         assert blob.tolist() == [worker.written[index].tolist() for worker in workers]
     assert steps > seconds

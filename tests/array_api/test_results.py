@@ -9,12 +9,12 @@ from __future__ import annotations
 import copy
 import gc
 import pickle
-import threading
 import weakref
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from in_threads import in_threads
 from made_blobs import address, blob_in
 
 import syncblob as xp
@@ -320,18 +320,11 @@ def test_the_old_array_is_not_seen_again(device: str, simulated: SimulatedBacken
 def test_threads_make_one_memory(device: str) -> None:
     for _ in range(50):
         blob = fresh(device)
-        start = threading.Barrier(4)
-        found = []
 
-        def ask(blob: Blob = blob, start: threading.Barrier = start, found: list = found) -> None:
-            start.wait()
-            found.append((blob.memory, (blob + 1).tolist(), blob[1:].tolist()))
+        def ask(blob: Blob = blob) -> tuple[Any, ...]:
+            return blob.memory, (blob + 1).tolist(), blob[1:].tolist()
 
-        threads = [threading.Thread(target=ask) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        found = in_threads(*[ask] * 4)
         assert {id(memory) for memory, _, _ in found} == {id(blob.memory)}
         assert [rest for _, *rest in found] == [[[1, 2, 3], [1, 2]]] * 4
 

@@ -6,11 +6,13 @@ import signal
 import threading
 import time
 from contextlib import suppress
+from functools import partial
 
 import numpy as np
 import pytest
 import tiers
 from devices import LIMITED
+from in_threads import in_threads
 
 import syncblob
 from syncblob import Blob, Evictable, Head, record_transfers, set_memory_limit
@@ -678,61 +680,44 @@ def test_programs_on_a_device_that_is_always_full(limited, count):
 @tiers.amount("seconds", 0.5, 10.0, variable="SYNCBLOB_SOAK")
 @pytest.mark.usefixtures("simulated")
 def test_no_write_is_lost_while_another_thread_evicts(seconds):
-    blobs, counts, problems = [filled(0) for _ in range(4)], [0] * 4, []
+    blobs, counts = [filled(0) for _ in range(4)], [0] * 4
     end = time.monotonic() + seconds
 
     def evict():
-        try:
-            while time.monotonic() < end:
-                for blob in blobs:
-                    for side in ("gpu", "cpu"):
-                        # Refused while the other thread is using it.
-                        with suppress(BufferError):
-                            blob.evict(side)
-                str(syncblob.memory_summary())
-        except BaseException as error:  # noqa: BLE001  # the test reports any error
-            problems.append(error)
+        while time.monotonic() < end:
+            for blob in blobs:
+                for side in ("gpu", "cpu"):
+                    # Refused while the other thread is using it.
+                    with suppress(BufferError):
+                        blob.evict(side)
+            str(syncblob.memory_summary())
 
-    thread = threading.Thread(target=evict, daemon=True)
-    thread.start()
-    while time.monotonic() < end:
-        for i in range(4):
-            blobs[i] += 1
-            counts[i] += 1
-    thread.join(20)
-    assert problems == []
+    def write():
+        while time.monotonic() < end:
+            for i in range(4):
+                blobs[i] += 1
+                counts[i] += 1
+
+    in_threads(evict, write, seconds=seconds + 20)
     assert [blob.tolist() for blob in blobs] == [[count] * COUNT for count in counts]
 
 
 @tiers.amount("seconds", 0.5, 20.0, variable="SYNCBLOB_SOAK")
 def test_eight_threads_with_four_times_the_capacity(limited, seconds):
     limited.capacity = 24 * NBYTES
-    problems = []
     end = time.monotonic() + seconds
 
     def work(seed):
-        try:
-            rng = random.Random(seed)  # noqa: S311  # programs, not secrets
-            blobs, counts = [filled(seed * 100 + i) for i in range(12)], [0] * 12
-            while time.monotonic() < end:
-                i = rng.randrange(12)
-                blobs[i] += 1
-                counts[i] += 1
-                j = rng.randrange(12)
-                if (blobs[j] * 2)[5].item() != 2 * (seed * 100 + j + counts[j]):
-                    problems.append((seed, j, counts[j], blobs[j].tolist()))
-            for i, blob in enumerate(blobs):
-                if blob.tolist() != [seed * 100 + i + counts[i]] * COUNT:
-                    problems.append((seed, i, counts[i], blob.tolist()))
-        except BaseException as error:  # noqa: BLE001  # the test reports any error
-            problems.append(error)
+        rng = random.Random(seed)  # noqa: S311  # programs, not secrets
+        blobs, counts = [filled(seed * 100 + i) for i in range(12)], [0] * 12
+        while time.monotonic() < end:
+            i = rng.randrange(12)
+            blobs[i] += 1
+            counts[i] += 1
+            j = rng.randrange(12)
+            assert (blobs[j] * 2)[5].item() == 2 * (seed * 100 + j + counts[j])
+        for i, blob in enumerate(blobs):
+            assert blob.tolist() == [seed * 100 + i + counts[i]] * COUNT
 
-    threads = [threading.Thread(target=work, args=(seed,), daemon=True) for seed in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(seconds + 60)
-        assert not thread.is_alive()
-    assert problems == []
-    threads.clear()
+    in_threads(*(partial(work, seed) for seed in range(8)), seconds=seconds + 60)
     assert limited.used_nbytes == 0

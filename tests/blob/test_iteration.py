@@ -12,6 +12,7 @@ import threading
 
 import numpy as np
 import pytest
+from in_threads import in_threads
 from made_blobs import blob_in, values
 
 import syncblob
@@ -181,18 +182,18 @@ def test_walks_in_python_get_blobs():
 
 def test_walks_of_several_threads_do_not_meet():
     torch = pytest.importorskip("torch")
-    blobs, wrong, done = [on_device(range(64)) for _ in range(2)], [], threading.Event()
+    blobs, done = [on_device(range(64)) for _ in range(2)], threading.Event()
 
     def disturb():
         while not done.is_set():
             len(blobs[1])
-            if type(blobs[1][0]) is not Blob:
-                wrong.append("an item")
+            assert type(blobs[1][0]) is Blob
 
-    other = threading.Thread(target=disturb)
-    other.start()
-    made = [torch.tensor([blobs[0]] * 2).tolist() for _ in range(50)]
-    done.set()
-    other.join()
+    def walk():
+        try:
+            return [torch.tensor([blobs[0]] * 2).tolist() for _ in range(50)]
+        finally:
+            done.set()
+
+    made, _ = in_threads(walk, disturb)
     assert made == [[[*range(64)]] * 2] * 50
-    assert not wrong

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import copy
 import pickle
-import threading
+from functools import partial
 
 import numpy as np
 import pytest
+from in_threads import in_threads
 
 import syncblob
 from syncblob import Blob, Head, NoDeviceError, use_device
@@ -112,19 +113,7 @@ def test_a_name_is_kept():
 
 def test_threads_that_come_first_find_the_same_memory():
     for _ in range(50):
-        blob = Blob(3)
-        start = threading.Barrier(4)
-        found = []
-
-        def use(blob=blob, start=start, found=found):
-            start.wait(60)
-            found.append(blob.memory)
-
-        threads = [threading.Thread(target=use) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(60)
+        found = in_threads(*[partial(getattr, Blob(3), "memory")] * 4)
         assert len({id(memory) for memory in found}) == 1
 
 

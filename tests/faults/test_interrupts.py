@@ -14,7 +14,6 @@ Afterwards,
 from __future__ import annotations
 
 import random
-import threading
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +22,7 @@ import tiers
 from fault_points import BACKEND
 from fault_scenarios import ONE_ACCESS, SEVERAL, made
 from fault_states import Scenario, contents, plain
+from in_threads import in_threads
 from interrupt_points import Interrupt, interrupted_at, points_of
 
 from syncblob import Blob, set_memory_limit
@@ -99,13 +99,9 @@ def is_free(blob):
 
     def use():
         with blob.memory.lock:
-            used.append(True)
+            pass
 
-    used = []
-    thread = threading.Thread(target=use, daemon=True)
-    thread.start()
-    thread.join(10)
-    assert used, "a lock is held"
+    in_threads(use, seconds=10)
 
 
 # Python reports and ignores an interrupt in a finaliser.

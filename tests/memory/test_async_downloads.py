@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import threading
-
 import cupy_model
 import numpy as np
 import pytest
 from cuda_model import CUDARuntimeError, Machine
+from in_threads import in_threads
 
 import syncblob
 from syncblob import Blob, Head
@@ -161,13 +160,9 @@ def test_a_download_that_fails_leaves_the_newest_contents_on_the_device():
 def test_threads_that_read_meanwhile_wait():
     backend = syncblob.simulated()
     backend.delay = 0.05
-    blob, seen = on_device("simulated:0"), []
+    blob = on_device("simulated:0")
     blob.prefetch("cpu")
-    readers = [threading.Thread(target=lambda: seen.append(values(blob.cpu_data()))) for _ in "abc"]
-    for reader in readers:
-        reader.start()
-    for reader in readers:
-        reader.join()
+    seen = in_threads(*[lambda: values(blob.cpu_data())] * 3)
     backend.delay = 0.0
     assert seen == [{3}] * 3
 

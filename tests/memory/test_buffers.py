@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pickle
-import threading
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from in_threads import in_threads
 
 from syncblob import Blob, Head, SyncedMemory, record_transfers, use_device
 from syncblob import simulated as simulated_device
@@ -364,10 +364,5 @@ def test_a_memory_is_not_pickled_and_says_what_can_be() -> None:
 def test_a_read_of_what_is_up_to_date_waits_for_nobody(side: Side) -> None:
     memory = SyncedMemory(NBYTES, device="simulated")
     getattr(memory, f"mutable_{READS[side]}")()[:] = 7
-    seen: list[int] = []
-    reader = threading.Thread(target=lambda: seen.append(getattr(memory, READS[side])()[0]))
     with memory.lock:
-        reader.start()
-        reader.join(2)
-        assert seen == [7]
-    reader.join()
+        assert in_threads(lambda: getattr(memory, READS[side])()[0], seconds=2) == [7]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gc
 import threading
+from functools import partial
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from in_threads import in_threads
 
 from syncblob.memory import living_arrays
 from syncblob.memory.borrows_and_aliases import Borrows, Loans
@@ -209,7 +211,6 @@ def test_threads_add_while_others_search():
     """Who has added a reference finds it, and nobody else's search fails."""
     loans = Loans()
     lock = threading.Lock()
-    failures = []
 
     def use(number):
         kept = []
@@ -220,18 +221,12 @@ def test_threads_add_while_others_search():
             loans.lease(array, "DLPack", place, place + 1)
             with lock:
                 found = loans.leases_in(place, place + 1)
-            if [lease() for lease in found] != [array]:
-                failures.append(place)
+            assert [lease() for lease in found] == [array]
             if step % 3 == 0:
                 del kept[: len(kept) // 2]
             del array, found
 
-    threads = [threading.Thread(target=use, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
+    in_threads(*(partial(use, number) for number in range(4)))
     assert not loans.leases
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from in_threads import in_threads
 
 import syncblob
 from syncblob import Blob, Head, SyncedMemory, record_transfers, verified_const
@@ -122,13 +123,8 @@ def test_once_it_has_arrived_nobody_waits_any_more() -> None:
     memory = at_cpu()
     memory.async_gpu_push()
     memory.gpu_data()
-    seen: list[int] = []
-    reader = threading.Thread(target=lambda: seen.append(memory.gpu_data()[0]))
     with memory.lock:
-        reader.start()
-        reader.join(2)
-        assert seen == [7]
-    reader.join()
+        assert in_threads(lambda: memory.gpu_data()[0], seconds=2) == [7]
 
 
 def test_a_push_waits_for_the_one_before(simulated: SimulatedBackend) -> None:

@@ -11,11 +11,10 @@ from __future__ import annotations
 import gc
 import random
 import re
-import threading
 import warnings
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
@@ -24,6 +23,7 @@ import numpy as np
 import pytest
 import region_model
 import tiers
+from in_threads import in_threads
 from program_devices import Cuda, Lent, Simulated, run_programs
 from region_model import CPU, FAR, GPU, NOBODY, Loan, Memory, Plan, reach, runs
 
@@ -962,9 +962,7 @@ class Program:
         if self.chance(0.1):
             cell = [alias]
             del alias
-            thread = threading.Thread(target=cell.clear)
-            thread.start()
-            thread.join()
+            in_threads(cell.clear)
 
     def write_outside(self) -> None:
         """Write into an array adopted by `asarray`, where the host is exposed and alone newest."""
@@ -1246,24 +1244,10 @@ def test_two_threads_on_two_sides_lose_nothing(simulated: SimulatedBackend, kind
         halves = {CPU: blob[:4, 1:4], GPU: blob[4:, ::2]}
     else:
         halves = {CPU: blob[:4], GPU: blob[4:]}
-    problems: list[Any] = []
-    start = threading.Barrier(2)
-
-    def work(side: str) -> None:
-        try:
-            start.wait(60)
-            problems.extend(count_up(kind, side, halves[side], halves[OTHER[side]]))
-        except BaseException as error:  # noqa: BLE001  # the test reports any error
-            problems.append(error)
-
     blob.mutable_cpu_data()[...] = 0
     simulated.reset_counts()
-    threads = [threading.Thread(target=work, args=(side,)) for side in halves]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(120)
-    assert problems == []
+    works = [partial(count_up, kind, side, halves[side], halves[OTHER[side]]) for side in halves]
+    assert in_threads(*works, seconds=120) == [[], []]
     if kind in ("plain", "gaps"):
         # One upload; all other copies are of single numbers.
         assert simulated.uploaded_bytes == len(reach(arranged((9, 5))[4:])) * ITEMSIZE

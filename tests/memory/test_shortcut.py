@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import operator
-import threading
 import warnings
 from contextlib import nullcontext
 
 import numpy as np
 import pytest
+from in_threads import in_threads
 
 import syncblob
 from syncblob import (
@@ -223,9 +223,7 @@ def test_a_log_that_another_thread_opens_meanwhile_is_told_too(monkeypatch):
     def interrupted(self, *args):
         found = ask(self, *args)
         monkeypatch.undo()
-        thread = threading.Thread(target=log.__enter__)
-        thread.start()
-        thread.join()
+        in_threads(log.__enter__)
         return found
 
     monkeypatch.setattr(Ledger, "usable", interrupted)
@@ -275,13 +273,9 @@ def test_nothing_is_usable_if_a_signal_handler_claims_the_other_side_meanwhile(m
 def test_asking_for_a_shortcut_waits_for_no_transfer(simulated, monkeypatch):
     memory = used(Side.HOST)
     copy = simulated.upload
-    found = []
 
     def upload(*args):
-        thread = threading.Thread(target=lambda: found.append(usable(memory, Side.HOST)))
-        thread.start()
-        thread.join(10)
-        assert found == [""]
+        assert in_threads(lambda: usable(memory, Side.HOST), seconds=10) == [""]
         copy(*args)
 
     monkeypatch.setattr(simulated, "upload", upload)

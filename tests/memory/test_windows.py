@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tiers
 from devices import LIMITED
+from in_threads import in_threads
 
 import syncblob
 from syncblob import Blob, Head
@@ -148,12 +149,8 @@ def test_an_alias_elsewhere_leaves_an_access_its_own_window():
 def test_what_a_window_holds_is_read_without_the_lock():
     blob = numbered()
     blob[10:20].gpu_data()
-    found = []
     with blob.memory.lock:
-        thread = threading.Thread(target=lambda: found.append(blob[12:14].gpu_data().tolist()))
-        thread.start()
-        thread.join(20)
-        assert found == [[12, 13]]
+        assert in_threads(lambda: blob[12:14].gpu_data().tolist(), seconds=20) == [[12, 13]]
 
 
 @pytest.mark.usefixtures("small")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import threading
-
 import ml_dtypes
 import numpy as np
 import pytest
+from in_threads import in_threads
 from numpy.lib.recfunctions import unstructured_to_structured
 
 import syncblob
@@ -426,20 +425,11 @@ def test_a_call_again_makes_no_plan(make):
 def test_threads_may_plan_at_once(make, monkeypatch):
     monkeypatch.setattr(plans, "_MOST_PLANS", 2)
     a, b = make(A), make(B)
-    wrong = []
 
     def work():
         for _ in range(200):
-            if float(np.sum(a)) != A.sum():
-                wrong.append("sum")
-            if np.concatenate((a, b)).tolist() != np.concatenate((A, B)).tolist():
-                wrong.append("concatenate")
-            if np.split(a, 3)[1].tolist() != A[1:2].tolist():
-                wrong.append("split")
+            assert float(np.sum(a)) == A.sum()
+            assert np.concatenate((a, b)).tolist() == np.concatenate((A, B)).tolist()
+            assert np.split(a, 3)[1].tolist() == A[1:2].tolist()
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
+    in_threads(*[work] * 4)

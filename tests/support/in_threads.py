@@ -1,0 +1,37 @@
+"""Work of several threads at once, which fails the test if it fails or hangs."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def in_threads(*works: Callable[[], Any], seconds: float = 60) -> list[Any]:
+    """Call functions at the same moment, each in a thread of its own, and return their results.
+
+    Raises the first of their exceptions, and TimeoutError if one takes longer than that.
+    """
+    start = threading.Barrier(len(works))
+    futures: list[Future[Any]] = [Future() for _ in works]
+
+    def run(work: Callable[[], Any], future: Future[Any]) -> None:
+        try:
+            start.wait(seconds)
+            future.set_result(work())
+        except BaseException as error:  # noqa: BLE001  # the test gets any error
+            future.set_exception(error)
+
+    threads = [
+        threading.Thread(target=run, args=pair, daemon=True)
+        for pair in zip(works, futures, strict=True)
+    ]
+    for thread in threads:
+        thread.start()
+    results = [future.result(seconds) for future in futures]
+    for thread in threads:
+        thread.join(seconds)
+    return results

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from in_threads import in_threads
 from interrupt_points import Interrupt, interrupted_at, points_of
 
 import syncblob
@@ -65,14 +66,11 @@ def test_other_names_are_refused(name: object) -> None:
 
 
 def test_use_device_is_local_to_the_context() -> None:
-    seen = []
     with use_device("simulated:1") as device:
         assert device == syncblob.default_device() == "simulated:1"
         with use_device("cpu"):
             assert syncblob.default_device() == "cpu"
-        thread = threading.Thread(target=lambda: seen.append(syncblob.default_device()))
-        thread.start()
-        thread.join()
+        seen = in_threads(syncblob.default_device)
         assert Blob(3).device == "simulated:1"
     assert seen == ["cpu"]
     assert Blob(3).device == syncblob.default_device() == "cpu"
@@ -167,11 +165,7 @@ def test_use_device_ends_with_an_exception() -> None:
 
 def test_set_default_device_is_for_the_process() -> None:
     syncblob.set_default_device("simulated")
-    seen = []
-    thread = threading.Thread(target=lambda: seen.append(Blob(3).device))
-    thread.start()
-    thread.join()
-    assert seen == ["simulated:0"]
+    assert in_threads(lambda: Blob(3).device) == ["simulated:0"]
 
 
 def test_a_blob_keeps_the_default_device_of_its_birth() -> None:

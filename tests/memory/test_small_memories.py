@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pytest
 
@@ -95,8 +93,7 @@ def test_what_other_code_may_write_is_copied_again(side, lends):
 @pytest.mark.parametrize("side", Side)
 def test_under_watch_the_rest_of_a_const_export_may_come_along(side):
     memory = newest_on(side)
-    with verified_const(), warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with verified_const():
         export = memory.export(side, CONST, Layout.raw(64), "use", "NumPy")
         getattr(memory, f"mutable_{READS[Side(1 - side)]}")()[:] = 9
         memory.array(side, CONST, PART, "use")

@@ -365,8 +365,7 @@ def measure(timer: Timer) -> Measured:
     except ImportError:
         torch = None
         notes.append("torch is not installed: its functions are not timed")
-    with one_thread(torch), warnings.catch_warnings():
-        warnings.simplefilter("error", StaleAliasWarning)
+    with one_thread(torch), warnings.catch_warnings(action="error", category=StaleAliasWarning):
         rows = [row for device in DEVICES for row in device_rows(timer, device, torch)]
     return Measured(rows, notes)
 

@@ -814,8 +814,7 @@ def test_every_function_of_numpy_asks_the_guard(device: str) -> None:
         *tables.TEXTS_AND_FILES,
     }
     refused = set()
-    with use_device(device), np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with use_device(device), np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
         for name, calls in numpy_calls.CALLS.items():
             function = functions.get(name)
             if not isinstance(function, numpy_calls.FUNCTION) or function in views:

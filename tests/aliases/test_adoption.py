@@ -37,8 +37,7 @@ def exported(memory: SyncedMemory, side: Side, kind: str = "NumPy") -> Any:
 
 def adopt(memory: SyncedMemory, side: Side, value: int) -> Any:
     array = np.full(COUNT, value, np.uint8)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", StaleAliasWarning)
+    with warnings.catch_warnings(action="ignore", category=StaleAliasWarning):
         (memory.set_cpu_data if side is Side.HOST else memory.set_gpu_data)(array)
     return array
 

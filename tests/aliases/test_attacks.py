@@ -134,8 +134,7 @@ def test_an_alias_that_the_warning_hook_makes_is_warned_of_too(
         if len(kept) < 3:
             kept.append(np.from_dlpack(blob.gpu))
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(action="always"):
         monkeypatch.setattr(warnings, "showwarning", show)
         blob.mutable_cpu_data()[...] = 7
     assert len(shown) == len(kept) == 3
@@ -147,8 +146,7 @@ def test_a_hook_that_makes_an_alias_each_time_stops_the_write_and_not_the_progra
 ) -> None:
     blob = made()
     kept = [np.from_dlpack(blob.gpu)]
-    with warnings.catch_warnings():
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(action="always"):
         monkeypatch.setattr(
             warnings, "showwarning", lambda *_, **__: kept.append(np.from_dlpack(blob.gpu))
         )
@@ -196,8 +194,7 @@ def test_no_alias_slips_in_before_a_write_unannounced(write: Any) -> None:
             return trace
 
         outside = sys.gettrace()
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
+        with warnings.catch_warnings(record=True, action="always") as caught:
             sys.settrace(trace)
             try:
                 write(blob)

@@ -44,8 +44,7 @@ def test_the_usual_filter_remembers_in_the_users_module_what_was_said() -> None:
     alias = np.from_dlpack(blob.cpu)
     module = {"blob": blob, "__name__": "users"}
     code = compile("for _ in range(3): blob.mutable_gpu_data()", "users.py", "exec")
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("default")
+    with warnings.catch_warnings(record=True, action="default") as caught:
         exec(code, module)  # noqa: S102  # a user's module with its own globals
     assert len(caught) == 1
     assert set(module) == {"blob", "__name__", "__builtins__", "__warningregistry__", "_"}

@@ -195,8 +195,7 @@ def test_what_another_thread_does_meanwhile_leaves_no_alias_behind_that_is_still
         lease(*args, **kwargs)
         if not meddled:
             meddled.append(True)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", StaleAliasWarning)
+            with warnings.catch_warnings(action="ignore", category=StaleAliasWarning):
                 blob.mutable_gpu_data()
 
     monkeypatch.setattr(Loans, "lease", meddle)

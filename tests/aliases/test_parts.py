@@ -131,8 +131,7 @@ def write_past_permissions(array):
 def test_a_borrow_of_a_part_excuses_writes_into_that_part(here):
     for row, accuses in ((0, True), (1, False), (slice(1, 3), False), (slice(2, 4), True)):
         blob = made(here)
-        with verified_const(), warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
+        with verified_const(), warnings.catch_warnings(record=True, action="always") as caught:
             borrow = getattr(blob[row], f"mutable_{here}_data")()
             export = np.asarray(getattr(blob[1], here).const)
             write_past_permissions(export)

@@ -48,8 +48,7 @@ def test_threads_without_any_order_do_no_harm() -> None:
                 problems.append(error)
                 return
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", StaleAliasWarning)
+    with warnings.catch_warnings(action="ignore", category=StaleAliasWarning):
         threads = [threading.Thread(target=work, args=(number,)) for number in range(2 * THREADS)]
         for thread in threads:
             thread.start()
@@ -106,8 +105,7 @@ def test_aliases_come_and_go_while_others_read_and_write() -> None:  # noqa: C90
                     problems.append(f"read {seen}, wrote {written}")
 
     # Late drops cause warnings. Filters are not thread-safe, so this one is set for all threads.
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", StaleAliasWarning)
+    with warnings.catch_warnings(action="ignore", category=StaleAliasWarning):
         threads = [
             threading.Thread(target=work, args=(number,))
             for work in (alias, use)

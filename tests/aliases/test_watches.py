@@ -41,8 +41,7 @@ def at(side: Side, value: int = 1) -> SyncedMemory:
 
 def adopt(memory: SyncedMemory, side: Side, value: int) -> Any:
     array = np.full(COUNT, value, np.uint8)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", StaleAliasWarning)
+    with warnings.catch_warnings(action="ignore", category=StaleAliasWarning):
         (memory.set_cpu_data if side is Side.HOST else memory.set_gpu_data)(array)
     return array
 
@@ -164,8 +163,7 @@ def test_an_adoption_accuses_nobody_of_the_bytes_that_it_replaces() -> None:
 def test_an_alias_excuses_writes_into_its_own_part(side: Side, place: int, accuses: bool) -> None:
     memory = at(side)
     alias = memory.export(side, Access.MUTABLE, Layout.raw(2, 1), "test", "DLPack")
-    with verified_const(), warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with verified_const(), warnings.catch_warnings(record=True, action="always") as caught:
         export = memory.export(side, Access.CONST, Layout.raw(1, place), "const", "NumPy")
         write_past_permissions(export)
         getattr(memory, READS[side])()

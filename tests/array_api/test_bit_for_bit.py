@@ -107,8 +107,7 @@ def drawn(generator: np.random.Generator, call: Call) -> Iterator[list[np.ndarra
 
 def outcome(function: Callable[[list[Any]], Any], arrays: list[Any]) -> Any:
     """Return the result of a function, or the class of the error that it raises."""
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
         try:
             return function(arrays)
         except (TypeError, np.linalg.LinAlgError) as error:

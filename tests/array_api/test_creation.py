@@ -206,8 +206,7 @@ SCALARS = [True, 2**63, -0.0, math.nan, 1e300, complex(1, -0.0), np.float32(1.1)
 def test_a_scalar_is_filled_on_its_device_with_the_value_it_has_on_the_host(
     value: Any, dtype: str | None, device: str
 ) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
+    with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
         try:
             expected = xp.asarray(value, dtype=dtype, device="cpu")
         except (OverflowError, TypeError, ValueError) as error:

@@ -239,8 +239,7 @@ def test_an_alias_is_seen_by_all_other_sides_and_each_write_there_warns():
         )
     assert (blob.head, far.head) == (Head.HEAD_AT_GPU, Head.ELSEWHERE)
     for side in ("cpu", B):
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
+        with warnings.catch_warnings(record=True, action="always") as caught:
             use(blob, side, "mutable")
         assert [each.category for each in caught] == [StaleAliasWarning]
 
@@ -248,8 +247,7 @@ def test_an_alias_is_seen_by_all_other_sides_and_each_write_there_warns():
 def test_a_stale_alias_of_a_third_side_costs_no_copies():
     blob = at(A)
     alias = np.from_dlpack(blob)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", StaleAliasWarning)
+    with warnings.catch_warnings(action="ignore", category=StaleAliasWarning):
         blob.on(B).mutable_gpu_data()[...] = 5
     with record_transfers() as log:
         for _ in range(3):

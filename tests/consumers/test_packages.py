@@ -237,8 +237,10 @@ def test_writes_through_const_arrays_are_found_where_they_have_no_right(write):
     for own in (True, False):
         blob = syncblob.asarray(adopted, copy=own).on("simulated")
         _ = blob.gpu_data()
-        with syncblob.verified_const(), warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
+        with (
+            syncblob.verified_const(),
+            warnings.catch_warnings(record=True, action="always") as caught,
+        ):
             write(np.asarray(blob))
             first = blob.gpu_data()[0].tolist()
         assert [w.category.__name__ for w in caught] == ["ConstWriteWarning"] * own

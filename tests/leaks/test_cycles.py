@@ -104,8 +104,7 @@ def an_alias_that_outlives_its_blob():
 def an_alias_that_was_left_behind():
     blob = made()
     alias = np.asarray(blob.cpu)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", StaleAliasWarning)
+    with warnings.catch_warnings(action="ignore", category=StaleAliasWarning):
         blob.mutable_gpu_data()
         blob.set_cpu_data(np.zeros((4, 8), np.float32))
     del alias

@@ -492,13 +492,10 @@ class Program:
         """
         if left and self.chance(0.25):
             self.note("    stopped by the warning as an error")
-            with warnings.catch_warnings():
-                warnings.simplefilter("error", StaleAliasWarning)
-                with pytest.raises(StaleAliasWarning):
-                    action()
+            with pytest.raises(StaleAliasWarning):
+                action()
             return False, None
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
+        with warnings.catch_warnings(record=True, action="always") as caught:
             result = action()
         self.check_warnings(caught, left)
         return True, result
@@ -638,14 +635,15 @@ class Program:
         # The failure must not hit a pending upload of another memory.
         self.check_moved()
         asked = self.asked(memory)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", StaleAliasWarning)
-            with controls.failing(transfer=which):
-                if push and not self.device.fails_at_once:
-                    action()
-                    action = part.blob.gpu_data
-                with pytest.raises(RuntimeError, match="injected"):
-                    action()
+        with (
+            warnings.catch_warnings(action="ignore", category=StaleAliasWarning),
+            controls.failing(transfer=which),
+        ):
+            if push and not self.device.fails_at_once:
+                action()
+                action = part.blob.gpu_data
+            with pytest.raises(RuntimeError, match="injected"):
+                action()
         self.synchronize()
         now, before_it = self.counted(), self.moved
         for direction, elements in plan.moved(pushed=push).items():
@@ -694,15 +692,15 @@ class Program:
         """Make the allocations of an access fail, if it makes any."""
         self.note("    with no memory for buffers")
         self.check_moved()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", StaleAliasWarning)
-            with ExitStack() as failing:
-                for controls in self.all_controls:
-                    failing.enter_context(controls.failing(allocation=1, host_allocation=1))
-                try:
-                    action()
-                except MemoryError:
-                    return
+        with ExitStack() as failing:
+            ignoring = warnings.catch_warnings(action="ignore", category=StaleAliasWarning)
+            failing.enter_context(ignoring)
+            for controls in self.all_controls:
+                failing.enter_context(controls.failing(allocation=1, host_allocation=1))
+            try:
+                action()
+            except MemoryError:
+                return
         self.done(part, name, plan)
 
     # --- private reads ---------------------------------------------------------------------------

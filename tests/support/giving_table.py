@@ -46,8 +46,7 @@ def _outcome(call: Giving, give: str) -> str:
     array = call.array.copy()
     blob = Blob(array.shape, array.dtype, device="simulated:0")
     blob.overwrite_gpu_data()[...] = array
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         expected = call.function(array)
         try:
             result = call.function(WAYS[give](blob))

@@ -58,8 +58,7 @@ def work(rank, devices, address, channel):
     """
     torch.set_num_threads(1)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
+        with warnings.catch_warnings(action="error"):
             collectives.init_process_group("gloo", init_method=address, rank=rank, world_size=2)
             for device in devices:
                 blobs = weights(device)

@@ -7,8 +7,10 @@ that every module asks for are in `core`.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, SupportsIndex
 
 import numpy as np
 
@@ -47,10 +49,6 @@ from syncblob.memory import MUTABLE, OVERWRITE, Head, SyncedMemory
 from syncblob.memory.verify import verifying
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-    from types import ModuleType
-    from typing import Self, SupportsIndex
-
     from numpy.typing import DTypeLike, NDArray
     from torch import Tensor
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,8 +12,6 @@ from syncblob._dtypes import UINT8
 from syncblob._shape import contiguous_strides
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from syncblob._shape import Shape
 
 # As a rule nothing is mapped there, so a function that reads a dummy by mistake is stopped at once.

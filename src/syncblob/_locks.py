@@ -9,10 +9,9 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Never, Protocol
 
 if TYPE_CHECKING:
-    from typing import Never, Protocol
 
     class Forked(Protocol):
         """An object with an action for forked children."""

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from collections.abc import Iterable
+from typing import Any, SupportsIndex
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 Shape = tuple[int, ...]
 

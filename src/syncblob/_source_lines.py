@@ -6,10 +6,8 @@ import linecache
 import os
 import sys
 import warnings
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from types import CodeType, FrameType
+from types import CodeType, FrameType
+from typing import NamedTuple
 
 # Frames of these packages are not the user's: this package, and libraries that call its protocols.
 # Frames of the standard library are not the user's either.

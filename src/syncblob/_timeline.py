@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from itertools import pairwise, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -10,8 +11,6 @@ from syncblob._formatting import counted, human_bytes, joined
 from syncblob._optional import import_optional
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from syncblob._source_lines import SourceLine
     from syncblob.copies import Transfer
     from syncblob.transfer_log import Operation

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 import weakref
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from syncblob._formatting import noun
 from syncblob._locks import Lock
@@ -13,9 +14,6 @@ from syncblob.devices.base import Push
 from syncblob.guards import count_transfer, guarded, uncount_transfer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Protocol
-
     import numpy as np
     from numpy.typing import NDArray
 

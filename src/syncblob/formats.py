@@ -7,6 +7,7 @@ here tell which of them have been, read the others without an access, and write 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from syncblob._blob import Blob
@@ -20,8 +21,6 @@ from syncblob.devices import HOST, Device
 from syncblob.memory import Head, SyncedMemory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import numpy as np
     from numpy.typing import DTypeLike, NDArray
 

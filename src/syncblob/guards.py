@@ -12,8 +12,10 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, TypeVar
+from types import CodeType
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
@@ -30,10 +32,6 @@ from syncblob.devices import (
 from syncblob.errors import DeviceGuardError, TransferGuardError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from types import CodeType
-    from typing import Self
-
     from syncblob.devices.base import Home
 
 _Function = TypeVar("_Function", bound="Callable[..., Any]")

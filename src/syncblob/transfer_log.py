@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from syncblob._formatting import counted, noun
 from syncblob._locks import Lock
@@ -15,9 +16,6 @@ from syncblob.devices import allow_direct_calls, forbid_direct_calls
 from syncblob.devices.watching import unwatch, watch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from typing import Self
-
     from syncblob._source_lines import SourceLine
     from syncblob.devices import Device
     from syncblob.devices.base import Moment

@@ -7,15 +7,12 @@ Comments say what it corrects.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 
 from syncblob._dtypes import SCALARS
-
-if TYPE_CHECKING:
-    from types import ModuleType
-
 
 # --- with scalars --------------------------------------------------------------------------------
 

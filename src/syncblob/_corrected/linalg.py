@@ -9,14 +9,12 @@ The rules are those of the standard, version 2025.12
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from syncblob._shape import canonical_axis, is_integer
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _MATRIX_AXES = 2
 _SPACE = 3

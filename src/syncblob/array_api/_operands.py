@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from syncblob._blob import Blob
 from syncblob._dtypes import SCALARS
 from syncblob.blob.operands import as_blob
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def require_blobs(name: str, operands: Sequence[Any]) -> Sequence[Any]:

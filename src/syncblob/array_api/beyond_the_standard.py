@@ -8,6 +8,7 @@ compute on the accelerator. Without a Blob among the operands, they raise a Type
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,8 +17,6 @@ from syncblob.array_api._operands import require_blobs
 from syncblob.blob.compute import apply, view
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from syncblob._blob import Blob
 
 

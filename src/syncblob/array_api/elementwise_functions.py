@@ -11,6 +11,7 @@ Without a Blob, arrays of other libraries raise a TypeError; `asarray` converts 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
@@ -22,8 +23,6 @@ from syncblob.blob.elementwise import binary, unary
 from syncblob.blob.operands import as_blob
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from syncblob._blob import Blob
 
     # The Python scalars that a function takes in place of a Blob.

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
@@ -41,8 +41,6 @@ from syncblob.devices import home_of
 from syncblob.guards import require_device
 
 if TYPE_CHECKING:
-    from typing import Protocol
-
     from numpy.typing import DTypeLike
 
     from syncblob.devices import Device

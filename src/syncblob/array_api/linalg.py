@@ -16,6 +16,7 @@ singular matrix, raise `numpy.linalg.LinAlgError`, a ValueError; CuPy does not c
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
@@ -29,8 +30,6 @@ from syncblob.blob.elementwise import binary
 from syncblob.blob.operands import as_blob
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import DTypeLike
 
     from syncblob._blob import Blob

@@ -10,7 +10,8 @@ of range raises an IndexError.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
@@ -20,10 +21,6 @@ from syncblob._corrected import functions as corrected
 from syncblob.array_api._operands import require_blobs, require_integers, require_some
 from syncblob.blob.compute import apply, view
 from syncblob.blob.operands import as_blob
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 # --- broadcasting --------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ range raises an IndexError. Operands that are not Blobs raise a TypeError.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from numpy.lib.array_utils import normalize_axis_tuple
 
@@ -22,8 +22,6 @@ from syncblob.blob.elementwise import unary
 from syncblob.blob.operands import as_blob
 
 if TYPE_CHECKING:
-    from typing import Protocol
-
     from numpy.typing import DTypeLike
 
     from syncblob._blob import Blob

@@ -6,12 +6,9 @@ The structures are those of ``dlpack.h``, version 1.0; the type codes are those 
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING
+from typing import Any
 
 from syncblob._dtypes import NAMES
-
-if TYPE_CHECKING:
-    from typing import Any
 
 # DLDataTypeCode
 UINT = 1

@@ -7,6 +7,8 @@ precision or 64-bit integers, which is at least as accurate as BLAS in the array
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,9 +20,6 @@ from syncblob.guards import require_device
 from syncblob.memory import CONST, MUTABLE, Head
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import ModuleType
-
     from syncblob.blob.core import BlobCore
     from syncblob.memory import SyncedMemory
 

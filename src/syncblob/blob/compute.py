@@ -7,6 +7,7 @@ functions are looked up by name in the namespace of the device.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -22,8 +23,6 @@ from syncblob.guards import may_compute_directly
 from syncblob.interop.adopt import can_adopt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from syncblob._layout import Layout
     from syncblob.blob.core import AnyBlob
     from syncblob.devices.base import Home, Side

@@ -5,10 +5,10 @@ The operators of Blob, the functions of the array API and NumPy's ufuncs on Blob
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from numbers import Number
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -27,9 +27,6 @@ from syncblob.blob.operands import (
 )
 from syncblob.devices import HOST
 from syncblob.guards import may_compute_directly, require_device
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 # For `binary`: the caller is an operator.
 OPERATOR = True

@@ -13,9 +13,11 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, suppress
 from inspect import CO_OPTIMIZED
 from operator import index, itemgetter
+from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary, ref
 
@@ -31,9 +33,7 @@ from syncblob.memory.uploads import await_uploads
 from syncblob.memory.windows import part_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
     from contextlib import AbstractContextManager
-    from types import FrameType
 
     from syncblob._source_lines import SourceLine
     from syncblob.devices.base import Home

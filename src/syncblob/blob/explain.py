@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -15,8 +16,6 @@ from syncblob.errors import NoDeviceError
 from syncblob.memory import Head, SyncedMemory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from syncblob._layout import Layout
     from syncblob.blob.core import BlobCore
     from syncblob.memory.borrows_and_aliases import Lease

@@ -6,12 +6,10 @@ Their operators are called first. If these decline, the Blob is replaced by a re
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 # Python's names of the operators, by the names of the kernels.
 _NAMES = {

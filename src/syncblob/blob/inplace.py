@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +19,6 @@ from syncblob.guards import require_device
 from syncblob.memory import MUTABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from syncblob.devices.base import Home
 
 # All integers up to this are exact in every floating-point dtype of Blobs, except bfloat16.

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import count
 from sys import _getframe
 from threading import get_ident
+from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from syncblob.blob.core import HOST_DATA
 from syncblob.memory import NO_SHORTCUT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import CodeType
-
     from syncblob.blob.core import BlobCore
 
 # Not an element.

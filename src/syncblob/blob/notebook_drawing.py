@@ -6,13 +6,12 @@ have the page's text colour, for light and dark themes. Widths are in percent, f
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from syncblob._formatting import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     from syncblob.devices import Side
 
     Range = tuple[int, int]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +18,6 @@ from syncblob.interop.adopt import adopt
 from syncblob.memory import CONST
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from syncblob.blob.core import AnyBlob
     from syncblob.devices.base import Home
 

@@ -6,7 +6,8 @@ operand may be a Python scalar or an array of any library, on either side of the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import numpy as np
 
@@ -17,9 +18,6 @@ from syncblob.blob.elementwise import OPERATOR, binary, unary
 from syncblob.blob.inplace import inplace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import ClassVar, Self
-
     from syncblob.blob.core import AnyBlob
 
     class _OfOne(Protocol):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,8 +15,6 @@ from syncblob.interop import shared_blocks
 from syncblob.memory import CONST, MUTABLE, SyncedMemory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from syncblob.blob.core import BlobCore
 
 _OUT_OF_BAND = 5

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from importlib.util import find_spec
+from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,8 +15,6 @@ from syncblob.interop import cuda, dlpack
 from syncblob.memory import CONST, MUTABLE, Head
 
 if TYPE_CHECKING:
-    from types import FrameType, ModuleType
-
     from syncblob.blob.core import BlobCore
 
 _API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")

@@ -5,6 +5,7 @@ A failure or an interrupt leaves either all of the change or none of it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +18,6 @@ from syncblob.memory import NO_SHORTCUT, OVERWRITE
 from syncblob.memory.borrows_and_aliases import restore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from syncblob.devices.base import Home
     from syncblob.memory import SyncedMemory
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,8 +13,6 @@ from syncblob.copies import Copying, download, recording
 from syncblob.devices import HOST, Side
 
 if TYPE_CHECKING:
-    from types import FrameType
-
     from numpy.typing import NDArray
 
     from syncblob.blob.core import BlobCore

@@ -16,15 +16,14 @@ import os
 import sys
 import sysconfig
 import threading
+from collections.abc import Callable
+from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from syncblob.blob.core import BlobCore
 from syncblob.memory import SyncedMemory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import CodeType, FrameType
-
     Function = TypeVar("Function", bound=Callable[..., Any])
 
 # The functions that write or reshape Blobs, and the local variable with the changed object.

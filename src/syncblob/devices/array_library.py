@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache, partial
 from operator import getitem, setitem
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from syncblob._layout import Layout
 from syncblob.devices import watching
 from syncblob.devices.base import Accelerator
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 __all__ = ["LibraryHome", "Namespace"]
 

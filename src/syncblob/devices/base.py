@@ -6,17 +6,15 @@ import enum
 import sys
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from functools import cache
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from syncblob._layout import Layout
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import ModuleType
-    from typing import TypeAlias
-
     import numpy as np
     from numpy.typing import NDArray
     from torch import device as torch_device

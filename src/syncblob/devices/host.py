@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 import weakref
+from collections.abc import Callable
 from pickle import PickleBuffer
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -14,10 +16,6 @@ from syncblob.devices import watching
 from syncblob.devices.base import CPU, DLPACK_CPU, Home
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import ModuleType
-    from typing import Self
-
     from numpy.typing import NDArray
 
     from syncblob._layout import Layout

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from syncblob._locks import Lock
 from syncblob.devices import cuda
@@ -21,9 +22,6 @@ from syncblob.devices.host import HOST
 from syncblob.devices.simulation import SimulatedBackend
 from syncblob.devices.sycl import SyclBackend
 from syncblob.errors import NoDeviceError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 _makers: dict[str, Callable[[int], Accelerator]] = {
     "cuda": cuda.CudaBackend,

@@ -12,10 +12,11 @@ import _thread
 import os
 import time
 import weakref
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -24,9 +25,6 @@ from syncblob.devices.base import DLPACK_CPU, Accelerator, Device, Push
 from syncblob.devices.host import NumpyHome, update_homes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import ClassVar
-
     from numpy.typing import NDArray
 
     from syncblob.devices.base import Moment

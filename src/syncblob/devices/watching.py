@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from syncblob._locks import Lock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from syncblob.devices.base import Device, Home, Moment
 
     # Gets the device, the name of the operation, its beginning and its end.

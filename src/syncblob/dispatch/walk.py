@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import copy
 import operator
-from collections.abc import MutableMapping
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, MutableMapping
+from typing import Any
 
 NESTED = (list, tuple, dict)
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import importlib
 import pickle
+from collections.abc import Sequence
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dask.array as da
 import numpy as np
@@ -23,9 +24,6 @@ from dask.sizeof import sizeof
 
 from syncblob._blob import Blob
 from syncblob.array_api import asarray
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 __all__ = ["BlobBackendEntrypoint", "deserialize", "serialize"]
 

@@ -6,16 +6,14 @@ They get read-only host arrays, or writable ones for the arguments in `write`.
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable, Collection
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from syncblob._blob import Blob
 from syncblob.dispatch.walk import replaced
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
 
 __all__ = ["takes_blobs"]
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import torch.utils.dlpack
@@ -14,9 +15,6 @@ from torch.utils.data._utils.collate import default_collate_fn_map  # documented
 from syncblob._blob import Blob
 from syncblob.devices import CPU, Device, home_of
 from syncblob.dispatch.walk import instances, mapped
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 __all__ = ["BlobLoader", "collate", "to_blobs"]
 

@@ -5,6 +5,7 @@ https://nvidia.github.io/numba-cuda/user/cuda_array_interface.html; imports are 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from syncblob._dtypes import is_bfloat16
@@ -12,8 +13,6 @@ from syncblob.devices.cuda import CudaBackend
 from syncblob.errors import NoDeviceError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from syncblob._layout import Layout
     from syncblob.devices.base import Home, Side
     from syncblob.memory import Access, SyncedMemory

@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 import weakref
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,6 @@ from syncblob.devices import Side
 from syncblob.memory import SyncedMemory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from multiprocessing.shared_memory import SharedMemory
 
     from syncblob.devices import Device

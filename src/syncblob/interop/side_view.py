@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -13,8 +14,6 @@ from syncblob.interop import numpy as numpy_protocol
 from syncblob.memory import CONST, OVERWRITE, Access, Head
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import DTypeLike, NDArray
 
     from syncblob._layout import Layout

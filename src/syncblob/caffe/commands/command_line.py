@@ -7,15 +7,13 @@ import errno
 import os
 import re
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from syncblob.caffe.commands import convert, diff, inspect, tour
 from syncblob.caffe.commands.console import printable
 from syncblob.caffe.convert import ConversionError
 from syncblob.errors import ModelFileError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _NOT_UTF8 = re.compile(r"(?<!\\)(\\udc[89a-f][0-9a-f])+")
 _FAILURE = 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,8 +15,6 @@ from syncblob.errors import ModelFileError
 from syncblob.formats import Blob
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from syncblob.caffe import ModelFile
 
 _CAFFEMODEL, _SOLVER_STATE, _PROTOTXT = "caffemodel", "solverstate", "prototxt"

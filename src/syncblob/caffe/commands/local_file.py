@@ -5,17 +5,14 @@ from __future__ import annotations
 import shutil
 import stat
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
 from syncblob.caffe.convert import ConversionError
 from syncblob.caffe.messages.streams import in_temporary_space
 from syncblob.errors import ModelFileError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _STANDARD_INPUT = "-"
 

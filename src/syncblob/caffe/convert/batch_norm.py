@@ -7,16 +7,13 @@ the biases.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
 from syncblob.caffe import Layer
 from syncblob.caffe.convert.weights import LayerWeights
 from syncblob.formats import Blob
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 _MEAN, _VARIANCE = "running_mean", "running_var"
 _FACTORS = ("weight", "bias")

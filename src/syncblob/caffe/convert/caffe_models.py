@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from syncblob.caffe import ModelFile, mark_legacy, open_model, plan_model
@@ -11,7 +12,6 @@ from syncblob.caffe.convert.weights import LayerWeights, Weights
 from syncblob.caffe.messages import texts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 

@@ -6,13 +6,11 @@ net. The names of the tensors of a net contain dots, those of a layer do not.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
-
     IsTensor = Callable[[Any], bool]
 
 # The usual key of the weights in a checkpoint.

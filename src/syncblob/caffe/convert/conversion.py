@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -22,9 +23,6 @@ from syncblob.errors import ModelFileError, SyncblobError
 from syncblob.formats import as_dtype, counted, import_optional, is_bfloat16
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
-    from typing import Self
-
     from numpy.typing import DTypeLike, NDArray
 
     from syncblob.caffe.convert.weights import LayerWeights

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -14,8 +15,6 @@ from syncblob.caffe.convert.weights import ALL_DTYPES
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from syncblob.caffe.convert.weights import Weights
 
 

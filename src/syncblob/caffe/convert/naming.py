@@ -8,10 +8,7 @@ several layers with blobs have the same name, the second one is named ``<layer>#
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 _BATCH_NORM = "BatchNorm"
 _PARTS = {

@@ -7,6 +7,7 @@ import warnings
 from collections import OrderedDict
 from collections.abc import Mapping
 from functools import partial
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +21,6 @@ from syncblob.formats import as_dtype, import_optional, is_bfloat16
 
 if TYPE_CHECKING:
     from pathlib import Path
-    from types import ModuleType
 
     from numpy.typing import NDArray
     from torch import Tensor

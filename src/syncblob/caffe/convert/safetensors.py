@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode, b64encode
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from threading import Event
@@ -23,8 +24,6 @@ from syncblob.errors import ModelFileError
 from syncblob.formats import import_optional
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from syncblob.caffe.convert.weights import Entry
 
 # The names of dtypes in files.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 
@@ -15,9 +15,6 @@ from syncblob.errors import ModelFileError
 from syncblob.formats import NAMES, Blob, as_dtype, import_optional
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from typing import Self
-
     from numpy.typing import DTypeLike, NDArray
 
     Read = Callable[[], NDArray[np.generic]]

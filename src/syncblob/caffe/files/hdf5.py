@@ -23,9 +23,11 @@ import contextlib
 import io
 import math
 import os
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -45,9 +47,6 @@ from syncblob.errors import ModelFileError
 from syncblob.formats import as_shape, import_optional
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from types import ModuleType
-
     from numpy.typing import NDArray
 
     from syncblob.caffe.files.write_model import NetOrigin

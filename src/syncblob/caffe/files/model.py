@@ -8,10 +8,18 @@ two copies of a blob in memory.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, MutableMapping
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    MutableMapping,
+    Sequence,
+)
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn, Self
 
 import numpy as np
 
@@ -36,9 +44,7 @@ from syncblob.caffe.nets.trained_layers import copy_trained_layers
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from pathlib import Path
-    from typing import NoReturn, Self
 
     from syncblob.caffe._pb.caffe_pb2 import LayerParameter, NetStateRule
     from syncblob.caffe.nets.layer import LayerBlobs

@@ -8,6 +8,7 @@ Caffe drops everything else: V2 layers, and the name, type and blobs of other V1
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -33,8 +34,6 @@ from syncblob.caffe.messages.wire import WireType, length_field
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from syncblob.caffe._pb.caffe_pb2 import LayerParameter
     from syncblob.caffe.messages.blob_index import BlobIndex
     from syncblob.caffe.messages.wire import Field, WireReader

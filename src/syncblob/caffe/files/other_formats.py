@@ -8,6 +8,7 @@ the extension of another format, because other programs would read the file as t
 from __future__ import annotations
 
 import re
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,8 +18,6 @@ from syncblob.caffe.messages.wire import WireType
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
-    from collections.abc import Set as AbstractSet
-
     from syncblob.caffe.messages.wire import WireReader
 
     Kinds = AbstractSet[tuple[int, WireType]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,8 +18,6 @@ from syncblob.caffe.messages.wire import WireReader, length_field, length_header
 from syncblob.caffe.nets.layer import serialised
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from syncblob.caffe.files.model import ModelFile
     from syncblob.caffe.messages.disk import OpenFile
     from syncblob.caffe.messages.pieces import Piece

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import weakref
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -29,8 +30,6 @@ from syncblob.formats import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from numpy.typing import NDArray
 
     from syncblob.caffe.messages.blob_index import BlobIndex

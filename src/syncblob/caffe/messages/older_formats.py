@@ -19,14 +19,13 @@ New messages are made from the classes of the upgraded message, which may be ano
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from syncblob.caffe.messages.fields import LEGACY_AXES
 from syncblob.caffe.messages.texts import add_texts, put_texts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from google.protobuf.message import Message
 
     from syncblob.caffe._pb.caffe_pb2 import (

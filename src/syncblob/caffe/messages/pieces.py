@@ -6,6 +6,7 @@ message precedes it. A piece is never in memory as a whole.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,6 @@ from syncblob.caffe.messages.lazy import (
 from syncblob.formats import memory_of, untouched_values
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray

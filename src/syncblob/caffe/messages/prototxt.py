@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -22,7 +23,6 @@ from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator
 
 M = TypeVar("M", NetParameter, SolverParameter)
 

@@ -10,14 +10,12 @@ import os
 import shutil
 import tempfile
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Protocol
+from typing import IO, Any, Protocol
 
 from syncblob.caffe.messages.disk import OpenFile, replacing
 from syncblob.errors import ModelFileError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _GZIP = b"\x1f\x8b"
 _EXTENSION = ".gz"

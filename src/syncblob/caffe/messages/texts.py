@@ -8,6 +8,7 @@ it in an assignment.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from google.protobuf.unknown_fields import UnknownFieldSet
@@ -16,8 +17,6 @@ from syncblob.caffe.messages.wire import length_field
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from google.protobuf.message import Message
 
 

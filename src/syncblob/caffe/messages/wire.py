@@ -22,18 +22,16 @@ program writes, is refused within a second. Values, packed or not, hardly count.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from typing import Self
-
     from numpy.typing import NDArray
 
     from syncblob.caffe.messages.disk import OpenFile

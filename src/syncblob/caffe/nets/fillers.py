@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,8 +12,6 @@ from syncblob.caffe.messages.fields import LEGACY_AXES
 from syncblob.formats import Blob
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
     from syncblob.caffe._pb.caffe_pb2 import FillerParameter

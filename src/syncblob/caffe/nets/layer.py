@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import MutableSequence
+from collections.abc import Iterable, MutableSequence, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, Never, NoReturn, Self, TypeVar, overload
 
 from syncblob.caffe._pb.caffe_pb2 import LayerParameter
 from syncblob.caffe.messages.fields import LEGACY_AXES, LEGACY_NAMES
@@ -21,9 +21,6 @@ from syncblob.caffe.messages.texts import (
 from syncblob.formats import Blob, memory_of, unshaped
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from typing import Never, Self
-
     from google.protobuf.message import Message
     from numpy.typing import DTypeLike
 

@@ -6,8 +6,9 @@ import contextlib
 import math
 import operator
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, SupportsIndex
 
 from syncblob.caffe.messages.blobproto import shapes_agree
 from syncblob.caffe.messages.texts import naming, require_complete
@@ -23,9 +24,6 @@ from syncblob.caffe.nets.top_shapes import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from typing import SupportsIndex
-
     import numpy as np
 
     from syncblob.caffe._pb.caffe_pb2 import LayerParameter

@@ -8,6 +8,7 @@ values has shape (1, 1, 1, 32). The settings tell which leading axes of 1 are pa
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from syncblob.caffe.messages.blobproto import padded
@@ -15,8 +16,6 @@ from syncblob.caffe.messages.fields import LEGACY_AXES
 from syncblob.caffe.nets.top_shapes import axis_of, fork_settings, is_known, of_spatial_axes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from syncblob.caffe._pb.caffe_pb2 import FillerParameter, LayerParameter
     from syncblob.caffe.nets.layer import Layer
     from syncblob.caffe.nets.top_shapes import Partial, Shape

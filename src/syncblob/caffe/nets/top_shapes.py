@@ -6,6 +6,7 @@ This module raises ValueError if Caffe aborts the process. The caller adds the n
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,8 +15,6 @@ from syncblob.caffe.messages.fields import LEGACY_AXES, MOST_AXES, MOST_ELEMENTS
 from syncblob.caffe.nets.fillers import require_filler
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
     from syncblob.caffe._pb.caffe_pb2 import (
         ConvolutionParameter,
         LayerParameter,

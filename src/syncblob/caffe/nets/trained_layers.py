@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,8 +16,6 @@ from syncblob.caffe.nets.param_shapes import ExpectedBlob, expected_blobs
 from syncblob.formats import untouched_values
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from syncblob.caffe.nets.layer import Layer
     from syncblob.formats import Blob
 

@@ -8,6 +8,7 @@ array is current.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,8 +37,6 @@ from syncblob.guards import require_device
 from syncblob.memory import laid
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
-
     from syncblob.devices.base import Home
 
 # An array that is passed to a function, and the Blob that it replaces.

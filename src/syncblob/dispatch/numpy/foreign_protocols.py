@@ -6,7 +6,8 @@ host arrays.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -15,9 +16,6 @@ from syncblob.blob.core import BlobCore
 from syncblob.dispatch.numpy import tables
 from syncblob.dispatch.numpy.general_call import joined, shape_only
 from syncblob.dispatch.walk import instances, replaced
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
 
 
 def ufunc_with_strangers(ufunc: np.ufunc, method: str, inputs: Any, kwargs: Any) -> Any:

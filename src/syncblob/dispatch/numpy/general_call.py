@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from operator import setitem
 from typing import TYPE_CHECKING, Any
@@ -25,8 +26,6 @@ from syncblob.interop.adopt import adopt
 from syncblob.memory import CONST, MUTABLE, OVERWRITE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-
     from syncblob.devices import Device
     from syncblob.devices.base import Home
 

@@ -5,7 +5,8 @@ Methods that return views are in `blob`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol, Self, SupportsIndex
 
 import numpy as np
 
@@ -16,9 +17,6 @@ from syncblob.dispatch.numpy.array_function import array_function
 from syncblob.dispatch.numpy.general_call import call
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Self, SupportsIndex
-
     from syncblob.blob.core import AnyBlob
 
     class _Method(Protocol):

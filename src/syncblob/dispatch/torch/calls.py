@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,8 +27,6 @@ from syncblob.memory import CONST, MUTABLE, OVERWRITE
 from syncblob.memory.verify import verifying
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from syncblob._layout import Layout
     from syncblob.devices.base import Home
     from syncblob.dispatch.torch.plans import Plan

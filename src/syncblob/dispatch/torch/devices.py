@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -10,8 +11,6 @@ from syncblob.devices import HOST, accelerator
 from syncblob.errors import NoDeviceError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from syncblob.devices import Device
     from syncblob.devices.base import Home
 

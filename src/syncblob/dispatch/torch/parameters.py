@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections import OrderedDict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +18,6 @@ from syncblob.dispatch.torch.tracing import untraced
 from syncblob.errors import StaleAliasWarning
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from syncblob.blob.core import BlobCore
 
 # Torch's access to the storage and the gradient of any tensor; `BlobParameter` overrides it.

@@ -7,18 +7,16 @@ schema. Their parameters tell: ``inplace=True``, ``running_mean`` while training
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from types import NoneType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
 from syncblob.blob.core import BlobCore
 from syncblob.dispatch.walk import NESTED, instances
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 # They use only the shapes and dtypes of Blobs. The ``*_like`` functions read the later arguments,
 # such as a `fill_value`.

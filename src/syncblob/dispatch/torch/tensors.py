@@ -13,6 +13,7 @@ changes nothing.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,8 +30,6 @@ from syncblob.dispatch.torch.tracing import untraced
 from syncblob.memory import CONST, MUTABLE, Access, Window
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from syncblob._layout import Layout
     from syncblob._source_lines import NotedPlace
     from syncblob.blob.core import BlobCore, Kept

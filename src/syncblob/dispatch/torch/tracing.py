@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import functools
 import sys
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
 
 import torch
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")

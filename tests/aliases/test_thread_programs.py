@@ -213,7 +213,7 @@ class Worker:
 
 @pytest.mark.filterwarnings("ignore::syncblob.StaleAliasWarning")
 @pytest.mark.parametrize("windows", [False, True])
-@tiers.amount("seconds", 1, 10, variable="SYNCBLOB_SOAK")
+@tiers.amount("seconds", 1, 4, variable="SYNCBLOB_SOAK")
 def test_programs(
     limited: syncblob.devices.SimulatedBackend,
     monkeypatch: pytest.MonkeyPatch,

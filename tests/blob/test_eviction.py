@@ -677,7 +677,7 @@ def test_programs_on_a_device_that_is_always_full(limited, count):
     assert evictions > 5 * count
 
 
-@tiers.amount("seconds", 0.5, 10.0, variable="SYNCBLOB_SOAK")
+@tiers.amount("seconds", 0.5, 5.0, variable="SYNCBLOB_SOAK")
 @pytest.mark.usefixtures("simulated")
 def test_no_write_is_lost_while_another_thread_evicts(seconds):
     blobs, counts = [filled(0) for _ in range(4)], [0] * 4
@@ -702,7 +702,7 @@ def test_no_write_is_lost_while_another_thread_evicts(seconds):
     assert [blob.tolist() for blob in blobs] == [[count] * COUNT for count in counts]
 
 
-@tiers.amount("seconds", 0.5, 20.0, variable="SYNCBLOB_SOAK")
+@tiers.amount("seconds", 0.5, 8.0, variable="SYNCBLOB_SOAK")
 def test_eight_threads_with_four_times_the_capacity(limited, seconds):
     limited.capacity = 24 * NBYTES
     end = time.monotonic() + seconds

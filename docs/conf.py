@@ -53,9 +53,9 @@ nitpick_ignore_regex = [
     # Other libraries and the standard library: links to them would need the network.
     (
         "py:class",
-        r"(collections|contextlib|dask|io|np|numpy|os|threading|torch|types)\..*|NDArray|DTypeLike|ModuleType|Path",
+        r"(collections|contextlib|dask|io|np|numpy|os|pathlib|threading|torch|types)\..*|NDArray|DTypeLike|ModuleType|Path",
     ),
-    ("py:class", "PickleBuffer|RemovableHandle"),
+    ("py:class", "AbstractContextManager|PickleBuffer|RemovableHandle"),
     ("py:obj", r"(cupy|numpy|time)\..*"),
     # Aliases of types, and the classes of some results, that signatures name.
     (

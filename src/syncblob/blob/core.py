@@ -637,6 +637,8 @@ class BlobCore:
         if not (known and kept[0].readable):  # type: ignore[index]  # it is known
             # Asks for the shortcut again.
             self._keep(place, memory)
+            kept = self._kept[place]
+            known = kept is not None and kept[0].buffer is buffer
         if known:
             return kept[1].view()  # type: ignore[index]  # likewise
         return laid(memory.home(side), buffer, layout, writable=False)
@@ -686,33 +688,34 @@ class BlobCore:
         return array
 
     def _keep(self, place: int, memory: SyncedMemory) -> None:
-        """Keep arrays from which later accesses make views; see `Home.kept_view`."""
+        """Keep arrays from which later accesses make views; see `Home.kept_views`."""
         side = _SIDES[place & 1]
         if memory._device_home is not self._home and side:
             side = self._accelerator_side(memory)
         layout = self._layout
-        shortcut = memory.shortcut(side, layout)
+        ledger = memory.ledger
+        shortcut = ledger.shortcut(side, layout)
         kept = self._kept[place]
         if kept is not None and kept[0] is shortcut:
             return
         if shortcut is None or shortcut is NO_SHORTCUT:
             return
-        home = memory.home(side)
-        if layout.stop > memory.used_nbytes:
+        if layout.stop > ledger.spans.nbytes:
             # Another thread has resized the Blob meanwhile.
             return
         if kept is not None and kept[0].buffer is shortcut.buffer:
             entry: Kept = (shortcut, *kept[1:])
         else:
-            const = home.kept_view(shortcut.buffer, layout, writable=False)
-            if const is None:
+            views = ledger.buffers.home(side).kept_views(shortcut.buffer, layout)
+            if views is None:
                 return
-            writable = exported = None
-            if not self._readonly:
-                writable = home.kept_view(shortcut.buffer, layout, writable=True)
+            const, writable = views
+            exported = None
+            if self._readonly:
+                writable = None
+            elif side is Side.HOST and not is_bfloat16(layout.dtype) and not layout.backwards:
                 # NumPy does not export bfloat16, nor `dlpack.export` negative strides.
-                if side is Side.HOST and not is_bfloat16(layout.dtype) and not layout.backwards:
-                    exported = writable
+                exported = writable
             entry = shortcut, const, writable, exported, None
         arrays: list[Kept | None] = list(self._kept)
         arrays[place] = entry

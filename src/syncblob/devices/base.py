@@ -262,12 +262,18 @@ class Home(ABC):
         """
         return self.view(buffer, layout, writable=writable)
 
-    def kept_view(self, buffer: Any, layout: Layout, *, writable: bool) -> Any:
-        """Return an object that Blobs keep, whose ``view()`` does again what `view` does.
+    def kept_views(self, buffer: Any, layout: Layout) -> tuple[Any, Any] | None:
+        """Return two objects that Blobs keep, whose ``view()`` does again what `view` does.
 
-        None if there is none. Then each access calls `view`.
+        The arrays of the first need not be writable. None if there are none. Then each access calls
+        `view`.
         """
-        return self.view(buffer, layout, writable=writable) if self.native else None
+        if not self.native:
+            return None
+        writable = self.view(buffer, layout, writable=True)
+        const = writable.view()
+        const.flags.writeable = False
+        return const, writable
 
     @abstractmethod
     def address(self, array: Any) -> int:

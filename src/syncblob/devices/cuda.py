@@ -574,9 +574,10 @@ class CudaBackend(Accelerator):
             # array.
             return array.view()
 
-    def kept_view(self, buffer: Any, layout: Layout, *, writable: bool) -> Any:
-        """Return an array that is lent once; its views only order the streams."""
-        return _KeptView(self, self.view(buffer, layout, writable=writable))
+    def kept_views(self, buffer: Any, layout: Layout) -> tuple[Any, Any]:
+        """Return an array that is lent once, twice; its views only order the streams."""
+        kept = _KeptView(self, self.view(buffer, layout, writable=True))
+        return kept, kept
 
     def address(self, array: Any) -> int:
         """Return the address of the first element of an array."""

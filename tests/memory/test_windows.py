@@ -2,6 +2,8 @@
 
 import random
 import threading
+import time
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,9 +13,10 @@ from in_threads import in_threads
 
 import syncblob
 from syncblob import Blob, Head
+from syncblob.blob import eviction
 from syncblob.blob.compute import write_by
 from syncblob.devices import Side
-from syncblob.memory import CONST, buffers
+from syncblob.memory import CONST, MUTABLE, buffers
 
 
 def ranges(blob):
@@ -190,6 +193,51 @@ def test_what_another_thread_may_be_writing_keeps_its_window(used):
     if used:
         thread.join()
     assert ranges(blob) == ([(0, 50), (60, 70)] if used else [(0, 100)])
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("read", [lambda x: x.gpu_data().tolist(), lambda x: (x + 0).tolist()])
+def test_a_window_is_not_replaced_while_another_thread_writes_into_it(read):
+    blob = numbered()
+    part, began = blob[:50], threading.Event()
+    part.gpu_data()
+    array = part.memory.array(Side.ACCELERATOR, MUTABLE, part._layout, "a write")
+
+    def write():
+        began.set()
+        # Time for the other thread to come as far as it can.
+        time.sleep(0.1)
+        array[...] = -1
+
+    def read_everything():
+        assert began.wait(20)
+        return read(blob)
+
+    writing = part.memory, part._layout, Side.ACCELERATOR, "a write", write
+    _, found = in_threads(partial(write_by, *writing), read_everything, seconds=20)
+    assert found == blob.tolist() == [-1] * 50 + list(range(50, 100))
+
+
+@pytest.mark.usefixtures("small")
+def test_nobody_waits_forever_for_a_write(monkeypatch):
+    monkeypatch.setattr(eviction, "_PATIENCE", 3)
+    blob = numbered()
+    part, began, goes_on = blob[:50], threading.Event(), threading.Event()
+    part.gpu_data()
+
+    def write():
+        began.set()
+        assert goes_on.wait(20)
+
+    def read_everything():
+        assert began.wait(20)
+        with pytest.raises(MemoryError, match="another thread is writing"):
+            blob.gpu_data()
+        goes_on.set()
+
+    writing = part.memory, part._layout, Side.ACCELERATOR, "a write", write
+    in_threads(partial(write_by, *writing), read_everything, seconds=20)
+    assert blob.gpu_data().tolist() == list(range(100))
 
 
 @pytest.mark.usefixtures("small")

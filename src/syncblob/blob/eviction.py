@@ -13,7 +13,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import ExitStack, suppress
 from inspect import CO_OPTIMIZED
 from operator import index, itemgetter
@@ -24,12 +24,13 @@ from weakref import WeakKeyDictionary, ref
 from syncblob._formatting import counted, extend, human_bytes
 from syncblob._locks import Lock, LostLock, notified
 from syncblob.blob.core import NOTHING_KEPT, BlobCore
-from syncblob.blob.writers import FREE_THREADED, changed_by_others
+from syncblob.blob.writers import FREE_THREADED, changed_by_others, is_writer
 from syncblob.copies import EVICTION, count_eviction
 from syncblob.devices import HOST, Accelerator, Device, Side, accelerator
 from syncblob.memory import MUTABLE, Ledger, SyncedMemory, evict_windows
 from syncblob.memory.history import note
 from syncblob.memory.uploads import await_uploads
+from syncblob.memory.window_growth import BeingWrittenError
 from syncblob.memory.windows import part_of
 
 if TYPE_CHECKING:
@@ -45,6 +46,9 @@ _PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep  # noqa: PTH120  
 # How often to try again while other threads use everything, and the seconds in between.
 _PATIENCE, _PAUSE = 200, 0.005
 _waits = threading.local()
+
+# The memories that threads wait for, by thread.
+_awaited: dict[int, Ledger | None] = {}
 
 # Held by one thread that makes room at a time, because its lists keep results of others alive. It
 # waits for no other lock of a memory.
@@ -218,7 +222,14 @@ def _ledgers(home: Accelerator | None = None) -> list[Ledger]:
     return [each for each in notified(Ledger) if home is None or home in each.buffers.homes]
 
 
-def _in_use(*, own: bool = True, others: bool = True, beyond: bool = False) -> set[Ledger]:
+def _in_use(
+    *,
+    own: bool = True,
+    others: bool = True,
+    beyond: bool = False,
+    writers: bool = False,
+    without: Collection[int] = (),
+) -> set[Ledger]:
     """Return the ledgers of Blobs and memories that functions of this package have at hand.
 
     Parameters
@@ -228,6 +239,10 @@ def _in_use(*, own: bool = True, others: bool = True, beyond: bool = False) -> s
     beyond
         Leave out the functions of this thread that run now. Those that they have interrupted, by
         way of a signal handler or a callback, count.
+    writers
+        Look at the functions that write alone.
+    without
+        Threads that do not count.
 
     Free-threaded Python forbids a look at the frames of others: there, only functions that write
     count. Others keep the bytes that they read, because they refer to arrays over them.
@@ -235,7 +250,7 @@ def _in_use(*, own: bool = True, others: bool = True, beyond: bool = False) -> s
     found: set[Ledger] = set()
     frames: dict[int, FrameType | None] = {}
     if FREE_THREADED:
-        _collect(changed_by_others() if others else (), found)
+        _collect(changed_by_others(without) if others else (), found)
     else:
         frames |= sys._current_frames()
     # Not the frame of this call, which would refer to itself and keep its callers' variables alive.
@@ -243,13 +258,14 @@ def _in_use(*, own: bool = True, others: bool = True, beyond: bool = False) -> s
     while frames:
         thread, frame = frames.popitem()
         here = thread == threading.get_ident()
-        if not (own if here else others):
+        if thread in without or not (own if here else others):
             continue
         leaving_out = beyond and here
         while frame is not None:
             path = frame.f_code.co_filename
             leaving_out = leaving_out and path.startswith(_PACKAGE)
-            if path.startswith(_PACKAGE) and path != __file__ and not leaving_out:
+            counts = is_writer(frame.f_code) if writers else path != __file__
+            if path.startswith(_PACKAGE) and counts and not leaving_out:
                 variables = frame.f_locals
                 _collect(variables.values(), found)
                 if type(variables) is dict and frame.f_code.co_flags & CO_OPTIMIZED:
@@ -342,6 +358,8 @@ def make_room(home: Home, error: MemoryError, reason: str) -> bool:
     If not, add to the error a list of what is there. The caller raises it: a frame with a name for
     it would keep all objects of the traceback alive.
     """
+    if isinstance(error, BeingWrittenError):
+        return _wait(error.ledger)
     if not home.bounded or not isinstance(home, Accelerator):
         return False
     # Its frames refer to buffers, and to look at the variables of the callers keeps it alive.
@@ -352,23 +370,10 @@ def make_room(home: Home, error: MemoryError, reason: str) -> bool:
         if _made_room != began or home.give_back():
             return True
         evicted, waiting = _evict_one(home, reason)
-    if evicted:
+    if evicted or (not waiting and _collected(home)):
         return True
-    if not waiting:
-        count = len(_ledgers(home))
-        gc.collect()
-        if len(_ledgers(home)) < count:
-            # Cycles had kept some.
-            return True
     # What the others use is free soon. If it is not, the next allocation calls this again.
-    now, (count, last) = time.monotonic(), getattr(_waits, "waits", (0, 0.0))
-    count = count + 1 if now - last < 100 * _PAUSE else 0
-    _waits.waits = count, now
-    if waiting and count < _PATIENCE:
-        if FREE_THREADED and count % 20 == 1:
-            # An array of a thread that waits ends only when that goes on, or here.
-            gc.collect()
-        time.sleep(_PAUSE)
+    if waiting and _wait():
         return True
     rows = "\n".join(map(str, _rows(home))) or "    nothing"
     extend(error, f"nothing there can be evicted:\n{rows}")
@@ -376,13 +381,48 @@ def make_room(home: Home, error: MemoryError, reason: str) -> bool:
     return False
 
 
-def used_by_others(ledger: Ledger) -> bool:
-    """Return whether functions of other threads have a memory at hand."""
-    return threading.active_count() > 1 and ledger in _in_use(own=False)
+def _collected(home: Accelerator) -> bool:
+    """Collect garbage, and return whether cycles had kept memories of a home."""
+    count = len(_ledgers(home))
+    gc.collect()
+    return len(_ledgers(home)) < count
+
+
+def _wait(ledger: Ledger | None = None) -> bool:
+    """Wait for other threads a little; return False if this thread has waited too often.
+
+    `ledger` is the memory that this thread cannot use yet.
+    """
+    thread, now = threading.get_ident(), time.monotonic()
+    count, last = getattr(_waits, "waits", (0, 0.0))
+    count = count + 1 if now - last < 100 * _PAUSE else 0
+    _waits.waits = count, now
+    if count >= _PATIENCE:
+        return False
+    if FREE_THREADED and count % 20 == 1:
+        # An array of a thread that waits ends only when that goes on, or here.
+        gc.collect()
+    try:
+        _awaited[thread] = ledger
+        time.sleep(_PAUSE)
+    finally:
+        _awaited.pop(thread, None)
+    return True
+
+
+def written_by_others(ledger: Ledger) -> bool:
+    """Return whether functions of other threads that write have a memory at hand.
+
+    Those that wait until they can use it do not write yet.
+    """
+    if threading.active_count() == 1:
+        return False
+    waiting = {thread for thread, awaited in list(_awaited.items()) if awaited is ledger}
+    return ledger in _in_use(own=False, writers=True, without=waiting)
 
 
 SyncedMemory.make_room = staticmethod(make_room)
-Ledger.used_by_others = staticmethod(used_by_others)
+Ledger.written_by_others = staticmethod(written_by_others)
 
 
 def _evict_one(home: Accelerator, reason: str) -> tuple[bool, bool]:
@@ -508,7 +548,7 @@ def _evict_unseen(  # noqa: PLR0911, PLR0913, PLR0917  # a buffer, and who may s
     buffer = ledger.buffers.sides[side]
     if buffer is not None:
         _close(ledger, side)
-        if ledger in busy or used_by_others(ledger):
+        if ledger in busy or (threading.active_count() > 1 and ledger in _in_use(own=False)):
             return False
         _let_go(blobs, buffer, busy)
     if home.is_seen(window.array):

@@ -16,7 +16,7 @@ import os
 import sys
 import sysconfig
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -85,10 +85,15 @@ def note(running: Any) -> None:
         changing[-1] = running
 
 
-def changed_by_others() -> list[BlobCore | SyncedMemory]:
+def is_writer(code: CodeType) -> bool:
+    """Return whether a function writes or reshapes Blobs; not on free-threaded Python."""
+    return code in _writers
+
+
+def changed_by_others(without: Collection[int] = ()) -> list[BlobCore | SyncedMemory]:
     """Return what functions of other threads are changing, on free-threaded Python."""
-    own = threading.get_ident()
-    others = [changing for thread, changing in list(_changing.items()) if thread != own]
+    left_out = {threading.get_ident(), *without}
+    others = [changing for thread, changing in list(_changing.items()) if thread not in left_out]
     return [changed for changing in others for each in list(changing) for changed in _changed(each)]
 
 

@@ -215,10 +215,8 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
             restore(revoked)
             if change is not None and change.undo is not None:
                 change.undo(ledger)
-        if isinstance(error, MemoryError):
-            needed = buffers.nbytes
-            if change is not None and change.needed is not None:
-                needed = change.needed
+        if isinstance(error, MemoryError) and change is not None:
+            needed = buffers.nbytes if change.needed is None else change.needed
             buffers.explain_shortage(error, side, needed, reason, layout)
         raise
     finally:

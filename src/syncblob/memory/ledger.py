@@ -113,9 +113,9 @@ class Ledger:
         "watch",
     )
 
-    # Whether a function of another thread has the memory at hand. The module that knows Blobs,
-    # `blob.eviction`, assigns it.
-    used_by_others: ClassVar[Callable[[Ledger], bool]]
+    # Whether a function of another thread may be writing into the memory. The module that knows
+    # Blobs, `blob.eviction`, assigns it.
+    written_by_others: ClassVar[Callable[[Ledger], bool]]
 
     def __init__(self, nbytes: int, accelerator: Accelerator | None, source: Source | None) -> None:
         self.buffers: Buffers = Buffers(nbytes, accelerator)

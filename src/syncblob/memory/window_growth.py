@@ -20,6 +20,17 @@ if TYPE_CHECKING:
     from syncblob.memory.windows import Window
 
 
+class BeingWrittenError(MemoryError):
+    """Another thread is writing into a window that is to be replaced. It does not take long.
+
+    A copy that is made meanwhile would lack what it writes. `SyncedMemory.make_room` waits.
+    """
+
+    def __init__(self, ledger: Ledger) -> None:
+        super().__init__(f"another thread is writing into {ledger.buffers.described()}")
+        self.ledger: Ledger = ledger
+
+
 def provide(  # noqa: PLR0913, PLR0917  # an access
     ledger: Ledger, side: Side, start: int, stop: int, reason: str, layout: Layout | None = None
 ) -> Any:
@@ -36,11 +47,11 @@ def provide(  # noqa: PLR0913, PLR0917  # an access
         return found
     *larger, union = reaches
     try:
-        grow(ledger, side, *reaches[0], reason, layout, union)
+        grow(ledger, side, *reaches[0], reason, layout)
     except (MemoryError, BufferError):
         if not larger:
             raise
-        grow(ledger, side, *union, reason, layout, union)
+        grow(ledger, side, *union, reason, layout)
     return ledger.buffers.containing(side, start, stop)
 
 
@@ -51,31 +62,17 @@ def grow(  # noqa: PLR0913, PLR0917  # a range, and the access that needs it
     stop: int,
     reason: str,
     layout: Layout | None = None,
-    needed: tuple[int, int] = (0, 0),
 ) -> None:
-    """Make a window of a range, which replaces those that it overlaps; of everything, a buffer.
-
-    An access needs the range `needed` in one buffer.
-    """
-    commit(ledger, _plan_growth, side, MUTABLE, start, stop, reason, *needed, layout=layout)
+    """Make a window of a range, which replaces those that it overlaps; of everything, a buffer."""
+    commit(ledger, _plan_growth, side, MUTABLE, start, stop, reason, layout=layout)
 
 
-def _plan_growth(  # noqa: PLR0913, PLR0917  # an access, and what it needs
-    ledger: Ledger,
-    side: Side,
-    _access: Access,
-    start: int,
-    stop: int,
-    needed_start: int,
-    needed_stop: int,
-) -> Change:
+def _plan_growth(ledger: Ledger, side: Side, _access: Access, start: int, stop: int) -> Change:
     """Plan to make a window, which replaces those that it overlaps. The map stays."""
     replaced = [(w.start, w.stop) for w in ledger.buffers.within(side, start, stop)]
-    untouched = any(low < needed_start or needed_stop < high for low, high in replaced)
-    # Another thread may be writing into a part that this access does not touch, without the lock.
-    # The shortcuts are revoked, so that no further thread begins to.
-    if untouched and type(ledger).used_by_others(ledger):
-        raise BufferError(f"another thread is using {ledger.buffers.described()}")
+    # Other threads write without the lock. The shortcuts are revoked, so that none begins to.
+    if replaced and type(ledger).written_by_others(ledger):
+        raise BeingWrittenError(ledger)
     for part in replaced:
         holder = ledger.loans[side].writer_in(side, *part)
         if holder:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from benchmarks import (
     array_api,
@@ -20,9 +20,6 @@ from benchmarks.results import Results
 from benchmarks.rows import CUT_OFF, Measured, Row, noting
 from benchmarks.tables import as_markdown
 from benchmarks.timing import Timer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
 
 __all__ = ["GROUPS", "main", "run"]
 

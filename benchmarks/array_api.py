@@ -6,14 +6,12 @@ One thread, float32. The libraries run the same calls in turn.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from benchmarks.calls import function, on_both_sides, one_thread
 from benchmarks.rows import Goal, Measured, Row
+from benchmarks.timing import Timer
 from syncblob import Blob
-
-if TYPE_CHECKING:
-    from benchmarks.timing import Timer
 
 __all__ = ["measure"]
 

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import statistics
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
 from benchmarks.rows import Goal, Row
+from benchmarks.timing import Timer
 from syncblob import Blob
 from syncblob.devices import CPU, accelerator
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
-    from benchmarks.timing import Timer
 
 __all__ = ["as_blob", "compared", "function", "in_adds", "on_both_sides", "one_thread"]
 

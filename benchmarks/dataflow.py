@@ -8,13 +8,11 @@ for each such value.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
 
 __all__ = ["Buffer", "Copy", "Program", "Step", "Use", "at_each_step", "bytes_of", "plan"]
 

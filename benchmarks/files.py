@@ -6,16 +6,13 @@ import os
 import tempfile
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from benchmarks.processes import can_measure_memory, growth, in_own_process
 from benchmarks.rows import Goal, Measured, Row
+from benchmarks.timing import Timer
 from syncblob import Layer, ModelFile, open_model, save_model
-
-if TYPE_CHECKING:
-    from benchmarks.timing import Timer
 
 __all__ = ["measure"]
 

@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import gc
 import tracemalloc
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
 from benchmarks.calls import as_blob, in_adds, one_thread
 from benchmarks.rows import Goal, Measured, Row
+from benchmarks.timing import Timer
 from syncblob import Blob
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from benchmarks.timing import Timer
 
 __all__ = ["NUMPY", "TORCH", "measure", "operands"]
 

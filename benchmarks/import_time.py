@@ -5,16 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from functools import partial
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
 from benchmarks.rows import Goal, Measured, Row
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from benchmarks.timing import Timer
+from benchmarks.timing import Timer
 
 __all__ = ["measure"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -11,10 +11,8 @@ import syncblob
 from benchmarks.calls import compared, on_both_sides
 from benchmarks.machine import cuda_device
 from benchmarks.rows import Goal, Measured
+from benchmarks.timing import Timer
 from syncblob import Blob
-
-if TYPE_CHECKING:
-    from benchmarks.timing import Timer
 
 __all__ = ["measure"]
 

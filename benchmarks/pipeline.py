@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from benchmarks.dataflow import at_each_step, bytes_of, plan
+from benchmarks.dataflow import Copy, Program, Use, at_each_step, bytes_of, plan
 from benchmarks.machine import cuda_device
 from benchmarks.programs import parts, whole
 from benchmarks.rows import Goal, Measured, Row
+from benchmarks.timing import Timer
 from benchmarks.transfers import copy_async, pinned_array
 from syncblob import Blob, record_transfers
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from benchmarks.dataflow import Copy, Program, Use
-    from benchmarks.timing import Timer
 
 __all__ = [
     "bytes_moved",

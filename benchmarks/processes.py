@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import gc
 import multiprocessing
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from typing import Any
 
 __all__ = ["can_measure_memory", "growth", "in_own_process"]
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from benchmarks.dataflow import Buffer, Program
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 __all__ = ["parts", "whole"]
 

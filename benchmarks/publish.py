@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from benchmarks.__main__ import GROUPS, run
 from benchmarks.machine import describe_machine, kind_of_machine
@@ -18,9 +18,6 @@ from benchmarks.results import FOLDER, Results, merged
 from benchmarks.rows import CUT_OFF, Measured
 from benchmarks.tables import as_markdown
 from benchmarks.timing import Timer
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 __all__ = ["PAGES", "filled", "main", "pages", "published", "shown", "taken"]
 

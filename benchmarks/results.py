@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from benchmarks.machine import describe_machine, versions
 from benchmarks.rows import Measured, Row
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 __all__ = ["FOLDER", "Results", "merged"]
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+from typing import Any, Literal
 
 __all__ = ["CUT_OFF", "Cell", "Goal", "Measured", "Row", "noting", "quantity"]
 

@@ -14,18 +14,20 @@ from __future__ import annotations
 
 import statistics
 import warnings
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import repeat
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 import syncblob as xp
 from benchmarks.calls import function, one_thread
 from benchmarks.rows import Cell, Goal, Measured, Row
+from benchmarks.timing import Timer
 from syncblob import (
     Blob,
     DeviceGuardError,
@@ -37,14 +39,8 @@ from syncblob import (
 from syncblob._layout import Layout
 from syncblob.devices import Side, accelerator
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
-
-    from benchmarks.timing import Timer
-
-    # A function of two 8x8 Blobs and a Blob of indices.
-    Call = Callable[[Any, Any, Any], object]
+# A function of two 8x8 Blobs and a Blob of indices.
+Call = Callable[[Any, Any, Any], object]
 
 __all__ = ["STATES", "State", "calls", "measure"]
 

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from itertools import compress, groupby
-from typing import TYPE_CHECKING
 
-from benchmarks.rows import quantity
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from benchmarks.rows import Row
+from benchmarks.rows import Row, quantity
 
 __all__ = ["as_markdown"]
 

@@ -6,20 +6,17 @@ the simulated device, whose transfers are copies in memory, is compared with ``n
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from benchmarks.machine import cuda_device
 from benchmarks.rows import Goal, Measured, Row
+from benchmarks.timing import Timer
 from syncblob import Blob
 from syncblob.devices import accelerator
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from benchmarks.timing import Timer
 
 __all__ = ["copy_async", "measure", "pinned_array"]
 

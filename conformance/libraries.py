@@ -7,10 +7,8 @@ source of one of its modules, made in memory when the module is imported: see `l
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
+from typing import NamedTuple
 
 __all__ = [
     "AGAIN_VARIABLE",

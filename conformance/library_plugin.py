@@ -11,9 +11,13 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Iterator, Sequence
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import CodeType
+from typing import Any
+
+import pytest
 
 from conformance.libraries import (
     AGAIN_VARIABLE,
@@ -23,14 +27,7 @@ from conformance.libraries import (
     SUITES,
     is_about,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from types import CodeType
-
-    import pytest
-
-    from syncblob import Blob
+from syncblob import Blob
 
 _SUITE = SUITES[os.environ[SUITE_VARIABLE]]
 _AGAIN = os.environ.get(AGAIN_VARIABLE)

@@ -7,9 +7,10 @@ import re
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from conformance.libraries import (
     AGAIN_VARIABLE,
@@ -22,9 +23,6 @@ from conformance.libraries import (
 )
 from conformance.report import message, run_pytest
 from conformance.suite import SuiteError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 __all__ = ["KINDS", "library_report", "run_library_tests"]
 

@@ -10,14 +10,12 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import random
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 DRAWS = 100
 

@@ -6,13 +6,11 @@ import json
 import os
 import subprocess
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from conformance.suite import SuiteError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
 
 __all__ = ["TIERS", "Tier", "as_text", "message", "report_of", "run_pytest"]
 

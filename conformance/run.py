@@ -14,11 +14,12 @@ import random
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 # For a script, Python looks for modules in its folder, and not in the one that has the package.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -27,9 +28,6 @@ from conformance.libraries import SUITES
 from conformance.library_suites import KINDS, run_library_tests
 from conformance.report import ROOT, TIERS, as_text, report_of, run_pytest
 from conformance.suite import SuiteError, check_suite, clone_suite, find_suite, suite_folder
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 # The tests that fail on a kind of device, with the reasons; on SYCL devices those that dpnp fails.
 XFAILS = {"cuda": "xfails-cuda.txt", "sycl": "xfails-dpnp.txt"}

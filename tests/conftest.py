@@ -5,8 +5,8 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import cupy_model
 import pytest
@@ -16,15 +16,10 @@ from hypothesis import HealthCheck, settings
 from program_devices import Cuda, Simulated, Sycl
 
 import syncblob
+from syncblob.devices import SimulatedBackend, cuda
 from syncblob.devices import accelerator as accelerator_named
-from syncblob.devices import cuda
 from syncblob.errors import NoDeviceError
 from syncblob.memory import accesses, buffers
-
-if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
-
-    from syncblob.devices import SimulatedBackend
 
 settings.register_profile(
     "default", deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]

@@ -8,14 +8,11 @@ import inspect
 import pkgutil
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import ModuleType
 
 import pytest
 
 import syncblob
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 # Generated code, and the command line, whose docstrings are for its own developers.
 NOT_RUN = ("syncblob.caffe._pb", "syncblob.caffe.commands")

@@ -13,8 +13,9 @@ import os
 import pickle
 import threading
 import warnings
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import namespace_calls
 import numpy as np
@@ -50,9 +51,6 @@ from syncblob.devices import (
 )
 from syncblob.dispatch.numpy import tables
 from syncblob.memory import verify
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
 
 
 def at_cpu() -> Blob:

@@ -8,7 +8,8 @@ import operator
 import statistics
 import time
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,13 +18,8 @@ from in_threads import in_threads
 import syncblob
 from syncblob import Blob, TransferGuardError, no_transfers, record_transfers
 from syncblob import simulated as simulated_backend
-from syncblob.devices import HOST
+from syncblob.devices import HOST, SimulatedBackend
 from syncblob.devices.base import Push
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from syncblob.devices import SimulatedBackend
 
 
 def at_gpu() -> Blob:

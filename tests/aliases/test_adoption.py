@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import FrameType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,9 +17,6 @@ from syncblob._layout import Layout
 from syncblob.devices import Side
 from syncblob.memory import Access
 from syncblob.memory.borrows_and_aliases import Loans
-
-if TYPE_CHECKING:
-    from types import FrameType
 
 COUNT = 4
 WHOLE = Layout.raw(COUNT)

@@ -7,7 +7,8 @@ import os
 import sys
 import warnings
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from types import FrameType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,11 +20,7 @@ from syncblob import (
     max_transfers,
     record_transfers,
 )
-
-if TYPE_CHECKING:
-    from types import FrameType
-
-    from syncblob.devices import SimulatedBackend
+from syncblob.devices import SimulatedBackend
 
 
 def made(count: int = 3) -> Blob:

@@ -8,8 +8,9 @@ import signal
 import threading
 import time
 import traceback
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,13 +18,8 @@ import pytest
 import syncblob
 from syncblob import Blob, copies, no_transfers, record_transfers
 from syncblob.blob import core
-from syncblob.devices import selection
+from syncblob.devices import SimulatedBackend, selection
 from syncblob.memory import verify
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from syncblob.devices import SimulatedBackend
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here"),

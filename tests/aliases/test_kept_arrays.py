@@ -6,8 +6,9 @@ import _thread
 import operator
 import warnings
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,10 +24,6 @@ from syncblob._source_lines import user_place
 from syncblob.devices import Side
 from syncblob.devices.host import NumpyHome
 from syncblob.memory.borrows_and_aliases import Borrows, Loans
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 COUNT = 4
 READS = {Side.HOST: "cpu_data", Side.ACCELERATOR: "gpu_data"}

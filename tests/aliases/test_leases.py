@@ -5,16 +5,14 @@ from __future__ import annotations
 import gc
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
 from syncblob import Blob, Head, record_transfers
 from syncblob.devices import Side, accelerator
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 torch = pytest.importorskip("torch", reason="torch is one of the consumers")
 

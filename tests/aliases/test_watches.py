@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 import warnings
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,9 +21,6 @@ from syncblob._dtypes import UINT8
 from syncblob._layout import Layout
 from syncblob.devices import Side
 from syncblob.memory import Access, SyncedMemory
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 COUNT = 4
 WHOLE = Layout.raw(COUNT)

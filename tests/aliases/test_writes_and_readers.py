@@ -10,10 +10,12 @@ import dis
 import itertools
 import operator
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import CodeType, FrameType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,10 +23,6 @@ import tiers
 
 import syncblob
 from syncblob import Blob
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import CodeType, FrameType
 
 SIZE = 4
 PACKAGE = str(Path(syncblob.__file__).parent)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 from devices import DEVICES
 
 import syncblob
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 @pytest.fixture(params=[*DEVICES, pytest.param("cuda:0", marks=pytest.mark.gpu)])

@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 import warnings
 import zlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,9 +20,6 @@ from namespace_calls import DTYPES, KINDS, MIXED, Call, calls
 
 import syncblob
 from syncblob import Blob, no_transfers
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 TABLE: dict[str, list[Call]] = {}
 for _call in calls():

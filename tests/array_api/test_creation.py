@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
 import syncblob as xp
 from syncblob import Blob, Head, no_transfers
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from syncblob.devices import SimulatedBackend
+from syncblob.devices import SimulatedBackend
 
 CALLS: dict[str, Callable[..., Blob]] = {
     "arange": lambda **k: xp.arange(1, 7, 2, **k),

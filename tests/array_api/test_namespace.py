@@ -6,16 +6,14 @@ import ast
 import inspect
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
 
 import syncblob as xp
 from syncblob import Blob, array_api
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 FUNCTIONS = """
     arange asarray empty empty_like eye from_dlpack full full_like linspace meshgrid ones ones_like

@@ -7,10 +7,11 @@ import ctypes
 import enum
 import operator
 from collections import deque
+from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,12 +20,8 @@ from made_blobs import blob_in
 
 import syncblob as xp
 from syncblob import Blob, Head, compute_only_on, no_transfers, use_device
+from syncblob.devices import SimulatedBackend
 from syncblob.errors import DeviceGuardError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from syncblob.devices import SimulatedBackend
 
 HEADS = [Head.HEAD_AT_CPU, Head.HEAD_AT_GPU, Head.SYNCED]
 

@@ -10,7 +10,8 @@ import copy
 import gc
 import pickle
 import weakref
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,11 +20,7 @@ from made_blobs import address, blob_in
 
 import syncblob as xp
 from syncblob import Blob, Head, no_transfers, use_device
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from syncblob.devices import SimulatedBackend
+from syncblob.devices import SimulatedBackend
 
 HOMES = ["cpu", "simulated:0"]
 HEADS = [Head.HEAD_AT_CPU, Head.HEAD_AT_GPU, Head.SYNCED]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -16,12 +15,9 @@ from benchmarks.__main__ import GROUPS, main
 from benchmarks.calls import as_blob, function
 from benchmarks.processes import can_measure_memory, growth, in_own_process
 from benchmarks.results import Results
+from benchmarks.rows import Measured
 from benchmarks.tables import as_markdown
 from benchmarks.timing import Timer
-
-if TYPE_CHECKING:
-    from benchmarks.rows import Measured
-
 
 SHORT = {"interop": "time, and rivals", "transfers": "bytes"}
 

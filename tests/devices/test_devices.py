@@ -7,9 +7,9 @@ import contextvars
 import copy
 import pickle
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -29,9 +29,6 @@ from syncblob.devices import (
     simulated,
     unregister,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 without_cuda = pytest.mark.skipif(cuda.device_count() > 0, reason="there is a CUDA device here")
 

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import pickle
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 from in_threads import in_threads
+from numpy.typing import NDArray
 
 from syncblob import Blob, Head, SyncedMemory, record_transfers, use_device
 from syncblob import simulated as simulated_device
 from syncblob._layout import Layout
-from syncblob.devices import CPU, HOST, Side
+from syncblob.devices import CPU, HOST, Side, SimulatedBackend
 from syncblob.memory import Access
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from syncblob.devices import SimulatedBackend
 
 NBYTES = 64
 VALUES = list(range(NBYTES))

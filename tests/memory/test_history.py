@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import _thread
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 
 from syncblob import Blob, Head, StaleAliasWarning, SyncedMemory, record_transfers
 from syncblob._layout import Layout
-from syncblob.devices import Side
+from syncblob.devices import Side, SimulatedBackend
 from syncblob.memory import Access
-
-if TYPE_CHECKING:
-    from syncblob.devices import SimulatedBackend
 
 NBYTES = 16
 U, C, G, S = Head.UNINITIALIZED, Head.HEAD_AT_CPU, Head.HEAD_AT_GPU, Head.SYNCED

@@ -5,11 +5,13 @@ from __future__ import annotations
 import ctypes
 import operator
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from syncblob import (
     Head,
@@ -20,7 +22,7 @@ from syncblob import (
     use_device,
 )
 from syncblob._layout import Layout
-from syncblob.devices import POISON, Side
+from syncblob.devices import POISON, Side, SimulatedBackend
 from syncblob.memory import Access
 
 try:
@@ -28,13 +30,6 @@ try:
 except ImportError:
     torch = None
 from syncblob.memory.borrows_and_aliases import NUMPY
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from syncblob.devices import SimulatedBackend
 
 NBYTES = 64
 READS = ["cpu_data", "gpu_data"]

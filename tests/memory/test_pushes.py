@@ -7,8 +7,9 @@ import signal
 import sysconfig
 import threading
 import weakref
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,13 +18,8 @@ from in_threads import in_threads
 import syncblob
 from syncblob import Blob, Head, SyncedMemory, record_transfers, verified_const
 from syncblob._layout import Layout
-from syncblob.devices import Side
+from syncblob.devices import Side, SimulatedBackend
 from syncblob.memory import Access
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from syncblob.devices import SimulatedBackend
 
 NBYTES = 64
 

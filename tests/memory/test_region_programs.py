@@ -12,12 +12,13 @@ import gc
 import random
 import re
 import warnings
-from contextlib import ExitStack, nullcontext
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib import import_module
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,22 +26,15 @@ import region_model
 import tiers
 from in_threads import in_threads
 from program_devices import Cuda, Lent, Simulated, run_programs
-from region_model import CPU, FAR, GPU, NOBODY, Loan, Memory, Plan, reach, runs
+from region_model import CPU, FAR, GPU, NOBODY, Cells, Loan, Memory, Plan, reach, runs
 
 import syncblob
 from benchmarks.states import STATES
 from syncblob import Blob, Head, StaleAliasWarning, max_transfers, record_transfers
 from syncblob.blob.writers import FREE_THREADED
+from syncblob.devices import SimulatedBackend
 from syncblob.memory import accesses, living_arrays
 from syncblob.memory.state import SMALL
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from contextlib import AbstractContextManager
-
-    from region_model import Cells
-
-    from syncblob.devices import SimulatedBackend
 
 try:
     import torch

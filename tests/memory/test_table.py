@@ -5,18 +5,15 @@ On the simulated device, on the model of CUDA, and on CUDA if there is a GPU.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
+from program_devices import Cuda, Simulated
 
 from syncblob import Head, SyncedMemory, record_transfers
 from syncblob.devices import HOST
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from program_devices import Cuda, Simulated
 
 NBYTES = 40
 OLD = 7

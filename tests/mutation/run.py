@@ -20,8 +20,9 @@ import sys
 import tempfile
 import tomllib
 from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import libcst
 import mutmut.__main__
@@ -39,9 +40,6 @@ from mutmut.utils.format_utils import (
     orig_function_and_class_names_from_key,
 )
 from mutmut.workers.isolation import ForkServerRunner
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
 
 HERE = Path(__file__).resolve().parent
 PROJECT = HERE.parents[1]

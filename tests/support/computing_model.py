@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import operator
 import types
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import cupy_model
 import numpy as np
 from cuda_model import Machine
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 __all__ = ["install"]
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from syncblob import Blob
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 CALLS = []
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import importlib.util
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+from consumer_call import Call, Taken
 from consumer_calls import CALLS
 from consumer_document import Row, Table, row_of
 from made_blobs import address, values
@@ -19,9 +19,6 @@ from made_blobs import address, values
 import syncblob
 from syncblob import Blob, Head
 from syncblob.devices import Side
-
-if TYPE_CHECKING:
-    from consumer_call import Call, Taken
 
 TABLE = Table(columns=6)
 SIDES = {Side.HOST: "host", Side.ACCELERATOR: "device"}

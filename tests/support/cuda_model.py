@@ -27,13 +27,11 @@ import threading
 import time
 import weakref
 from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 POISON = 0xFF
 # The addresses and the sizes of allocations are multiples of this.

@@ -15,18 +15,15 @@ import threading
 import types
 import warnings
 import weakref
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 import cuda_model as model
 import numpy as np
 from cuda_model import CUDARuntimeError, Machine
 
 from syncblob._dtypes import as_dtype
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import Self
 
 # The machine that the functions of this module use. `installed` sets it.
 _machine: Machine = Machine(0)

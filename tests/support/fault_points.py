@@ -11,16 +11,14 @@ import io
 import mmap
 import os
 from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 from unittest import mock
 
 import syncblob
 from syncblob.devices import HOST
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 __all__ = ["DEVICE_KINDS", "counting", "failing", "was_injected"]
 

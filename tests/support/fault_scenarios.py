@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import pickle
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from fault_points import BACKEND
@@ -12,10 +14,6 @@ from fault_states import Scenario
 
 import syncblob as xp
 from syncblob import Blob
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 __all__ = ["ONE_ACCESS", "SEVERAL"]
 

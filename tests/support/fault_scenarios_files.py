@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from fault_scenarios import made
@@ -12,10 +14,6 @@ from fault_states import Scenario
 import syncblob
 from syncblob import Layer, ModelFile, open_model, read_blob, save_model, write_blob
 from syncblob.caffe.convert import convert, open_weights, writable_extensions
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 __all__ = ["OF_FILES"]
 

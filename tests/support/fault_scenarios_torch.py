@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import dask.array as da
 import torch
 from fault_scenarios import SHAPE, made, one, two
 from fault_states import Scenario
 
+from syncblob import Blob
 from syncblob.integrations import dask as blob_dask
 from syncblob.integrations.torch_data import collate
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from syncblob import Blob
 
 __all__ = ["OF_TORCH_AND_DASK"]
 

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from syncblob import Blob, ModelFile
+from syncblob import Blob, ModelFile, SyncedMemory
 from syncblob.devices import Side
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from syncblob import SyncedMemory
-    from syncblob.memory.spans import Run
+from syncblob.memory.spans import Run
 
 __all__ = ["Scenario", "contents", "heads", "plain"]
 

@@ -8,17 +8,13 @@ from __future__ import annotations
 
 import importlib
 import warnings
-from typing import TYPE_CHECKING
 
 import numpy as np
 from consumer_document import Row, Table, row_of
-from giving_calls import CALLS, WAYS
+from giving_calls import CALLS, WAYS, Giving
 
 from syncblob import Blob
 from syncblob.devices import Side
-
-if TYPE_CHECKING:
-    from giving_calls import Giving
 
 TABLE = Table(columns=5)
 

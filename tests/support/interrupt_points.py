@@ -11,16 +11,14 @@ from __future__ import annotations
 
 import dis
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from types import CodeType, FrameType
+from typing import Any, NamedTuple
 
 import syncblob
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import CodeType, FrameType
 
 __all__ = ["Interrupt", "Point", "interrupted_at", "points_of"]
 

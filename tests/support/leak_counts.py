@@ -7,16 +7,14 @@ import os
 import sys
 import tracemalloc
 import weakref
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 from unittest import mock
 
 import syncblob
 from syncblob.devices.host import NumpyHome
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 __all__ = ["Held", "held", "resident_nbytes", "watched_buffers"]
 

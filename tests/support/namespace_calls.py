@@ -7,16 +7,14 @@ function than NumPy's of that name. Corrections have separate tests.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 import syncblob
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 DTYPES = (
     "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64 "

@@ -6,17 +6,15 @@ device can do this itself. For a CUDA device, real or the model, this module wra
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from hypothesis import reject
 
 from syncblob.devices import accelerator, simulated
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
 
 
 def run_programs(make: Callable[[int], Any], numbers: Iterable[int]) -> None:

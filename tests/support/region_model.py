@@ -7,16 +7,14 @@ the code that it is compared with.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+import numpy as np
+from numpy.typing import NDArray
 
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Cells = NDArray[np.intp]
+Cells = NDArray[np.intp]
 
 __all__ = ["CPU", "FAR", "GPU", "NOBODY", "Loan", "Memory", "Plan", "head_of", "reach"]
 

@@ -10,15 +10,12 @@ An environment variable that sets a number applies to both tiers: nothing is lef
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
-
-    from hypothesis.strategies import SearchStrategy
+from hypothesis.strategies import SearchStrategy
 
 # The number of tests for the programs of the long tier, so that processes can share them.
 BATCHES = 4

@@ -7,19 +7,16 @@ for them. Work on PyTorch's streams is launched with `cupy_model.launch`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
+from cuda_model import Machine
 
 from syncblob.arrays import capsules
 from syncblob.dispatch.torch import devices, tensors
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from cuda_model import Machine
 
 
 class Stream:

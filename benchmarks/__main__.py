@@ -21,8 +21,6 @@ from benchmarks.rows import CUT_OFF, Measured, Row, noting
 from benchmarks.tables import as_markdown
 from benchmarks.timing import Timer
 
-__all__ = ["GROUPS", "main", "run"]
-
 GROUPS: dict[str, Callable[[Timer], Measured]] = {
     "array_api": array_api.measure,
     "files": files.measure,

@@ -13,8 +13,6 @@ from benchmarks.rows import Goal, Measured, Row
 from benchmarks.timing import Timer
 from syncblob import Blob
 
-__all__ = ["measure"]
-
 RIVALS = {"NumPy": "numpy", "torch": "torch", "array-api-strict": "array_api_strict"}
 SMALL, LARGE = "1 element", "1000000 elements"
 SECTIONS = {

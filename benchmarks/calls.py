@@ -14,8 +14,6 @@ from benchmarks.timing import Timer
 from syncblob import Blob
 from syncblob.devices import CPU, accelerator
 
-__all__ = ["as_blob", "compared", "function", "in_adds", "on_both_sides", "one_thread"]
-
 # The array of ``np.add(a, a)``, whose time is a unit.
 _A = np.ones((8, 8), np.float32)
 

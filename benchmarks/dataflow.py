@@ -14,8 +14,6 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-__all__ = ["Buffer", "Copy", "Program", "Step", "Use", "at_each_step", "bytes_of", "plan"]
-
 Side = Literal["host", "device"]
 Intent = Literal["read", "update", "write"]
 

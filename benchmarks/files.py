@@ -14,8 +14,6 @@ from benchmarks.rows import Goal, Measured, Row
 from benchmarks.timing import Timer
 from syncblob import Layer, ModelFile, open_model, save_model
 
-__all__ = ["measure"]
-
 # The weights of AlexNet, each with as many biases as outputs.
 SHAPES = [
     *((96, 3, 11, 11), (256, 48, 5, 5), (384, 256, 3, 3), (384, 192, 3, 3), (256, 192, 3, 3)),

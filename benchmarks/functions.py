@@ -18,8 +18,6 @@ from benchmarks.rows import Goal, Measured, Row
 from benchmarks.timing import Timer
 from syncblob import Blob
 
-__all__ = ["NUMPY", "TORCH", "measure", "operands"]
-
 SMALL = (2, 3)
 MANY = 1_000
 

@@ -12,8 +12,6 @@ from tempfile import TemporaryDirectory
 from benchmarks.rows import Goal, Measured, Row
 from benchmarks.timing import Timer
 
-__all__ = ["measure"]
-
 
 def measure(timer: Timer) -> Measured:
     """Time both imports, minus the time of an interpreter that imports nothing.

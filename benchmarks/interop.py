@@ -14,8 +14,6 @@ from benchmarks.rows import Goal, Measured
 from benchmarks.timing import Timer
 from syncblob import Blob
 
-__all__ = ["measure"]
-
 SHAPE = (16, 16)
 # The goal for an accessor: the extra cost over a slice of an ndarray, in seconds.
 ACCESSOR = Goal(0.4e-6, "difference")

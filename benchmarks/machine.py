@@ -11,8 +11,6 @@ from typing import Any
 
 import syncblob
 
-__all__ = ["cuda_device", "describe_machine", "kind_of_machine", "versions"]
-
 PACKAGES = ("syncblob", "numpy", "protobuf", "torch", "array-api-compat", "array-api-strict")
 
 

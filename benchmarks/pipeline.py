@@ -17,17 +17,6 @@ from benchmarks.timing import Timer
 from benchmarks.transfers import copy_async, pinned_array
 from syncblob import Blob, record_transfers
 
-__all__ = [
-    "bytes_moved",
-    "measure",
-    "measure_parts",
-    "require_same",
-    "run_by_plan",
-    "run_managed",
-    "run_on_blobs",
-    "run_on_host",
-]
-
 Results = dict[str, np.ndarray]
 # For sums of float32, which libraries add up in different orders.
 TOLERANCE = 1e-3

@@ -10,8 +10,6 @@ import numpy as np
 
 from benchmarks.dataflow import Buffer, Program
 
-__all__ = ["parts", "whole"]
-
 PIXELS, CLASSES = 3 * 32 * 32, 10
 FRAMES, HALO, BATCHES = 16, 2, 32
 

@@ -19,8 +19,6 @@ from benchmarks.rows import CUT_OFF, Measured
 from benchmarks.tables import as_markdown
 from benchmarks.timing import Timer
 
-__all__ = ["PAGES", "filled", "main", "pages", "published", "shown", "taken"]
-
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = (DOCS / "performance.md", DOCS / "performance-tables.md")
 

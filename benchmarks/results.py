@@ -12,8 +12,6 @@ from typing import Any
 from benchmarks.machine import describe_machine, versions
 from benchmarks.rows import Measured, Row
 
-__all__ = ["FOLDER", "Results", "merged"]
-
 # One file for each kind of machine.
 FOLDER = Path(__file__).parent / "results"
 

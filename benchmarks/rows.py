@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-__all__ = ["CUT_OFF", "Cell", "Goal", "Measured", "Row", "noting", "quantity"]
-
 Unit = Literal["s", "B/s", "B", "bytes", "adds", "times"]
 Kind = Literal["ratio", "difference", "value"]
 

@@ -42,8 +42,6 @@ from syncblob.devices import Side, accelerator
 # A function of two 8x8 Blobs and a Blob of indices.
 Call = Callable[[Any, Any, Any], object]
 
-__all__ = ["STATES", "State", "calls", "measure"]
-
 ROWS, COLUMNS = 8, 8
 # The rows of a memory whose parts are in different states: a small one is copied as a whole.
 MANY = 1024

@@ -7,8 +7,6 @@ from itertools import compress, groupby
 
 from benchmarks.rows import Row, quantity
 
-__all__ = ["as_markdown"]
-
 HEADS = ("syncblob", "rival", "ratio", "difference", "goal")
 NO_BREAK = "\N{NO-BREAK SPACE}"
 

@@ -18,8 +18,6 @@ from benchmarks.timing import Timer
 from syncblob import Blob
 from syncblob.devices import accelerator
 
-__all__ = ["copy_async", "measure", "pinned_array"]
-
 SIZES, BRIEF_SIZES = (1 << 16, 1 << 20, 1 << 24, 1 << 28), (1 << 10,)
 # So few bytes that the time is syncblob's own.
 SMALL = 64

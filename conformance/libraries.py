@@ -10,19 +10,6 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = [
-    "AGAIN_VARIABLE",
-    "DEVICE_VARIABLE",
-    "LIBRARIES",
-    "REFERENCE",
-    "SUITES",
-    "SUITE_VARIABLE",
-    "LibrarySuite",
-    "Patch",
-    "equivalent",
-    "is_about",
-]
-
 # What the plugin is told by: the key of `SUITES`, and syncblob's default device.
 SUITE_VARIABLE = "SYNCBLOB_SUITE_OF"
 DEVICE_VARIABLE = "SYNCBLOB_SUITE_DEVICE"

@@ -24,8 +24,6 @@ from conformance.libraries import (
 from conformance.report import message, run_pytest
 from conformance.suite import SuiteError
 
-__all__ = ["KINDS", "library_report", "run_library_tests"]
-
 # The kinds of failures, in the order of the table in README.md, which explains them.
 OURS, CONST, ITERATION = "ours", "const np.asarray", "iteration gives NumPy scalars"
 LEFT_OUT, TOO = f"{REFERENCE} is left out", f"{REFERENCE} too"

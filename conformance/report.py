@@ -12,8 +12,6 @@ from typing import Any, NamedTuple
 
 from conformance.suite import SuiteError
 
-__all__ = ["TIERS", "Tier", "as_text", "message", "report_of", "run_pytest"]
-
 ROOT = Path(__file__).resolve().parents[1]
 
 

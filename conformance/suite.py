@@ -10,20 +10,6 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = [
-    "SPECIFICATION",
-    "SUITE",
-    "Commits",
-    "Source",
-    "SuiteError",
-    "check_suite",
-    "clone_suite",
-    "describe_commit",
-    "find_suite",
-    "suite_folder",
-    "write_commits",
-]
-
 VARIABLE = "ARRAY_API_TESTS_DIR"
 SPECIFICATION_FOLDER = "array-api"  # the suite reads the functions' signatures there
 # The file with the commits of a suite that was copied without its history.

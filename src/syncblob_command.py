@@ -6,8 +6,6 @@ import os
 import signal
 import sys
 
-__all__ = ["main"]
-
 
 def main() -> int:
     """Run the command line, and return the exit status."""

@@ -16,8 +16,6 @@ import cupy_model
 import numpy as np
 from cuda_model import Machine
 
-__all__ = ["install"]
-
 # Context managers that are left when the process ends.
 _kept: list[Any] = []
 

@@ -20,8 +20,6 @@ from unittest import mock
 import syncblob
 from syncblob.devices import HOST
 
-__all__ = ["DEVICE_KINDS", "counting", "failing", "was_injected"]
-
 MARK = "injected failure"
 BACKEND = syncblob.simulated(0)
 

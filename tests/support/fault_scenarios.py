@@ -15,8 +15,6 @@ from fault_states import Scenario
 import syncblob as xp
 from syncblob import Blob
 
-__all__ = ["ONE_ACCESS", "SEVERAL"]
-
 SHAPE = (2, 3)
 WHERE = ("blank", "host", "device", "both", "split")
 

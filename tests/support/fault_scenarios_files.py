@@ -15,8 +15,6 @@ import syncblob
 from syncblob import Layer, ModelFile, open_model, read_blob, save_model, write_blob
 from syncblob.caffe.convert import convert, open_weights, writable_extensions
 
-__all__ = ["OF_FILES"]
-
 # Formats with one blob.
 _OF_ONE_ARRAY = (".binaryproto", ".npy")
 

@@ -14,8 +14,6 @@ from syncblob import Blob
 from syncblob.integrations import dask as blob_dask
 from syncblob.integrations.torch_data import collate
 
-__all__ = ["OF_TORCH_AND_DASK"]
-
 
 def trained(state: dict[str, Any]) -> Any:
     """Take a step: a loss, its gradient, an update."""

@@ -12,8 +12,6 @@ from syncblob import Blob, ModelFile, SyncedMemory
 from syncblob.devices import Side
 from syncblob.memory.spans import Run
 
-__all__ = ["Scenario", "contents", "heads", "plain"]
-
 
 class Scenario(NamedTuple):
     """An operation that can fail at several points.

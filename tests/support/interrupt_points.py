@@ -20,8 +20,6 @@ from typing import Any, NamedTuple
 
 import syncblob
 
-__all__ = ["Interrupt", "Point", "interrupted_at", "points_of"]
-
 _PACKAGE = str(Path(syncblob.__file__).parent)
 
 # Instructions that call nothing and before which no signal handler can run.

@@ -16,8 +16,6 @@ from unittest import mock
 import syncblob
 from syncblob.devices.host import NumpyHome
 
-__all__ = ["Held", "held", "resident_nbytes", "watched_buffers"]
-
 _PROC = Path("/proc/self")
 
 

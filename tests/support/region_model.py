@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 
 Cells = NDArray[np.intp]
 
-__all__ = ["CPU", "FAR", "GPU", "NOBODY", "Loan", "Memory", "Plan", "head_of", "reach"]
-
 # The host and the accelerators.
 CPU, GPU, FAR = "cpu", "gpu", "far"
 NOBODY: frozenset[str] = frozenset()

@@ -24,8 +24,6 @@ from syncblob.memory import CONST
 if TYPE_CHECKING:
     from llvmlite import ir
 
-__all__ = ["register"]
-
 
 def register() -> None:
     """No-op for Numba's entry point; importing this module registers the types."""

@@ -1,7 +1,5 @@
 """CONTRIBUTING.md lists every check, and the files that it names exist."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Names of pycaffe and of tensors that Blobs lack: the error says what to use, and that works."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """`syncblob.formats`: a format of another program, built on what it offers."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

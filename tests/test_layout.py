@@ -1,7 +1,5 @@
 """Layouts against NumPy's own views of real arrays."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

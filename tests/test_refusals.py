@@ -1,7 +1,5 @@
 """Errors and messages that have no test file of their own."""
 
-from __future__ import annotations
-
 import pickle
 import sys
 

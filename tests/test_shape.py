@@ -1,7 +1,5 @@
 """Shapes, counts and indices."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

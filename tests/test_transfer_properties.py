@@ -1,7 +1,5 @@
 """The log, the guards and the device's own counters agree after any accesses."""
 
-from __future__ import annotations
-
 from contextlib import contextmanager, suppress
 
 from hypothesis import given

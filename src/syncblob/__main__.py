@@ -1,7 +1,5 @@
 """``python -m syncblob``: the command line."""
 
-from __future__ import annotations
-
 import sys
 
 from syncblob.caffe.commands import main

@@ -1,7 +1,5 @@
 """Aliases, watched exports, `assume_unaliased` and copies of parts ignore other parts."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

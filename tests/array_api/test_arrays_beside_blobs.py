@@ -1,7 +1,5 @@
 """Beside a Blob, functions take arrays of any library, as operators do."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from namespace_calls import calls

@@ -1,7 +1,5 @@
 """NumPy's functions that are not in the standard, on each device."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The Fourier extension: comparison with NumPy on every device, precision, sizes and errors."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

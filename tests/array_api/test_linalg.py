@@ -3,8 +3,6 @@
 Comparison with NumPy, differences from NumPy and CuPy, views and errors.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """NumPy scalars in place of 0-d Blobs. Iterating over a Blob gives such scalars."""
 
-from __future__ import annotations
-
 import inspect
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Set functions: equality of elements, corrections and errors."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

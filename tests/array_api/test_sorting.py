@@ -1,7 +1,5 @@
 """Sorting functions: both directions, equal elements, NaN and errors."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

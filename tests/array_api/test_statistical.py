@@ -1,7 +1,5 @@
 """Statistical functions: dtypes of results, corrections and errors."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Utility functions: corrections and errors."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Make the benchmarks importable. They are not installed with the package."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

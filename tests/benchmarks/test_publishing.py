@@ -1,7 +1,5 @@
 """Rows, tables, files of results, and the page that shows their figures."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """The accessors of data and diff on both sides, adoption by set_*, sharing, single elements."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from made_blobs import CPU, DTYPES, GPU, NONE, PAIR, SPLIT, SYNCED, address, values

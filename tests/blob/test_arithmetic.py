@@ -1,7 +1,5 @@
 """copy_from, update, sums and scales: Caffe's tables of heads and transfers, for every dtype."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Conversions to and from Blobs: scalars, lists, bytes, dtypes, devices, copies, pickles."""
 
-from __future__ import annotations
-
 import array
 import copy
 import operator

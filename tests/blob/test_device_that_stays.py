@@ -1,7 +1,5 @@
 """The device of a Blob is the requested one and never changes."""
 
-from __future__ import annotations
-
 import copy
 import operator
 import pickle

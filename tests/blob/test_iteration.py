@@ -1,7 +1,5 @@
 """Iterating over Blobs with one axis: NumPy scalars, read on the host all at once."""
 
-from __future__ import annotations
-
 import bisect
 import collections
 import csv

@@ -1,7 +1,5 @@
 """Names of Blobs: the names of their memories in the log and in `explain`."""
 
-from __future__ import annotations
-
 import pickle
 
 import pytest

@@ -1,7 +1,5 @@
 """prefetch transfers the missing bytes to the device while the program continues."""
 
-from __future__ import annotations
-
 import time
 
 import numpy as np

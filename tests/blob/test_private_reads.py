@@ -1,7 +1,5 @@
 """Private reads: numbers and texts move only their elements, copies of views move no gaps."""
 
-from __future__ import annotations
-
 import copy
 import operator
 import pickle

@@ -6,8 +6,6 @@ other side, so a warning means that two ranges were mistaken for overlapping.
 The programs run on the simulated device, on the model of CUDA, and on CUDA if there is a GPU.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import tiers
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """Axes, counts and resize: Caffe's shape arithmetic without its traps."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 

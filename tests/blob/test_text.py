@@ -1,7 +1,5 @@
 """``str`` of a Blob: NumPy's text of the elements that it shows, or why there are none."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Blobs made from a shape and not used yet. The first use makes their memory."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from functools import partial

@@ -1,7 +1,5 @@
 """Fixtures shared by the tests of Caffe's files."""
 
-from __future__ import annotations
-
 import pytest
 
 from syncblob.caffe import save_model

@@ -6,8 +6,6 @@ CHECKs of ``LayerSetUp`` and ``Reshape`` of each type. It shares nothing with th
 
 # ruff: noqa: ARG001  # all rules have the same parameters
 
-from __future__ import annotations
-
 import itertools
 import math
 import random

@@ -1,7 +1,5 @@
 """Files of other formats and damaged files: the errors and the places that they name."""
 
-from __future__ import annotations
-
 import bz2
 import io
 import lzma

@@ -1,7 +1,5 @@
 """The fields of a BlobProto that define a Blob, and the places of its values."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

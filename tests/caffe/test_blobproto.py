@@ -1,7 +1,5 @@
 """Conversion of BlobProto messages to Blobs and back."""
 
-from __future__ import annotations
-
 import math
 
 import ml_dtypes

@@ -1,7 +1,5 @@
 """Copies and pickles of models and layers."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 

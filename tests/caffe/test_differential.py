@@ -1,7 +1,5 @@
 """The scanner and protobuf agree on unusual messages."""
 
-from __future__ import annotations
-
 import struct
 
 import pytest

@@ -1,7 +1,5 @@
 """Files as bytes: replaced as a whole or not at all, and read while other processes change them."""
 
-from __future__ import annotations
-
 import errno
 import os
 import signal

@@ -1,7 +1,5 @@
 """Fillers: the distributions of weights, shared weights, and weights that are kept."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from google.protobuf import text_format

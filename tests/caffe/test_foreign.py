@@ -1,7 +1,5 @@
 """Fields and enum values of forks of Caffe in definitions: kept out, listed, or translated."""
 
-from __future__ import annotations
-
 import pytest
 
 import syncblob

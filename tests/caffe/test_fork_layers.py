@@ -1,7 +1,5 @@
 """Shapes of layers of forks, and of the part of a net beside layers of unknown types."""
 
-from __future__ import annotations
-
 import pytest
 
 from syncblob import ModelFile, read_prototxt

@@ -4,8 +4,6 @@ The tests damage real files, if they are present, and small files of every kind.
 `caffe_mutations` says how many, and `caffe_fuzz` says how to damage one again.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The committed protobuf code matches `proto/caffe.proto` and does not conflict with Caffe's."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import pickle
 import re

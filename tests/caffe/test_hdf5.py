@@ -1,7 +1,5 @@
 """Caffe's HDF5 files: reading, errors, and writing, compared with h5py."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

@@ -1,7 +1,5 @@
 """Editing layers, and the names of their Blobs."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 

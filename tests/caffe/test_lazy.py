@@ -1,7 +1,5 @@
 """Parts of Blobs that are in a file, and the bytes that are read for them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Models that are opened and edited."""
 
-from __future__ import annotations
-
 import gc
 import threading
 import weakref

@@ -1,7 +1,5 @@
 """Shapes in a net: of each type of Caffe's layers, of whole nets, and compared with OpenCV's."""
 
-from __future__ import annotations
-
 import os
 import re
 

@@ -1,7 +1,5 @@
 """Nets of Caffe's older formats: their contents and their upgrades."""
 
-from __future__ import annotations
-
 import pytest
 from google.protobuf import text_format
 

@@ -1,7 +1,5 @@
 """Blobs with the four axes of the older formats, and without leading axes of size 1."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Definitions as text: reading and writing."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Files written by the original Caffe, compared with the values that other programs read."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

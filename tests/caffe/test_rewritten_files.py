@@ -3,8 +3,6 @@
 ``SYNCBLOB_SOAK`` sets the number of seconds for each format. The default is 1.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

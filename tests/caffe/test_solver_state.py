@@ -1,7 +1,5 @@
 """Solver states and rows of blobs."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Open binary files and gzip archives instead of paths."""
 
-from __future__ import annotations
-
 import gzip
 import io
 

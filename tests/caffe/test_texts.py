@@ -1,7 +1,5 @@
 """Names that are not UTF-8, which Caffe accepts, in files of every format of layers."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 

@@ -1,7 +1,5 @@
 """Copying trained weights, as in Caffe, to the layers of another model or of a definition."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

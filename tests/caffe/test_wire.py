@@ -1,7 +1,5 @@
 """The scanner, tested with wire format that is written out by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Saving models: unchanged bytes are copied, older formats are kept, other contents are refused."""
 
-from __future__ import annotations
-
 import os
 import sys
 

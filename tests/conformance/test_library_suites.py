@@ -1,7 +1,5 @@
 """The runner of other libraries' tests: its patches, its runs, and the failures that are ours."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The runner on a small suite: the options it passes on, its reports and its errors."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

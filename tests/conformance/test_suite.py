@@ -1,7 +1,5 @@
 """The suite is found in the expected places, and only the pinned version is accepted."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest

@@ -1,7 +1,5 @@
 """Every row of the table "What to give whom" in docs/consumers.md, with the real package."""
 
-from __future__ import annotations
-
 import giving_table
 import pytest
 from consumer_document import key_of

@@ -1,7 +1,5 @@
 """Numba's compiled functions of Blobs."""
 
-from __future__ import annotations
-
 import tomllib
 from importlib import import_module
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Facts about packages that the table does not show: errors, writes, and conversions back."""
 
-from __future__ import annotations
-
 import gc
 import operator
 import os

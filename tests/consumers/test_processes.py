@@ -1,7 +1,5 @@
 """Blobs that are sent to other processes: pickles with out-of-band buffers, parallel calls."""
 
-from __future__ import annotations
-
 import multiprocessing
 import pickle
 

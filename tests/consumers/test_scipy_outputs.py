@@ -1,7 +1,5 @@
 """SciPy's writes into its arguments: every row of the table in docs/array-api.md."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every row of the table in docs/consumers.md, with the real package."""
 
-from __future__ import annotations
-
 import consumer_document
 import consumer_table
 import pytest

@@ -1,7 +1,5 @@
 """The model of CUDA and CuPy behaves as their documentation says, with CuPy's names."""
 
-from __future__ import annotations
-
 import gc
 import inspect
 import re

@@ -1,7 +1,5 @@
 """The cache of page-locked memory: sizes, waits before reuse, and when memory is given back."""
 
-from __future__ import annotations
-
 import gc
 import subprocess
 import sys

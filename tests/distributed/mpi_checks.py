@@ -1,7 +1,5 @@
 """Checks of mpi4py's functions on Blobs. mpiexec runs one, named as argument, in two processes."""
 
-from __future__ import annotations
-
 import sys
 import warnings
 

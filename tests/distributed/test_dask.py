@@ -1,7 +1,5 @@
 """Dask arrays with Blobs as chunks: results, devices, and transport of Blobs."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

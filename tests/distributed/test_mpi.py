@@ -1,7 +1,5 @@
 """mpi4py on Blobs: the checks of mpi_checks.py, each in two MPI processes."""
 
-from __future__ import annotations
-
 import ast
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Processes that write disjoint parts of one Blob in shared memory, each on its own device."""
 
-from __future__ import annotations
-
 import multiprocessing
 from concurrent.futures import ProcessPoolExecutor
 

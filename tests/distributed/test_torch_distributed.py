@@ -1,7 +1,5 @@
 """torch.distributed on Blobs: gradients summed over two processes equal those of one process."""
 
-from __future__ import annotations
-
 from importlib.metadata import version
 from multiprocessing import get_context
 

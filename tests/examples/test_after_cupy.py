@@ -1,7 +1,5 @@
 """examples/cg.py, gmm.py and kmeans.py: the same code on the host and on a device."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import sys

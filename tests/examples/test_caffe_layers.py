@@ -4,8 +4,6 @@ The expected numbers are written down from ``src/caffe/layers`` of BVLC/caffe, e
 its layer, and not by another call of PyTorch.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

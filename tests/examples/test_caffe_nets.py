@@ -1,7 +1,5 @@
 """Whole nets of examples/caffe_nets, its solver, and examples/run_net.py."""
 
-from __future__ import annotations
-
 import importlib
 import math
 

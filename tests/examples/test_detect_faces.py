@@ -1,7 +1,5 @@
 """examples/detect_faces.py with the real model: the network against NumPy, faces in images."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.lib.stride_tricks import sliding_window_view

@@ -1,7 +1,5 @@
 """examples/several_devices.py: the same bits on one device and on several, by peer copies."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import several_devices as example

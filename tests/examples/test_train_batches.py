@@ -1,7 +1,5 @@
 """examples/train_batches.py, as a user runs it."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

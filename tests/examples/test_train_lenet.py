@@ -1,7 +1,5 @@
 """examples/train_lenet.py, as a user runs it."""
 
-from __future__ import annotations
-
 import re
 import runpy
 import subprocess

@@ -10,8 +10,6 @@ for each of them, with that one failing. After a failure,
 - repeating the operation gives the same result as without a failure.
 """
 
-from __future__ import annotations
-
 import gc
 import itertools
 import os

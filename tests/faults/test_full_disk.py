@@ -1,7 +1,5 @@
 """The disk becomes full in the middle of a file: the old file stays, and nothing else is left."""
 
-from __future__ import annotations
-
 import errno
 import signal
 

@@ -11,8 +11,6 @@ Afterwards,
 - repeating the operation gives the same result as without an interrupt.
 """
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """CUDA: errors without a device; with a device, real CuPy, PyTorch and streams."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from made_blobs import CPU, DTYPES, GPU, NONE, SYNCED, values

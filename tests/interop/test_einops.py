@@ -1,7 +1,5 @@
 """einops on Blobs, with the backend of syncblob.integrations.einops."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

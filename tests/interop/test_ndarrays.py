@@ -1,7 +1,5 @@
 """Functions that require ndarrays, made to accept Blobs."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from made_blobs import blob_in, values

@@ -1,7 +1,5 @@
 """Blobs passed to NumPy, and to libraries that call it: __array__, buffers, from_dlpack."""
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import hashlib

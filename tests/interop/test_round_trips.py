@@ -1,7 +1,5 @@
 """Arrays of any shape, dtype and strides are unchanged after a round trip of any kind."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 

@@ -1,7 +1,5 @@
 """Blobs whose host buffer is in a block that several processes share."""
 
-from __future__ import annotations
-
 import gc
 import multiprocessing
 import os

@@ -1,7 +1,5 @@
 """PyTorch on the host: its constructors with Blobs, and Blobs over its tensors."""
 
-from __future__ import annotations
-
 import gc
 
 import numpy as np

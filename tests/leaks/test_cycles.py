@@ -5,8 +5,6 @@ buffers of the host and of the simulated device, open files and mappings are cou
 ``SYNCBLOB_CYCLES`` sets the number of cycles.
 """
 
-from __future__ import annotations
-
 import copy
 import gc
 import pickle

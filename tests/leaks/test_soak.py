@@ -4,8 +4,6 @@
 those that it expects. Meanwhile, the memory of the process must not grow.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import pickle

@@ -1,7 +1,5 @@
 """`Blob.prefetch("cpu")`: downloads that still run when the call returns, and who waits."""
 
-from __future__ import annotations
-
 import cupy_model
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """Private copies of elements: each comes from a side that holds it, and no state changes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

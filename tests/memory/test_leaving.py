@@ -1,7 +1,5 @@
 """Memories that are given up, and memories that a fork made unusable."""
 
-from __future__ import annotations
-
 import threading
 
 import numpy as np

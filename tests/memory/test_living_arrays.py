@@ -1,7 +1,5 @@
 """Living arrays: which of them overlap a range, whoever adds or drops some meanwhile."""
 
-from __future__ import annotations
-
 import gc
 import threading
 from functools import partial

@@ -1,7 +1,5 @@
 """Loans: which of them may write into a range, and which lose their write permission."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

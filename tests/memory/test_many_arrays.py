@@ -1,7 +1,5 @@
 """Many living arrays over a memory: what a read takes, and an access of each part."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

@@ -1,7 +1,5 @@
 """Sources are read in parts: only the parts that are needed, when they are needed, and once."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 

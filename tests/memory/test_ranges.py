@@ -4,8 +4,6 @@ A map is written with one letter for each eight bytes: H for the host, G for the
 both.
 """
 
-from __future__ import annotations
-
 import threading
 from contextlib import closing
 

@@ -1,7 +1,5 @@
 """`refresh`: external writes into the host buffer become newest once."""
 
-from __future__ import annotations
-
 import pytest
 
 from syncblob import Head

@@ -1,7 +1,5 @@
 """Shortcuts: in which states an array may be used at once, and when that ends."""
 
-from __future__ import annotations
-
 import operator
 from contextlib import nullcontext
 

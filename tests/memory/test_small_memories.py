@@ -1,7 +1,5 @@
 """Small memories: an access of a part that has to copy brings everything."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Maps with many spans: their lengths, what is copied to shorten them, and that no data is lost."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

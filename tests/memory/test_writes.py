@@ -1,7 +1,5 @@
 """Writes made in one step: their copies, their warnings, and the newest contents afterwards."""
 
-from __future__ import annotations
-
 import sys
 from collections import deque
 from contextlib import contextmanager

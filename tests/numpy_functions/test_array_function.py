@@ -1,7 +1,5 @@
 """Cached plans of calls. Each later call differs from the first one in some respect."""
 
-from __future__ import annotations
-
 import ml_dtypes
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """Every public NumPy function that takes an array, called with Blobs and with arrays."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tiers

@@ -1,7 +1,5 @@
 """Functions and operators with array-likes that implement NumPy's protocols themselves."""
 
-from __future__ import annotations
-
 import operator
 
 import numpy as np

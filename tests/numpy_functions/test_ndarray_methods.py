@@ -1,7 +1,5 @@
 """The methods of ndarrays on Blobs: the same results, on the Blob's device."""
 
-from __future__ import annotations
-
 import operator
 
 import numpy as np

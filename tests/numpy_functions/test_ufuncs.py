@@ -1,7 +1,5 @@
 """Methods and keywords of ufuncs, and operands of several libraries."""
 
-from __future__ import annotations
-
 import operator
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Results that are views, functions of shapes, and results on a Blob's device."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from made_blobs import CPU, GPU, NONE, PAIR, SYNCED, blob_in, on, values

@@ -1,7 +1,5 @@
 """Functions that write: heads, transfers, errors, failures."""
 
-from __future__ import annotations
-
 import contextlib
 import inspect
 import operator

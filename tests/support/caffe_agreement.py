@@ -6,8 +6,6 @@ takes absent dimensions of the older formats as 1 if there are values, which Caf
 7 accepts field number 0 within a group, unlike other releases and Caffe.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from caffe_oracle import (

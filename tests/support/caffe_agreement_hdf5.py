@@ -7,8 +7,6 @@ ignores in a file opened by path but refuses in one read through Python. HDF5 it
 some damaged files (`takes_long`).
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import time

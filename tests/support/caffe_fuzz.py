@@ -8,8 +8,6 @@ of CI does not depend on chance. The number is printed before the file is read, 
 after a crash. A difference is printed with its number, and the run goes on. It ends after ten.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import resource

@@ -3,8 +3,6 @@
 ``SYNCBLOB_FUZZ`` sets how many files of each format are damaged.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

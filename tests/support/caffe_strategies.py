@@ -1,7 +1,5 @@
 """Messages that no program writes: BlobProtos and nets in unusual layouts, valid and damaged."""
 
-from __future__ import annotations
-
 import math
 
 from caffe_oracle import LEGACY, LISTS, MESSAGES, WIDTHS

@@ -1,7 +1,5 @@
 """Models in comparable forms, for tests of conversion."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

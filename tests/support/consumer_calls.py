@@ -1,7 +1,5 @@
 """Blobs passed to other libraries: the calls of the table in docs/consumers.md, in order."""
 
-from __future__ import annotations
-
 import importlib
 import pickle
 

@@ -1,7 +1,5 @@
 """The devices that tests take as a parameter."""
 
-from __future__ import annotations
-
 import pytest
 
 # One of a backend that is not syncblob's: see tests/devices/drawers_package.

@@ -3,8 +3,6 @@
 Spawned processes import `work` from here.
 """
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

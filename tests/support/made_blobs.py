@@ -1,7 +1,5 @@
 """Blobs in a given state, and expected values."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -4,8 +4,6 @@ Each call is a function of the NumPy function and of `b`, a function that either
 array or returns the array.
 """
 
-from __future__ import annotations
-
 import io
 import types
 

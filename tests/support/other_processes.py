@@ -1,7 +1,5 @@
 """Functions that tests run in other processes. A spawned process imports them from here."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np

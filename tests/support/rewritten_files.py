@@ -5,8 +5,6 @@ versions is detected. Prints for each reader how often the values were right, an
 an error that they cannot be read.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

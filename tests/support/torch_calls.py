@@ -1,7 +1,5 @@
 """Calls of torch's functions and modules, with tensors that tests replace by Blobs."""
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F  # noqa: N812  # the usual name
 from torch import nn

@@ -3,8 +3,6 @@
 Steps of optimizers and of Caffe apply to both the parameter and the Blob.
 """
 
-from __future__ import annotations
-
 import weakref
 from contextlib import nullcontext
 

@@ -4,8 +4,6 @@ The tests use the models of CUDA and of PyTorch's streams. The tensors are PyTor
 model's memory.
 """
 
-from __future__ import annotations
-
 import pytest
 from cupy_model import launch
 

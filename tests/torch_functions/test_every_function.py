@@ -1,7 +1,5 @@
 """torch's functions and modules on Blobs: the result for tensors, and the path of each Blob."""
 
-from __future__ import annotations
-
 import copy
 
 import pytest

@@ -1,7 +1,5 @@
 """Objects that a call reuses from an earlier one: tensors that Blobs keep, plans of functions."""
 
-from __future__ import annotations
-
 import gc
 import os
 import weakref

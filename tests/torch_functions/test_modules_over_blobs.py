@@ -1,7 +1,5 @@
 """Putting the parameters of existing modules over Blobs in place, and taking them back."""
 
-from __future__ import annotations
-
 import copy
 
 import numpy as np

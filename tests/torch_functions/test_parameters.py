@@ -1,7 +1,5 @@
 """Parameters over Blobs in torch: modules, assignments, copies, separation from the Blob."""
 
-from __future__ import annotations
-
 import copy
 import gc
 import io

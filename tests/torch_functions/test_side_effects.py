@@ -1,7 +1,5 @@
 """Each kind of torch function changes the heads of its arguments, and nothing else."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from made_blobs import CPU, GPU, SYNCED, blob_in, values

@@ -4,8 +4,6 @@ Both checkers run in their strictest mode. Each also runs without this project's
 user. Then errors in the package itself are not shown, and unexported names are not found.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import runpy

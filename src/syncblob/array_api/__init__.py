@@ -8,8 +8,6 @@ axes, on the device of the other operands, or else on the default device. Beside
 another library counts as a Blob too, as for operators.
 """
 
-from __future__ import annotations
-
 from types import FunctionType
 from typing import TYPE_CHECKING
 

@@ -7,8 +7,6 @@ The dtype of a Blob is a ``numpy.dtype``, which equals its scalar class.
 
 # ruff: noqa: PLC0414  # exported
 
-from __future__ import annotations
-
 from numpy import bool as bool
 from numpy import complex64 as complex64
 from numpy import complex128 as complex128

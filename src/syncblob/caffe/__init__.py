@@ -4,8 +4,6 @@ Most names are also in `syncblob`. The others are the building blocks of the com
 `syncblob.caffe.convert`, for other programs that work with such files.
 """
 
-from __future__ import annotations
-
 from syncblob.caffe._pb.caffe_pb2 import LayerParameter, NetParameter, SolverParameter
 from syncblob.caffe.files.blobs import read_blob, read_blobs, write_blob
 from syncblob.caffe.files.model import ModelFile, open_model, plan_model, save_model

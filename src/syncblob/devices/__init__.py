@@ -1,7 +1,5 @@
 """Devices: the host, CUDA devices and simulated devices."""
 
-from __future__ import annotations
-
 from syncblob.devices.base import CPU, Accelerator, Device, Side
 from syncblob.devices.host import HOST, allow_direct_calls, forbid_direct_calls
 from syncblob.devices.selection import (

@@ -5,8 +5,6 @@ it. A pytree is accepted everywhere. So a Blob is one, whose leaf is an array of
 contents: a copy, because JAX's arrays are immutable. The function gets the leaf itself.
 """
 
-from __future__ import annotations
-
 from jax import numpy, tree_util
 
 from syncblob._blob import Blob

@@ -1,7 +1,5 @@
 """Comparisons of two files with any contents, in both directions."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import ml_dtypes

@@ -1,7 +1,5 @@
 """Plain text or colours, sizes in words, and names that could disturb a terminal."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

@@ -1,7 +1,5 @@
 """``syncblob convert``: its output, and its errors in one line."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

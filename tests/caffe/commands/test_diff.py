@@ -1,7 +1,5 @@
 """``syncblob diff``: the differences that it shows, and the exit statuses of diff."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """The command line prints what the documentation shows."""
 
-from __future__ import annotations
-
 import doctest
 import re
 import shlex

@@ -1,7 +1,5 @@
 """``syncblob inspect``: its output, its reads, and unusual files."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

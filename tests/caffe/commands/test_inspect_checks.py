@@ -1,7 +1,5 @@
 """``syncblob inspect --check``, and files of other formats."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """``syncblob inspect`` of definitions: nets with and without shapes, and solvers."""
 
-from __future__ import annotations
-
 import pytest
 
 NET = """

@@ -1,7 +1,5 @@
 """``syncblob inspect --json``, compared with the Blobs of the file."""
 
-from __future__ import annotations
-
 import math
 import re
 

@@ -1,7 +1,5 @@
 """``syncblob inspect --settings`` and ``--prototxt``: the settings of the layers in a file."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from comparable_models import need_library_of

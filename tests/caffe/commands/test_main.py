@@ -1,7 +1,5 @@
 """Arguments, exit statuses, errors in one line, and a quick start."""
 
-from __future__ import annotations
-
 import io
 import os
 import subprocess

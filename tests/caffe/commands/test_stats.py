@@ -1,7 +1,5 @@
 """Minimum, mean, maximum and standard deviation, compared with exact arithmetic."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """The tour shows what runs: its lines, their values, and the transfers that devices count."""
 
-from __future__ import annotations
-
 import importlib.util
 import io
 import re

@@ -1,7 +1,5 @@
 """The model shared by the tests of conversion."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Tensors of any names, shapes and values survive two conversions, through any two formats."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 

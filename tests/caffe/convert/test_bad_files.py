@@ -1,7 +1,5 @@
 """Damaged and hostile files: errors that name the file and the problem, and little memory."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

@@ -1,7 +1,5 @@
 """PyTorch's batch normalisation as two layers of Caffe."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Nested dictionaries of tensors: layers, nets, and what PyTorch's checkpoints have beside them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

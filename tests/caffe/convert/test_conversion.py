@@ -1,7 +1,5 @@
 """The options of conversions and their errors. After an error, nothing has been written."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

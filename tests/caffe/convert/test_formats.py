@@ -1,7 +1,5 @@
 """Files of other programs can be read, and other programs can read files of syncblob."""
 
-from __future__ import annotations
-
 import gzip
 import zipfile
 

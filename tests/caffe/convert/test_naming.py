@@ -1,7 +1,5 @@
 """The naming convention, in both directions."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Conversions to another format and back keep everything that the format can hold."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

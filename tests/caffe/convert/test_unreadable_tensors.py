@@ -1,7 +1,5 @@
 """Files with a tensor that a Blob cannot hold: the others can be read."""
 
-from __future__ import annotations
-
 import copy
 import json
 import struct

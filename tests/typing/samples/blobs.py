@@ -1,7 +1,5 @@
 """A Blob: attributes, accessors, indexing, operators, methods."""
 
-from __future__ import annotations
-
 from typing import Any, assert_type
 
 import numpy as np

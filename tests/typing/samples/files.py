@@ -1,7 +1,5 @@
 """Caffe's files: the program runs in a folder that has a model, `lenet.caffemodel`."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 from typing import assert_type

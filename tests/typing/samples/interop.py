@@ -1,7 +1,5 @@
 """NumPy and PyTorch. They are typed for their own arrays, so some calls have no precise type."""
 
-from __future__ import annotations
-
 from typing import Any, assert_type
 
 import numpy as np

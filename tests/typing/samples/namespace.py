@@ -1,7 +1,5 @@
 """The array API namespace."""
 
-from __future__ import annotations
-
 from typing import assert_type
 
 import numpy as np

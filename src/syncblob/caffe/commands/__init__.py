@@ -4,8 +4,6 @@ One module for each command; `command_line` parses the arguments, `console` prin
 are slow to import (rich, torch, CuPy, protobuf) are imported by the commands that need them.
 """
 
-from __future__ import annotations
-
 from syncblob.caffe.commands.command_line import main
 
 __all__ = ["main"]

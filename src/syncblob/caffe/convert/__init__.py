@@ -5,8 +5,6 @@ names, such as ``conv1.weight``; layers have types and settings, as in Caffe. Mo
 have tensors alone, and layers are inferred from the names of these (see `naming`).
 """
 
-from __future__ import annotations
-
 from syncblob.caffe.convert.conversion import (
     DTYPES,
     Conversion,

@@ -6,8 +6,6 @@ Inputs take the const path, written arguments the mutable path, and a fully over
 no transfer.
 """
 
-from __future__ import annotations
-
 from syncblob.dispatch.torch.calls import call
 from syncblob.dispatch.torch.parameters import BlobParameter, parameter_over, put_over
 from syncblob.dispatch.torch.tensors import tensor_over

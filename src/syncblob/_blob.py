@@ -39,7 +39,7 @@ from syncblob.blob.missing import Missing
 from syncblob.blob.operators import Operators
 from syncblob.blob.proto_hook import messages
 from syncblob.blob.views import reshape
-from syncblob.devices import HOST, Side, home_of
+from syncblob.devices import HOST, Device, Side, home_of
 from syncblob.dispatch.numpy.array_function import array_function
 from syncblob.dispatch.numpy.ndarray_methods import NdarrayMethods
 from syncblob.dispatch.numpy.ufuncs import array_ufunc
@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from syncblob.caffe._pb.caffe_pb2 import BlobProto
-    from syncblob.devices import Device
     from syncblob.dispatch.torch.parameters import BlobParameter
     from syncblob.interop.side_view import SideView
     from syncblob.memory.sources import Function

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from syncblob._dtypes import UINT8
-from syncblob._shape import contiguous_strides
-
-if TYPE_CHECKING:
-    from syncblob._shape import Shape
+from syncblob._shape import Shape, contiguous_strides
 
 # As a rule nothing is mapped there, so a function that reads a dummy by mistake is stopped at once.
 _DUMMY_ADDRESS = 1 << 40

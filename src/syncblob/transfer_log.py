@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from syncblob._formatting import counted, noun
 from syncblob._locks import Lock
-from syncblob._source_lines import user_line
+from syncblob._source_lines import SourceLine, user_line
 from syncblob._timeline import draw
 from syncblob.copies import EVICTION, Transfer, close_log, open_log
-from syncblob.devices import allow_direct_calls, forbid_direct_calls
+from syncblob.devices import Device, allow_direct_calls, forbid_direct_calls
 from syncblob.devices.watching import unwatch, watch
 
 if TYPE_CHECKING:
-    from syncblob._source_lines import SourceLine
-    from syncblob.devices import Device
     from syncblob.devices.base import Moment
 
 # Fewer alternations are ordinary: one transfer there, and one back.

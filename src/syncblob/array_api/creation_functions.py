@@ -19,13 +19,11 @@ from syncblob.array_api._operands import require_blobs
 from syncblob.blob.compute import apply
 from syncblob.blob.eviction import compute
 from syncblob.blob.operands import as_blob
-from syncblob.devices import home_of
+from syncblob.devices import Device, home_of
 from syncblob.guards import require_device
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
-
-    from syncblob.devices import Device
 
     class _Maker(Protocol):
         def __call__(

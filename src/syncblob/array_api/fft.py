@@ -37,13 +37,11 @@ from syncblob._dtypes import as_dtype
 from syncblob._made_functions import defined_names, name_made_functions
 from syncblob.blob.compute import apply
 from syncblob.blob.operands import as_blob
-from syncblob.devices import home_of
+from syncblob.devices import Device, home_of
 from syncblob.guards import require_device
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
-
-    from syncblob.devices import Device
 
     class _OfOneAxis(Protocol):
         def __call__(

@@ -18,6 +18,7 @@ from syncblob.devices.base import (
     DLPACK_CUDA,
     DLPACK_CUDA_MANAGED,
     DLPACK_HOST_TYPES,
+    Accelerator,
     is_on_device,
 )
 from syncblob.devices.host import NumpyHome
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from syncblob._layout import Layout
-    from syncblob.devices.base import Accelerator
 
 # How PyTorch marks tensors whose memory does not contain their values.
 _WITHOUT_VALUES = (

@@ -17,11 +17,10 @@ from syncblob.blob.compute import write_by
 from syncblob.blob.writers import writes
 from syncblob.devices import Side
 from syncblob.guards import require_device
-from syncblob.memory import CONST, MUTABLE, Head
+from syncblob.memory import CONST, MUTABLE, Head, SyncedMemory
 
 if TYPE_CHECKING:
     from syncblob.blob.core import BlobCore
-    from syncblob.memory import SyncedMemory
 
 # The number of elements converted at a time, so that temporary arrays fit in the cache.
 _BLOCK = 1 << 16

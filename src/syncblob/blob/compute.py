@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob._dtypes import SCALARS
-from syncblob.blob.core import BlobCore
+from syncblob.blob.core import AnyBlob, BlobCore
 from syncblob.blob.eviction import compute
 from syncblob.blob.operands import as_blob, gather
 from syncblob.blob.writers import writes
@@ -24,7 +24,6 @@ from syncblob.interop.adopt import can_adopt
 
 if TYPE_CHECKING:
     from syncblob._layout import Layout
-    from syncblob.blob.core import AnyBlob
     from syncblob.devices.base import Home, Side
     from syncblob.memory import SyncedMemory
 

@@ -9,7 +9,7 @@ import numpy as np
 from syncblob._dtypes import is_bfloat16, is_supported, numpy_dtype
 from syncblob._layout import Layout
 from syncblob.arrays.native import native_array
-from syncblob.blob.core import BlobCore
+from syncblob.blob.core import AnyBlob, BlobCore
 from syncblob.blob.eviction import compute
 from syncblob.blob.flags import Flags
 from syncblob.blob.operands import blob_to_read, require_device_of
@@ -20,8 +20,6 @@ from syncblob.memory import CONST, MUTABLE, SyncedMemory
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
-
-    from syncblob.blob.core import AnyBlob
 
 
 def copy(blob: AnyBlob, order: str) -> AnyBlob:

@@ -28,18 +28,16 @@ from syncblob.blob.writers import FREE_THREADED, changed_by_others, is_writer
 from syncblob.copies import EVICTION, count_eviction
 from syncblob.devices import HOST, Accelerator, Device, Side, accelerator
 from syncblob.memory import MUTABLE, Ledger, SyncedMemory, evict_windows
-from syncblob.memory.history import note
+from syncblob.memory.history import Transition, note
 from syncblob.memory.uploads import await_uploads
 from syncblob.memory.window_growth import BeingWrittenError
-from syncblob.memory.windows import part_of
+from syncblob.memory.windows import Window, part_of
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from syncblob._source_lines import SourceLine
     from syncblob.devices.base import Home
-    from syncblob.memory.history import Transition
-    from syncblob.memory.windows import Window
 
 _PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep  # noqa: PTH120  # compared as a prefix
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from syncblob._shape import is_basic_index, is_integer
 from syncblob.arrays.foreign import is_array
 from syncblob.arrays.native import native_array
 from syncblob.blob.compute import result_of, write_by
-from syncblob.blob.core import BlobCore, making
+from syncblob.blob.core import AnyBlob, BlobCore, making
 from syncblob.blob.eviction import compute
 from syncblob.blob.operands import blob_to_read, require_device_of
 from syncblob.blob.writers import writes
@@ -21,9 +21,6 @@ from syncblob.devices import HOST
 from syncblob.devices.base import is_on_device
 from syncblob.guards import require_device
 from syncblob.memory import CONST, MUTABLE, OVERWRITE, assign, claim_shared
-
-if TYPE_CHECKING:
-    from syncblob.blob.core import AnyBlob
 
 _NUMBERS = frozenset({bool, int, float})
 

@@ -7,13 +7,10 @@ from itertools import count
 from sys import _getframe
 from threading import get_ident
 from types import CodeType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from syncblob.blob.core import HOST_DATA
+from syncblob.blob.core import HOST_DATA, BlobCore
 from syncblob.memory import NO_SHORTCUT
-
-if TYPE_CHECKING:
-    from syncblob.blob.core import BlobCore
 
 # Not an element.
 NO_ITEM = object()

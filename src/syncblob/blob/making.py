@@ -13,7 +13,7 @@ from syncblob._shape import as_shape
 from syncblob.arrays.foreign import is_array
 from syncblob.arrays.native import backend_of, import_array, memory_of_tensor, native_array
 from syncblob.blob.copying import astype, to_device
-from syncblob.blob.core import GPU_DATA, BlobCore
+from syncblob.blob.core import GPU_DATA, AnyBlob, BlobCore
 from syncblob.devices import CPU, Device, default_device, home_of
 from syncblob.interop import shared_blocks
 from syncblob.interop.adopt import adopt
@@ -22,7 +22,6 @@ from syncblob.memory import SyncedMemory
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
-    from syncblob.blob.core import AnyBlob
     from syncblob.memory.sources import Function
 
 

@@ -11,14 +11,13 @@ import numpy as np
 from syncblob._dtypes import PYTHON_SCALARS, SCALARS, can_hold, is_supported
 from syncblob.arrays.foreign import is_array, is_stranger
 from syncblob.arrays.native import native_array
-from syncblob.blob.core import BlobCore
+from syncblob.blob.core import AnyBlob, BlobCore
 from syncblob.devices import HOST, default_device
 from syncblob.guards import require_device
 from syncblob.interop.adopt import adopt
 from syncblob.memory import CONST
 
 if TYPE_CHECKING:
-    from syncblob.blob.core import AnyBlob
     from syncblob.devices.base import Home
 
 _NUMBERS = (int, float, complex)

@@ -13,12 +13,11 @@ import numpy as np
 
 from syncblob._corrected import elementwise as corrected
 from syncblob._made_functions import name_made_functions
-from syncblob.blob.core import BlobCore
+from syncblob.blob.core import AnyBlob, BlobCore
 from syncblob.blob.elementwise import OPERATOR, binary, unary
 from syncblob.blob.inplace import inplace
 
 if TYPE_CHECKING:
-    from syncblob.blob.core import AnyBlob
 
     class _OfOne(Protocol):
         """The type of an operator of one Blob, as a method."""

@@ -5,17 +5,14 @@ from __future__ import annotations
 import sys
 from importlib.util import find_spec
 from types import FrameType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from syncblob._source_lines import user_instruction
-from syncblob.blob.core import HOST_DATA
+from syncblob.blob.core import HOST_DATA, BlobCore
 from syncblob.interop import cuda, dlpack
 from syncblob.memory import CONST, MUTABLE, Head
-
-if TYPE_CHECKING:
-    from syncblob.blob.core import BlobCore
 
 _API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 

@@ -14,12 +14,11 @@ from syncblob._shape import as_shape
 from syncblob.blob.core import NOTHING_KEPT, BlobCore, keep_diff, making
 from syncblob.blob.views import shape_from
 from syncblob.blob.writers import writes
-from syncblob.memory import NO_SHORTCUT, OVERWRITE
+from syncblob.memory import NO_SHORTCUT, OVERWRITE, SyncedMemory
 from syncblob.memory.borrows_and_aliases import restore
 
 if TYPE_CHECKING:
     from syncblob.devices.base import Home
-    from syncblob.memory import SyncedMemory
 
 
 @writes("blob")

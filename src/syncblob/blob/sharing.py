@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from syncblob.arrays.native import buffer_of
 from syncblob.blob.core import NOTHING_KEPT, BlobCore, keep_diff
 from syncblob.blob.resize import let_go
-from syncblob.devices import Accelerator
-
-if TYPE_CHECKING:
-    from syncblob.devices import Side
+from syncblob.devices import Accelerator, Side
 
 
 def replace_side(blob: BlobCore, side: Side, array: Any, action: str, *, diff: bool) -> None:

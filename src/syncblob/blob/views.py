@@ -8,18 +8,14 @@ from syncblob._dtypes import is_supported, numpy_dtype
 from syncblob._layout import Layout
 from syncblob._shape import is_integer
 from syncblob.blob.compute import result_of
-from syncblob.blob.core import BlobCore
+from syncblob.blob.core import AnyBlob, BlobCore
 from syncblob.blob.operands import require_device_of
-from syncblob.devices import Side, home_of
+from syncblob.devices import Device, Side, home_of
 from syncblob.interop.side_view import SideView
-from syncblob.memory import CONST, MUTABLE
+from syncblob.memory import CONST, MUTABLE, SyncedMemory
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
-
-    from syncblob.blob.core import AnyBlob
-    from syncblob.devices import Device
-    from syncblob.memory import SyncedMemory
 
 
 def shape_from(shape: tuple[Any, ...]) -> Any:

@@ -15,11 +15,10 @@ from syncblob.arrays import capsules
 from syncblob.devices import HOST, Side
 from syncblob.devices.host import NumpyHome
 from syncblob.errors import NoDeviceError
-from syncblob.memory import CONST, Access
+from syncblob.memory import CONST, Access, SyncedMemory
 
 if TYPE_CHECKING:
     from syncblob._layout import Layout
-    from syncblob.memory import SyncedMemory
 
 HOST_DEVICE = HOST.dlpack_device
 

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob.devices import Side
-from syncblob.memory import CONST, Access
+from syncblob.memory import CONST, Access, SyncedMemory
 from syncblob.memory.borrows_and_aliases import NUMPY
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
     from syncblob._layout import Layout
-    from syncblob.memory import SyncedMemory
 
 
 def to_ndarray(  # noqa: PLR0913  # the export, and the protocol's keywords

@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob._locks import Lock
-from syncblob.devices import Side
+from syncblob.devices import Device, Side
 from syncblob.memory import SyncedMemory
 
 if TYPE_CHECKING:
     from multiprocessing.shared_memory import SharedMemory
 
-    from syncblob.devices import Device
 
 _patching = Lock()
 

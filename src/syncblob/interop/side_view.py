@@ -11,13 +11,12 @@ from syncblob.devices.base import protocols
 from syncblob.devices.host import NumpyHome
 from syncblob.interop import cuda, dlpack
 from syncblob.interop import numpy as numpy_protocol
-from syncblob.memory import CONST, OVERWRITE, Access, Head
+from syncblob.memory import CONST, OVERWRITE, Access, Head, SyncedMemory
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
     from syncblob._layout import Layout
-    from syncblob.memory import SyncedMemory
 
 
 class SideView:

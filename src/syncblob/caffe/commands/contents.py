@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import syncblob
-from syncblob.caffe import Layer
+from syncblob.caffe import Layer, ModelFile
 from syncblob.caffe.convert import Weights, format_of, open_weights
 from syncblob.caffe.convert.caffe_models import as_model
 from syncblob.caffe.convert.recognition import is_text, read_head
 from syncblob.errors import ModelFileError
 from syncblob.formats import Blob
-
-if TYPE_CHECKING:
-    from syncblob.caffe import ModelFile
 
 _CAFFEMODEL, _SOLVER_STATE, _PROTOTXT = "caffemodel", "solverstate", "prototxt"
 _LONE = ("binaryproto", "npy")

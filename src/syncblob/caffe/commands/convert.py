@@ -14,13 +14,12 @@ from syncblob.caffe.commands.console import (
     progress_bar,
 )
 from syncblob.caffe.commands.local_file import local_file
-from syncblob.caffe.convert import DTYPES, plan_conversion, writable_extensions
+from syncblob.caffe.convert import DTYPES, Conversion, plan_conversion, writable_extensions
 from syncblob.formats import human_bytes
 
 if TYPE_CHECKING:
     import argparse
 
-    from syncblob.caffe.convert import Conversion
 
 NAME = "convert"
 SUMMARY = "convert weights to another format"

@@ -11,7 +11,7 @@ import numpy as np
 
 from syncblob.caffe import equal_shapes, squeezed_blobs
 from syncblob.caffe.commands.console import Cell, Output, print_json, printable
-from syncblob.caffe.commands.contents import open_contents
+from syncblob.caffe.commands.contents import Contents, open_contents
 from syncblob.caffe.commands.local_file import local_file
 from syncblob.caffe.commands.stats import blocks
 from syncblob.errors import ModelFileError
@@ -19,7 +19,6 @@ from syncblob.errors import ModelFileError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from syncblob.caffe.commands.contents import Contents
     from syncblob.formats import Blob
 
 NAME = "diff"

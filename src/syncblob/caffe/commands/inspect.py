@@ -6,18 +6,14 @@ import argparse
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from syncblob.caffe.commands import inspect_output
 from syncblob.caffe.commands.checks import check
 from syncblob.caffe.commands.console import Output, listed, print_json, printable
-from syncblob.caffe.commands.contents import is_definition, open_contents, open_definition
+from syncblob.caffe.commands.contents import Contents, is_definition, open_contents, open_definition
 from syncblob.caffe.commands.local_file import local_file
 from syncblob.caffe.messages.texts import unknown_fields
 from syncblob.errors import ModelFileError
-
-if TYPE_CHECKING:
-    from syncblob.caffe.commands.contents import Contents
 
 NAME = "inspect"
 SUMMARY = "list the layers and blobs of a file, and check its weights"

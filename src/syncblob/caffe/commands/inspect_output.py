@@ -5,20 +5,18 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any
 
-from syncblob.caffe.commands.console import counted, listed, printable
+from syncblob.caffe.commands.console import Cell, Output, counted, listed, printable
 from syncblob.caffe.commands.stats import stats_of
 from syncblob.caffe.convert import Weights
 from syncblob.caffe.messages.texts import decoded
-from syncblob.formats import human_bytes
+from syncblob.formats import Blob, human_bytes
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
 
     from syncblob.caffe import Layer
     from syncblob.caffe.commands.checks import Checked
-    from syncblob.caffe.commands.console import Cell, Output
     from syncblob.caffe.commands.contents import Contents
-    from syncblob.formats import Blob
 
 _STATS = ("min", "mean", "max", "std")
 _NONE: Cell = ("-", "dim")

@@ -17,16 +17,14 @@ from syncblob.caffe.convert import caffe_models, single
 from syncblob.caffe.convert.batch_norm import for_caffe
 from syncblob.caffe.convert.formats import Format, format_of_name, open_weights, writable_extensions
 from syncblob.caffe.convert.recognition import ONLY_UNPACKED
-from syncblob.caffe.convert.weights import Weights, lazy_blob
+from syncblob.caffe.convert.weights import LayerWeights, Weights, lazy_blob
 from syncblob.caffe.messages.streams import writing
 from syncblob.errors import ModelFileError, SyncblobError
-from syncblob.formats import as_dtype, counted, import_optional, is_bfloat16
+from syncblob.formats import Blob, as_dtype, counted, import_optional, is_bfloat16
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
-    from syncblob.caffe.convert.weights import LayerWeights
-    from syncblob.formats import Blob
 
 DTYPES = ("bfloat16", "float16", "float32", "float64")
 """The dtypes that values can be converted to."""

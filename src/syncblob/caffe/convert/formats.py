@@ -6,16 +6,13 @@ import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from syncblob.caffe import open_solver_state
 from syncblob.caffe.convert import caffe_models, hdf5, npz, pytorch, safetensors, single
 from syncblob.caffe.convert.recognition import recognise
-from syncblob.caffe.convert.weights import ALL_DTYPES
+from syncblob.caffe.convert.weights import ALL_DTYPES, Weights
 from syncblob.errors import ModelFileError
-
-if TYPE_CHECKING:
-    from syncblob.caffe.convert.weights import Weights
 
 
 class Format(NamedTuple):

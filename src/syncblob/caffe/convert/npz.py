@@ -12,13 +12,12 @@ import numpy as np
 from numpy.lib import format as npy
 
 from syncblob.caffe import blob_values
-from syncblob.caffe.convert.weights import Weights, lazy_entry
+from syncblob.caffe.convert.weights import Entry, Weights, lazy_entry
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from syncblob.caffe.convert.weights import Entry
 
 _EXTENSION = ".npy"
 # The most bytes in the name of a member.

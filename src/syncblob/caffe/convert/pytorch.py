@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob.caffe import blob_values
-from syncblob.caffe.convert.checkpoint import choose_net
+from syncblob.caffe.convert.checkpoint import Found, choose_net
 from syncblob.caffe.convert.npz import is_archive, require_whole_archive
-from syncblob.caffe.convert.weights import Weights, lazy_entry
+from syncblob.caffe.convert.weights import Entry, Weights, lazy_entry
 from syncblob.errors import ModelFileError
 from syncblob.formats import as_dtype, import_optional, is_bfloat16
 
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from syncblob.caffe.convert.checkpoint import Found
-    from syncblob.caffe.convert.weights import Entry
 
 # Torch's message for a class that it refuses to load.
 _REFUSED = re.compile(r"Unsupported global: GLOBAL ([\w.]+)")

@@ -13,18 +13,20 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING
 
 import numpy as np
 from google.protobuf.message import DecodeError
 
 from syncblob.caffe import Layer, LayerParameter, NetParameter, blob_values
-from syncblob.caffe.convert.weights import LayerWeights, Weights, lazy_entry, require_readable
+from syncblob.caffe.convert.weights import (
+    Entry,
+    LayerWeights,
+    Weights,
+    lazy_entry,
+    require_readable,
+)
 from syncblob.errors import ModelFileError
 from syncblob.formats import import_optional
-
-if TYPE_CHECKING:
-    from syncblob.caffe.convert.weights import Entry
 
 # The names of dtypes in files.
 _NAMES = {

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from syncblob.caffe import blob_values, read_blob, write_blob
-from syncblob.caffe.convert.weights import Weights, lazy_entry
+from syncblob.caffe.convert.weights import LayerWeights, Weights, lazy_entry
 from syncblob.caffe.messages.blobproto import blob_pieces, padded
 from syncblob.errors import ModelFileError
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from syncblob.caffe.convert.weights import LayerWeights
 
 _AXES_OF_IMAGES = (2, 3)
 _OBJECTS = (

@@ -35,7 +35,7 @@ import numpy as np
 from syncblob.caffe._pb.caffe_pb2 import LayerParameter, NetParameter
 from syncblob.caffe.files.model_index import LayerInFile, ModelIndex
 from syncblob.caffe.files.other_formats import OTHER_HDF5
-from syncblob.caffe.files.write_model import is_unchanged
+from syncblob.caffe.files.write_model import NetOrigin, is_unchanged
 from syncblob.caffe.messages.blob_index import BlobIndex, Run, Values
 from syncblob.caffe.messages.blobproto import require_axes, wire_dtype
 from syncblob.caffe.messages.fields import MOST_ELEMENTS
@@ -44,15 +44,13 @@ from syncblob.caffe.messages.pieces import BlobValues, FileRange, buffers, write
 from syncblob.caffe.messages.texts import decoded, encoded, naming, put_texts
 from syncblob.caffe.nets.param_shapes import own_shapes
 from syncblob.errors import ModelFileError
-from syncblob.formats import as_shape, import_optional
+from syncblob.formats import Blob, as_shape, import_optional
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from syncblob.caffe.files.write_model import NetOrigin
     from syncblob.caffe.messages.disk import OpenFile
     from syncblob.caffe.nets.layer import Layer
-    from syncblob.formats import Blob
 
 _MOST_OBJECTS = 1 << 14
 """Limit on groups and datasets. Links can make a small file look endless."""

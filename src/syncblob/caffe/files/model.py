@@ -38,17 +38,15 @@ from syncblob.caffe.messages.pieces import write_pieces
 from syncblob.caffe.messages.streams import Source, Target, name_of, open_source, writing
 from syncblob.caffe.messages.texts import decoded, put_texts
 from syncblob.caffe.messages.wire import WireReader
-from syncblob.caffe.nets.layer import Layer, LayerOrigin, own_copy, serialised
+from syncblob.caffe.nets.layer import Layer, LayerBlobs, LayerOrigin, own_copy, serialised
 from syncblob.caffe.nets.net_shapes import NetShapes, fill_layers, infer_shapes
-from syncblob.caffe.nets.trained_layers import copy_trained_layers
+from syncblob.caffe.nets.trained_layers import CopyReport, copy_trained_layers
 
 if TYPE_CHECKING:
     import os
     from pathlib import Path
 
     from syncblob.caffe._pb.caffe_pb2 import LayerParameter, NetStateRule
-    from syncblob.caffe.nets.layer import LayerBlobs
-    from syncblob.caffe.nets.trained_layers import CopyReport
 
 _RUN = "use PyTorch's functions for its layers: see 'Running nets' in the documentation"
 # Replacements for attributes of pycaffe's Net.

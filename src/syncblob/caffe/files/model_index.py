@@ -16,7 +16,7 @@ from google.protobuf.message import DecodeError
 
 from syncblob.caffe._pb.caffe_pb2 import NetParameter
 from syncblob.caffe.files.other_formats import refuse_other_messages
-from syncblob.caffe.messages.blob_index import find_parts, interpreted, require_few
+from syncblob.caffe.messages.blob_index import BlobIndex, find_parts, interpreted, require_few
 from syncblob.caffe.messages.fields import (
     BLOBS,
     BOTTOM,
@@ -30,13 +30,11 @@ from syncblob.caffe.messages.fields import (
 )
 from syncblob.caffe.messages.older_formats import is_padding, is_v0, upgrade_layers
 from syncblob.caffe.messages.texts import decoded
-from syncblob.caffe.messages.wire import WireType, length_field
+from syncblob.caffe.messages.wire import Field, WireReader, WireType, length_field
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
     from syncblob.caffe._pb.caffe_pb2 import LayerParameter
-    from syncblob.caffe.messages.blob_index import BlobIndex
-    from syncblob.caffe.messages.wire import Field, WireReader
 
 _LENGTH = WireType.LENGTH
 _V2 = (LAYERS[2], _LENGTH)

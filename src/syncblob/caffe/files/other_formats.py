@@ -14,12 +14,10 @@ from typing import TYPE_CHECKING
 
 from syncblob.caffe.messages import fields
 from syncblob.caffe.messages.blob_index import index_blob
-from syncblob.caffe.messages.wire import WireType
+from syncblob.caffe.messages.wire import WireReader, WireType
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
-    from syncblob.caffe.messages.wire import WireReader
-
     Kinds = AbstractSet[tuple[int, WireType]]
 
 _HEAD = 512

@@ -5,25 +5,19 @@ from __future__ import annotations
 import operator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
 
 from syncblob.caffe.files.hdf5 import plan_state_hdf5, read_state
 from syncblob.caffe.files.other_formats import is_hdf5, require_message, require_path
 from syncblob.caffe.messages.blob_index import index_blob, require_few
 from syncblob.caffe.messages.blobproto import blob_pieces
-from syncblob.caffe.messages.fields import CURRENT_STEP, HISTORY, ITER, LEARNED_NET
+from syncblob.caffe.messages.fields import CURRENT_STEP, HISTORY, ITER, LEARNED_NET, Kind
 from syncblob.caffe.messages.lazy import lazy_blob
-from syncblob.caffe.messages.pieces import require_message_size, size_of, write_pieces
+from syncblob.caffe.messages.pieces import Piece, require_message_size, size_of, write_pieces
 from syncblob.caffe.messages.streams import Source, Target, name_of, open_source, writing
 from syncblob.caffe.messages.texts import encoded, naming
 from syncblob.caffe.messages.wire import WireReader, WireType, length_field, length_header, varint
 from syncblob.caffe.nets.layer import as_named_blob
-from syncblob.formats import is_integer
-
-if TYPE_CHECKING:
-    from syncblob.caffe.messages.fields import Kind
-    from syncblob.caffe.messages.pieces import Piece
-    from syncblob.formats import Blob
+from syncblob.formats import Blob, is_integer
 
 _INT32 = range(-(2**31), 2**31)
 _NAMES = {

@@ -12,16 +12,14 @@ import numpy as np
 from syncblob.caffe.messages.blobproto import blob_pieces
 from syncblob.caffe.messages.fields import BLOBS, LAYERS, NET_NAME
 from syncblob.caffe.messages.lazy import unchanged
-from syncblob.caffe.messages.pieces import FileRange, joined, require_message_size, size_of
+from syncblob.caffe.messages.pieces import FileRange, Piece, joined, require_message_size, size_of
 from syncblob.caffe.messages.texts import naming, put_texts
 from syncblob.caffe.messages.wire import WireReader, length_field, length_header
-from syncblob.caffe.nets.layer import serialised
+from syncblob.caffe.nets.layer import Layer, serialised
 
 if TYPE_CHECKING:
     from syncblob.caffe.files.model import ModelFile
     from syncblob.caffe.messages.disk import OpenFile
-    from syncblob.caffe.messages.pieces import Piece
-    from syncblob.caffe.nets.layer import Layer
 
 _CURRENT = 2
 

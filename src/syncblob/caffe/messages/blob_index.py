@@ -40,14 +40,13 @@ from syncblob.caffe.messages.fields import (
     SHAPE,
     SHAPE_DIM,
 )
-from syncblob.caffe.messages.wire import WireType, signed
+from syncblob.caffe.messages.wire import Field, WireReader, WireType, signed
 from syncblob.formats import MAX_AXES, as_shape
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
     from syncblob.caffe.messages.disk import OpenFile
-    from syncblob.caffe.messages.wire import Field, WireReader
 
 _FLOAT: np.dtype[np.generic] = np.dtype("<f4")
 _DOUBLE: np.dtype[np.generic] = np.dtype("<f8")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 import numpy as np
 
 from syncblob.caffe._pb.caffe_pb2 import BlobProto
-from syncblob.caffe.messages.blob_index import index_blob
+from syncblob.caffe.messages.blob_index import BlobIndex, index_blob
 from syncblob.caffe.messages.fields import (
     DATA,
     DIFF,
@@ -23,24 +23,28 @@ from syncblob.caffe.messages.fields import (
     SHAPE,
     SHAPE_DIM,
 )
-from syncblob.caffe.messages.lazy import had_diff, is_legacy, origin_of, unchanged, untouched
+from syncblob.caffe.messages.lazy import (
+    Origin,
+    had_diff,
+    is_legacy,
+    origin_of,
+    unchanged,
+    untouched,
+)
 from syncblob.caffe.messages.pieces import (
     BlobValues,
     FileRange,
+    Piece,
     buffers,
     require_message_size,
     size_of,
 )
 from syncblob.caffe.messages.wire import WireReader, WireType, length_header, varint
-from syncblob.formats import Blob, is_bfloat16, write_contents
+from syncblob.formats import Blob, Device, is_bfloat16, write_contents
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
-    from syncblob.caffe.messages.blob_index import BlobIndex
-    from syncblob.caffe.messages.lazy import Origin
-    from syncblob.caffe.messages.pieces import Piece
-    from syncblob.formats import Device
 
 T = TypeVar("T")
 

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from syncblob.caffe.messages.blob_index import Run, Values
+from syncblob.caffe.messages.blob_index import BlobIndex, Run, Values
 from syncblob.caffe.messages.disk import OpenFile
 from syncblob.formats import (
     Blob,
+    Device,
     SyncedMemory,
     accessed_ranges,
     is_untouched,
@@ -32,8 +33,6 @@ from syncblob.formats import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from syncblob.caffe.messages.blob_index import BlobIndex
-    from syncblob.formats import Device
 
 CHUNK = 1 << 20
 """Bytes to read or compare at a time: few calls, and they fit in the processor's cache."""

@@ -19,7 +19,7 @@ from syncblob.caffe.messages.lazy import (
     touched_values,
     untouched,
 )
-from syncblob.formats import memory_of, untouched_values
+from syncblob.formats import Blob, memory_of, untouched_values
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from syncblob.caffe.messages.disk import OpenFile
-    from syncblob.formats import Blob
 
 MAX_MESSAGE = 2**31 - 1
 """The most bytes that a protobuf message can have, and that Caffe reads."""

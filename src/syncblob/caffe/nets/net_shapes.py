@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple, SupportsIndex
 from syncblob.caffe.messages.blobproto import shapes_agree
 from syncblob.caffe.messages.texts import naming, require_complete
 from syncblob.caffe.nets.fillers import filled, require_filler
-from syncblob.caffe.nets.layer import Entry
-from syncblob.caffe.nets.param_shapes import expected_blobs
+from syncblob.caffe.nets.layer import Entry, Layer
+from syncblob.caffe.nets.param_shapes import ExpectedBlob, expected_blobs
 from syncblob.caffe.nets.top_shapes import (
+    Partial,
+    Shape,
     adds_top,
     data_shapes,
     require_blob,
@@ -27,9 +29,6 @@ if TYPE_CHECKING:
     import numpy as np
 
     from syncblob.caffe._pb.caffe_pb2 import LayerParameter
-    from syncblob.caffe.nets.layer import Layer
-    from syncblob.caffe.nets.param_shapes import ExpectedBlob
-    from syncblob.caffe.nets.top_shapes import Partial, Shape
 
     Given = Mapping[str, Sequence[SupportsIndex]]
 

@@ -13,12 +13,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from syncblob.caffe.messages.blobproto import padded
 from syncblob.caffe.messages.fields import LEGACY_AXES
-from syncblob.caffe.nets.top_shapes import axis_of, fork_settings, is_known, of_spatial_axes
+from syncblob.caffe.nets.top_shapes import (
+    Partial,
+    Shape,
+    axis_of,
+    fork_settings,
+    is_known,
+    of_spatial_axes,
+)
 
 if TYPE_CHECKING:
     from syncblob.caffe._pb.caffe_pb2 import FillerParameter, LayerParameter
     from syncblob.caffe.nets.layer import Layer
-    from syncblob.caffe.nets.top_shapes import Partial, Shape
     from syncblob.formats import Blob
 
     _Bottoms = Sequence[Shape] | None

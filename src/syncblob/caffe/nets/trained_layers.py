@@ -5,19 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from syncblob.caffe.messages.blobproto import shapes_agree
 from syncblob.caffe.messages.fields import LEGACY_AXES
 from syncblob.caffe.messages.lazy import had_diff, independent_copy
-from syncblob.caffe.nets.layer import Entry
+from syncblob.caffe.nets.layer import Entry, Layer
 from syncblob.caffe.nets.net_shapes import computed_blobs, named_entries, shared_entry
 from syncblob.caffe.nets.param_shapes import ExpectedBlob, expected_blobs
-from syncblob.formats import untouched_values
-
-if TYPE_CHECKING:
-    from syncblob.caffe.nets.layer import Layer
-    from syncblob.formats import Blob
+from syncblob.formats import Blob, untouched_values
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from operator import setitem
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,16 +18,12 @@ from syncblob.blob.core import BlobCore
 from syncblob.blob.eviction import compute
 from syncblob.blob.operands import preferred
 from syncblob.blob.writers import writes
-from syncblob.devices import HOST
-from syncblob.devices.base import is_on_device
+from syncblob.devices import HOST, Device
+from syncblob.devices.base import Home, is_on_device
 from syncblob.dispatch.walk import instances, mapped
 from syncblob.guards import require_device
 from syncblob.interop.adopt import adopt
 from syncblob.memory import CONST, MUTABLE, OVERWRITE
-
-if TYPE_CHECKING:
-    from syncblob.devices import Device
-    from syncblob.devices.base import Home
 
 # Types that are passed on unchanged.
 LEAVES = (bool, int, float, complex, str, bytes, type, np.generic, np.dtype, np.ufunc)

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, SupportsIndex
 import numpy as np
 
 from syncblob._made_functions import name_made_functions
-from syncblob.blob.core import BlobCore
+from syncblob.blob.core import AnyBlob, BlobCore
 from syncblob.blob.indexing import set_item
 from syncblob.dispatch.numpy.array_function import array_function
 from syncblob.dispatch.numpy.general_call import call
 
 if TYPE_CHECKING:
-    from syncblob.blob.core import AnyBlob
 
     class _Method(Protocol):
         """The type of a method with the parameters of a NumPy function after its array."""

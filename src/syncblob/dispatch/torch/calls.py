@@ -18,7 +18,7 @@ from syncblob.devices import HOST, watching
 from syncblob.devices.cuda import CudaBackend
 from syncblob.dispatch.torch import tensors as over
 from syncblob.dispatch.torch.devices import device_of_tensors
-from syncblob.dispatch.torch.plans import plan_call
+from syncblob.dispatch.torch.plans import Plan, plan_call
 from syncblob.dispatch.torch.tensors import Loan, host_alias, host_loan
 from syncblob.dispatch.torch.tracing import untraced
 from syncblob.dispatch.walk import NESTED, instances, replaced
@@ -29,7 +29,6 @@ from syncblob.memory.verify import verifying
 if TYPE_CHECKING:
     from syncblob._layout import Layout
     from syncblob.devices.base import Home
-    from syncblob.dispatch.torch.plans import Plan
 
 # Part of an error. Moving a Blob does not always help.
 _ADVICE = (

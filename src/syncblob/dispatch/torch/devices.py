@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from syncblob.devices import HOST, accelerator
+from syncblob.devices import HOST, Device, accelerator
 from syncblob.errors import NoDeviceError
 
 if TYPE_CHECKING:
-    from syncblob.devices import Device
     from syncblob.devices.base import Home
 
 # The devices that torch was found to use, because asking it is slow.

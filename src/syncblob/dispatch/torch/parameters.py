@@ -6,19 +6,16 @@ import operator
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from syncblob._dtypes import is_bfloat16
 from syncblob._source_lines import user_instruction, warn_user
-from syncblob.blob.core import HOST_DATA, HOST_DIFF
+from syncblob.blob.core import HOST_DATA, HOST_DIFF, BlobCore
 from syncblob.dispatch.torch.tensors import alias_over, partially_overlaps, place_of
 from syncblob.dispatch.torch.tracing import untraced
 from syncblob.errors import StaleAliasWarning
-
-if TYPE_CHECKING:
-    from syncblob.blob.core import BlobCore
 
 # Torch's access to the storage and the gradient of any tensor; `BlobParameter` overrides it.
 _of_tensors: Any = vars(torch._C.TensorBase)

@@ -27,14 +27,13 @@ from syncblob.blob.core import HOST_DATA, NOTHING_KEPT
 from syncblob.devices import HOST, Side
 from syncblob.dispatch.torch.devices import require_reach
 from syncblob.dispatch.torch.tracing import untraced
-from syncblob.memory import CONST, MUTABLE, Access, Window
+from syncblob.memory import CONST, MUTABLE, Access, SyncedMemory, Window
 
 if TYPE_CHECKING:
     from syncblob._layout import Layout
     from syncblob._source_lines import NotedPlace
     from syncblob.blob.core import BlobCore, Kept
     from syncblob.devices.base import Home
-    from syncblob.memory import SyncedMemory
 
 _KIND = "tensor"
 

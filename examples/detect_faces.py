@@ -13,23 +13,18 @@ Needs PyTorch and Pillow.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 from torch.nn import functional
 
 import syncblob
-from syncblob import Blob
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    from syncblob import Layer, ModelFile
+from syncblob import Blob, Layer, ModelFile
 
 # The model has windows of this many pixels, one at every other pixel.
 WINDOW, STRIDE = 12, 2

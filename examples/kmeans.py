@@ -13,15 +13,13 @@ from __future__ import annotations
 
 import argparse
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 import syncblob
 from syncblob import Blob
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 class Clusters(NamedTuple):

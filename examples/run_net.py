@@ -11,21 +11,17 @@ Needs PyTorch and Pillow.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from caffe_nets import Net
+from numpy.typing import NDArray
 from PIL import Image
 
 import syncblob
 from syncblob import Blob, ModelFile
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
 
 
 def prepared(image: Image.Image, shape: Sequence[int], mean: NDArray[np.float32]) -> Blob:

@@ -14,17 +14,13 @@ Needs only syncblob.
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 import syncblob
-from syncblob import Blob
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from syncblob import Device, TransferLog
+from syncblob import Blob, Device, TransferLog
 
 FEATURES, CLASSES, BATCH = 64, 10, 64
 LEARNING_RATE = 0.5

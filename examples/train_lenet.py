@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import argparse
 import math
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,9 +26,6 @@ from sklearn.model_selection import train_test_split
 
 import syncblob
 from syncblob import Blob, Layer, ModelFile
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 Layers = dict[str, tuple[Blob, Blob]]
 

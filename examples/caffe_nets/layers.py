@@ -8,16 +8,13 @@ parameters over them; PyTorch takes both. Shapes are Caffe's: number, channels, 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 from torch.nn import functional
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from torch import Tensor
 
 __all__ = ["LAYERS", "Node"]
 

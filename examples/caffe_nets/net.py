@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterable, Mapping
 from itertools import dropwhile
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from torch import Tensor
 
 from caffe_nets.layers import LAYERS, Node
-from syncblob import Blob
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from torch import Tensor
-
-    from syncblob import ModelFile
+from syncblob import Blob, ModelFile
 
 __all__ = ["Net", "leave_out_mismatches"]
 

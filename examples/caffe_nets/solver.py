@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
+from caffe_nets.net import Net
 from syncblob import Blob, SolverState
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from caffe_nets.net import Net
 
 __all__ = ["Solver", "learning_rate"]
 

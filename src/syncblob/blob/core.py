@@ -14,6 +14,8 @@ import sys
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from weakref import WeakKeyDictionary, ref
 
+import numpy as np
+
 from syncblob._dtypes import is_bfloat16
 from syncblob._layout import Layout
 from syncblob._locks import Lock
@@ -36,7 +38,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Self
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from syncblob.devices import Device
@@ -643,7 +644,7 @@ class BlobCore:
             return kept[1].view()  # type: ignore[index]  # likewise
         return laid(memory.home(side), buffer, layout, writable=False)
 
-    def _write(self, place: int, access: Access, reason: str) -> Any:
+    def _write(self, place: int, access: Access, reason: str) -> Any:  # noqa: C901  # an access; inlined, because calls take time
         """Return a writable borrow of data or diff on a side."""
         kept: Any
         memory: Any
@@ -660,7 +661,9 @@ class BlobCore:
                 and claim_shared(memory.ledger, shortcut, side, layout.start, layout.stop, reason)
             ):
                 array = kept[2].view()
-                memory.ledger.own_loans(side).borrows.add(array)
+                # Only NumPy arrays have a write permission to revoke.
+                if not side or type(array) is np.ndarray:
+                    memory.ledger.own_loans(side).borrows.add(array)
                 if shortcut.writable:
                     return array
         memory = self._diff_memory() if place > GPU_DATA else self._memory
@@ -679,7 +682,8 @@ class BlobCore:
                 self._keep(place, memory)
                 kept = self._kept[place] or kept
             array = kept[2].view()
-            memory.ledger.own_loans(side).borrows.add(array)
+            if not side or type(array) is np.ndarray:
+                memory.ledger.own_loans(side).borrows.add(array)
             if kept[0].writable:
                 return array
         self._require_writable(reason)

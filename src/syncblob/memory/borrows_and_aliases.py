@@ -72,10 +72,8 @@ class Borrows(LivingArrays[Borrow]):
 
     __slots__ = ()
 
-    def add(self, array: Any) -> None:
-        """Remember a writable array, if it is NumPy's: others have no permission to revoke."""
-        if not isinstance(array, np.ndarray):
-            return
+    def add(self, array: NDArray[Any]) -> None:
+        """Remember a writable array."""
         borrow = Borrow(array, self.discard)
         self.live.add(borrow)
         if self.index is not None:

@@ -59,8 +59,10 @@ def view(ledger: Ledger, side: Side, buffer: Any, layout: Layout) -> Any:
 def borrow(ledger: Ledger, side: Side, buffer: Any, layout: Layout) -> Any:
     """Return a borrow; see `SyncedMemory.lend`."""
     array = view(ledger, side, buffer, layout)
-    ledger.own_loans(side).borrows.add(array)
-    if type(buffer) is Window and not isinstance(array, np.ndarray):
+    # Only NumPy arrays have a write permission to revoke.
+    if isinstance(array, np.ndarray):
+        ledger.own_loans(side).borrows.add(array)
+    elif type(buffer) is Window:
         # A larger window would leave it behind, and nothing could stop its writes.
         return alias("a borrow", None, ledger, side, buffer, layout)
     return array

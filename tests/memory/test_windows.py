@@ -172,19 +172,30 @@ def test_an_access_that_gets_no_window_leaves_exports_under_watch(limited):
     del alias
 
 
-@pytest.mark.usefixtures("small")
-@pytest.mark.parametrize("used", [False, True])
-def test_what_another_thread_may_be_writing_keeps_its_window(used):
-    blob = numbered()
-    part, began, goes_on = blob[:50], threading.Event(), threading.Event()
-    part.gpu_data()
+def writing(part, write):
+    """Return a call that writes a view on the accelerator by a function."""
+    return partial(write_by, part.memory, part._layout, Side.ACCELERATOR, "a write", write)
+
+
+def slow_write(part):
+    """Return a call that writes a view, the event that it has begun, and one that lets it end."""
+    began, goes_on = threading.Event(), threading.Event()
 
     def write():
         began.set()
         assert goes_on.wait(20)
 
-    writing = part.memory, part._layout, Side.ACCELERATOR, "a write", write
-    thread = threading.Thread(target=write_by, args=writing)
+    return writing(part, write), began, goes_on
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("used", [False, True])
+def test_what_another_thread_may_be_writing_keeps_its_window(used):
+    blob = numbered()
+    part = blob[:50]
+    part.gpu_data()
+    write, began, goes_on = slow_write(part)
+    thread = threading.Thread(target=write)
     if used:
         thread.start()
         assert began.wait(20)
@@ -213,8 +224,7 @@ def test_a_window_is_not_replaced_while_another_thread_writes_into_it(read):
         assert began.wait(20)
         return read(blob)
 
-    writing = part.memory, part._layout, Side.ACCELERATOR, "a write", write
-    _, found = in_threads(partial(write_by, *writing), read_everything, seconds=20)
+    _, found = in_threads(writing(part, write), read_everything, seconds=20)
     assert found == blob.tolist() == [-1] * 50 + list(range(50, 100))
 
 
@@ -222,12 +232,9 @@ def test_a_window_is_not_replaced_while_another_thread_writes_into_it(read):
 def test_nobody_waits_forever_for_a_write(monkeypatch):
     monkeypatch.setattr(eviction, "_PATIENCE", 3)
     blob = numbered()
-    part, began, goes_on = blob[:50], threading.Event(), threading.Event()
+    part = blob[:50]
     part.gpu_data()
-
-    def write():
-        began.set()
-        assert goes_on.wait(20)
+    write, began, goes_on = slow_write(part)
 
     def read_everything():
         assert began.wait(20)
@@ -235,8 +242,7 @@ def test_nobody_waits_forever_for_a_write(monkeypatch):
             blob.gpu_data()
         goes_on.set()
 
-    writing = part.memory, part._layout, Side.ACCELERATOR, "a write", write
-    in_threads(partial(write_by, *writing), read_everything, seconds=20)
+    in_threads(write, read_everything, seconds=20)
     assert blob.gpu_data().tolist() == list(range(100))
 
 

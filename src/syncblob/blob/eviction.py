@@ -352,6 +352,7 @@ def make_room(home: Home, error: MemoryError, reason: str) -> bool:
     """Make room on an accelerator, and return whether the caller should try again.
 
     Freed memory that other libraries keep is given back; else a buffer that nobody sees is evicted.
+    For a window that another thread is writing into, this waits a little instead.
 
     If not, add to the error a list of what is there. The caller raises it: a frame with a name for
     it would keep all objects of the traceback alive.

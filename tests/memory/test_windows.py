@@ -150,10 +150,83 @@ def test_an_alias_elsewhere_leaves_an_access_its_own_window():
 
 @pytest.mark.usefixtures("small")
 def test_what_a_window_holds_is_read_without_the_lock():
+    part = numbered()[10:20]
+    part.gpu_data()
+    with part.memory.lock:
+        assert in_threads(part.gpu_data, seconds=20)[0].tolist() == [*range(10, 20)]
+
+
+def numbered_and_part():
+    """Return a Blob and a view of it whose window has been computed with, read and written."""
     blob = numbered()
-    blob[10:20].gpu_data()
-    with blob.memory.lock:
-        assert in_threads(lambda: blob[12:14].gpu_data().tolist(), seconds=20) == [[12, 13]]
+    part = blob[10:20]
+    part += 1
+    part.gpu_data()
+    part[0] = part[0] * 2
+    return blob, part
+
+
+@pytest.mark.usefixtures("small")
+def test_a_view_over_a_window_needs_no_lock_until_something_changes():
+    _, part = numbered_and_part()
+    with part.memory.lock:
+        assert in_threads(lambda: (part + 1).sum().item(), seconds=20) == [176]
+        assert in_threads(part.gpu_data, seconds=20)[0][3:5].tolist() == [14, 15]
+    part[5] = 0
+    with part.memory.lock:
+        in_threads(lambda: part.__iadd__(1), seconds=20)
+    assert part.on("cpu").tolist() == [23, 13, 14, 15, 16, 1, 18, 19, 20, 21]
+
+
+@pytest.mark.usefixtures("small")
+def test_a_view_follows_its_bytes_into_a_larger_window():
+    blob, part = numbered_and_part()
+    inner = part[2:4]
+    blob[5:30] *= 10
+    assert (part[:3] + 0).tolist() == [220, 120, 130]
+    assert (inner + 0).tolist() == [130, 140]
+    inner[0] = 5
+    blob[:40].mutable_gpu_data()[13] = 6
+    assert (inner.tolist(), blob[11:15].tolist()) == ([5, 6], [120, 5, 6, 150])
+
+
+@pytest.mark.usefixtures("small")
+def test_windows_that_views_have_used_are_freed_and_make_room(limited):
+    blob, part = numbered_and_part()
+    limited.capacity = 150
+    # There is no room beside what the view has used, before it is let go of.
+    other = blob[60:90]
+    assert other.sum().item() == sum(range(60, 90))
+    assert ranges(blob) == [(60, 90)]
+    assert (part + 0).tolist()[:3] == [22, 12, 13]
+    assert part.evict("gpu") == 40
+    other.evict("gpu")
+    assert limited.used_nbytes == 0
+
+
+@pytest.mark.usefixtures("small")
+def test_what_views_keep_of_windows_that_were_replaced_makes_room(limited):
+    blob, part = numbered_and_part()
+    blob[10:24].gpu_data()
+    assert limited.used_nbytes == (10 + 14) * 4
+    limited.capacity = 100
+    new = Blob(10, "int32", device=LIMITED)
+    assert new.gpu_data().sum() == 0
+    assert limited.used_nbytes == (14 + 10) * 4
+    assert (part + 0).tolist()[:3] == [22, 12, 13]
+
+
+@pytest.mark.usefixtures("small")
+def test_a_policy_knows_when_windows_were_used(limited):
+    limited.capacity = 130
+    blobs = [numbered() for _ in range(5)]
+    syncblob.set_eviction_policy(lambda window: window.age)
+    try:
+        for place in (0, 1, 2, 3, 1, 4):
+            blobs[place][:10].gpu_data()
+    finally:
+        syncblob.set_eviction_policy(None)
+    assert [ranges(blob) for blob in blobs] == [[], [(0, 10)], [], [(0, 10)], [(0, 10)]]
 
 
 @pytest.mark.usefixtures("small")

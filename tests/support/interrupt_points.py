@@ -3,8 +3,9 @@
 CPython runs signal handlers at the start of a function, after each call, and at backward jumps. A
 trace function sees each instruction before it is executed, and raises in more places than that:
 also before operators and attributes, which might run Python code. It leaves out instructions that
-only move values, and the call that leaves a ``with`` block, because no handler can run before
-these. A profile function raises when a C function returns, after the function has done its work.
+only move values, and calls that leave a ``with`` block or release a lock, because no handler can
+run before these. A profile function raises when a C function returns, after the function has done
+its work.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _SILENT = frozenset(
     POP_JUMP_FORWARD_IF_NOT_NONE POP_JUMP_FORWARD_IF_TRUE POP_JUMP_IF_FALSE POP_JUMP_IF_NONE
     POP_JUMP_IF_NOT_NONE POP_JUMP_IF_TRUE POP_TOP PRECALL PUSH_EXC_INFO PUSH_NULL RERAISE
     RETURN_CONST RETURN_GENERATOR RETURN_VALUE STORE_ATTR STORE_DEREF STORE_FAST
-    STORE_FAST_LOAD_FAST STORE_FAST_STORE_FAST SWAP WITH_EXCEPT_START
+    STORE_FAST_LOAD_FAST STORE_FAST_STORE_FAST SWAP TO_BOOL WITH_EXCEPT_START
     """.split()
 )
 
@@ -57,14 +58,13 @@ class Point(NamedTuple):
 
 @cache
 def _leaving(code: CodeType) -> frozenset[int]:
-    """Return the offsets of the calls that leave ``with`` blocks."""
+    """Return the offsets of the calls that leave ``with`` blocks, and of those of `release`."""
     instructions = [i for i in dis.get_instructions(code) if i.opname not in ("CACHE", "PRECALL")]
     found = set()
     for place, instruction in enumerate(instructions[3:], 3):
-        before = instructions[place - 3 : place]
-        if instruction.opname == "CALL" and all(
-            i.opname == "LOAD_CONST" and i.argval is None for i in before
-        ):
+        before = [(i.opname, i.argval) for i in instructions[place - 3 : place]]
+        leaves = before == [("LOAD_CONST", None)] * 3 or ("LOAD_FAST", "release") in before[1:]
+        if instruction.opname == "CALL" and leaves:
             found.add(instruction.offset)
     return frozenset(found)
 

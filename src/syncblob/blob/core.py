@@ -30,8 +30,11 @@ from syncblob.memory import (
     Access,
     Shortcut,
     SyncedMemory,
+    Window,
     claim_shared,
     laid,
+    layout_of,
+    placed_in,
 )
 
 if TYPE_CHECKING:
@@ -298,7 +301,7 @@ class BlobCore:
             with making.held:
                 placed = self._placed
                 if placed is None:
-                    placed = self._home.layout(self._array, self._shortcut.buffer)
+                    placed = layout_of(self._home, self._array, self._shortcut.buffer)
                     self._placed = placed
         return placed
 
@@ -428,7 +431,7 @@ class BlobCore:
             made = None
             if self._array is None or shortcut.buffer is not self._shortcut.buffer:
                 writable = not self._readonly
-                made = self._home.own_view(shortcut.buffer, layout, writable=writable)
+                made = laid(self._home, shortcut.buffer, layout, writable=writable, own=True)
             with making.held:
                 array = self._array if self._shortcut.buffer is shortcut.buffer else made
                 if array is None or self._placed is not layout:
@@ -710,12 +713,14 @@ class BlobCore:
         if kept is not None and kept[0].buffer is shortcut.buffer:
             entry: Kept = (shortcut, *kept[1:])
         else:
-            views = ledger.buffers.home(side).kept_views(shortcut.buffer, layout)
+            home = ledger.buffers.home(side)
+            views = home.kept_views(*placed_in(shortcut.buffer, layout))
             if views is None:
                 return
             const, writable = views
             exported = None
-            if self._readonly:
+            if self._readonly or (type(shortcut.buffer) is Window and not home.native):
+                # In the latter case, the borrow has to be an alias; see `lending.borrow`.
                 writable = None
             elif side is Side.HOST and not is_bfloat16(layout.dtype) and not layout.backwards:
                 # NumPy does not export bfloat16, nor `dlpack.export` negative strides.

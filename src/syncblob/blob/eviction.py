@@ -31,7 +31,7 @@ from syncblob.memory import MUTABLE, Ledger, SyncedMemory, evict_windows
 from syncblob.memory.history import Transition, note
 from syncblob.memory.uploads import await_uploads
 from syncblob.memory.window_growth import BeingWrittenError
-from syncblob.memory.windows import Window, part_of
+from syncblob.memory.windows import Window, array_of, part_of
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -128,17 +128,19 @@ def evict(blob: BlobCore, side: str) -> int:
 
 def _give_up(memory: SyncedMemory, side: Side, start: int, stop: int) -> int:
     """Free the buffers of a side that lie in a range; return their bytes."""
-    buffer = memory.buffer(side)
+    ledger, home = memory.ledger, memory.home(side)
     with memory.lock:
-        _close(memory.ledger, side)
+        _close(ledger, side)
         busy = _in_use(beyond=True)
-        if memory.ledger in busy:
+        if ledger in busy:
             raise BufferError(
                 f"another thread, or an operation that this one interrupts, is using {memory!r}"
             )
+        gone = ledger.buffers.inside(side, start, stop, memory.used_nbytes)
         freed = memory.evict(side, start, stop)
-        if freed and buffer is not None:
-            _let_go(_blobs(), buffer, busy)
+        if any(not isinstance(home, Accelerator) or home.is_seen(w.array) for w in gone):
+            arrays = [window.array for window in gone]
+            _let_go(_blobs(), lambda kept: any(array_of(kept) is each for each in arrays), busy)
     return freed
 
 
@@ -227,8 +229,10 @@ def _in_use(
     beyond: bool = False,
     writers: bool = False,
     without: Collection[int] = (),
-) -> set[Ledger]:
-    """Return the ledgers of Blobs and memories that functions of this package have at hand.
+) -> set[Ledger | int]:
+    """Return what functions of this package have at hand.
+
+    These are the ids of Blobs, and the ledgers of Blobs and memories.
 
     Parameters
     ----------
@@ -245,7 +249,7 @@ def _in_use(
     Free-threaded Python forbids a look at the frames of others: there, only functions that write
     count. Others keep the bytes that they read, because they refer to arrays over them.
     """
-    found: set[Ledger] = set()
+    found: set[Ledger | int] = set()
     frames: dict[int, FrameType | None] = {}
     if FREE_THREADED:
         _collect(changed_by_others(without) if others else (), found)
@@ -273,11 +277,12 @@ def _in_use(
     return found
 
 
-def _collect(values: Iterable[Any], found: set[Ledger], depth: int = 3) -> None:
-    """Add the ledgers of Blobs and memories among values, also in tuples, lists and dicts."""
+def _collect(values: Iterable[Any], found: set[Ledger | int], depth: int = 3) -> None:
+    """Add what `_in_use` returns of some values, also of those in tuples, lists and dicts."""
     for value in list(values):
         # Another thread may be making one.
         if isinstance(value, BlobCore):
+            found.add(id(value))
             _collect((getattr(value, "_held", None), getattr(value, "_diff", None)), found, 0)
         elif type(value) is SyncedMemory:
             _collect((getattr(value, "ledger", None),), found, 0)
@@ -287,18 +292,35 @@ def _collect(values: Iterable[Any], found: set[Ledger], depth: int = 3) -> None:
             _collect(value.values() if type(value) is dict else value, found, depth - 1)
 
 
-def _let_go(blobs: Iterable[BlobCore], buffer: Any, busy: set[Ledger]) -> None:
-    """Drop the arrays over a buffer that Blobs keep, except those that are being used."""
+def _let_go(
+    blobs: Iterable[BlobCore], gone: Callable[[Any], bool], busy: set[Ledger | int]
+) -> bool:
+    """Drop the arrays over buffers and windows that are gone, of Blobs that are not in use.
+
+    Return whether there were any.
+    """
+    found = False
     for blob in blobs:
         # Another thread may be making it.
         with suppress(AttributeError):
             held = blob._held
-            if not isinstance(held, SyncedMemory) or held.ledger in busy:
+            if not isinstance(held, SyncedMemory) or id(blob) in busy:
                 continue
-            if blob._shortcut.buffer is buffer:
+            if gone(blob._shortcut.buffer):
                 blob._use(held)
-            if any(kept is not None and kept[0].buffer is buffer for kept in blob._kept):
+                found = True
+            if any(kept is not None and gone(kept[0].buffer) for kept in blob._kept):
                 blob._kept = NOTHING_KEPT
+                found = True
+    return found
+
+
+def _let_go_of_replaced(blobs: Iterable[BlobCore], busy: set[Ledger | int]) -> bool:
+    """Drop the arrays over windows that larger ones have replaced. Blobs keep them until used."""
+    ledgers = _ledgers()
+    current = [window for each in ledgers for windows in each.buffers.windows for window in windows]
+    known = set(map(id, current))
+    return _let_go(blobs, lambda kept: type(kept) is Window and id(kept) not in known, busy)
 
 
 # --- making room ---------------------------------------------------------------------------------
@@ -324,8 +346,9 @@ def _use_of(ledger: Ledger, side: Side, now: int) -> _Use:
     A use makes them readable again; a change of state replaces the map and the epoch.
     """
     shortcuts, spans, use = ledger.shortcuts, ledger.spans, _uses.get(ledger)
-    shortcut = shortcuts.sides[side] if side < len(shortcuts.sides) else None
-    readable = shortcut is not None and shortcut.readable
+    own = [*shortcuts.sides[side : side + 1]]
+    own += [part for key, part in list(shortcuts.parts.items()) if key[0] == side]
+    readable = any(shortcut is not None and shortcut.readable for shortcut in own)
     if use is None or readable or use.epoch is not shortcuts.epoch or use.spans is not spans:
         shortcuts.clear()
         interval = 0.0
@@ -438,6 +461,9 @@ def _evict_one(home: Accelerator, reason: str) -> tuple[bool, bool]:
     busy = others | _in_use(others=False)
     blobs = _blobs()
     _settle_results(home, blobs)
+    if _let_go_of_replaced(blobs, busy):
+        _made_room += 1
+        return True, False
     now = next(_clock)
     found: list[tuple[Evictable, Ledger, int]] = []
     for ledger in _ledgers(home):
@@ -507,12 +533,16 @@ def _if_free(lock: Any, function: Callable[..., bool], *args: Any) -> bool | Non
     if lock._is_owned():
         with lock:
             return function(*args)
+    release = lock.release
+    taken: list[bool] = []
     try:
-        return function(*args) if lock.acquire(blocking=False) else None
+        # One call in C takes the lock and notes it, and none comes before the release. So no
+        # interrupt leaves the lock held.
+        taken.extend(filter(None, map(lock.acquire, (False,))))
+        return function(*args) if taken else None
     finally:
-        # Also after an interrupt right behind the call.
-        if lock._is_owned():
-            lock.release()
+        if taken:
+            release()
 
 
 def _evict_unseen(  # noqa: PLR0911, PLR0913, PLR0917  # a buffer, and who may see it
@@ -520,7 +550,7 @@ def _evict_unseen(  # noqa: PLR0911, PLR0913, PLR0917  # a buffer, and who may s
     ledger: Ledger,
     start: int,
     blobs: Iterable[BlobCore],
-    busy: set[Ledger],
+    busy: set[Ledger | int],
     reason: str,
 ) -> bool:
     """Evict the window at a byte if nobody sees it, under the lock. Return whether it was."""
@@ -544,12 +574,14 @@ def _evict_unseen(  # noqa: PLR0911, PLR0913, PLR0917  # a buffer, and who may s
         or loans.borrows.reaching((window,), start, stop)
     ):
         return False
-    buffer = ledger.buffers.sides[side]
-    if buffer is not None:
-        _close(ledger, side)
-        if ledger in busy or (threading.active_count() > 1 and ledger in _in_use(own=False)):
-            return False
-        _let_go(blobs, buffer, busy)
+    _close(ledger, side)
+    if threading.active_count() > 1:
+        # From here on, they wait for the lock.
+        busy = busy | _in_use(own=False)
+    if ledger.buffers.sides[side] is not None and ledger in busy:
+        # Only arrays over windows are known to be used by who holds them.
+        return False
+    _let_go(blobs, lambda kept: array_of(kept) is window.array, busy)
     if home.is_seen(window.array):
         return False
     if not evict_windows(ledger, side, start, min(stop, ledger.spans.nbytes), reason):

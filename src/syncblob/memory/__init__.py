@@ -9,7 +9,7 @@ from syncblob.memory.shortcut import FRESH, NO_SHORTCUT, Shortcut
 from syncblob.memory.state import CONST, MUTABLE, OVERWRITE, Access, Head
 from syncblob.memory.synced_memory import SyncedMemory
 from syncblob.memory.window_eviction import evict as evict_windows
-from syncblob.memory.windows import Window, laid
+from syncblob.memory.windows import Window, laid, layout_of, placed_in
 
 __all__ = [
     "CONST",
@@ -28,4 +28,6 @@ __all__ = [
     "claim_shared",
     "evict_windows",
     "laid",
+    "layout_of",
+    "placed_in",
 ]

@@ -181,8 +181,8 @@ class Ledger:
 
     def shortcut(self, side: Side, layout: Layout) -> Shortcut | None:
         """Compute the shortcut for arrays over a layout; see `SyncedMemory.shortcut`."""
-        buffer = self.buffers.sides[side]
-        if buffer is None:
+        buffers = self.buffers
+        if buffers.sides[side] is None and not buffers.windows[side]:
             return None
         if self.moving:
             return NO_SHORTCUT
@@ -194,7 +194,7 @@ class Ledger:
                 if self.shortcuts is NO_SHORTCUTS:
                     self.shortcuts = new
             shortcuts = self.shortcuts
-            if not self.follows_logs and self.buffers.on_several_sides:
+            if not self.follows_logs and buffers.on_several_sides:
                 # Only memories with several buffers tell logs anything.
                 follow_logs(shortcuts)
                 self.follows_logs = True
@@ -202,14 +202,16 @@ class Ledger:
                 shortcuts.limit()
             # Before all that it concerns is read: the shortcut may be revoked, and forgotten, then.
             epoch = shortcuts.epoch
-            buffer = self.buffers.sides[side]
-            if buffer is None:
-                # Another thread has evicted it.
-                return None
-            split = self.spans.uniform is None
-            whole = layout.whole or not split
+            buffer = buffers.sides[side]
+            part = buffer is None or self.spans.uniform is None
+            whole = layout.whole or not part
             start, stop = (0, self.spans.nbytes) if whole else (layout.start, layout.stop)
-            shortcut = shortcuts.of((side, start, stop), buffer, part=split)
+            if buffer is None:
+                buffer = buffers.containing(side, start, stop)
+                if buffer is None:
+                    # No window contains the range, or another thread has evicted the buffer.
+                    return None
+            shortcut = shortcuts.of((side, start, stop), buffer, part=part)
             usable = self.usable(side, start, stop)
             # A signal handler or a finaliser that changed anything since has revoked the shortcuts.
             # None can run between this comparison and the assignments: nothing is called there.
@@ -242,7 +244,8 @@ class Ledger:
             or ((there.leases or there.exposures) and there.may_write_in(start, stop))
             or (self.source is not None and self.source.unwritten.any(start, stop))
         )
-        return True, alone and free, uniform is not None and free and not alone
+        whole = uniform is not None and self.buffers.sides[side] is not None
+        return True, alone and free, whole and free and not alone
 
     def awaits(self, side: int) -> bool:
         """Whether a copy to a side is under way. Reads on the other side do not wait for it."""

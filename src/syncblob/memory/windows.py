@@ -40,9 +40,27 @@ def laid(  # an array, and its use
 
     `own` tells that it is only passed to `Home.compute`; see `Home.own_view`.
     """
-    if type(buffer) is Window:
-        layout, buffer = layout.moved(-buffer.start), buffer.array
+    buffer, layout = placed_in(buffer, layout)
     return (home.own_view if own else home.view)(buffer, layout, writable=writable)
+
+
+def array_of(buffer: Any) -> Any:
+    """Return the array of a window, or a buffer itself."""
+    return buffer.array if type(buffer) is Window else buffer
+
+
+def placed_in(buffer: Any, layout: Layout) -> tuple[Any, Layout]:
+    """Return the array of a buffer or a window, and a layout of the memory in that array."""
+    if type(buffer) is Window:
+        return buffer.array, layout.moved(-buffer.start)
+    return buffer, layout
+
+
+def layout_of(home: Home, array: Any, buffer: Any) -> Layout:
+    """Return the layout in the memory of an array over a buffer or a window."""
+    if type(buffer) is Window:
+        return home.layout(array, buffer.array).moved(buffer.start)
+    return home.layout(array, buffer)
 
 
 def part_of(buffer: Any, start: int, stop: int) -> Any:

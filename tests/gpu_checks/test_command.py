@@ -20,7 +20,7 @@ from gpu_checks import __main__ as command
 from gpu_checks.journal import summary
 from gpu_checks.running import ROOT
 from gpu_checks.steps import STEPS, Context, chosen, gpu_files, make_jobs, process_environment
-from syncblob.devices.cuda import CudaBackend
+from syncblob.devices.cuda import _CudaPush
 from syncblob.devices.cuda_order import Order
 
 JOBS = make_jobs(Context(Path("out")))
@@ -212,7 +212,7 @@ def test_a_trial_makes_probes_or_says_what_they_need(tmp_path):
 BROKEN = """
 import sys
 import pytest
-from syncblob.devices.cuda import CudaBackend
+from syncblob.devices.cuda import _CudaPush
 from syncblob.devices.cuda_order import Order
 
 for name in sys.argv[1].split(","):
@@ -269,9 +269,10 @@ def test_a_backend_that_waits_for_nothing_is_found_out(methods, replacement, pro
     assert done.returncode == 1, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("method", ["current_stream_wait", "wait", "lend", "note"])
-def test_random_programs_find_a_backend_that_waits_for_nothing(monkeypatch, method):
-    kind = Order if hasattr(Order, method) else CudaBackend
+@pytest.mark.parametrize(
+    ("kind", "method"), [(_CudaPush, "order"), (Order, "wait"), (Order, "lend"), (Order, "note")]
+)
+def test_random_programs_find_a_backend_that_waits_for_nothing(monkeypatch, kind, method):
     monkeypatch.setattr(kind, method, lambda *_args, **_keywords: None)
     with cupy_model.installed(Machine(1)) as cupy:
         cupy.is_model = True

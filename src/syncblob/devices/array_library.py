@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from syncblob._layout import Layout
-from syncblob.devices import watching
 from syncblob.devices.base import Accelerator
 
 __all__ = ["LibraryHome", "Namespace"]
@@ -86,9 +85,7 @@ class LibraryHome(Accelerator):
             function = own if out is None else partial(_into, out, own)
         elif function in {getitem, setitem}:
             args = (args[0], self._index(args[1]), *args[2:])
-        if watching.watchers:
-            return watching.run(self, function, args, keywords)
-        return function(*args, **keywords)
+        return super().compute(function, *args, **keywords)
 
     def own(self, name: str) -> Callable[..., Any]:
         """Return the library's function of a name.
@@ -133,14 +130,6 @@ class LibraryHome(Accelerator):
         """Return the layout of an array in its buffer."""
         offset = self.address(array) - self.address(buffer) if array.size else 0
         return Layout(tuple(array.shape), array.dtype, self.strides(array), offset)
-
-    def exporter(self, buffer: Any) -> Any:
-        """Return the buffer; each alias has its own owner."""
-        return buffer
-
-    def capsule(self, array: Any, *, stream: Any, max_version: tuple[int, int] | None) -> Any:
-        """Return the library's own capsule."""
-        return array.__dlpack__(stream=stream, max_version=max_version)
 
     @property
     def dlpack_device(self) -> tuple[int, int]:

@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from syncblob._layout import Layout
+from syncblob.devices import watching
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,9 +35,9 @@ __all__ = [
     "Home",
     "Push",
     "Side",
+    "factories",
     "installed_backends",
     "is_on_device",
-    "kinds",
     "protocols",
 ]
 
@@ -47,8 +48,8 @@ DLPACK_CUDA_MANAGED = 13
 # kDLCPU, kDLCUDAHost and kDLROCMHost. The host must not read kDLCUDAManaged before the work on it.
 DLPACK_HOST_TYPES = frozenset({DLPACK_CPU, 3, 11})
 
-# The kinds of devices; `register` adds to them.
-kinds: list[str] = ["cpu", "cuda", "sycl", "simulated"]
+# What makes the backends of each kind of accelerator; filled by `selection`.
+factories: dict[str, Any] = {}
 
 # The attributes by which arrays on devices describe themselves.
 protocols: list[str] = ["__cuda_array_interface__", "__sycl_usm_array_interface__"]
@@ -56,12 +57,10 @@ protocols: list[str] = ["__cuda_array_interface__", "__sycl_usm_array_interface_
 
 @cache
 def installed_backends() -> dict[str, Any]:
-    """Return the entry points of backends by kind; adds the kinds to `kinds`."""
+    """Return the entry points of backends in installed packages, by kind."""
     from importlib.metadata import entry_points  # slow, and rarely needed
 
-    found = {point.name: point for point in entry_points(group="syncblob.devices")}
-    kinds.extend(found.keys() - kinds)
-    return found
+    return {point.name: point for point in entry_points(group="syncblob.devices")}
 
 
 def is_on_device(x: object) -> bool:
@@ -128,10 +127,9 @@ class Device:
             return
         text = name if isinstance(name, str) else _torch_name(name) or repr(name)
         kind, colon, index = text.partition(":")
-        if not (kind in kinds or kind in installed_backends()) or (
-            colon and not (index.isascii() and index.isdigit())
-        ):
-            *others, last = (f'"{accelerator}:N"' for accelerator in kinds[1:])
+        is_kind = kind == "cpu" or kind in factories or kind in installed_backends()
+        if not is_kind or (colon and not (index.isascii() and index.isdigit())):
+            *others, last = (f'"{each}:N"' for each in factories | installed_backends())
             raise ValueError(f'a device is "cpu", {", ".join(others)} or {last}, got {name!r}')
         if kind == "cpu" and int(index or 0) != 0:
             raise ValueError(f'there is one host, "cpu", got {name!r}')
@@ -210,9 +208,11 @@ class Home(ABC):
     # The array library of this home: NumPy, CuPy through array-api-compat, or a backend's own.
     namespace: ModuleType
 
-    @abstractmethod
     def compute(self, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
         """Call a function with arrays of this home."""
+        if watching.watchers:
+            return watching.run(self, function, args, keywords)
+        return function(*args, **keywords)
 
     def own(self, name: str) -> Callable[..., Any]:
         """Return the function of this home's library of a name, such as ``"linalg.inv"``."""
@@ -288,9 +288,9 @@ class Home(ABC):
         offset = self.address(array) - self.address(buffer) if array.size else 0
         return Layout.of_array(array, offset)
 
-    @abstractmethod
     def exporter(self, buffer: Any) -> Any:
         """Return the object over which aliases of a buffer are made. It is kept and reused."""
+        return buffer
 
     @abstractmethod
     def alias(self, exporter: Any, layout: Layout) -> tuple[Any, object]:
@@ -309,9 +309,9 @@ class Home(ABC):
     def wrap(self, array: Any) -> Any:
         """Return the buffer under a dense C-contiguous array, without a copy."""
 
-    @abstractmethod
     def capsule(self, array: Any, *, stream: Any, max_version: tuple[int, int] | None) -> Any:
         """Return the DLPack capsule of an array of this home, without a copy."""
+        return array.__dlpack__(stream=stream, max_version=max_version)
 
     @property
     @abstractmethod

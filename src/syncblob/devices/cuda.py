@@ -78,7 +78,9 @@ def device_count() -> int:
 
 
 def current_index() -> int:
-    """Return the index of CuPy's current device."""
+    """Return the index of CuPy's current device; 0 if CUDA cannot be used."""
+    if _why_not() is not None:
+        return 0
     import cupy  # imported only if a CUDA device is used
 
     index: int = cupy.cuda.runtime.getDevice()
@@ -584,10 +586,6 @@ class CudaBackend(Accelerator):
         address: int = array.data.ptr
         return address
 
-    def exporter(self, buffer: Any) -> Any:
-        """Return the buffer; each alias has its own owner."""
-        return buffer
-
     def alias(self, exporter: Any, layout: Layout) -> tuple[Any, object]:
         """Return an array over a buffer, and an owner that lives as long as the last view of it."""
         cuda = self._cupy.cuda
@@ -618,7 +616,7 @@ class CudaBackend(Accelerator):
     def capsule(self, array: Any, *, stream: Any, max_version: tuple[int, int] | None) -> Any:
         """Return CuPy's DLPack capsule; `stream` waits for the current stream."""
         with self._context:
-            return array.__dlpack__(stream=stream, max_version=max_version)
+            return super().capsule(array, stream=stream, max_version=max_version)
 
     def interface(self, array: Any) -> dict[str, Any]:
         """Return CuPy's ``__cuda_array_interface__`` of an array, with the current stream."""
@@ -629,18 +627,6 @@ class CudaBackend(Accelerator):
     def dlpack_device(self) -> tuple[int, int]:
         """(kDLCUDA, index)."""
         return (DLPACK_CUDA, self.device.index)
-
-    def current_stream_wait(self, event: Any) -> None:
-        """Make the current stream wait for an event.
-
-        Raises
-        ------
-        RuntimeError
-            During graph capture, because a graph cannot wait for an event outside of it.
-        """
-        with self.order.calls() as stream:
-            self._refuse_capture("waiting for an asynchronous transfer", stream)
-            stream.wait_event(event)
 
     def _as_stream(self, stream: Any, *, down: bool = False) -> Any:
         """Return a CuPy stream; for None, that of uploads or downloads."""
@@ -693,13 +679,14 @@ class _CudaPush(Push):
         self._event = event
 
     def order(self) -> bool:
-        backend = self._backend
-        # First, because `done` cannot be queried during a capture.
-        backend.current_stream_wait(self._event)
-        with backend.order.calls():
-            over = bool(self._event.done)
+        backend, event = self._backend, self._event
+        with backend.order.calls() as stream:
+            # A graph cannot wait for an event outside of it, nor query whether it is done.
+            backend._refuse_capture("waiting for an asynchronous transfer", stream)  # noqa: SLF001  # of this module
+            stream.wait_event(event)
+            over = bool(event.done)
         if over:
-            self._backend.let_go(self._event)
+            backend.let_go(event)
         return over
 
     def wait(self) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Callable
 from pickle import PickleBuffer
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Self
@@ -12,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from syncblob._locks import Lock
-from syncblob.devices import watching
 from syncblob.devices.base import CPU, DLPACK_CPU, Home
 
 if TYPE_CHECKING:
@@ -40,12 +38,6 @@ class NumpyHome(Home):
             _numpy_homes.add(weakref.ref(home, _numpy_homes.discard))
             home.direct = home.native and not home.bounded and not _forbidding
         return home
-
-    def compute(self, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
-        """Call the function."""
-        if watching.watchers:
-            return watching.run(self, function, args, keywords)
-        return function(*args, **keywords)
 
     def as_array(self, result: Any) -> NDArray[Any]:
         """Return an array; a 0-d array for a NumPy scalar."""

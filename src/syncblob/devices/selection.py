@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, cast
 
 from syncblob._locks import Lock
 from syncblob.devices import cuda
@@ -14,8 +14,8 @@ from syncblob.devices.base import (
     Accelerator,
     Device,
     Home,
+    factories,
     installed_backends,
-    kinds,
     protocols,
 )
 from syncblob.devices.host import HOST
@@ -23,12 +23,9 @@ from syncblob.devices.simulation import SimulatedBackend
 from syncblob.devices.sycl import SyclBackend
 from syncblob.errors import NoDeviceError
 
-_makers: dict[str, Callable[[int], Accelerator]] = {
-    "cuda": cuda.CudaBackend,
-    "sycl": SyclBackend,
-    "simulated": SimulatedBackend,
-}
-_registered: set[str] = set()
+factories |= {"cuda": cuda.CudaBackend, "sycl": SyclBackend, "simulated": SimulatedBackend}
+# Those that are not removed.
+_OWN = frozenset(factories)
 # By the names of their devices.
 _backends: dict[str, Accelerator] = {}
 _backends_lock = Lock()
@@ -55,7 +52,7 @@ def accelerator(device: Device | str) -> Accelerator:
         If the function registered for its kind returns something else.
     """
     known = _backends.get(str(device))
-    if known is not None and known.device.type in kinds:
+    if known is not None and known.device.type in factories:
         # Without making a device again.
         return known
     device = Device(device)
@@ -65,9 +62,7 @@ def accelerator(device: Device | str) -> Accelerator:
     with _backends_lock.held:
         name = str(device)
         if name not in _backends:
-            if device.type not in _makers and not _load(device.type):
-                raise NoDeviceError(f"{device}: its kind is not registered any more")
-            backend = _makers[device.type](device.index)
+            backend = _factory(device.type)(device.index)
             if getattr(backend, "device", None) != device:
                 raise TypeError(
                     f"expected the factory registered for {device.type!r} to return a "
@@ -75,6 +70,20 @@ def accelerator(device: Device | str) -> Accelerator:
                 )
             _backends[name] = backend
         return _backends[name]
+
+
+def _factory(kind: str) -> Any:
+    """Return what makes the backends of a kind. It is imported if a package offers it."""
+    if kind not in factories:
+        if kind not in installed_backends():
+            raise NoDeviceError(f"the kind of device {kind!r} is not registered any more")
+        _add(kind, installed_backends()[kind].load())
+    return factories[kind]
+
+
+def _add(kind: str, make: Any) -> None:
+    factories[kind] = make
+    protocols.append(getattr(make, "protocol", ""))
 
 
 def register(kind: str, make: Callable[[int], Accelerator]) -> None:
@@ -100,28 +109,13 @@ def register(kind: str, make: Callable[[int], Accelerator]) -> None:
             f"expected a function that returns the backend of a device number, got {make!r}"
         )
     with _backends_lock.held:
-        if not kind.isidentifier() or kind in kinds:
+        known = ["cpu", *(factories | installed_backends())]
+        if not kind.isidentifier() or kind in known:
             raise ValueError(
                 f"expected the name of a new kind of device, got {kind!r}; there are "
-                f"{', '.join(kinds)}"
+                f"{', '.join(known)}"
             )
-        kinds.append(kind)
         _add(kind, make)
-
-
-def _add(kind: str, make: Any) -> None:
-    _makers[kind] = make
-    _registered.add(kind)
-    protocols.append(getattr(make, "protocol", ""))
-
-
-def _load(kind: str) -> bool:
-    """Import the backend of a kind that an installed package offers; return whether one does."""
-    with _backends_lock.held:
-        point = installed_backends().get(kind)
-        if point is not None and kind not in _makers:
-            _add(kind, point.load())
-        return point is not None
 
 
 def unregister(kind: str) -> None:
@@ -136,13 +130,11 @@ def unregister(kind: str) -> None:
         If the kind is not registered.
     """
     with _backends_lock.held:
-        if kind not in _registered:
-            raise ValueError(
-                f"expected a registered kind, got {kind!r}; there are {sorted(_registered)}"
-            )
-        _registered.remove(kind)
-        kinds.remove(kind)
-        protocols.remove(getattr(_makers.pop(kind), "protocol", ""))
+        registered = sorted(factories.keys() - _OWN)
+        if kind not in registered:
+            raise ValueError(f"expected a registered kind, got {kind!r}; there are {registered}")
+        installed_backends().pop(kind, None)
+        protocols.remove(getattr(factories.pop(kind), "protocol", ""))
 
 
 def simulated(index: int = 0, *, capacity: int | None = None) -> SimulatedBackend:
@@ -156,12 +148,10 @@ def simulated(index: int = 0, *, capacity: int | None = None) -> SimulatedBacken
         The bytes that the device has from now on; None leaves them as they are, initially without
         end.
     """
-    backend = accelerator(f"simulated:{index}")
-    if not isinstance(backend, SimulatedBackend):  # pragma: no cover  # the name decides the kind
-        raise TypeError(f"{backend.device} is not simulated")
+    backend: Any = accelerator(f"simulated:{index}")
     if capacity is not None:
         backend.capacity = capacity
-    return backend
+    return cast("SimulatedBackend", backend)
 
 
 def home_of(device: Device | str | None = None) -> Home:
@@ -186,13 +176,13 @@ def owner_of(x: object, dlpack_type: int = 0) -> type[Accelerator] | None:
     None for NumPy's and CuPy's arrays, and for those of kinds that are not there.
     """
     if dlpack_type:
-        for kind in installed_backends():
-            _load(kind)
-    makers: list[Any] = list(_makers.values())
-    for maker in makers:
-        protocol, own = getattr(maker, "protocol", ""), getattr(maker, "dlpack_type", 0)
+        with _backends_lock.held:
+            for kind in installed_backends():
+                _factory(kind)
+    for made in [*factories.values()]:
+        protocol, own = getattr(made, "protocol", ""), getattr(made, "dlpack_type", 0)
         if (protocol and hasattr(x, protocol)) or (own and own == dlpack_type):
-            backend: type[Accelerator] = maker
+            backend: type[Accelerator] = made
             return backend
     return None
 
@@ -215,10 +205,8 @@ def current_accelerator() -> Accelerator:
     default = default_device()
     if default != CPU:
         return accelerator(default)
-    if cuda.device_count():
-        return accelerator(f"cuda:{cuda.current_index()}")
     try:
-        return accelerator("cuda:0")
+        return accelerator(f"cuda:{cuda.current_index()}")
     except NoDeviceError as error:
         raise NoDeviceError(f"an accelerator was needed, and {error}") from None
 
@@ -295,9 +283,10 @@ def available_devices() -> tuple[Device, ...]:
     used = {Device("simulated:0")}
     with _backends_lock.held:
         devices = [backend.device for backend in _backends.values()]
-    used.update(device for device in devices if device.type in kinds and device.type != "cuda")
+    order = [*factories]
+    used.update(device for device in devices if device.type in order and device.type != "cuda")
     return (
         CPU,
         *(Device(f"cuda:{index}") for index in range(cuda.device_count())),
-        *sorted(used, key=lambda device: (kinds.index(device.type), device.index)),
+        *sorted(used, key=lambda device: (order.index(device.type), device.index)),
     )

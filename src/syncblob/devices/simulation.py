@@ -14,7 +14,6 @@ import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -221,19 +220,17 @@ class SimulatedBackend(NumpyHome, Accelerator):
         self._count("transfer", peer_copies=1, peer_bytes=contents.nbytes)
         buffer[:] = contents
 
-    def push(
-        self, host: NDArray[np.uint8], buffer: NDArray[np.uint8], stream: Any
-    ) -> _SimulatedPush:
+    def push(self, host: NDArray[np.uint8], buffer: NDArray[np.uint8], stream: Any) -> Push:
         """Start an upload on the thread of `stream`."""
         if stream is None:
             stream = self._own_stream()
         if not isinstance(stream, SimulatedStream) or stream.backend is not self:
             raise TypeError(f"expected a stream of {self.device} or None, got {stream!r}")
-        return _SimulatedPush(stream, lambda: self.upload(host, buffer))
+        return stream.submit(lambda: self.upload(host, buffer))
 
-    def pull(self, buffer: NDArray[np.uint8], host: NDArray[np.uint8]) -> _SimulatedPush:
+    def pull(self, buffer: NDArray[np.uint8], host: NDArray[np.uint8]) -> Push:
         """Start a download on the thread of the device's own stream."""
-        return _SimulatedPush(self._own_stream(), lambda: self.download(buffer, host))
+        return self._own_stream().submit(lambda: self.download(buffer, host))
 
     def _own_stream(self) -> SimulatedStream:
         with self._lock.held:
@@ -300,7 +297,7 @@ class SimulatedStream:
 
     def _start(self) -> None:
         self._process = os.getpid()
-        self._queue: SimpleQueue[_Work | None] = SimpleQueue()
+        self._queue: SimpleQueue[tuple[SimulatedStream, _Work] | None] = SimpleQueue()
         # Not by `threading`, whose wait for the start of the thread an interrupt can break.
         _thread.start_new_thread(_run_all, (self._queue,))
 
@@ -309,61 +306,70 @@ class SimulatedStream:
         if self._process == os.getpid():
             self._queue.put(None)
 
-    def submit(self, upload: Callable[[], None]) -> _Work:
+    def submit(self, upload: Callable[[], None]) -> Push:
         """Queue an upload."""
-        delay = self.backend.delay if self.delay is None else self.delay
-        return self._queued(partial(self._run, upload, delay))
-
-    def _run(self, upload: Callable[[], None], delay: float) -> None:
-        """Run an upload. The queued bound method keeps the stream alive until then."""
-        time.sleep(delay)
-        upload()
+        return self._queued(upload, self.backend.delay if self.delay is None else self.delay)
 
     def synchronize(self) -> None:
         """Block until everything queued so far has run."""
-        self._queued(lambda: None).wait()
+        self._queued(lambda: None, 0.0).wait()
 
-    def _queued(self, function: Callable[[], None]) -> _Work:
+    def _queued(self, function: Callable[[], None], delay: float) -> _Work:
         if self._process != os.getpid():
             # In a forked child: the thread exists only in the parent.
             self._start()
-        work = _Work(function)
-        self._queue.put(work)
+        work = _Work(function, delay)
+        # With the stream, which has to live until the work has run.
+        self._queue.put((self, work))
         return work
 
 
-class _Work:
+class _Work(Push):
     """Work of a stream's thread that can be waited for.
 
     It waits on a single lock, which an interrupt leaves intact. The waits of `concurrent` and
     `threading` consist of several steps in Python.
     """
 
-    def __init__(self, function: Callable[[], None]) -> None:
+    def __init__(self, function: Callable[[], None], delay: float) -> None:
+        self._process = os.getpid()
         self._function: Callable[[], None] | None = function
+        self._delay = delay
         self._error: BaseException | None = None
         # Gets the time when it has run.
-        self.ended: list[float] = []
+        self._ended: list[float] = []
         self._running = _thread.allocate_lock()
         self._running.acquire()
 
     def run(self) -> None:
-        """Run the work, and release waiters."""
+        """Run the work after its delay, and release waiters."""
         try:
+            time.sleep(self._delay)
             if self._function is not None:
                 self._function()
         except BaseException as error:  # noqa: BLE001  # raised in `wait`
             self._error = error
         finally:
-            self.ended.append(time.perf_counter())
+            self._ended.append(time.perf_counter())
             self._function = None
             self._running.release()
             # The error's traceback refers to this frame. A name here for the object that holds the
             # error would make a cycle, which keeps all objects of the waiters' frames alive.
             del self
 
+    def order(self) -> bool:
+        """Wait: NumPy has no stream that could wait in its place."""
+        self.wait()
+        return True
+
     def wait(self) -> None:
-        """Block until the work has finished. Raises its exception."""
+        """Block until the work has finished. Raises its exception, once."""
+        if self._process != os.getpid():
+            # In a forked child: the parent's thread works only in the parent.
+            function, self._function = self._function, None
+            if function is not None:
+                function()
+            return
         with self._running:
             pass
         if self._error is None:
@@ -371,55 +377,23 @@ class _Work:
         try:
             raise self._error
         finally:
+            # The traceback of a kept exception would keep the callers' frames alive.
+            self._error = None
             del self  # as in `run`
 
     @property
-    def done(self) -> bool:
-        """Whether the work has finished."""
+    def over(self) -> bool:
+        """Whether the work has finished. A signal handler that raises ends a wait before that."""
         return self._function is None
-
-
-def _run_all(queue: SimpleQueue[_Work | None]) -> None:
-    while (work := queue.get()) is not None:
-        work.run()
-        del work
-
-
-class _SimulatedPush(Push):
-    def __init__(self, stream: SimulatedStream, upload: Callable[[], None]) -> None:
-        self._process = os.getpid()
-        self._upload = upload
-        self._work: _Work | None = stream.submit(upload)
-        self._ended = self._work.ended
 
     @property
     def arrival(self) -> Moment:
+        """A function that tells when it had finished."""
         ended = self._ended
         return lambda: ended[0] if ended else None
 
-    def order(self) -> bool:
-        self.wait()
-        return True
 
-    def wait(self) -> None:
-        work = self._work
-        if work is None:
-            return
-        if self._process != os.getpid():
-            # In a forked child: the parent's thread copies only in the parent.
-            self._upload()
-            self._work = None
-            return
-        try:
-            work.wait()
-        finally:
-            # A signal handler that raises ends the wait, but not the upload. Release the finished
-            # work, because the traceback of a stored exception would keep the callers' frames
-            # alive.
-            if work.done:
-                self._work = None
-            del work
-
-    @property
-    def over(self) -> bool:
-        return self._work is None
+def _run_all(queue: SimpleQueue[tuple[SimulatedStream, _Work] | None]) -> None:
+    while (queued := queue.get()) is not None:
+        queued[1].run()
+        del queued

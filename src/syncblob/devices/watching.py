@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
-
-from syncblob._locks import Lock
 
 if TYPE_CHECKING:
     from syncblob.devices.base import Device, Home, Moment
@@ -14,23 +13,18 @@ if TYPE_CHECKING:
     # Gets the device, the name of the operation, its beginning and its end.
     Watcher = Callable[[Device, str, Moment, Moment], None]
 
-# Replaced as a whole, so that readers need no lock.
-watchers: tuple[Watcher, ...] = ()
-_lock = Lock()
+watchers: list[Watcher] = []
 
 
 def watch(watcher: Watcher) -> None:
     """Call a function after each computation, until `unwatch`."""
-    global watchers  # noqa: PLW0603  # see above
-    with _lock.held:
-        watchers = (*watchers, watcher)
+    watchers.append(watcher)
 
 
 def unwatch(watcher: Watcher) -> None:
     """Undo `watch`. A no-op for a function that is not called."""
-    global watchers  # noqa: PLW0603  # see above
-    with _lock.held:
-        watchers = tuple(other for other in watchers if other != watcher)
+    with suppress(ValueError):
+        watchers.remove(watcher)
 
 
 def begun(home: Home) -> Moment | None:
@@ -42,7 +36,7 @@ def ended(home: Home, name: str, beginning: Moment | None) -> None:
     """Tell the watchers of a computation, unless it began when nothing watched."""
     if beginning is not None:
         end = home.moment()
-        for watcher in watchers:
+        for watcher in [*watchers]:
             watcher(home.device, name, beginning, end)
 
 

@@ -4,14 +4,20 @@ import numpy as np
 import pytest
 
 from syncblob.caffe._pb.caffe_pb2 import BlobProto, BlobShape
-from syncblob.caffe.messages.blob_index import Run, index_blob, static_cast
-from syncblob.caffe.messages.wire import WireReader, length_header
+from syncblob.caffe.messages.blob_index import MessageIndex, static_cast
+from syncblob.caffe.messages.wire import Buffer, WireReader, length_header
 from syncblob.errors import ModelFileError
 
 
 def index(data):
-    buffer = np.frombuffer(data, np.uint8)
-    return index_blob(WireReader(buffer), 0, len(data))
+    parsed = MessageIndex(WireReader(Buffer(data)), BlobProto)
+    return parsed.blob(parsed.message)
+
+
+def read(values, data, dtype):
+    array = np.empty(values.count, dtype)
+    values.read_into(Buffer(data), array)
+    return array.tolist()
 
 
 def index_message(**fields):
@@ -75,20 +81,20 @@ def test_absent_legacy_dims_are_one_if_there_are_values():
         index_message(num=0, **mean, data=range(12))
 
 
-def test_the_last_of_a_repeated_scalar_counts():
-    dims = b"\x10\x01\x18\x01\x20\x01"
-    assert index(b"\x08\x09" + dims + b"\x08\x02" + packed(1, 2)).shape == (2, 1, 1, 1)
-    assert index(b"\x08" + b"\xff" * 9 + b"\x01" + dims + b"\x08\x01" + packed(1)).shape == (1,) * 4
+DIMS = b"\x10\x01\x18\x01\x20\x01"
 
 
-def test_legacy_dims_are_cut_to_32_bits():
-    num = b"\x08\x82\x80\x80\x80\x10"
-    assert index(num + b"\x10\x01\x18\x01\x20\x01" + packed(1, 2)).shape == (2, 1, 1, 1)
-
-
-def test_shape_messages_merge():
-    pieces = b"\x3a\x03\x0a\x01\x02" + packed(*range(6)) + b"\x3a\x02\x08\x03"
-    assert index(pieces).shape == (2, 3)
+@pytest.mark.parametrize(
+    ("data", "shape"),
+    [
+        (b"\x08\x09" + DIMS + b"\x08\x02" + packed(1, 2), (2, 1, 1, 1)),  # the last num counts
+        (b"\x08" + b"\xff" * 9 + b"\x01" + DIMS + b"\x08\x01" + packed(1), (1, 1, 1, 1)),
+        (b"\x08\x82\x80\x80\x80\x10" + DIMS + packed(1, 2), (2, 1, 1, 1)),  # its low 32 bits
+        (b"\x3a\x03\x0a\x01\x02" + packed(*range(6)) + b"\x3a\x02\x08\x03", (2, 3)),
+    ],
+)
+def test_dims_that_occur_twice_or_are_too_long(data, shape):
+    assert index(data).shape == shape
 
 
 @pytest.mark.parametrize(
@@ -122,29 +128,20 @@ def test_impossible_shapes(fields):
 
 def test_as_many_axes_as_a_blob_can_have():
     assert index_message(shape=[1] * 64, data=[1]).shape == (1,) * 64
-
-
-def test_a_million_dims_are_refused_at_once():
     with pytest.raises(ModelFileError, match="at most 64 axes"):
         index_message(shape=[2**40] * 1_000_000)
 
 
 def test_a_negative_shape_that_does_not_count_is_no_error():
-    assert index_message(shape=[-1], num=1, channels=1, height=1, width=1, data=[1]).shape == (
-        1,
-        1,
-        1,
-        1,
-    )
+    legacy = dict.fromkeys(("num", "channels", "height", "width"), 1)
+    assert index_message(shape=[-1], **legacy, data=[1]).shape == (1, 1, 1, 1)
 
 
 # --- values ---------------------------------------------------------------------------------------
 
 
 def values_of(data):
-    buffer = np.frombuffer(data, np.uint8)
-    found = index_blob(WireReader(buffer), 0, len(data))
-    return found.data.read(buffer, np.float32).tolist()
+    return read(index(data).data, data, np.float32)
 
 
 SHAPE_4 = b"\x3a\x02\x08\x04"
@@ -176,8 +173,8 @@ def test_layouts_of_the_values(pieces):
     [
         (b"\x0a\x01\x02", r"field 1 \(num\) has wire type LENGTH"),
         (b"\x25" + bytes(4), r"field 4 \(width\) has wire type FIXED32"),
-        (b"\x28\x05", r"field 5 \(data; in C3D, width\) has wire type VARINT"),
-        (b"\x29" + bytes(8), r"field 5 \(data; in C3D, width\) has wire type FIXED64"),
+        (b"\x28\x05", r"field 5 \(data\) has wire type VARINT"),
+        (b"\x29" + bytes(8), r"field 5 \(data\) has wire type FIXED64"),
         (b"\x33\x34", r"field 6 \(diff\) has wire type GROUP_START"),
         (b"\x38\x04", r"field 7 \(shape\) has wire type VARINT"),
         (b"\x3a\x05\x0d" + bytes(4), r"field 1 \(dim\) has wire type FIXED32"),
@@ -199,32 +196,26 @@ def test_a_long_row_of_unpacked_values_is_read_whole():
     assert values_of(row.tobytes() + b"\x3a\x04\x08\xa0\x8d\x06") == list(range(count))
 
 
-def test_one_packed_list_is_not_copied():
-    data = SHAPE_4 + packed(1, 2, 3, 4)
-    buffer = np.frombuffer(data, np.uint8)
-    found = index_blob(WireReader(buffer), 0, len(data))
-    assert found.data.runs == (Run(start=6, count=4, stride=4),)
-    values = found.data.read(buffer, np.float32)
-    assert np.shares_memory(values, buffer)
-    assert not values.flags.writeable
-    assert values.flags.c_contiguous
-    assert not np.shares_memory(found.data.read(buffer, np.float64), buffer)
+RAW = {"raw_data": b"\0\0", "raw_data_type": BlobProto.FLOAT16}
+RAW_DIFF = {"raw_diff": b"\0\x3c", "raw_diff_type": BlobProto.FLOAT16}
 
 
-@pytest.mark.parametrize("pieces", [unpacked(1, 2, 3, 4), packed(1, 2) + packed(3, 4)])
-def test_other_layouts_are_joined_in_a_copy(pieces):
-    data = SHAPE_4 + pieces
-    buffer = np.frombuffer(data, np.uint8)
-    values = index_blob(WireReader(buffer), 0, len(data)).data.read(buffer, np.float32)
-    assert not np.shares_memory(values, buffer)
-    assert values.flags.c_contiguous
-
-
-def test_double_beats_float():
-    found = index_message(shape=[2], data=[1, 2, 3], double_data=[4, 5])
-    assert (found.dtype, found.data.count) == (np.float64, 2)
-    found = index_message(shape=[2], data=[1, 2], double_diff=[4, 5], diff=[1])
-    assert (found.dtype, found.data.dtype, found.diff.dtype) == (np.float64, np.float32, np.float64)
+@pytest.mark.parametrize(
+    ("fields", "data", "diff"),
+    [
+        ({"data": [1, 2], "double_data": [4]}, "f8", None),
+        ({"data": [1], "double_diff": [4], "diff": [1, 2]}, "f4", "f8"),
+        ({"data": [1], **RAW}, "f4", None),
+        ({"double_data": [1], **RAW}, "f8", None),
+        ({**RAW}, "f2", None),
+        ({"data": [1], **RAW_DIFF}, "f4", "f2"),
+    ],
+)
+def test_the_values_that_count(fields, data, diff):
+    found = index_message(**fields)
+    assert (found.data.dtype, found.data.count) == (data, 1)
+    assert (found.diff and found.diff.dtype) == diff
+    assert found.dtype == max(data, diff or data)
 
 
 def test_an_empty_double_list_is_absent():
@@ -260,11 +251,7 @@ def test_packed_lists_hold_whole_values(number, width):
 
 def test_zero_size():
     found = index_message(shape=[0, 5])
-    assert (found.shape, found.data.count, found.data.read(np.empty(0, np.uint8), "f4").size) == (
-        (0, 5),
-        0,
-        0,
-    )
+    assert (found.shape, found.data.count, read(found.data, b"", "f4")) == ((0, 5), 0, [])
     with pytest.raises(ModelFileError, match=r"shape \(0, 5\) needs 0 values of data, got 1"):
         index_message(shape=[0, 5], data=[1])
 
@@ -312,34 +299,12 @@ def test_raw_values(kind, dtype):
         raw_diff=diff.tobytes(),
         raw_diff_type=kind,
     ).SerializeToString()
-    found = index(message)
-    buffer = np.frombuffer(message, np.uint8)
-    assert found.dtype == np.dtype(dtype).newbyteorder("=")
-    assert found.data.read(buffer, found.dtype).tolist() == [0, 1, 2]
-    assert found.diff.read(buffer, found.dtype).tolist() == [3, 4, 5]
-    assert np.shares_memory(found.data.read(buffer, found.dtype), buffer)
-
-
-def test_half_precision_values_that_are_not_aligned():
-    """The values may begin at any byte of a message."""
-    half = np.array([1.5, -2], "<f2").tobytes()
-    message = BlobProto(shape=BlobShape(dim=[2]), raw_data=half, raw_data_type=BlobProto.FLOAT16)
-    for padding in (b"", b"\x80\x01\x00"):  # an unknown field of three bytes
-        content = padding + message.SerializeToString()
+    # The values may begin at any byte: an unknown field of three bytes is in front.
+    for content in (message, b"\x80\x01\x00" + message):
         found = index(content)
-        assert found.data.read(np.frombuffer(content, np.uint8), "f4").tolist() == [1.5, -2]
-
-
-def test_lists_beat_raw_values():
-    raw = {"raw_data": b"\0\0", "raw_data_type": BlobProto.FLOAT16}
-    assert index_message(data=[1], **raw).dtype == np.float32
-    assert index_message(double_data=[1], **raw).dtype == np.float64
-    assert index_message(**raw).dtype == np.float16
-
-
-def test_data_and_diff_may_differ_in_kind():
-    found = index_message(data=[1], raw_diff=b"\0\x3c", raw_diff_type=BlobProto.FLOAT16)
-    assert (found.data.dtype, found.diff.dtype) == (np.float32, np.float16)
+        assert found.dtype == np.dtype(dtype).newbyteorder("=")
+        assert read(found.data, content, found.dtype) == [0, 1, 2]
+        assert read(found.diff, content, np.float32) == [3, 4, 5]
 
 
 @pytest.mark.parametrize(

@@ -1,25 +1,28 @@
 """The scanner, tested with wire format that is written out by hand."""
 
-import numpy as np
 import pytest
 
-from syncblob.caffe.messages.wire import Field, WireReader, WireType, length_header, varint
+from syncblob.caffe._pb.caffe_pb2 import BlobShape
+from syncblob.caffe.messages.wire import (
+    Buffer,
+    Field,
+    WireReader,
+    WireType,
+    length_header,
+    varint,
+)
 from syncblob.errors import ModelFileError
 
 
-def reader_of(data, **place):
-    return WireReader(np.frombuffer(data, np.uint8), **place)
-
-
-def scan(data, start=0, stop=None, depth=0):
-    return list(reader_of(data).fields(start, len(data) if stop is None else stop, depth=depth))
+def scan(data, start=0, stop=None):
+    return list(WireReader(Buffer(data)).fields(start, len(data) if stop is None else stop))
 
 
 @pytest.mark.parametrize(
     ("data", "expected"),
     [
-        (b"\x08\x05", Field(1, WireType.VARINT, 1, 2, value=5)),
-        (b"\x08\xac\x02", Field(1, WireType.VARINT, 1, 3, value=300)),
+        (b"\x08\x05", Field(1, WireType.VARINT, 1, 2)),
+        (b"\x08\xac\x02", Field(1, WireType.VARINT, 1, 3)),
         (b"\x2a\x03abc", Field(5, WireType.LENGTH, 2, 5)),
         (b"\x2a\x00", Field(5, WireType.LENGTH, 2, 2)),
         (b"\x2d" + bytes(4), Field(5, WireType.FIXED32, 1, 5, records=1, stride=5)),
@@ -27,39 +30,28 @@ def scan(data, start=0, stop=None, depth=0):
         (b"\x7b\x7c", Field(15, WireType.GROUP_START, 1, 2)),
         (b"\x7b\x08\x01\x73\x74\x7c", Field(15, WireType.GROUP_START, 1, 6)),
         (b"\xa2\x06\x01x", Field(100, WireType.LENGTH, 3, 4)),
-        (b"\xf8\xff\xff\xff\x0f\x01", Field(2**29 - 1, WireType.VARINT, 5, 6, value=1)),
+        (b"\xf8\xff\xff\xff\x0f\x01", Field(2**29 - 1, WireType.VARINT, 5, 6)),
     ],
 )
 def test_one_field(data, expected):
     assert scan(data) == [expected]
 
 
-def test_empty_message():
-    assert scan(b"") == []
-
-
 def test_only_the_given_range_is_scanned():
+    assert scan(b"\x08\x05", 1, 1) == []
     data = b"\xff\xff\x08\x05\x10\x06\xff\xff"
-    assert [(field.number, field.value) for field in scan(data, 2, 6)] == [(1, 5), (2, 6)]
+    assert [(field.number, field.stop) for field in scan(data, 2, 6)] == [(1, 4), (2, 6)]
 
 
-@pytest.mark.parametrize("size", range(1, 11))
-def test_values_may_be_longer_than_needed(size):
-    value = b"\x85" + b"\x80" * (size - 2) + b"\x00" if size > 1 else b"\x05"
-    assert scan(b"\x08" + value) == [Field(1, WireType.VARINT, 1, 1 + size, value=5)]
-
-
-@pytest.mark.parametrize("last", [0x01, 0x02, 0x7F])
-def test_values_are_cut_to_64_bits(last):
-    (field,) = scan(b"\x08" + b"\xff" * 9 + bytes([last]))
-    assert field.value == 2**63 - 1 + ((last & 1) << 63)
-
-
-@pytest.mark.parametrize("size", range(2, 6))
-def test_tags_and_lengths_may_be_longer_than_needed(size):
-    padding = b"\x80" * (size - 2) + b"\x00"
-    (field,) = scan(b"\xaa" + padding + b"\x83" + padding + b"abc")
-    assert field == Field(5, WireType.LENGTH, 2 * size, 2 * size + 3)
+@pytest.mark.parametrize("size", range(2, 11))
+def test_numbers_may_be_longer_than_needed(size):
+    assert scan(b"\x08" + b"\x85" + b"\x80" * (size - 2) + b"\x7f") == [
+        Field(1, WireType.VARINT, 1, 1 + size)
+    ]
+    if size < 6:
+        padding = b"\x80" * (size - 2) + b"\x00"
+        (field,) = scan(b"\xaa" + padding + b"\x83" + padding + b"abc")
+        assert field == Field(5, WireType.LENGTH, 2 * size, 2 * size + 3)
 
 
 @pytest.mark.parametrize(("tag", "width"), [(b"\x2d", 4), (b"\x41", 8)])
@@ -67,24 +59,17 @@ def test_tags_and_lengths_may_be_longer_than_needed(size):
 def test_a_row_of_unpacked_values_is_one_run(tag, width, records):
     record = tag + b"\x2d" * width
     data = b"\x08\x01" + record * records + b"\x08\x02"
-    before, run, after = scan(data)
-    assert (before.value, after.value) == (1, 2)
+    _, run, _ = scan(data)
     assert (run.records, run.stride) == (records, width + 1)
     assert (run.start, run.stop) == (3, len(data) - 2)
 
 
-def test_a_run_ends_where_the_message_ends():
+def test_a_run_ends_where_the_message_or_the_tag_does():
     record = b"\x2d" + bytes(4)
     assert [field.records for field in scan(record * 9, 0, 20)] == [4]
-
-
-def test_a_run_ends_at_another_tag():
-    fields = scan((b"\x2d" + bytes(4)) * 20 + (b"\x35" + bytes(4)) * 30)
+    fields = scan(record * 20 + (b"\x35" + bytes(4)) * 30)
     assert [(field.number, field.records) for field in fields] == [(5, 20), (6, 30)]
-
-
-def test_a_cut_off_record_is_no_part_of_a_run():
-    fields = reader_of((b"\x2d" + bytes(4)) * 3 + b"\x2d\x00").fields(0, 17)
+    fields = WireReader(Buffer(record * 3 + b"\x2d\x00")).fields(0, 17)
     assert next(fields).records == 3
     with pytest.raises(ModelFileError, match="claims 4 bytes"):
         next(fields)
@@ -93,18 +78,6 @@ def test_a_cut_off_record_is_no_part_of_a_run():
 def test_fixed_width_fields_with_long_tags():
     fields = scan((b"\xad\x00" + bytes(4)) * 2)
     assert [(field.number, field.start, field.stop) for field in fields] == [(5, 2, 6), (5, 8, 12)]
-
-
-def nested(levels):
-    return b"\x7b" * levels + b"\x7c" * levels
-
-
-@pytest.mark.parametrize("depth", [0, 1, 99])
-def test_groups_may_be_nested_100_deep(depth):
-    allowed = nested(100 - depth)
-    assert [field.stop for field in scan(allowed, depth=depth)] == [len(allowed)]
-    with pytest.raises(ModelFileError, match="nested more than 100 deep"):
-        scan(nested(101 - depth), depth=depth)
 
 
 @pytest.mark.parametrize(
@@ -124,10 +97,11 @@ def test_groups_may_be_nested_100_deep(depth):
         (b"\x2a\xff\xff\xff\xff\x07", 6, "claims 2147483647 bytes"),
         (b"\x2d\x00\x00", 1, "field 5 claims 4 bytes from byte 1 on, but only 2 are there"),
         (b"\x41" + bytes(7), 1, "field 8 claims 8 bytes from byte 1 on, but only 7 are there"),
-        (b"\x7c", 0, "a group of field number 15 ends here but never began"),
+        (b"\x7c", 0, "expected a field, got the end of group 15"),
         (b"\x7b", 1, "group 15 does not end: the message is truncated"),
         (b"\x7b\x74", 1, "expected the end of group 15, got the end of group 14"),
         (b"\x7b\x2a\x09\x7c", 3, "claims 9 bytes"),
+        (b"\x7b\x73\x7c", 2, "expected the end of group 14, got the end of group 15"),
     ],
 )
 def test_what_protobuf_refuses(data, offset, words):
@@ -164,21 +138,12 @@ def test_no_field_has_2_gib():
 
 
 def test_errors_say_where_they_happened():
-    reader = reader_of(b"\x2a\x05abc", path="net.caffemodel").within("conv1")
+    reader = WireReader(Buffer(b"\x2a\x05abc"), "net.caffemodel")
+    reader.layer = "conv1"
     with pytest.raises(ModelFileError, match="the file is truncated") as caught:
         list(reader.fields(0, 5))
     assert (caught.value.path, caught.value.layer) == ("net.caffemodel", "conv1")
     assert str(caught.value).startswith("net.caffemodel, layer 'conv1', byte 2: ")
-
-
-def test_packed_varints():
-    assert list(reader_of(b"\x01\x80\x01\x85\x00\x7f").varints(0, 6)) == [1, 128, 5, 127]
-
-
-@pytest.mark.parametrize("data", [b"\x01\x80", b"\x80" * 10 + b"\x01"])
-def test_bad_packed_varints(data):
-    with pytest.raises(ModelFileError):
-        list(reader_of(data).varints(0, len(data)))
 
 
 @pytest.mark.parametrize("name", ["conv1/3x3", "Größe", "\udcff\udc80"])
@@ -186,10 +151,9 @@ def test_text_keeps_every_byte(name):
     encoded = name.encode(errors="surrogateescape")
     data = length_header(1, len(encoded)) + encoded
     (field,) = scan(data)
-    assert reader_of(data).text(field) == name
+    assert WireReader(Buffer(data)).text(field) == name
 
 
-@pytest.mark.parametrize("value", [0, 1, 127, 128, 300, 2**31 - 1, 2**63])
-def test_varint_encodes_what_the_reader_decodes(value):
-    (field,) = scan(b"\x08" + varint(value))
-    assert field.value == value
+@pytest.mark.parametrize("value", [0, 1, 127, 128, 300, 2**31 - 1, 2**63 - 1])
+def test_varint_encodes_what_protobuf_decodes(value):
+    assert BlobShape.FromString(b"\x08" + varint(value)).dim == [value]

@@ -9,12 +9,8 @@ takes absent dimensions of the older formats as 1 if there are values, which Caf
 import numpy as np
 import pytest
 from caffe_oracle import (
-    LEGACY,
-    LISTS,
-    WIDTHS,
     BlobProto,
     BlobProtoVector,
-    Contents,
     NetParameter,
     RefusedError,
     SolverState,
@@ -28,13 +24,14 @@ from google.protobuf.internal import api_implementation
 from google.protobuf.message import DecodeError
 
 from syncblob.caffe import read_blobs
+from syncblob.caffe._pb import caffe_pb2
 from syncblob.caffe.files.model_index import index_model
 from syncblob.caffe.files.solver_state import open_solver_state
-from syncblob.caffe.messages.blob_index import Values, find_parts, index_blob
+from syncblob.caffe.messages.blob_index import MessageIndex
 from syncblob.caffe.messages.disk import OpenFile
 from syncblob.caffe.messages.lazy import origin_of
 from syncblob.caffe.messages.texts import encoded
-from syncblob.caffe.messages.wire import WireReader
+from syncblob.caffe.messages.wire import Buffer, WireReader
 from syncblob.caffe.nets.layer import serialised
 from syncblob.errors import ModelFileError
 
@@ -43,7 +40,6 @@ needs_upb = pytest.mark.skipif(
     reason="protobuf's pure Python parser ignores fields whose tag is longer than it need be",
 )
 
-RAW = {10: "raw_data_type", 11: "raw_diff_type", 12: "raw_data", 13: "raw_diff"}
 # The beginnings of errors for files of another kind.
 OTHER_FILES = ("this is ", "expected a file with weights", "expected a .solverstate file")
 DIFFERENCES = (
@@ -61,36 +57,32 @@ def is_meant(error):
     return any(words in str(error) for words in DIFFERENCES)
 
 
+def index_blob(data):
+    """Return the index of a BlobProto in memory."""
+    parsed = MessageIndex(WireReader(Buffer(data)), caffe_pb2.BlobProto)
+    return parsed.blob(parsed.message)
+
+
 def check_blob(data):
     """Compare the two, and Caffe's rules, on a BlobProto."""
-    buffer = np.frombuffer(data, np.uint8)
     try:
         message = BlobProto.FromString(data)
         refuse_wrong_types(message)
-        expected = contents_of(message)
+        expected = as_syncblob_chooses(contents_of(message))
     except (DecodeError, RefusedError):
-        with pytest.raises(ModelFileError):
-            contents_by_scanner(data)
-        with pytest.raises(ModelFileError):
-            index_blob(WireReader(buffer), 0, len(data))
-        return
+        expected = None
     try:
-        assert contents_by_scanner(data) == expected
+        found = values_of(index_blob(data), Buffer(data))
     except ModelFileError as error:
-        if is_meant(error):
-            return
-        raise
-    chosen = as_syncblob_chooses(expected)
-    if chosen is None:
-        with pytest.raises(ModelFileError):
-            index_blob(WireReader(buffer), 0, len(data))
-        return
-    assert values_of(index_blob(WireReader(buffer), 0, len(data)), buffer) == chosen
+        if expected is not None and not is_meant(error):
+            raise
+    else:
+        assert found == expected
 
 
 def check_net(data):
     """Compare the two, and Caffe's rules, on a NetParameter."""
-    buffer = np.frombuffer(data, np.uint8)
+    buffer = Buffer(data)
     try:
         net = NetParameter.FromString(data)
         refuse_wrong_types(net)
@@ -117,7 +109,7 @@ def check_net(data):
 
 def check_file(path):
     """Compare the index of a file, which is read piece by piece, with that of its bytes."""
-    buffer = np.frombuffer(path.read_bytes(), np.uint8)
+    buffer = Buffer(path.read_bytes())
     outcomes = []
     for reader in (WireReader(buffer, str(path)), None):
         try:
@@ -147,19 +139,19 @@ def check_row(path):
     _check_blobs(path, BlobProtoVector, "blobs", read_blobs)
 
 
-def _check_blobs(path, kind, field, read):
+def _check_blobs(path, kind, field, opens):
     data = path.read_bytes()
-    buffer = np.frombuffer(data, np.uint8)
+    buffer = Buffer(data)
     try:
         message = kind.FromString(data)
         refuse_wrong_types(message)
         expected = blobs_as_caffe_reads_them(getattr(message, field))
     except (DecodeError, RefusedError):
         with pytest.raises(ModelFileError):
-            read(path)
+            opens(path)
         return
     try:
-        found = read(path)
+        found = opens(path)
     except ModelFileError as error:
         if is_meant(error) or str(error.message).startswith(OTHER_FILES):
             return
@@ -172,31 +164,18 @@ def _check_blobs(path, kind, field, read):
     indexes = [origin_of(blob).index for blob in blobs]
     assert [values_of(index, buffer) for index in indexes] == expected
     for blob, index in zip(blobs, indexes, strict=True):
-        data = index.data.read(buffer, blob.dtype)
+        data = read(index.data, buffer, blob.dtype)
         np.testing.assert_array_equal(blob.cpu_data().ravel().view("u1"), data.view("u1"))
+
+
+def read(values, buffer, dtype=None):
+    """Return values of a message in memory."""
+    array = np.empty(values.count, values.dtype if dtype is None else dtype)
+    values.read_into(buffer, array)
+    return array
 
 
 def values_of(index, buffer):
     """Return shape, dtype, data and diff of an index."""
-    diff = b"" if index.diff is None else index.diff.read(buffer, index.diff.dtype).tobytes()
-    data = index.data.read(buffer, index.data.dtype).tobytes()
-    return index.shape, index.dtype.name, data, diff
-
-
-def contents_by_scanner(data):
-    """Return all parts of a BlobProto."""
-    buffer = np.frombuffer(data, np.uint8)
-    parts = find_parts(WireReader(buffer), 0, len(data), depth=0)
-    dtypes = {4: np.dtype("<f4"), 8: np.dtype("<f8")}
-    return Contents(
-        {LEGACY[number]: dim for number, dim in sorted(parts.legacy_dims.items())},
-        parts.dims,
-        {
-            name: Values(dtypes[WIDTHS[number]], tuple(parts.runs[number]))
-            .read(buffer, dtypes[WIDTHS[number]])
-            .tobytes()
-            for number, name in LISTS.items()
-        },
-        {RAW[number]: kind for number, kind in sorted(parts.raw_types.items())},
-        {RAW[number]: data[raw.start : raw.stop] for number, raw in sorted(parts.raw.items())},
-    )
+    diff = b"" if index.diff is None else read(index.diff, buffer).tobytes()
+    return index.shape, index.dtype.name, read(index.data, buffer).tobytes(), diff

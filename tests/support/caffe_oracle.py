@@ -1,7 +1,6 @@
 """The other reader: Caffe's files as parsed by protobuf and interpreted by Caffe.
 
-protobuf gets a definition of the messages with bytes for strings. Of the messages that syncblob
-parses itself, `READ` has the fields that it reads.
+protobuf gets a definition of the messages with bytes for strings.
 """
 
 from __future__ import annotations
@@ -22,17 +21,13 @@ WIDTHS = {5: 4, 6: 4, 8: 8, 9: 8}
 VARINT = 0
 """The wire type of enums."""
 
-READ = {
-    "BlobShape": "dim",
-    "BlobProto": "num channels height width data diff shape double_data double_diff "
-    "raw_data_type raw_diff_type raw_data raw_diff",
-    "NetParameter": "name layers layer",
-    "LayerParameter": "name type bottom top blobs",
-    "V1LayerParameter": "layer bottom top name type blobs",
-    "V0LayerParameter": "name type blobs",
-    "BlobProtoVector": "blobs",
-    "SolverState": "iter learned_net history current_step",
-}
+WALKED = (
+    *("BlobShape", "BlobProto", "BlobProtoVector", "SolverState"),
+    *("NetParameter", "LayerParameter", "V1LayerParameter", "V0LayerParameter"),
+)
+READ = """name layer layers type bottom top blobs num channels height width dim shape data diff
+    double_data double_diff iter learned_net history current_step""".split()
+"""The fields of these messages that must have the wire types of Caffe's."""
 
 
 def _messages():
@@ -49,7 +44,7 @@ def _messages():
     pool.AddSerializedFile(file.SerializeToString())
     return {
         name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"oracle.{name}"))
-        for name in READ
+        for name in WALKED
     }
 
 
@@ -157,12 +152,8 @@ def refuse_wrong_types(message):
 
     A varint for an enum is right. protobuf keeps it as unknown where Caffe does not list the value.
     """
-    read = READ.get(message.DESCRIPTOR.name, "").split()
-    fields = [
-        field
-        for field in message.DESCRIPTOR.fields
-        if field.name in read and not field.name.startswith("raw")
-    ]
+    walked = message.DESCRIPTOR.name in WALKED
+    fields = [field for field in message.DESCRIPTOR.fields if walked and field.name in READ]
     known = {field.number for field in fields}
     enums = {field.number for field in fields if field.enum_type is not None}
     for unknown in UnknownFieldSet(message):

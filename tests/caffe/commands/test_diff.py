@@ -197,4 +197,4 @@ def test_means_of_a_fork_are_not_compared_as_states_of_solvers(run, tmp_path):
     for pair in (paths[:2], paths[2:]):
         done = run("diff", *pair)
         assert (done.status, done.out) == (2, "")
-        assert "field 5 (data; in C3D, width) has wire type VARINT" in done.err
+        assert "field 5 (data) has wire type VARINT" in done.err

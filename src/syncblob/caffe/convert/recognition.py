@@ -15,7 +15,11 @@ import zlib
 from pathlib import Path
 
 from syncblob.caffe import open_solver_state
-from syncblob.caffe.files.other_formats import file_signature, possible_messages, require_message
+from syncblob.caffe.files.other_formats import (
+    file_signature,
+    possible_messages,
+    refuse_other_formats,
+)
 from syncblob.caffe.messages.streams import open_source
 from syncblob.caffe.messages.wire import WireReader
 from syncblob.errors import ModelFileError
@@ -99,7 +103,7 @@ def _which_archive(path: str | os.PathLike[str]) -> str:
 
 def _which_message(path: str | os.PathLike[str], head: bytes, promised: str | None) -> str:
     with WireReader.of_file(open_source(path)) as reader:
-        require_message(reader)
+        refuse_other_formats(reader)
         try:
             found = possible_messages(reader, reader.kinds())
         except ModelFileError:

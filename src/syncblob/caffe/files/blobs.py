@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from syncblob.caffe._pb.caffe_pb2 import BlobProto, BlobProtoVector
 from syncblob.caffe.files.model import ModelFile
 from syncblob.caffe.files.other_formats import require_message, require_path
-from syncblob.caffe.messages.blob_index import index_blob, require_few
+from syncblob.caffe.messages.blob_index import MessageIndex
 from syncblob.caffe.messages.blobproto import blob_pieces
-from syncblob.caffe.messages.fields import ROW_OF_BLOBS
 from syncblob.caffe.messages.lazy import lazy_blob
 from syncblob.caffe.messages.pieces import write_pieces
 from syncblob.caffe.messages.streams import Source, Target, name_of, open_source, writing
@@ -40,7 +40,8 @@ def read_blob(path: Source) -> Blob:
     file = open_source(path)
     with WireReader.of_file(file) as reader:
         require_message(reader, "blob")
-        index = index_blob(reader, 0, reader.size)
+        parsed = MessageIndex(reader, BlobProto)
+        index = parsed.blob(parsed.message)
     return lazy_blob(file, index)
 
 
@@ -64,9 +65,8 @@ def read_blobs(path: Source) -> tuple[Blob, ...]:
     file = open_source(path)
     with WireReader.of_file(file) as reader:
         require_message(reader, "blobs")
-        blobs = reader.collect({ROW_OF_BLOBS: "blobs"}, 0, reader.size)["blobs"]
-        require_few(reader, len(blobs))
-        indexes = [index_blob(reader, blob.start, blob.stop, depth=1) for blob in blobs]
+        parsed = MessageIndex(reader, BlobProtoVector)
+        indexes = [parsed.blob(blob) for blob in parsed.message.blobs]
     return tuple(lazy_blob(file, index) for index in indexes)
 
 

@@ -453,12 +453,12 @@ class _ValuesByH5py(Values):
     shape: tuple[int, ...]
     in_pieces: ClassVar[bool] = False  # each would unpack its chunks again
 
-    def read_into(self, file: OpenFile, target: NDArray[np.generic], *, first: int = 0) -> None:
+    def read_into(self, contents: Any, target: NDArray[np.generic], *, first: int = 0) -> None:
         """Read values into an array, converting them to its dtype.
 
         Reads whole rows of the first axis, and only the chunks that contain them.
         """
-        file.require_unchanged()
+        contents.require_unchanged()
         for run in self.part(first, first + len(target)).runs:
             # A scalar is one row.
             size = math.prod(self.shape[1:])
@@ -466,7 +466,7 @@ class _ValuesByH5py(Values):
             first_row, last_row = begin // size, -(-(begin + run.count) // size)
             count = (last_row - first_row) * size
             rows = target if count == run.count else np.empty(count, target.dtype)
-            with _opened(file) as h5:
+            with _opened(contents) as h5:
                 dataset = h5.root[self.name]
                 if self.shape:
                     shaped = rows.reshape(-1, *self.shape[1:])

@@ -12,8 +12,9 @@ from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from syncblob.caffe._pb.caffe_pb2 import BlobProto
 from syncblob.caffe.messages import fields
-from syncblob.caffe.messages.blob_index import index_blob
+from syncblob.caffe.messages.blob_index import MessageIndex
 from syncblob.caffe.messages.wire import WireReader, WireType
 from syncblob.errors import ModelFileError
 
@@ -133,23 +134,26 @@ def require_message(reader: WireReader, wanted: str = "model") -> None:
     reader
         The file.
     wanted
-        The expected message: ``"model"``, ``"blob"``, ``"blobs"`` or ``"solver state"``. The fields
-        of a model are checked when it is indexed.
+        The expected message: ``"model"``, ``"blob"``, ``"blobs"`` or ``"solver state"``.
 
     Raises
     ------
     ModelFileError
         If the file is empty, not protobuf, or another message.
     """
+    refuse_other_formats(reader, wanted)
+    kinds = set()
+    for field in reader.fields(0, reader.size):
+        kinds.add((field.number, field.wire_type))
+        if wanted == "model" and _V2_LAYER in kinds:
+            return  # only a net has this field, and its other layers may be many
+    _refuse_other_messages(reader, kinds, wanted)
+
+
+def refuse_other_formats(reader: WireReader, wanted: str = "model") -> None:
+    """Raise ModelFileError if a file is empty, or recognised as no protobuf message at all."""
     if not reader.size and wanted in _EMPTY:
         raise reader.error(_EMPTY[wanted], 0)
-    _refuse_other_formats(reader)
-    if wanted != "model":
-        refuse_other_messages(reader, reader.kinds(), wanted)
-
-
-def _refuse_other_formats(reader: WireReader) -> None:
-    """Raise ModelFileError if a file is recognised as anything but a protobuf message."""
     head = _head(reader)
     found = file_signature(head)
     if found == "safetensors" and _length_of_header(head) > reader.size - _LENGTH_BYTES:
@@ -169,7 +173,7 @@ def _refuse_other_formats(reader: WireReader) -> None:
 # --- what a message holds -------------------------------------------------------------------------
 
 
-def refuse_other_messages(reader: WireReader, kinds: Kinds, wanted: str = "model") -> None:
+def _refuse_other_messages(reader: WireReader, kinds: Kinds, wanted: str) -> None:
     """Raise ModelFileError if the fields of a message are those of another type than wanted.
 
     `kinds` are their numbers and wire types; `wanted` is as for `require_message`.
@@ -185,7 +189,8 @@ def _has_blob(reader: WireReader) -> bool:
     """Return whether the first field is a blob, whose shape and values agree, and not a name."""
     field = next(reader.fields(0, reader.size))
     try:
-        index_blob(reader, field.start, field.stop, depth=1)
+        parsed = MessageIndex(reader, BlobProto, field.start, field.stop)
+        parsed.blob(parsed.message)
     except ModelFileError:
         return False
     return True
@@ -201,7 +206,7 @@ _MESSAGES = {
 # The same field number may occur in several messages.
 _NAME_OR_BLOB = fields.ROW_OF_BLOBS
 _LAYERS_OR_LEARNED_NET = fields.LEARNED_NET
-_V2_LAYER = (fields.LAYERS[2], WireType.LENGTH)
+_V2_LAYER = (fields.LAYER, WireType.LENGTH)
 _NUM_OR_ITER = fields.ITER
 _INPUT_OR_HISTORY = fields.HISTORY
 _INPUT_SHAPE_OR_DOUBLES = (fields.DOUBLE_DATA, WireType.LENGTH)

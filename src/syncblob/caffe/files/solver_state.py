@@ -6,26 +6,21 @@ import operator
 from dataclasses import dataclass, field
 from functools import partial
 
+from syncblob.caffe._pb import caffe_pb2 as messages
 from syncblob.caffe.files.hdf5 import plan_state_hdf5, read_state
 from syncblob.caffe.files.other_formats import is_hdf5, require_message, require_path
-from syncblob.caffe.messages.blob_index import index_blob, require_few
+from syncblob.caffe.messages.blob_index import MessageIndex
 from syncblob.caffe.messages.blobproto import blob_pieces
 from syncblob.caffe.messages.fields import CURRENT_STEP, HISTORY, ITER, LEARNED_NET, Kind
 from syncblob.caffe.messages.lazy import lazy_blob
 from syncblob.caffe.messages.pieces import Piece, require_message_size, size_of, write_pieces
 from syncblob.caffe.messages.streams import Source, Target, name_of, open_source, writing
-from syncblob.caffe.messages.texts import encoded, naming
+from syncblob.caffe.messages.texts import decoded, encoded, naming
 from syncblob.caffe.messages.wire import WireReader, WireType, length_field, length_header, varint
 from syncblob.caffe.nets.layer import as_named_blob
 from syncblob.formats import Blob, is_integer
 
 _INT32 = range(-(2**31), 2**31)
-_NAMES = {
-    ITER: "iter",
-    LEARNED_NET: "learned_net",
-    HISTORY: "history",
-    CURRENT_STEP: "current_step",
-}
 
 
 @dataclass(slots=True, eq=False)
@@ -83,19 +78,13 @@ def open_solver_state(path: Source) -> SolverState:
         if is_hdf5(reader):
             return SolverState(**read_state(file))
         require_message(reader, "solver state")
-        found = reader.collect(_NAMES, 0, reader.size)
-        # The last field of a kind wins.
-        iteration, current_step = (
-            sum(number.int32 for number in found[name][-1:]) for name in ("iter", "current_step")
-        )
-        learned_net = "".join(map(reader.text, found["learned_net"][-1:]))
-        require_few(reader, len(found["history"]))
+        parsed = MessageIndex(reader, messages.SolverState)
+        state = parsed.message
         indexes = [
-            index_blob(reader.within(f"history {number}"), blob.start, blob.stop, depth=1)
-            for number, blob in enumerate(found["history"])
+            parsed.blob(blob, f"history {number}") for number, blob in enumerate(state.history)
         ]
     history = [lazy_blob(file, index) for index in indexes]
-    return SolverState(iteration, learned_net, current_step, history)
+    return SolverState(state.iter, decoded(state.learned_net), state.current_step, history)
 
 
 def save_solver_state(state: SolverState, path: Target) -> None:

@@ -7,14 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from syncblob.caffe.messages.blobproto import blob_pieces
-from syncblob.caffe.messages.fields import BLOBS, LAYERS, NET_NAME
+from syncblob.caffe.messages.fields import BLOBS, LAYER, NET_NAME
 from syncblob.caffe.messages.lazy import unchanged
 from syncblob.caffe.messages.pieces import FileRange, Piece, joined, require_message_size, size_of
 from syncblob.caffe.messages.texts import naming, put_texts
-from syncblob.caffe.messages.wire import WireReader, length_field, length_header
+from syncblob.caffe.messages.wire import Buffer, WireReader, length_field, length_header
 from syncblob.caffe.nets.layer import Layer, serialised
 
 if TYPE_CHECKING:
@@ -72,7 +70,7 @@ def model_pieces(model: ModelFile, *, write_diff: bool | None, upgrade: bool) ->
         for layer in model.layers:
             with naming(f"layer {layer.name!r}"):
                 payload = _layer(layer, write_diff=write_diff)
-            pieces += [length_header(LAYERS[_CURRENT], size_of(payload)), *payload]
+            pieces += [length_header(LAYER, size_of(payload)), *payload]
     require_message_size(pieces, "a .caffemodel", "this model")
     return joined(pieces) if size_of(pieces) else [_NO_NAME]
 
@@ -96,14 +94,14 @@ def _layer(layer: Layer, *, write_diff: bool | None) -> list[Piece]:
     for number, entry in enumerate(layer.blobs.entries):
         with naming(f"blob {number}"):
             message = blob_pieces(entry.blob, write_diff=write_diff, legacy=entry.legacy)
-        blobs.append([length_header(BLOBS[_CURRENT], size_of(message)), *message])
+        blobs.append([length_header(BLOBS, size_of(message)), *message])
     if origin is None or origin.version != _CURRENT or origin.settings != settings:
         return _with_blobs(settings, blobs)
     pieces: list[Piece] = []
     begin = origin.start
     with WireReader.of_file(origin.file) as reader:
         for field in reader.fields(origin.start, origin.stop):
-            if field.number != BLOBS[_CURRENT]:
+            if field.number != BLOBS:
                 pieces.append(FileRange(origin.file, begin, field.stop))
             elif blobs:
                 pieces += blobs.pop(0)
@@ -113,11 +111,11 @@ def _layer(layer: Layer, *, write_diff: bool | None) -> list[Piece]:
 
 def _with_blobs(settings: bytes, blobs: list[list[Piece]]) -> list[Piece]:
     """Insert blobs at their place among the fields of a serialised LayerParameter."""
-    reader = WireReader(np.frombuffer(settings, np.uint8))
+    reader = WireReader(Buffer(settings))
     behind = len(settings)
     position = 0
     for field in reader.fields(0, len(settings)):
-        if field.number > BLOBS[_CURRENT]:
+        if field.number > BLOBS:
             behind = position
             break
         position = field.stop

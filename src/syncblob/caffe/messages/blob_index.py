@@ -1,68 +1,68 @@
-"""Finding the shape and the values of a BlobProto without reading the values.
+"""Messages with BlobProtos, read without the values: these are located, and stay where they are.
 
-The rules are those of Caffe's ``Blob::FromProto`` and of protobuf:
+protobuf parses all that is left of the message when the values are cut out. Unlike protobuf,
+`MessageIndex` refuses Caffe's fields with another wire type, because such a file belongs to a fork
+that uses the number for something else, and what the rest of it means is a guess. C3D, for example,
+has the dimensions num, channels, length, height and width in the fields 1 to 5, and values in
+field 6.
+
+The rules for a blob are those of Caffe's ``Blob::FromProto`` and of protobuf:
 
 - if any of num, channels, height and width is present, these four are the shape and the `shape`
   message is ignored; with neither, the Blob has no axes and one value. Absent ones are 0 in Caffe,
   which then refuses any values; here they are 1 if there are values, such as those of a mean
   without num;
-- several `shape` messages are merged by joining their dimensions; a repeated scalar field has its
-  last value;
 - double_data takes precedence over data, and double_diff over diff, if it holds any value;
 - values may be packed, unpacked, in several pieces or mixed: the pieces are joined in order;
 - without any of these, NVCaffe's raw_data and raw_diff are used, whose type is a field of its own:
   they may be half-precision.
-
-Unlike protobuf, it refuses Caffe's own fields with another wire type. C3D, for example, has the
-dimensions num, channels, length, height and width in the fields 1 to 5, and values in field 6.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, replace
-from itertools import islice
-from typing import TYPE_CHECKING, ClassVar
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import DecodeError, Message
 
+from syncblob.caffe._pb.caffe_pb2 import BlobProto
 from syncblob.caffe.messages.fields import (
     DATA,
     DIFF,
     DOUBLE_DATA,
     DOUBLE_DIFF,
-    LEGACY_DIMS,
     LEGACY_NAMES,
     RAW_DATA,
     RAW_DATA_TYPE,
     RAW_DIFF,
     RAW_DIFF_TYPE,
-    SHAPE,
-    SHAPE_DIM,
 )
-from syncblob.caffe.messages.wire import Field, WireReader, WireType, signed
-from syncblob.formats import MAX_AXES, as_shape
+from syncblob.caffe.messages.wire import Contents, Field, WireReader, WireType, length_field
+from syncblob.formats import as_shape
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
-    from syncblob.caffe.messages.disk import OpenFile
+M = TypeVar("M", bound=Message)
 
 _FLOAT: np.dtype[np.generic] = np.dtype("<f4")
 _DOUBLE: np.dtype[np.generic] = np.dtype("<f8")
 _VALUES = {DATA: _FLOAT, DIFF: _FLOAT, DOUBLE_DATA: _DOUBLE, DOUBLE_DIFF: _DOUBLE}
-_RAW_TYPES = (_DOUBLE, _FLOAT, np.dtype("<f2"))
-_RAW_TYPES_END = 6
-"""Types above the floats are integers and booleans, which NVCaffe does not read."""
-_UNPACKED = {_FLOAT: WireType.FIXED32, _DOUBLE: WireType.FIXED64}
-# The names of Caffe's fields, for error messages.
-_NAMES = dict(
-    zip(
-        (*LEGACY_DIMS, DATA, DIFF, SHAPE, DOUBLE_DATA, DOUBLE_DIFF),
-        (*LEGACY_NAMES, "data; in C3D, width", "diff", "shape", "double_data", "double_diff"),
-        strict=True,
-    )
-)
+_FIELDS = {
+    "data": (DOUBLE_DATA, DATA, RAW_DATA, RAW_DATA_TYPE),
+    "diff": (DOUBLE_DIFF, DIFF, RAW_DIFF, RAW_DIFF_TYPE),
+}
+"""In the order in which Caffe looks for values."""
+_RAW_TYPES = {
+    BlobProto.DOUBLE: _DOUBLE,
+    BlobProto.FLOAT: _FLOAT,
+    BlobProto.FLOAT16: np.dtype("<f2"),
+}
 
 _CHUNK = 1 << 20
 """Bytes of values to convert at a time."""
@@ -83,7 +83,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """The position of a Blob's values in a buffer.
+    """The position of a Blob's values in a file or a buffer.
 
     Parameters
     ----------
@@ -115,34 +115,16 @@ class Values:
             stop -= run.count
         return replace(self, runs=tuple(runs))
 
-    def read(self, buffer: NDArray[np.uint8], dtype: DTypeLike) -> NDArray[np.generic]:
-        """Return the values as a one-dimensional array.
+    def read_into(self, contents: Contents, target: NDArray[np.generic], *, first: int = 0) -> None:
+        """Read values into an array, converting them to its dtype.
 
         Parameters
         ----------
-        buffer
-            The buffer that was indexed.
-        dtype
-            The dtype to convert to, as a C cast does.
-
-        Returns
-        -------
-        ndarray
-            C-contiguous. If the values are packed, in one piece and of this dtype, a view of
-            `buffer`, read-only if the buffer is, and perhaps not aligned; else a copy.
-        """
-        return static_cast(self._joined(buffer), dtype)
-
-    def read_into(self, file: OpenFile, target: NDArray[np.generic], *, first: int = 0) -> None:
-        """Read values of a file into an array, converting them to its dtype.
-
-        Parameters
-        ----------
-        file
-            The file that was indexed.
+        contents
+            What was indexed.
         target
             One-dimensional and contiguous, with room for at most the values from `first` on.
-            Values that are packed and of this dtype in the file are read directly into it.
+            Values that are packed and of this dtype are read directly into it.
         first
             The first value to read.
         """
@@ -151,12 +133,12 @@ class Values:
         for run in self.runs if whole else self.part(first, first + len(target)).runs:
             part = target[filled : filled + run.count]
             if run.stride == self.dtype.itemsize and target.dtype == self.dtype:
-                file.read_into(part.view(np.uint8), run.start)
+                contents.read_into(part.view(np.uint8), run.start)
             else:
-                self._convert_into(file, run, part)
+                self._convert_into(contents, run, part)
             filled += run.count
 
-    def _convert_into(self, file: OpenFile, run: Run, target: NDArray[np.generic]) -> None:
+    def _convert_into(self, contents: Contents, run: Run, target: NDArray[np.generic]) -> None:
         """Read the first values of a piece through a buffer of limited size."""
         step = max(1, _CHUNK // run.stride)
         scratch = np.empty(min(step, len(target)) * run.stride, np.uint8)
@@ -164,22 +146,9 @@ class Values:
             count = min(step, len(target) - begin)
             # Do not read the gap after the last value: the file may end there.
             used = scratch[: (count - 1) * run.stride + self.dtype.itemsize]
-            file.read_into(used, run.start + begin * run.stride)
-            values = self._view(scratch, Run(0, count, run.stride))
+            contents.read_into(used, run.start + begin * run.stride)
+            values = np.ndarray((count,), self.dtype, scratch, strides=(run.stride,))
             target[begin : begin + count] = static_cast(values, target.dtype)
-
-    def _joined(self, buffer: NDArray[np.uint8]) -> NDArray[np.generic]:
-        if len(self.runs) == 1 and self.runs[0].stride == self.dtype.itemsize:
-            return self._view(buffer, self.runs[0])
-        joined: NDArray[np.generic] = np.empty(self.count, self.dtype)
-        filled = 0
-        for run in self.runs:
-            joined[filled : filled + run.count] = self._view(buffer, run)
-            filled += run.count
-        return joined
-
-    def _view(self, buffer: NDArray[np.uint8], run: Run) -> NDArray[np.generic]:
-        return np.ndarray((run.count,), self.dtype, buffer, run.start, (run.stride,))
 
 
 def static_cast(values: NDArray[np.generic], dtype: DTypeLike) -> NDArray[np.generic]:
@@ -207,7 +176,7 @@ class BlobIndex:
     diff
         The gradient, likewise; None if the message has none.
     start, stop
-        The position of the message in the buffer.
+        The position of the message in the file or buffer.
     """
 
     shape: tuple[int, ...]
@@ -225,119 +194,225 @@ class BlobIndex:
         return (dtype if dtype.kind == "f" else np.result_type(dtype, np.float32)).newbyteorder("=")
 
 
-def index_blob(reader: WireReader, start: int, stop: int, *, depth: int = 0) -> BlobIndex:
-    """Index the BlobProto in ``[start, stop)`` of the buffer, with `depth` messages around it.
+# --- messages -------------------------------------------------------------------------------------
+
+
+class _Known(NamedTuple):
+    """A field that is read: its types, and the message in it if its fields are read, too."""
+
+    name: str
+    types: Container[WireType]
+    inner: Any
+
+
+# Settings may have any type, and NVCaffe's raw data too: forks use the numbers in their own way.
+_READ = {
+    *("name", "layer", "layers", "type", "bottom", "top", "blobs", *LEGACY_NAMES, "dim", "shape"),
+    *("data", "diff", "double_data", "double_diff"),
+    *("iter", "learned_net", "history", "current_step"),
+}
+_UNKNOWN = _Known("", frozenset(WireType), None)
+_LAYERS = {"LayerParameter", "V1LayerParameter"}
+_WALKED = {*_LAYERS, "V0LayerParameter", "BlobProto", "BlobShape"}
+_WIRE_TYPES = {
+    FieldDescriptor.TYPE_FLOAT: WireType.FIXED32,
+    FieldDescriptor.TYPE_DOUBLE: WireType.FIXED64,
+    **dict.fromkeys(
+        (FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_BYTES, FieldDescriptor.TYPE_MESSAGE),
+        WireType.LENGTH,
+    ),
+}
+"""The wire types of the types of fields; those of all others in Caffe's messages are VARINT."""
+
+
+@cache
+def _known_fields(kind: Any) -> dict[int, _Known]:
+    """Return the fields of a message that are read, by number."""
+    known = {}
+    for field in kind.fields:
+        if field.name in _READ:
+            types = {_WIRE_TYPES.get(field.type, WireType.VARINT)}
+            if isinstance(field.default_value, list):  # a repeated field may be packed
+                types.add(WireType.LENGTH)
+            inner = field.message_type
+            walked = inner if inner is not None and inner.name in _WALKED else None
+            known[field.number] = _Known(field.name, types, walked)
+    return known
+
+
+class _Blob(NamedTuple):
+    """A BlobProto in the file, and where its values are."""
+
+    start: int
+    stop: int
+    runs: dict[int, list[Run]]
+    """The pieces of each list of values, by the number of the field; empty pieces left out."""
+    raw: dict[int, Field]
+    """The raw values, by the number of the field."""
+
+
+class MessageIndex(Generic[M]):
+    """A message, parsed without the values of its blobs, and where these are.
+
+    In place of the values, `raw_data` of each BlobProto is its number among all of the message. So
+    `blob` finds them even if the BlobProto has been copied to another message.
+
+    Parameters
+    ----------
+    reader
+        The file or buffer.
+    kind
+        The class of the message.
+    start, stop
+        The position of the message. The default is the whole file.
+
+    Attributes
+    ----------
+    message
+        The message.
+    layers
+        The positions of the layers of a net, by the name of their message.
 
     Raises
     ------
     ModelFileError
-        If protobuf would refuse the message, or if shape and values do not agree.
+        If protobuf would refuse the message, or if one of Caffe's fields has another wire type.
     """
-    return interpreted(find_parts(reader, start, stop, depth=depth), reader)
+
+    def __init__(
+        self, reader: WireReader, kind: type[M], start: int = 0, stop: int | None = None
+    ) -> None:
+        self._reader = reader
+        self._blobs: list[_Blob] = []
+        self.layers: dict[str, list[tuple[int, int]]] = {name: [] for name in _LAYERS}
+        stop = reader.size if stop is None else stop
+        rest = self._without_values(kind.DESCRIPTOR, start, stop)
+        try:
+            self.message: M = kind.FromString(bytes(rest))
+        except DecodeError as error:
+            raise reader.error(
+                f"the settings of the net or of its layers, or the shapes of blobs, are damaged "
+                f"({error}); copy or download the file again",
+                start,
+            ) from error
+
+    def blob(self, proto: BlobProto, layer: str | None = None) -> BlobIndex:
+        """Find the shape and the values of a blob, by Caffe's rules.
+
+        Parameters
+        ----------
+        proto
+            The BlobProto in `message`, or a copy.
+        layer
+            The name of its layer, for errors.
+
+        Raises
+        ------
+        ModelFileError
+            If shape and values do not agree.
+        """
+        reader, found = self._reader, self._blobs[int(proto.raw_data)]
+        reader.layer = layer
+        data, diff = (self._values(proto, found, name) for name in ("data", "diff"))
+        legacy = any(map(proto.HasField, LEGACY_NAMES))
+        dims: Iterable[int] = proto.shape.dim
+        if legacy:
+            absent = 1 if data.count else 0
+            dims = (
+                getattr(proto, name) if proto.HasField(name) else absent for name in LEGACY_NAMES
+            )
+        try:
+            shape = as_shape(dims, data.dtype.itemsize)
+        except ValueError as error:
+            raise reader.error(f"{error}: the {reader.subject} is damaged", found.start) from error
+        for name, values in ("data", data), ("diff", diff):
+            if values.count != math.prod(shape) and (values.count or name == "data"):
+                raise reader.error(_miscount(name, shape, values.count), found.start)
+        return BlobIndex(shape, legacy, data, diff if diff.runs else None, found.start, found.stop)
+
+    def _values(self, proto: BlobProto, found: _Blob, name: str) -> Values:
+        """Choose the values of double precision if any, else those of single, else the raw ones."""
+        *lists, raw_number, type_number = _FIELDS[name]
+        for number in lists:
+            if runs := found.runs[number]:
+                return Values(_VALUES[number], tuple(runs))
+        raw = found.raw.get(raw_number)
+        if raw is None:
+            return Values(_FLOAT, ())
+        kind = f"raw_{name}_type"
+        type_ = getattr(proto, kind) if proto.HasField(kind) else None
+        if type_ not in _RAW_TYPES:
+            got = "none that is known" if type_ is None else f"type {type_}"
+            raise self._reader.error(
+                f"raw values (field {raw.number}, as NVCaffe writes) need a type, 0, 1 or 2 for "
+                f"double, single or half precision, in field {type_number}; got {got}",
+                raw.start,
+            )
+        return Values(_RAW_TYPES[type_], tuple(_packed(self._reader, raw, _RAW_TYPES[type_])))
+
+    def _without_values(self, kind: Any, start: int, stop: int) -> bytearray:
+        """Copy the message in ``[start, stop)``, but leave out the values of its blobs."""
+        reader, known = self._reader, _known_fields(kind)
+        rest = bytearray()
+        if kind is BlobProto.DESCRIPTOR:
+            rest += length_field(RAW_DATA, b"%d" % len(self._blobs))
+            self._blobs.append(_Blob(start, stop, {number: [] for number in _VALUES}, {}))
+        elif kind.name in _LAYERS:
+            self.layers[kind.name].append((start, stop))
+        self._require_few()
+        copied = begin = start
+        for found in reader.fields(start, stop):
+            caffes = known.get(found.number, _UNKNOWN)
+            if found.wire_type not in caffes.types:
+                raise reader.error(
+                    f"field {found.number} ({caffes.name}) has wire type {found.wire_type.name}, "
+                    f"unlike Caffe's: the {reader.subject} is damaged, or was written by a fork of "
+                    f"Caffe, such as C3D, that uses the number for something else",
+                    found.start,
+                )
+            new: bytes | None = None
+            if caffes.inner is not None:
+                inside = self._without_values(caffes.inner, found.start, found.stop)
+                new = length_field(found.number, bytes(inside))
+            elif kind is BlobProto.DESCRIPTOR and self._locate(found):
+                new = b""
+            elif caffes.name == "name" and kind.name != "NetParameter":
+                reader.layer = reader.text(found)
+            if new is not None:
+                rest += reader.read(copied, begin)
+                rest += new
+                copied = found.stop
+            begin = found.stop
+        rest += reader.read(copied, stop)
+        if kind.name in _LAYERS:
+            reader.layer = None
+        return rest
+
+    def _require_few(self) -> None:
+        """Refuse a message with more layers and blobs than any real one."""
+        if len(self._blobs) + sum(map(len, self.layers.values())) > _MOST_BLOBS:
+            raise self._reader.error(
+                f"expected at most {_MOST_BLOBS} layers and blobs, got more: the "
+                f"{self._reader.subject} is damaged",
+                0,
+            )
+
+    def _locate(self, found: Field) -> bool:
+        """Tell whether a field of the last blob has values, and note where they are."""
+        blob, number = self._blobs[-1], found.number
+        if number in (RAW_DATA, RAW_DIFF) and found.wire_type is WireType.LENGTH:
+            blob.raw[number] = found
+            return True
+        if number not in _VALUES:
+            return False
+        if found.wire_type is WireType.LENGTH:
+            blob.runs[number] += _packed(self._reader, found, _VALUES[number])
+        else:
+            blob.runs[number].append(Run(found.start, found.records, found.stride))
+        return True
 
 
-def require_few(reader: WireReader, count: int) -> None:
-    """Refuse a file with more layers and blobs than any real one."""
-    if count > _MOST_BLOBS:
-        raise reader.error(
-            f"expected at most {_MOST_BLOBS} layers and blobs, got more: the {reader.subject} is "
-            f"damaged",
-            0,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class BlobParts:
-    """The fields of a BlobProto as found, before Caffe's rules select among them."""
-
-    start: int
-    stop: int
-    legacy_dims: dict[int, int]
-    """The dimensions that are present, by field number."""
-    dims: list[int]
-    runs: dict[int, list[Run]]
-    """The pieces of each of the four lists of values, by field number; empty pieces left out."""
-    raw_types: dict[int, int]
-    """The types of the raw values that are known to protobuf, by field number."""
-    raw: dict[int, Field]
-    """The raw values that are present, by field number."""
-
-
-def find_parts(reader: WireReader, start: int, stop: int, *, depth: int) -> BlobParts:
-    """Find the fields of a BlobProto. Raises ModelFileError if protobuf would refuse it."""
-    parts = BlobParts(start, stop, {}, [], {number: [] for number in _VALUES}, {}, {})
-    for field in reader.fields(start, stop, depth=depth):
-        number = field.number
-        if number in parts.runs:
-            parts.runs[number] += _runs_of(reader, field)
-        elif number == SHAPE and field.wire_type is WireType.LENGTH:
-            _add_dims(parts.dims, reader, field, depth + 1)
-        elif number in LEGACY_DIMS and field.wire_type is WireType.VARINT:
-            parts.legacy_dims[number] = field.int32
-        elif number in _NAMES:
-            raise reader.wrong_type(field, _NAMES[number])
-        # Only NVCaffe has the rest, so another fork may use these numbers in its own way.
-        elif number in (RAW_DATA, RAW_DIFF) and field.wire_type is WireType.LENGTH:
-            parts.raw[number] = field
-        elif number in (RAW_DATA_TYPE, RAW_DIFF_TYPE) and field.wire_type is WireType.VARINT:
-            value = field.int32
-            if 0 <= value < _RAW_TYPES_END:
-                parts.raw_types[number] = value
-    return parts
-
-
-def interpreted(parts: BlobParts, reader: WireReader) -> BlobIndex:
-    """Select among the parts as Caffe does.
-
-    Raises ModelFileError if shape and values do not agree.
-    """
-    start, stop = parts.start, parts.stop
-    data = _choose(parts, reader, (DOUBLE_DATA, DATA, RAW_DATA, RAW_DATA_TYPE))
-    diff = _choose(parts, reader, (DOUBLE_DIFF, DIFF, RAW_DIFF, RAW_DIFF_TYPE))
-    dims = parts.dims
-    if parts.legacy_dims:
-        absent = 1 if data.count else 0
-        dims = [parts.legacy_dims.get(number, absent) for number in LEGACY_DIMS]
-    try:
-        shape = as_shape(dims, data.dtype.itemsize)
-    except ValueError as error:
-        raise reader.error(f"{error}: the {reader.subject} is damaged", start) from error
-    for name, values in ("data", data), ("diff", diff):
-        if values.count != math.prod(shape) and (values.count or name == "data"):
-            raise reader.error(_miscount(name, shape, values.count), start)
-    legacy = bool(parts.legacy_dims)
-    return BlobIndex(shape, legacy, data, diff if diff.runs else None, start, stop)
-
-
-def _choose(parts: BlobParts, reader: WireReader, numbers: tuple[int, int, int, int]) -> Values:
-    """Return the double-precision values if any, else the single-precision ones, else the raw."""
-    double, single, raw, raw_type = numbers
-    number = double if parts.runs[double] else single
-    field = parts.raw.get(raw)
-    if parts.runs[number] or field is None:
-        return Values(_VALUES[number], tuple(parts.runs[number]))
-    kind = parts.raw_types.get(raw_type, len(_RAW_TYPES))
-    if kind >= len(_RAW_TYPES):
-        found = f"type {kind}" if raw_type in parts.raw_types else "none that is known"
-        raise reader.error(
-            f"raw values (field {raw}, as NVCaffe writes) need a type, 0, 1 or 2 for double, "
-            f"single or half precision, in field {raw_type}; got {found}",
-            field.start,
-        )
-    dtype = _RAW_TYPES[kind]
-    return Values(dtype, tuple(_packed_run(reader, field, dtype)))
-
-
-def _runs_of(reader: WireReader, field: Field) -> list[Run]:
-    dtype = _VALUES[field.number]
-    if field.wire_type is _UNPACKED[dtype]:
-        return [Run(field.start, field.records, field.stride)]
-    if field.wire_type is not WireType.LENGTH:
-        raise reader.wrong_type(field, _NAMES[field.number])
-    return _packed_run(reader, field, dtype)
-
-
-def _packed_run(reader: WireReader, field: Field, dtype: np.dtype[np.generic]) -> list[Run]:
+def _packed(reader: WireReader, field: Field, dtype: np.dtype[np.generic]) -> list[Run]:
     """Return the values that fill the payload of a field."""
     count, rest = divmod(field.stop - field.start, dtype.itemsize)
     if rest:
@@ -347,27 +422,6 @@ def _packed_run(reader: WireReader, field: Field, dtype: np.dtype[np.generic]) -
             field.start,
         )
     return [Run(field.start, count, dtype.itemsize)] if count else []
-
-
-def _add_dims(dims: list[int], reader: WireReader, shape: Field, depth: int) -> None:
-    """Append the dimensions of one BlobShape."""
-    for field in reader.fields(shape.start, shape.stop, depth=depth):
-        if field.number != SHAPE_DIM:
-            continue
-        if field.wire_type is WireType.VARINT:
-            dims.append(field.int64)
-        elif field.wire_type is WireType.LENGTH:
-            room = MAX_AXES + 1 - len(dims)
-            packed = islice(reader.varints(field.start, field.stop), room)
-            dims.extend(signed(value, 64) for value in packed)
-        else:
-            raise reader.wrong_type(field, "dim")
-        if len(dims) > MAX_AXES:  # Caffe stops at 32
-            raise reader.error(
-                f"a shape has at most {MAX_AXES} axes, this one has more: "
-                f"the {reader.subject} is damaged",
-                shape.start,
-            )
 
 
 def _miscount(name: str, shape: tuple[int, ...], count: int) -> str:

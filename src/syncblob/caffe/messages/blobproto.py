@@ -10,18 +10,15 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 import numpy as np
 
 from syncblob.caffe._pb.caffe_pb2 import BlobProto
-from syncblob.caffe.messages.blob_index import BlobIndex, index_blob
+from syncblob.caffe.messages.blob_index import BlobIndex, MessageIndex, Values
 from syncblob.caffe.messages.fields import (
     DATA,
     DIFF,
     DOUBLE_DATA,
     DOUBLE_DIFF,
     LEGACY_AXES,
-    LEGACY_DIMS,
     LEGACY_NAMES,
     MOST_AXES,
-    SHAPE,
-    SHAPE_DIM,
 )
 from syncblob.caffe.messages.lazy import (
     Origin,
@@ -39,7 +36,7 @@ from syncblob.caffe.messages.pieces import (
     require_message_size,
     size_of,
 )
-from syncblob.caffe.messages.wire import WireReader, WireType, length_header, varint
+from syncblob.caffe.messages.wire import Buffer, WireReader, length_header
 from syncblob.formats import Blob, Device, is_bfloat16, write_contents
 
 if TYPE_CHECKING:
@@ -67,10 +64,9 @@ def from_proto(
     """Make a Blob from a BlobProto of any generated module, or bytes; see `Blob.from_proto`."""
     buffer, index = _index(proto)
     blob = Blob(index.shape, index.dtype if dtype is None else dtype, device=device)
-    data, diff = _read(index, buffer, blob.dtype)
-    blob.overwrite_cpu_data()[...] = data.reshape(blob.shape)
-    if diff is not None:
-        blob.overwrite_cpu_diff()[...] = diff.reshape(blob.shape)
+    index.data.read_into(buffer, blob.overwrite_cpu_data().reshape(-1))
+    if index.diff is not None:
+        index.diff.read_into(buffer, blob.overwrite_cpu_diff().reshape(-1))
     return blob
 
 
@@ -88,10 +84,15 @@ def load_proto(
             f"expected a proto of shape {blob.shape}, got {index.shape}; "
             f"resize=True gives the Blob the shape of the proto"
         )
-    data, diff = _read(index, buffer, blob.dtype)
     shape = index.shape if resize else blob.shape
-    gradient = None if diff is None else diff.reshape(shape)
-    write_contents(blob, data.reshape(shape), "load_proto", gradient=gradient)
+
+    def read(values: Values) -> NDArray[np.generic]:
+        contents: NDArray[np.generic] = np.empty(shape, blob.dtype)
+        values.read_into(buffer, contents.reshape(-1))
+        return contents
+
+    gradient = None if index.diff is None else read(index.diff)
+    write_contents(blob, read(index.data), "load_proto", gradient=gradient)
 
 
 def shape_equals(shape: tuple[int, ...], proto: BlobProto) -> bool:
@@ -149,9 +150,7 @@ def to_proto(blob: Blob, *, write_diff: bool = False) -> BlobProto:
     return BlobProto.FromString(_encode(blob, write_diff=write_diff))
 
 
-def _index(
-    proto: BlobProto | bytes | bytearray | memoryview,
-) -> tuple[NDArray[np.uint8], BlobIndex]:
+def _index(proto: BlobProto | bytes | bytearray | memoryview) -> tuple[Buffer, BlobIndex]:
     """Return the bytes of a message and the positions of its values in them."""
     if isinstance(proto, _Message) and proto.DESCRIPTOR.name == "BlobProto":
         proto = proto.SerializeToString()
@@ -160,16 +159,9 @@ def _index(
             f"expected a BlobProto message or its bytes, got {type(proto).__name__}; "
             f"for a file use read_blob or open_model"
         )
-    buffer = np.frombuffer(proto, np.uint8)
-    return buffer, index_blob(WireReader(buffer), 0, len(buffer))
-
-
-def _read(
-    index: BlobIndex, buffer: NDArray[np.uint8], dtype: np.dtype[np.generic]
-) -> tuple[NDArray[np.generic], NDArray[np.generic] | None]:
-    """Return data and diff of an indexed message. The diff is None if it has none."""
-    diff = None if index.diff is None else index.diff.read(buffer, dtype)
-    return index.data.read(buffer, dtype), diff
+    buffer = Buffer(proto)
+    parsed = MessageIndex(WireReader(buffer), BlobProto)
+    return buffer, parsed.blob(parsed.message)
 
 
 def _encode(blob: Blob, *, write_diff: bool) -> bytes:
@@ -254,16 +246,13 @@ def _new_message(blob: Blob, *, write_diff: bool, legacy: bool = False) -> list[
     dtype = wire_dtype(blob.dtype)
     double = dtype.itemsize == np.dtype(np.float64).itemsize
     data, diff = (DOUBLE_DATA, DOUBLE_DIFF) if double else (DATA, DIFF)
-    shape = b""
+    header = BlobProto()
     if legacy:
-        shape = b"".join(
-            varint(number << 3 | WireType.VARINT) + varint(dim)
-            for number, dim in zip(LEGACY_DIMS, blob.shape, strict=True)
-        )
+        for name, dim in zip(LEGACY_NAMES, blob.shape, strict=True):
+            setattr(header, name, dim)
     elif blob.shape:
-        dims = b"".join(map(varint, blob.shape))
-        dim_field = length_header(SHAPE_DIM, len(dims)) + dims
-        shape = length_header(SHAPE, len(dim_field)) + dim_field
+        header.shape.dim.extend(blob.shape)
+    shape = header.SerializeToString()
     values = _field(data, BlobValues(blob, dtype))
     if write_diff:
         values += _field(diff, BlobValues(blob, dtype, diff=True))

@@ -1,8 +1,4 @@
-"""The field numbers of Caffe's messages, for code that works without protobuf.
-
-The fields of layers are dictionaries, keyed by the version of the layer format: 2 is the current
-one, 1 identifies types by numbers, and 0, the first one, nests its layers in layers of version 1.
-"""
+"""The field numbers of Caffe's messages, for code that works without protobuf."""
 
 from __future__ import annotations
 
@@ -23,25 +19,15 @@ DATA, DIFF, SHAPE, DOUBLE_DATA, DOUBLE_DIFF = range(5, 10)
 # Fields that NVCaffe added.
 RAW_DATA_TYPE, RAW_DIFF_TYPE, RAW_DATA, RAW_DIFF = range(10, 14)
 
-# BlobShape
-SHAPE_DIM = 1
-
 # BlobProtoVector
 ROW_OF_BLOBS: Kind = (1, WireType.LENGTH)
 
 # NetParameter
 NET_NAME = 1
-LAYERS = {0: 2, 1: 2, 2: 100}
+LAYER = 100
 
-# V0LayerParameter, V1LayerParameter and LayerParameter. Bottoms and tops of version 0 are those of
-# the layer around it.
-NAME = {0: 1, 1: 4, 2: 1}
-TYPE = {0: 2, 1: 5, 2: 2}
-BOTTOM = {1: 2, 2: 3}
-TOP = {1: 3, 2: 4}
-BLOBS = {0: 50, 1: 6, 2: 7}
-# The V0LayerParameter within a V1LayerParameter.
-V0_LAYER = 1
+# LayerParameter
+BLOBS = 7
 
 # SolverState
 ITER: Kind = (1, WireType.VARINT)

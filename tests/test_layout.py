@@ -136,4 +136,4 @@ def test_layouts_compare_and_hash_by_all_fields():
     ]
     assert first not in others
     assert first != "Layout"
-    assert repr(first) == "Layout(shape=(2, 3), dtype=float32, strides=(12, 4), offset=8)"
+    assert repr(first) == "Layout(shape=(2, 3), dtype=dtype('float32'), strides=(12, 4), offset=8)"

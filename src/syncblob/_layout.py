@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,41 +16,36 @@ from syncblob._shape import Shape, contiguous_strides
 _DUMMY_ADDRESS = 1 << 40
 
 
+class _Dummy:
+    """An object from which NumPy makes an array at an address that is never read."""
+
+    __slots__ = ("__array_interface__",)
+    __array_interface__: dict[str, Any]
+
+
+@dataclass(init=False, slots=True, unsafe_hash=True)
 class Layout:
     """The layout of an array in a memory: shape, dtype, and strides and offset in bytes.
 
     Immutable, and independent of a particular memory or side.
     """
 
-    __slots__ = (
-        "contiguous",
-        "dtype",
-        "offset",
-        "shape",
-        "size",
-        "start",
-        "stop",
-        "strides",
-        "view",
-        "whole",
-    )
-
     shape: Shape
     dtype: np.dtype[np.generic]
     strides: Shape
     offset: int
-    size: int
-    contiguous: bool
+    size: int = field(compare=False, repr=False)
+    contiguous: bool = field(compare=False, repr=False)
     # The range of the elements in the memory: from the first byte to behind the last. Both are 0 if
     # there are no elements.
-    start: int
-    stop: int
+    start: int = field(compare=False, repr=False)
+    stop: int = field(compare=False, repr=False)
     # Whether accesses cover all bytes in use, even if these are more than those of the elements.
     # That is so for a Blob that is not a view and was made smaller while another Blob that shares
     # its memory was not. It then transfers the same bytes as Caffe.
-    whole: bool
+    whole: bool = field(compare=False, repr=False)
     # The cached result of `of_view`.
-    view: Layout | None
+    view: Layout | None = field(compare=False, repr=False)
 
     def __init__(
         self,
@@ -242,7 +238,15 @@ class Layout:
 
     def dummy(self) -> np.ndarray[Any, Any]:
         """Return an array with this layout in a memory at an invalid address, always the same."""
-        return np.asarray(_Dummy(self)).view(self.dtype)
+        dummy = _Dummy()
+        dummy.__array_interface__ = {
+            "version": 3,
+            "shape": self.shape,
+            "typestr": f"|V{self.dtype.itemsize}",
+            "data": (_DUMMY_ADDRESS + self.offset, False),
+            "strides": self.strides,
+        }
+        return np.asarray(dummy).view(self.dtype)
 
     def of_dummy(self, view: np.ndarray[Any, Any]) -> Layout:
         """Return the layout of a view of this layout's dummy."""
@@ -250,40 +254,3 @@ class Layout:
         if view.size:
             offset = view.__array_interface__["data"][0] - _DUMMY_ADDRESS
         return Layout.of_array(view, offset)
-
-    def __eq__(self, other: object) -> bool:
-        """Compare field by field."""
-        if not isinstance(other, Layout):
-            return NotImplemented
-        return (self.shape, self.dtype, self.strides, self.offset) == (
-            other.shape,
-            other.dtype,
-            other.strides,
-            other.offset,
-        )
-
-    def __hash__(self) -> int:
-        """Hash all fields."""
-        return hash((self.shape, self.dtype, self.strides, self.offset))
-
-    def __repr__(self) -> str:
-        """Show all fields."""
-        return (
-            f"Layout(shape={self.shape}, dtype={self.dtype.name}, "
-            f"strides={self.strides}, offset={self.offset})"
-        )
-
-
-class _Dummy:
-    """An object from which NumPy makes an array at an address that is never read."""
-
-    __slots__ = ("__array_interface__",)
-
-    def __init__(self, layout: Layout) -> None:
-        self.__array_interface__ = {
-            "version": 3,
-            "shape": layout.shape,
-            "typestr": f"|V{layout.dtype.itemsize}",
-            "data": (_DUMMY_ADDRESS + layout.offset, False),
-            "strides": layout.strides,
-        }

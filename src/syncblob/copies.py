@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from syncblob._formatting import noun
 from syncblob._locks import Lock
@@ -17,25 +17,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from syncblob.devices.base import Accelerator, Device, Moment
-
-    class Recorder(Protocol):
-        """The interface of an open log."""
-
-        def add(self, transfer: Transfer, arrival: Moment | None) -> None:
-            """Record a transfer, and a function that tells when an asynchronous one arrived."""
-
-        def add_avoided(self, nbytes: int) -> None:
-            """Record an access that found the newest contents already there."""
-
-        def add_eviction(self, memory: int, start: int, stop: int) -> None:
-            """Record that a range of a memory has left an accelerator to make room."""
-
-    class Follower(Protocol):
-        """An object that is told when a log is opened."""
-
-        def clear(self) -> None:
-            """Let the next access be recorded."""
+    from syncblob.devices.base import Accelerator, Device
+    from syncblob.memory.shortcut import Shortcuts
+    from syncblob.transfer_log import TransferLog
 
 
 # What the reasons of automatic evictions begin with.
@@ -105,20 +89,20 @@ class Transfer(NamedTuple):
 # --- the logs that are open ----------------------------------------------------------------------
 
 # Replaced as a whole, so that readers need no lock.
-_open_logs: tuple[Recorder, ...] = ()
+_open_logs: tuple[TransferLog, ...] = ()
 _open_logs_lock = Lock()
 _generation = 0
 
 # Entries vanish at any time, on any thread, so nothing iterates over the set itself.
-_followers: set[weakref.ref[Follower]] = set()
+_followers: set[weakref.ref[Shortcuts]] = set()
 
 
-def follow_logs(follower: Follower) -> None:
-    """Call an object's ``clear()`` when a log is opened while none was open."""
+def follow_logs(follower: Shortcuts) -> None:
+    """Revoke shortcuts when a log is opened while none was open: it records the next accesses."""
     _followers.add(weakref.ref(follower, _followers.discard))
 
 
-def open_log(log: Recorder) -> None:
+def open_log(log: TransferLog) -> None:
     """Start recording transfers in a log."""
     global _open_logs, _generation  # noqa: PLW0603  # see above
     with _open_logs_lock.held:
@@ -134,7 +118,7 @@ def open_log(log: Recorder) -> None:
                 follower.clear()
 
 
-def close_log(log: Recorder) -> None:
+def close_log(log: TransferLog) -> None:
     """Stop recording transfers in a log."""
     global _open_logs  # noqa: PLW0603  # see above
     with _open_logs_lock.held:

@@ -69,11 +69,11 @@ class ModelFileError(SyncblobError, ValueError):
         offset: int | None = None,
         layer: str | None = None,
     ) -> None:
+        super().__init__(message)
         self.message = message
         self.path = path
         self.offset = offset
         self.layer = layer
-        super().__init__(message, path, offset, layer)
 
     def __str__(self) -> str:
         """Return the message, preceded by the file, the layer and the byte."""
@@ -83,15 +83,6 @@ class ModelFileError(SyncblobError, ValueError):
         if self.offset is not None:
             where.append(f"byte {self.offset}")
         return f"{', '.join(where)}: {self.message}" if where else self.message
-
-    def __reduce__(self) -> tuple[object, ...]:
-        """Pickle with the keyword-only fields."""
-        fields = {"path": self.path, "offset": self.offset, "layer": self.layer}
-        return (_rebuild_model_file_error, (self.message, fields))
-
-
-def _rebuild_model_file_error(message: str, fields: dict[str, object]) -> ModelFileError:
-    return ModelFileError(message, **fields)  # type: ignore[arg-type]  # as written by __reduce__
 
 
 class StaleAliasWarning(UserWarning):

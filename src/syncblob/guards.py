@@ -13,6 +13,7 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import ContextDecorator
 from contextvars import ContextVar
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -58,7 +59,7 @@ _running: ContextVar[tuple[tuple[Guard, _Block], ...]] = ContextVar("syncblob_gu
 _counting = Lock()
 
 
-class Guard:
+class Guard(ContextDecorator):
     """A reusable context manager and decorator; blocks may nest, also in several threads.
 
     Each ``with`` statement and each call of a decorated function is a new block. A block applies to
@@ -118,22 +119,15 @@ class Guard:
                 "those of its lines that do not yield"
             )
         call: Any = function
-        guarded: Any
-        if _is_one_of(function, inspect.iscoroutinefunction):
+        if not _is_one_of(function, inspect.iscoroutinefunction):
+            return super().__call__(function)
 
-            @functools.wraps(call)
-            async def guarded(*args: Any, **keywords: Any) -> Any:
-                with self:
-                    return await call(*args, **keywords)
-        else:
+        @functools.wraps(call)
+        async def guarded(*args: Any, **keywords: Any) -> Any:
+            with self:
+                return await call(*args, **keywords)
 
-            @functools.wraps(call)
-            def guarded(*args: Any, **keywords: Any) -> Any:
-                with self:
-                    return call(*args, **keywords)
-
-        decorated: _Function = guarded
-        return decorated
+        return guarded  # type: ignore[return-value]  # also a coroutine function
 
     # --- how -------------------------------------------------------------------------------------
 

@@ -21,6 +21,13 @@ if TYPE_CHECKING:
 # Fewer alternations are ordinary: one transfer there, and one back.
 _ALTERNATIONS = 4
 
+# What `to_dict` has of the log itself, and what it has as text.
+_TOTALS = (
+    *("uploads", "uploaded_bytes", "downloads", "downloaded_bytes", "peer_copies", "peer_bytes"),
+    *("seconds", "avoided", "avoided_bytes"),
+)
+_TEXTS = (SourceLine, Device)
+
 # The parts of one memory among which alternations are looked for at a time.
 _MOST_PARTS = 32
 
@@ -327,25 +334,10 @@ class TransferLog:
     def to_dict(self) -> dict[str, Any]:
         """Return the log as dictionaries, lists, strings and numbers, for JSON."""
         return {
-            "uploads": self.uploads,
-            "uploaded_bytes": self.uploaded_bytes,
-            "downloads": self.downloads,
-            "downloaded_bytes": self.downloaded_bytes,
-            "peer_copies": self.peer_copies,
-            "peer_bytes": self.peer_bytes,
-            "seconds": self.seconds,
-            "avoided": self.avoided,
-            "avoided_bytes": self.avoided_bytes,
+            **{name: getattr(self, name) for name in _TOTALS},
             "transfers": [_plain(transfer) for transfer in self],
-            "ping_pongs": [
-                {
-                    **pair._asdict(),
-                    "upload_line": str(pair.upload_line),
-                    "download_line": str(pair.download_line),
-                }
-                for pair in self.ping_pongs()
-            ],
-            "thrashing": [{**each._asdict(), "line": str(each.line)} for each in self.thrashing()],
+            "ping_pongs": [_plain(pair) for pair in self.ping_pongs()],
+            "thrashing": [_plain(each) for each in self.thrashing()],
             "operations": [_plain(operation) for operation in self.operations],
         }
 
@@ -395,12 +387,13 @@ def _bytes_of(transfers: Iterable[Transfer]) -> int:
     return sum(transfer.nbytes for transfer in transfers)
 
 
-def _plain(record: Transfer | Operation) -> dict[str, Any]:
-    """Return a record with its line of code as three entries, for JSON."""
+def _plain(record: Transfer | Operation | PingPong | Thrashing) -> dict[str, Any]:
+    """Return a record for JSON; the line of a transfer or an operation has three entries."""
     plain = record._asdict()
-    line = plain.pop("line")
-    where = {"filename": line.filename, "lineno": line.lineno, "text": line.text}
-    return {**plain, **where, "device": str(record.device)}
+    if isinstance(record, (Transfer, Operation)):
+        line = plain.pop("line")
+        plain |= {"filename": line.filename, "lineno": line.lineno, "text": line.text}
+    return {name: str(x) if isinstance(x, _TEXTS) else x for name, x in plain.items()}
 
 
 def record_transfers(*, operations: bool = False) -> TransferLog:

@@ -64,7 +64,7 @@ def test_simulated_memory_has_no_interface_and_asking_touches_nothing(simulated,
     assert not hasattr(blob, "__cuda_array_interface__")
     with pytest.raises(AttributeError, match="simulated:0"):
         _ = blob.__cuda_array_interface__
-    with pytest.raises(AttributeError, match=r"simulated:0.* CUDA"):
+    with pytest.raises(AttributeError, match="arrays of simulated:0 do not have"):
         _ = blob.__cupy_get_ndarray__
     with syncblob.use_device("simulated"):
         assert getattr(Blob(3), "__cuda_array_interface__", None) is None

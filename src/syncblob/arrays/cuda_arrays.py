@@ -68,7 +68,8 @@ def _writable(array: Any, copy: bool | None) -> Any:
             "copy=False was asked for, but the array is read-only, and a Blob's memory is written "
             "by transfers"
         )
-    return array if copy else backend_of(array).compute(array.copy)
+    backend = accelerator(CudaBackend.device_of(array))
+    return array if copy else backend.compute(array.copy)
 
 
 class _Producer:
@@ -89,11 +90,3 @@ class _Producer:
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return self._producer.__dlpack_device__()
-
-
-def backend_of(array: Any) -> CudaBackend:
-    """Return the backend of the device that holds a CuPy array."""
-    backend = accelerator(f"cuda:{array.device.id}")
-    if not isinstance(backend, CudaBackend):  # pragma: no cover  # the name decides the kind
-        raise TypeError(f"{backend.device} is not a CUDA device")
-    return backend

@@ -85,7 +85,9 @@ def native_array(
 def backend_of(array: Any) -> Accelerator:
     """Return the backend of the device that holds an array that is not NumPy's."""
     owner = owner_of(array)
-    return cuda_arrays.backend_of(array) if owner is None else accelerator(owner.device_of(array))
+    if owner is None:
+        raise TypeError(f"expected an array on a device, got {type(array).__name__}")
+    return accelerator(owner.device_of(array))
 
 
 def _require_values(x: Any) -> None:

@@ -68,7 +68,9 @@ def cuda_array_interface(blob: BlobCore) -> dict[str, Any]:
         memory.expose(side, start=layout.start, stop=layout.stop)
     if not asked:
         blob._exposed = (*blob._exposed, array)
-    return cuda.describe(memory, side, array, readonly=blob._readonly)
+    home = cuda.require_protocol(memory, side, cuda.CUDA)
+    described: dict[str, Any] = home.describe(array, readonly=blob._readonly)
+    return described
 
 
 # --- methods that only one library calls, so it is installed --------------------------------------

@@ -130,6 +130,7 @@ class CudaBackend(Accelerator):
 
     native = False
     pulls = True
+    protocol = "__cuda_array_interface__"
 
     def compute(self, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
         """Call the function with this device as CuPy's current one."""
@@ -618,10 +619,16 @@ class CudaBackend(Accelerator):
         with self._context:
             return super().capsule(array, stream=stream, max_version=max_version)
 
-    def interface(self, array: Any) -> dict[str, Any]:
+    @classmethod
+    def device_of(cls, array: Any) -> Device:
+        """Return the device of a CuPy array."""
+        return Device(f"cuda:{array.device.id}")
+
+    def describe(self, array: Any, *, readonly: bool) -> dict[str, Any]:
         """Return CuPy's ``__cuda_array_interface__`` of an array, with the current stream."""
         with self._context:
-            return dict(array.__cuda_array_interface__)
+            described: dict[str, Any] = array.__cuda_array_interface__
+            return described | {"data": (self.address(array), readonly)}
 
     @property
     def dlpack_device(self) -> tuple[int, int]:

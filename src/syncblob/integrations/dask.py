@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib
 import pickle
 from collections.abc import Sequence
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -28,6 +29,14 @@ from syncblob.array_api import asarray
 __all__ = ["BlobBackendEntrypoint", "deserialize", "serialize"]
 
 
+def _create(function: Any, template: str, /, *args: Any, **kwargs: Any) -> da.Array:
+    """Call a creation function of Dask's, with a Blob as the template of the chunks."""
+    if kwargs.get(template) is None:
+        kwargs[template] = Blob(())
+    with config.set({"array.backend": "numpy"}):
+        return function(*args, **kwargs)
+
+
 class BlobBackendEntrypoint(NumpyBackendEntrypoint):
     """The backend that ``dask.config.set({"array.backend": "syncblob"})`` selects.
 
@@ -42,37 +51,12 @@ class BlobBackendEntrypoint(NumpyBackendEntrypoint):
             return data
         return data.map_blocks(asarray, **kwargs)  # type: ignore[arg-type]  # Dask's type hints are wrong here
 
-    @staticmethod
-    def ones(shape: Any, **kwargs: Any) -> da.Array:
-        """Return a Dask array of ones; each chunk is const and repeats one element."""
-        return _of_blobs("ones", shape, **kwargs)
-
-    @staticmethod
-    def zeros(shape: Any, **kwargs: Any) -> da.Array:
-        """Return a Dask array of zeros; each chunk is const and repeats one element."""
-        return _of_blobs("zeros", shape, **kwargs)
-
-    @staticmethod
-    def empty(shape: Any, **kwargs: Any) -> da.Array:
-        """Return a Dask array with arbitrary contents."""
-        return _of_blobs("empty", shape, **kwargs)
-
-    @staticmethod
-    def full(shape: Any, fill_value: Any, **kwargs: Any) -> da.Array:
-        """Return a Dask array of one value; each chunk is const and repeats one element."""
-        return _of_blobs("full", shape, fill_value, **kwargs)
-
-    @staticmethod
-    def arange(*bounds: Any, like: Any = None, **kwargs: Any) -> da.Array:
-        """Return a Dask array of evenly spaced values."""
-        with config.set({"array.backend": "numpy"}):
-            return da.arange(*bounds, like=Blob(()) if like is None else like, **kwargs)
-
-
-def _of_blobs(name: str, /, *args: Any, meta: Any = None, **kwargs: Any) -> da.Array:
-    """Call a creation function of Dask's with Blobs as chunks."""
-    with config.set({"array.backend": "numpy"}):
-        return getattr(da, name)(*args, meta=Blob(()) if meta is None else meta, **kwargs)
+    # Each chunk is const and repeats one element, except of `empty` and `arange`.
+    ones = staticmethod(partial(_create, da.ones, "meta"))
+    zeros = staticmethod(partial(_create, da.zeros, "meta"))
+    empty = staticmethod(partial(_create, da.empty, "meta"))
+    full = staticmethod(partial(_create, da.full, "meta"))
+    arange = staticmethod(partial(_create, da.arange, "like"))
 
 
 def serialize(blob: Blob) -> tuple[dict[str, Any], list[memoryview]]:

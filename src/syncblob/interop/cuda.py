@@ -1,4 +1,4 @@
-"""The CUDA array interface, version 3, of a memory, and what CuPy calls in its place.
+"""The CUDA array interface, version 3, of a memory, and those of other devices' libraries.
 
 https://nvidia.github.io/numba-cuda/user/cuda_array_interface.html; imports are in `cuda_arrays`.
 """
@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from syncblob._dtypes import is_bfloat16
+from syncblob.devices import Accelerator
 from syncblob.devices.cuda import CudaBackend
 from syncblob.errors import NoDeviceError
 
@@ -17,23 +18,9 @@ if TYPE_CHECKING:
     from syncblob.devices.base import Home, Side
     from syncblob.memory import Access, SyncedMemory
 
-
-def _backend(
-    memory: SyncedMemory, side: Side, name: str = "__cuda_array_interface__"
-) -> CudaBackend:
-    """Return the CUDA device of an accelerator's side.
-
-    Raises AttributeError if there is none, so that ``hasattr(blob, name)`` is False.
-    """
-    try:
-        backend = memory.home(side)
-    except NoDeviceError as error:
-        raise AttributeError(f"{name}: {error}") from None
-    if not isinstance(backend, CudaBackend):
-        raise AttributeError(  # noqa: TRY004  # what hasattr() expects of a missing protocol
-            f"{name}: {backend.device} is not a CUDA device"
-        )
-    return backend
+CUDA = CudaBackend.protocol
+# What CuPy calls in its place.
+CUPY = "__cupy_get_ndarray__"
 
 
 def require_own_interface(home: Home) -> None:
@@ -44,39 +31,45 @@ def require_own_interface(home: Home) -> None:
     # The first test is faster than the second.
     if home.native or not isinstance(home, CudaBackend):
         raise AttributeError(  # what hasattr() expects of a missing protocol
-            f"__cuda_array_interface__: operations of this Blob run on {home.device}; blob.gpu and "
+            f"{CUDA}: operations of this Blob run on {home.device}; blob.gpu and "
             'blob.on("cuda:0") have it, and cupy.asarray(blob) needs none'
         )
 
 
-def array_over_memory(
+def require_protocol(memory: SyncedMemory, side: Side, protocol: str) -> Accelerator:
+    """Return the device of a side. Raise AttributeError if its arrays do not have a protocol."""
+    wanted = CUDA if protocol == CUPY else protocol
+    try:
+        home = memory.home(side)
+    except NoDeviceError as error:
+        raise AttributeError(f"{protocol}: {error}") from None
+    if isinstance(home, Accelerator) and home.protocol == wanted:
+        return home
+    raise AttributeError(f"{protocol}: arrays of {home.device} do not have {wanted}")
+
+
+def array_over_memory(  # noqa: PLR0913  # an access, and what is made of it
     memory: SyncedMemory,
     side: Side,
     layout: Layout,
     access: Access,
+    protocol: str = CUDA,
     *,
     target: object | None = None,
 ) -> Any:
-    """Return a CuPy array over an accelerator's side, for the CUDA array interface.
+    """Return an array over an accelerator's side, for the protocol of its library.
 
     `target` is an object that only the consumer keeps; None makes no lease. Raises AttributeError
-    if this memory cannot be on a CUDA device, or the interface does not support the dtype.
+    if the device's arrays do not have the protocol, or it does not support the dtype.
     """
-    _backend(memory, side)
-    name = "__cuda_array_interface__"
+    require_protocol(memory, side, protocol)
     if is_bfloat16(layout.dtype):
-        raise AttributeError(f"{name}: it does not support bfloat16; use DLPack")
-    memory.make_whole(side, layout, name)
-    if target is not None:
-        return memory.export(side, access, layout, name, "CUDA array interface", target)
-    return memory.array(side, access, layout, name)
-
-
-def describe(memory: SyncedMemory, side: Side, array: Any, *, readonly: bool) -> dict[str, Any]:
-    """Return the interface, version 3, of an array, with the current stream."""
-    described = _backend(memory, side).interface(array)
-    described["data"] = (described["data"][0], readonly)
-    return described
+        raise AttributeError(f"{protocol}: it does not support bfloat16; use DLPack")
+    if target is None:
+        memory.make_whole(side, layout, protocol)
+        return memory.array(side, access, layout, protocol)
+    kind = "CUDA array interface" if protocol == CUDA else protocol
+    return memory.export(side, access, layout, protocol, kind, target)
 
 
 def for_cupy(memory: SyncedMemory, side: Side, lender: Any) -> Callable[[], Any]:
@@ -85,7 +78,7 @@ def for_cupy(memory: SyncedMemory, side: Side, lender: Any) -> Callable[[], Any]
     It returns a CuPy array over the accelerator's side, through the DLPack of `lender`. Only its
     call causes a transfer. Raises AttributeError if this memory cannot be on a CUDA device.
     """
-    _backend(memory, side, "__cupy_get_ndarray__")
+    require_protocol(memory, side, CUPY)
     import cupy  # installed: there is a CUDA device
 
     return lambda: cupy.from_dlpack(lender)

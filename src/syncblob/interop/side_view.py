@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from syncblob.devices import Accelerator, Side
 from syncblob.devices.base import protocols
 from syncblob.devices.host import NumpyHome
 from syncblob.interop import cuda, dlpack
@@ -17,6 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
     from syncblob._layout import Layout
+    from syncblob.devices import Side
 
 
 class SideView:
@@ -93,62 +92,36 @@ class SideView:
         memory, side, _ = self._what()
         return memory.home(side).dlpack_device
 
-    @property
-    def __cuda_array_interface__(self) -> dict[str, Any]:
-        """The interface of this side, version 3. The consumer keeps this object, so it is tracked.
+    def __getattr__(self, name: str) -> Any:
+        """Return the protocol by which arrays of the accelerator's library describe themselves.
+
+        It is ``__cuda_array_interface__``, version 3, on a CUDA device. The consumer keeps this
+        object, so it is tracked. Or return the function that CuPy calls for dtypes that the
+        interface does not support, ``__cupy_get_ndarray__``.
 
         Raises
         ------
         AttributeError
-            On the host, if the accelerator is not a CUDA device, and for bfloat16.
+            On the host, if the accelerator's library has another protocol, and for bfloat16.
         """
-        if self._host:
-            raise AttributeError("__cuda_array_interface__: this is the host's side")
-        memory, side, array = self._lend(cuda.array_over_memory)
-        return cuda.describe(memory, side, array, readonly=self._access is CONST)
-
-    def __getattr__(self, name: str) -> Any:
-        """Return the protocol by which arrays of the accelerator's library describe themselves.
-
-        As `__sycl_usm_array_interface__`; the consumer keeps this object, so it is tracked.
-        """
-        if name in vars(SideView):
-            # A property that has raised; Python has dropped its error.
-            return vars(SideView)[name].__get__(self)
-        if name in protocols and not self._host:
-            memory, side, _ = self._what()
-            home = memory.home(side)
-            if isinstance(home, Accelerator) and home.protocol == name:
-                *_, array = self._lend(partial(_exported, name))
-                return home.describe(array, readonly=self._access is CONST)
-        raise AttributeError(f"this side of a Blob has no attribute {name!r}")
-
-    def _lend(self, take: Callable[..., Any]) -> tuple[SyncedMemory, Side, Any]:
+        if self._host or name not in {*protocols, cuda.CUPY}:
+            which = "host" if self._host else "accelerator"
+            raise AttributeError(f"the {which} side of a Blob has no attribute {name!r}")
         memory, side, layout = self._what()
+        if name == cuda.CUPY:
+            return cuda.for_cupy(memory, side, self)
         # Most consumers read the attribute twice: make one lease, but return the newest contents.
         leased = any(lender is memory for lender, _ in self._lent)
         access = self._access
         if leased and memory.head_over(layout.start, layout.stop, side) is Head.HEAD_AT_GPU:
             # The second read must not repeat a warning.
             access = CONST
-        array = take(memory, side, layout, access, target=None if leased else self)
+        target = None if leased else self
+        array = cuda.array_over_memory(memory, side, layout, access, name, target=target)
         # The consumer has only an address, which must stay valid as long as this object exists.
         self._lent.append((memory, array))
-        return memory, side, array
-
-    @property
-    def __cupy_get_ndarray__(self) -> Callable[[], Any]:
-        """The function that CuPy calls if the CUDA array interface does not support the dtype.
-
-        Raises
-        ------
-        AttributeError
-            On the host, or if the accelerator is not a CUDA device.
-        """
-        if self._host:
-            raise AttributeError("__cupy_get_ndarray__: this is the host's side")
-        memory, side, _ = self._what()
-        return cuda.for_cupy(memory, side, self)
+        home = cuda.require_protocol(memory, side, name)
+        return home.describe(array, readonly=self._access is CONST)
 
     if not TYPE_CHECKING:  # for type checkers it is not callable
 
@@ -166,12 +139,3 @@ class SideView:
             f"<{'host' if self._host else 'accelerator'} side of a Blob, to {self._access.value}: "
             f"shape={layout.shape}, dtype={layout.dtype.name}>"
         )
-
-
-def _exported(  # noqa: PLR0913  # an access
-    protocol: str, memory: SyncedMemory, side: Side, layout: Layout, access: Access, *, target: Any
-) -> Any:
-    """Return an array over the accelerator side, for a protocol."""
-    if target is None:
-        return memory.array(side, access, layout, protocol)
-    return memory.export(side, access, layout, protocol, protocol, target)

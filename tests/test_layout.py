@@ -116,24 +116,3 @@ def test_c_order_has_numpys_strides(shape, dtype):
     assert layout.strides == contiguous_strides(shape, dtype.itemsize)
     if math.prod(shape):
         assert layout.strides == np.empty(shape, dtype).strides
-
-
-def test_raw_layouts_are_bytes():
-    layout = Layout.raw(7)
-    assert (layout.shape, layout.dtype, layout.nbytes) == ((7,), np.uint8, 7)
-    assert layout.covers(7)
-
-
-def test_layouts_compare_and_hash_by_all_fields():
-    first = Layout((2, 3), np.dtype("f4"), (12, 4), 8)
-    assert first == Layout((2, 3), np.dtype("f4"), (12, 4), 8)
-    assert hash(first) == hash(Layout((2, 3), np.dtype("f4"), (12, 4), 8))
-    others = [
-        Layout((3, 2), np.dtype("f4"), (12, 4), 8),
-        Layout((2, 3), np.dtype("i4"), (12, 4), 8),
-        Layout((2, 3), np.dtype("f4"), (4, 8), 8),
-        Layout((2, 3), np.dtype("f4"), (12, 4), 0),
-    ]
-    assert first not in others
-    assert first != "Layout"
-    assert repr(first) == "Layout(shape=(2, 3), dtype=dtype('float32'), strides=(12, 4), offset=8)"

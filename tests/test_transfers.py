@@ -142,21 +142,6 @@ def test_a_transfer_names_who_makes_it_necessary_at_each_access() -> None:
     assert log.to_dict()["transfers"][0]["because"] == aliased.because
 
 
-def test_totals_and_order() -> None:
-    blob = at_gpu()
-    with record_transfers() as log:
-        blob.cpu_data()
-        blob.cpu_data()
-        blob.mutable_cpu_data()
-        blob.gpu_data()
-    assert [transfer.direction for transfer in log] == ["download", "upload"]
-    assert (log.uploads, log.downloads) == (1, 1)
-    assert (log.uploaded_bytes, log.downloaded_bytes, log.nbytes) == (24, 24, 48)
-    assert len(log) == 2
-    assert log[1].reason == "gpu_data"
-    assert repr(log) == ("<TransferLog: 1 upload of 24 bytes, 1 download of 24 bytes>")
-
-
 def test_logs_nest_and_see_only_what_happens_inside() -> None:
     blob = at_gpu()
     with record_transfers() as outer:
@@ -310,16 +295,6 @@ def test_a_number_that_a_function_returns_comes_from_the_accelerator(
         function(blob)
     with no_transfers():
         assert function(Blob.asarray(np.ones(4))) is expected
-
-
-def test_a_push_is_marked_asynchronous() -> None:
-    blob = Blob(3, device="simulated")
-    blob.mutable_cpu_data()[...] = 1
-    with record_transfers() as log:
-        blob.async_gpu_push()
-    assert log[0].asynchronous
-    assert log[0].reason == "async_gpu_push"
-    blob.gpu_data()
 
 
 def test_of_a_push_the_log_tells_when_it_arrived(simulated: SimulatedBackend) -> None:

@@ -29,10 +29,6 @@ def at(side: Side, value: int = 1) -> SyncedMemory:
     return memory
 
 
-def exported(memory: SyncedMemory, side: Side, kind: str = "NumPy") -> Any:
-    return memory.export(side, Access.MUTABLE, WHOLE, "test", kind)
-
-
 def adopt(memory: SyncedMemory, side: Side, value: int) -> Any:
     array = np.full(COUNT, value, np.uint8)
     with warnings.catch_warnings(action="ignore", category=StaleAliasWarning):
@@ -43,13 +39,13 @@ def adopt(memory: SyncedMemory, side: Side, value: int) -> Any:
 @pytest.mark.parametrize("side", Side)
 def test_an_alias_of_a_buffer_that_was_replaced_is_of_no_concern_any_more(side: Side) -> None:
     memory = at(side)
-    alias = exported(memory, side)
+    alias = memory.export(side, Access.MUTABLE, WHOLE, "test", "NumPy")
     array = adopt(memory, side, 5)
     assert not alias.flags.writeable
     assert not memory.aliased
     getattr(memory, READS[Side(1 - side)])()
     assert memory.head is Head.SYNCED
-    fresh = exported(memory, side)
+    fresh = memory.export(side, Access.MUTABLE, WHOLE, "test", "NumPy")
     fresh[0] = 6
     assert array[0] == 6
     assert alias[0] == 1
@@ -66,26 +62,6 @@ def test_adoption_ends_the_exposure_of_both_sides(side: Side, exposed: Side) -> 
         for _ in range(2):
             getattr(memory, READS[Side(1 - side)])()
     assert len(log) == 1
-
-
-@pytest.mark.parametrize("side", Side)
-def test_an_alias_of_the_other_side_is_still_tracked_after_an_adoption(side: Side) -> None:
-    memory = at(Side(1 - side))
-    alias = exported(memory, Side(1 - side))
-    adopt(memory, side, 5)
-    assert not alias.flags.writeable
-    assert memory.aliased
-    assert getattr(memory, READS[Side(1 - side)])().tolist() == alias.tolist() == [5] * COUNT
-
-
-@pytest.mark.parametrize("place", [0, COUNT - 1])
-@pytest.mark.parametrize("side", Side)
-def test_an_alias_of_any_byte_is_warned_of_by_an_adoption(side: Side, place: int) -> None:
-    memory = at(Side.HOST)
-    alias = memory.export(Side.HOST, Access.MUTABLE, Layout.raw(1, place), "use", "DLPack")
-    with pytest.warns(StaleAliasWarning, match=r"^adoption makes a DLPack alias"):
-        memory.replace_side(side, np.full(COUNT, 5, np.uint8))
-    assert alias.tolist() == [1]
 
 
 @pytest.mark.parametrize("side", Side)

@@ -6,7 +6,6 @@ import _thread
 import operator
 import warnings
 import weakref
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +19,6 @@ from syncblob import (
     StaleAliasWarning,
     simulated,
 )
-from syncblob._source_lines import user_place
 from syncblob.devices import Side
 from syncblob.devices.host import NumpyHome
 from syncblob.memory.borrows_and_aliases import Borrows, Loans
@@ -97,50 +95,6 @@ def test_each_array_is_one_of_its_own_and_is_noted(way: Way, both_sides: bool) -
     assert loans(blob) == NOTHING
 
 
-@WAY
-@SIDES
-@pytest.mark.parametrize(
-    "happens",
-    [
-        lambda blob: blob.cpu_data(),
-        lambda blob: blob.gpu_data(),
-        lambda blob: blob.mutable_cpu_data(),
-        lambda blob: blob.mutable_gpu_data(),
-        lambda blob: blob.set_cpu_data(np.ones(COUNT, np.uint8)),
-        lambda blob: blob.set_gpu_data(np.ones(COUNT, np.uint8)),
-        lambda blob: blob.memory.set_cpu_data(np.ones(COUNT, np.uint8)),
-        lambda blob: blob.memory.set_gpu_data(np.ones(COUNT, np.uint8)),
-        lambda blob: blob.share_data(used(BORROWS[0])),
-        lambda blob: blob.memory.revoke([]),
-        lambda blob: (blob.mutable_cpu_data(), blob.async_gpu_push()),
-    ],
-)
-def test_whatever_happened_before_a_write_is_seen_on_both_sides(
-    way: Way, both_sides: bool, happens: Callable[[Blob], Any]
-) -> None:
-    blob = used(way, both_sides=both_sides)
-    device = blob.device
-    happens(blob)
-    array = way(blob)
-    assert (blob.device, blob.head) == (device, HEADS[way.side])
-    assert array.tolist() == [1] * COUNT
-    array[0] = 7
-    assert blob.cpu_data().tolist() == blob.gpu_data().tolist() == [7] + [1] * (COUNT - 1)
-
-
-@WAY
-@SIDES
-def test_a_read_sees_what_was_written_on_either_side(way: Way, both_sides: bool) -> None:
-    blob = used(way, both_sides=both_sides)
-    for value in (2, 3):
-        way.write_other_side(blob)[...] = value
-        assert way.read(blob).tolist() == np.asarray(blob).tolist() == [value] * COUNT
-        way.write_other_side(blob)[...] = value + 10
-        assert np.asarray(blob).tolist() == [value + 10] * COUNT
-        way(blob)[...] = value + 20
-        assert way.read(blob).tolist() == np.asarray(blob).tolist() == [value + 20] * COUNT
-
-
 def test_what_numpy_cannot_export_and_what_is_const_is_lent_as_before() -> None:
     pytest.importorskip("ml_dtypes", reason="NumPy has no bfloat16 of its own")
     blob = Blob(COUNT, "bfloat16", device="simulated")
@@ -200,16 +154,6 @@ def test_what_another_thread_does_meanwhile_leaves_no_alias_behind_that_is_still
     alias[0] = 9
     assert blob.cpu_data()[0] == blob.gpu_data()[0] == 9
     assert meddled
-
-
-def test_an_alias_belongs_on_the_device_whichever_side_was_read_first() -> None:
-    blob = Blob(COUNT, device="simulated")
-    for _ in range(3):
-        blob.cpu_data()
-    alias = np.from_dlpack(blob)
-    alias[0] = 3
-    assert blob.head is Head.HEAD_AT_GPU
-    assert blob.cpu_data()[0] == 3
 
 
 # --- in the middle of a change ------------------------------------------------------------------
@@ -282,21 +226,6 @@ def test_exports_to_threads_without_frames_of_python() -> None:
         done.release()
 
 
-def test_borrows_that_came_in_the_middle_are_not_forgotten() -> None:
-    borrows = Borrows()
-    before, since = np.zeros(COUNT), np.zeros(COUNT)
-    borrows.add(before)
-    revoked: list[Any] = []
-    borrows.revoke(revoked)
-    borrows.add(since)
-    borrows.forget(revoked)
-    assert len(borrows) == 1
-    borrows.revoke(revoked)
-    borrows.forget(revoked)
-    assert not since.flags.writeable
-    assert len(borrows) == 0
-
-
 def test_a_buffer_that_was_replaced_is_let_go() -> None:
     blob = Blob(COUNT)
     for _ in range(2):
@@ -320,18 +249,6 @@ def test_aliases_of_the_host_need_no_accelerator() -> None:
         alias[0] = 3
         assert blob.cpu_data()[0] == 3
         del alias
-
-
-def test_the_place_of_an_exposure_can_be_given() -> None:
-    memory = Blob(COUNT).memory
-    place = user_place()
-    memory.expose(Side.HOST, place)
-    (exposure,) = memory.loans(Side.HOST).exposures
-    assert exposure.place is place
-    memory.expose(Side.HOST)
-    (exposure,) = memory.loans(Side.HOST).exposures
-    assert exposure.place.line.text == "memory.expose(Side.HOST)"
-    assert exposure[:2] == (0, memory.nbytes)
 
 
 @pytest.mark.parametrize("both_sides", [False, True])

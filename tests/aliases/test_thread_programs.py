@@ -80,7 +80,7 @@ class Worker:
         index = self.random.randrange(len(self.shared.blobs))
         row, values = self.shared.blobs[index][self.row], self.written[index]
         start = self.random.randrange(PART)
-        match self.random.randrange(5):
+        match self.random.randrange(6):
             case 0:
                 row += 1
                 values += 1
@@ -96,6 +96,11 @@ class Worker:
             case 4:
                 np.add(row, 3, out=row)
                 values += 3
+            case 5:
+                # Dropped while others work.
+                alias = np.from_dlpack(self.random.choice([row.cpu, row.gpu]))[start:]
+                alias += 4
+                values[start:] += 4
         self.check_row(index)
 
     def check_row(self, index: int) -> None:

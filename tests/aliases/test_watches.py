@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from syncblob import (
+    Blob,
     ConstWriteWarning,
     Head,
     StaleAliasWarning,
@@ -129,6 +130,15 @@ def test_a_const_export_is_watched_as_long_as_what_its_consumer_keeps() -> None:
             del target
 
 
+def test_what_has_no_permission_to_lose_is_left_behind_all_the_same() -> None:
+    memory, target = at(Side.HOST), Target()
+    array = memory.export(Side.HOST, Access.MUTABLE, WHOLE, "test", "CUDA", target)
+    with pytest.warns(StaleAliasWarning, match="a CUDA alias"):
+        memory.mutable_gpu_data()
+    assert array.flags.writeable
+    assert memory.aliased
+
+
 @pytest.mark.parametrize("where", Side)
 @pytest.mark.parametrize("side", Side)
 def test_a_private_copy_finds_a_write_through_a_const_export_and_ends_no_watch(
@@ -227,3 +237,65 @@ def test_once_an_export_has_ended_other_threads_can_use_the_memory() -> None:
         del export
         with in_use_by_another_thread(memory):
             pass
+
+
+# --- exports of parts ----------------------------------------------------------------------------
+
+SHAPE = (4, 6)
+OTHER = {"cpu": "gpu", "gpu": "cpu"}
+
+
+def in_rows(here: str) -> Blob:
+    """Make a Blob of four rows that is newest on one side."""
+    blob = Blob(SHAPE, device="simulated")
+    getattr(blob, f"mutable_{here}_data")()[...] = 3
+    return blob
+
+
+@pytest.mark.parametrize("here", ["cpu", "gpu"])
+def test_a_borrow_of_a_part_excuses_writes_into_that_part(here: str) -> None:
+    for row, accuses in ((0, True), (1, False), (slice(1, 3), False), (slice(2, 4), True)):
+        blob = in_rows(here)
+        with verified_const(), warnings.catch_warnings(record=True, action="always") as caught:
+            borrow = getattr(blob[row], f"mutable_{here}_data")()
+            export = np.asarray(getattr(blob[1], here).const)
+            write_past_permissions(export)
+            getattr(blob[3], f"{here}_data")()
+        assert [warning.category for warning in caught] == [ConstWriteWarning] * accuses
+        assert borrow.flags.writeable
+
+
+@pytest.mark.parametrize("here", ["cpu", "gpu"])
+def test_writes_by_right_beside_a_watched_view_accuse_nobody_and_end_nothing(here: str) -> None:
+    blob = in_rows(here)
+    there = OTHER[here]
+    with verified_const():
+        export = np.asarray(getattr(blob[1], here).const)
+        getattr(blob[0], f"mutable_{here}_data")()[...] = 5
+        getattr(blob[2:], f"overwrite_{there}_data")()[...] = 6
+        getattr(blob[2:], f"{here}_data")()
+        getattr(blob[3], here).overwrite.__dlpack__()
+    write_past_permissions(export)
+    with pytest.warns(ConstWriteWarning):
+        blob.tolist()
+
+
+@pytest.mark.parametrize("here", ["cpu", "gpu"])
+def test_writes_by_right_into_a_watched_view_accuse_nobody(here: str) -> None:
+    there = OTHER[here]
+    for access in (
+        lambda blob: getattr(blob, f"mutable_{here}_data")().fill(3),
+        lambda blob: getattr(blob[1, 2:], f"mutable_{here}_data")().fill(3),
+        lambda blob: (
+            getattr(blob[1:], f"overwrite_{there}_data")().fill(3),
+            getattr(blob[1, 2:], f"{here}_data")(),
+        ),
+        lambda blob: (blob.resize(1, 6), blob.resize(*SHAPE)),
+    ):
+        blob = in_rows(here)
+        with verified_const():
+            export = np.asarray(getattr(blob[1], here).const)
+            access(blob)
+            blob.cpu_data()
+            blob.gpu_data()
+            del export

@@ -51,9 +51,8 @@ GENERATED = "# type: ignore # mutmut generated"
 SAMPLE_TESTS = """
     tests/numpy_functions tests/torch_functions tests/interop tests/test_guards.py
     tests/test_transfers.py tests/aliases/test_adoption.py tests/aliases/test_attacks.py
-    tests/aliases/test_conflicts.py
-    tests/aliases/test_kept_arrays.py tests/aliases/test_leases.py tests/devices/test_cuda.py
-    tests/distributed/test_shared_parts.py
+    tests/aliases/test_conflicts.py tests/aliases/test_kept_arrays.py
+    tests/aliases/test_leases.py tests/devices/test_cuda.py tests/distributed/test_shared_parts.py
     """.split()
 
 # A mutant as in survivors.toml: file, function, the lines before, the lines after.

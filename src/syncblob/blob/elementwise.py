@@ -28,9 +28,6 @@ from syncblob.blob.operands import (
 from syncblob.devices import HOST
 from syncblob.guards import may_compute_directly, require_device
 
-# For `binary`: the caller is an operator.
-OPERATOR = True
-
 # These also accept sequences, buffers and other numbers, which Python would otherwise call unequal.
 _COMPARISONS = (np.equal, np.not_equal)
 
@@ -63,11 +60,8 @@ def unary(kernel: Callable[..., Any], x: Any) -> Any:
     return x._fresh(result, home)
 
 
-def binary(  # noqa: C901  # cases are inlined, and arguments positional, to save time
-    kernel: Callable[..., Any],
-    x1: Any,
-    x2: Any,
-    operator: bool = False,  # noqa: FBT002  # see above
+def binary(  # noqa: C901  # cases are inlined to save time
+    kernel: Callable[..., Any], x1: Any, x2: Any, operator: str = ""
 ) -> Any:
     """Compute ``kernel(x1, x2)``, elementwise, in a new Blob.
 
@@ -78,9 +72,9 @@ def binary(  # noqa: C901  # cases are inlined, and arguments positional, to sav
     x1, x2
         Blobs or NumPy scalars; one may be a Python scalar.
     operator
-        Accept an array of another library as one operand, and return NotImplemented for other
-        objects, as operators do; ``==`` and ``!=`` also accept sequences, buffers and other
-        numbers.
+        Python's name of the operator that calls this, such as ``"add"``. An operator accepts an
+        array of another library as one operand, and returns NotImplemented for other objects;
+        ``==`` and ``!=`` also accept sequences, buffers and other numbers.
 
     Raises
     ------
@@ -88,13 +82,14 @@ def binary(  # noqa: C901  # cases are inlined, and arguments positional, to sav
         If an operand is something else, both are Python scalars, or the kernel does not take their
         dtypes.
     """
+    # Operands without these attributes are scalars, or arrays that `_binary` refuses.
     if type(x1) is type(x2):
         try:
             # In this order; see `BlobCore`.
             shortcut1, shortcut2 = x1._shortcut, x2._shortcut
             array1, array2 = x1._array, x2._array
         except AttributeError:
-            x1 = as_blob(kernel.__name__, x1)
+            pass
         else:
             home = x1._home
             if (
@@ -109,15 +104,11 @@ def binary(  # noqa: C901  # cases are inlined, and arguments positional, to sav
                 if type(result) is not np.ndarray:
                     result = home.as_array(result)
                 return x1._fresh(result, home)
-            return _binary(kernel, x1, x2, operator)
-    if type(x2) in SCALARS:
+    elif type(x2) in SCALARS:
         try:
             shortcut, array = x1._shortcut, x1._array
         except AttributeError:
-            if type(x1) in SCALARS and isinstance(x2, np.generic):
-                x2 = as_blob(kernel.__name__, x2)
-            else:
-                x1 = as_blob(kernel.__name__, x1)
+            pass
         else:
             home = x1._home
             if (
@@ -132,7 +123,7 @@ def binary(  # noqa: C901  # cases are inlined, and arguments positional, to sav
     return _binary(kernel, x1, x2, operator)
 
 
-def _binary(kernel: Callable[..., Any], x1: Any, x2: Any, operator: bool) -> Any:
+def _binary(kernel: Callable[..., Any], x1: Any, x2: Any, operator: str) -> Any:
     """Compute `binary` outside the usual cases."""
     if operator:
         like = x1 if isinstance(x1, BlobCore) else x2
@@ -153,7 +144,7 @@ def _binary(kernel: Callable[..., Any], x1: Any, x2: Any, operator: bool) -> Any
             array = converted(other, like)
             if array is NotImplemented:
                 by = by_array if is_ndarray_like(other) else _by_value
-                return by(kernel, x1, x2, like)
+                return by(operator, kernel, x1, x2, like)
             x1, x2 = (x1, array) if like is x1 else (array, x2)
     elif x1 is None or x2 is None:
         # `gather` keeps None, and NumPy would compute an array of objects.
@@ -164,7 +155,7 @@ def _binary(kernel: Callable[..., Any], x1: Any, x2: Any, operator: bool) -> Any
     return like._fresh(home.as_array(result), home)
 
 
-def _by_value(kernel: Callable[..., Any], x1: Any, x2: Any, like: Any) -> Any:
+def _by_value(name: str, kernel: Callable[..., Any], x1: Any, x2: Any, like: Any) -> Any:
     """Compute `binary` for an operator with an object that is no array, as ndarray's operators do.
 
     The reflected operator of the object comes first.
@@ -172,7 +163,7 @@ def _by_value(kernel: Callable[..., Any], x1: Any, x2: Any, like: Any) -> Any:
     other = x2 if like is x1 else x1
     if not (is_number(other) or (kernel in _COMPARISONS and _is_comparable(other))):
         return NotImplemented
-    answer = answer_of(kernel, like, other) if like is x1 else NotImplemented
+    answer = answer_of(name, kernel, like, other) if like is x1 else NotImplemented
     if answer is not NotImplemented:
         return answer
     array = np.asarray(other)

@@ -11,55 +11,31 @@ from typing import Any
 
 import numpy as np
 
-# Python's names of the operators, by the names of the kernels.
-_NAMES = {
-    "add": "add",
-    "subtract": "sub",
-    "multiply": "mul",
-    "divide": "truediv",
-    "floor_divide": "floordiv",
-    "remainder": "mod",
-    "power": "pow",
-    "matmul": "matmul",
-    "bitwise_and": "and",
-    "bitwise_or": "or",
-    "bitwise_xor": "xor",
-    "left_shift": "lshift",
-    "right_shift": "rshift",
-    "equal": "eq",
-    "not_equal": "ne",
-    "less": "lt",
-    "less_equal": "le",
-    "greater": "gt",
-    "greater_equal": "ge",
-}
 _MIRRORED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 
 
-def answer_of(kernel: Callable[..., Any], blob: Any, other: Any) -> Any:
+def answer_of(name: str, kernel: Callable[..., Any], blob: Any, other: Any) -> Any:
     """Return the result of the right operand's reflected operator, or NotImplemented.
 
     If the operand has its own ``__array_ufunc__``, that is called instead, as ndarray's operators
     do, because its reflected operators may be untested: pint's ``__rmatmul__`` is its
-    ``__matmul__``.
+    ``__matmul__``. `name` is Python's name of the operator.
     """
-    ufunc = kernel.__name__.lstrip("_")
     usual = np.ndarray.__array_ufunc__
     if getattr(type(other), "__array_ufunc__", None) not in {None, usual}:
-        return getattr(np, ufunc)(blob, other)
-    name = _NAMES[ufunc]
+        return getattr(np, kernel.__name__)(blob, other)
     mirrored = getattr(type(other), f"__{_MIRRORED.get(name, f'r{name}')}__", None)
     return NotImplemented if mirrored is None else mirrored(other, blob)
 
 
-def by_array(kernel: Callable[..., Any], x1: Any, x2: Any, blob: Any) -> Any:
+def by_array(name: str, kernel: Callable[..., Any], x1: Any, x2: Any, blob: Any) -> Any:
     """Compute an operator with an operand that declines Blobs.
 
     By the reflected operator of that operand, else by the operator with an ndarray.
     """
-    compute = getattr(operator, f"__{_NAMES[kernel.__name__.lstrip('_')]}__")
+    compute = getattr(operator, f"__{name}__")
     if blob is not x1:
         # Python has tried the left operand already.
         return compute(x1, np.asarray(blob))
-    answer = answer_of(kernel, blob, x2)
+    answer = answer_of(name, kernel, blob, x2)
     return compute(np.asarray(blob), x2) if answer is NotImplemented else answer

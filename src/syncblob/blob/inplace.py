@@ -26,8 +26,10 @@ _EXACT = 2048
 
 
 @writes("x1")
-def inplace(kernel: Callable[..., Any], x1: Any, x2: Any) -> Any:  # noqa: C901, PLR0912, PLR0915  # each case is inlined, because calls take time
+def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, operator: str) -> Any:  # noqa: C901, PLR0912, PLR0915  # each case is inlined, because calls take time
     """Compute ``kernel(x1, x2)`` into x1, without a temporary array, and return x1.
+
+    `operator` is Python's name of the operator, such as ``"add"``.
 
     Runs on the accelerator if one of the operands is there. An exception leaves x1 unchanged,
     except those that NumPy raises while it writes: floating-point errors under ``numpy.errstate``,
@@ -90,10 +92,10 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any) -> Any:  # noqa: C901,
             like = own or is_ndarray_like(x2)
             number = not like and is_number(x2)
             ask = number or (like and not own)
-            answer = answer_of(kernel, x1, x2) if ask else NotImplemented
+            answer = answer_of(operator, kernel, x1, x2) if ask else NotImplemented
             if number and answer is NotImplemented:
                 # As a Python scalar, because an array would change the dtype.
-                answer = inplace(kernel, x1, np.asarray(x2).item())
+                answer = inplace(kernel, x1, np.asarray(x2).item(), operator)
             elif like and (answer is NotImplemented or type(answer) is np.ndarray):
                 # The operator would bind the caller's name to a new array.
                 raise _other_type(kernel, x2)

@@ -133,9 +133,7 @@ def _with_blobs(name: str, operands: tuple[Any, ...]) -> list[Any]:
     blobs = [x if x is None or type(x) in weak else as_blob(name, x, *operands) for x in operands]
     if any(isinstance(x, BlobCore) for x in blobs):
         return blobs
-    if len(operands) == 1:
-        raise refusal(name, operands[0])
-    raise TypeError(f"{name} expects at least one Blob, got {operands}")
+    raise refusal(name, operands[0])
 
 
 def blob_to_read(array: Any, like: AnyBlob) -> AnyBlob:

@@ -14,7 +14,7 @@ import numpy as np
 from syncblob._corrected import elementwise as corrected
 from syncblob._made_functions import name_made_functions
 from syncblob.blob.core import AnyBlob, BlobCore
-from syncblob.blob.elementwise import OPERATOR, binary, unary
+from syncblob.blob.elementwise import binary, unary
 from syncblob.blob.inplace import inplace
 
 if TYPE_CHECKING:
@@ -38,25 +38,25 @@ def _of_one(kernel: Callable[..., Any], sign: str) -> Any:
     return operator
 
 
-def _of_two(kernel: Callable[..., Any], sign: str) -> Any:
+def _of_two(name: str, kernel: Callable[..., Any], sign: str) -> Any:
     def operator(self: Any, other: Any, /) -> Any:
-        return binary(kernel, self, other, OPERATOR)
+        return binary(kernel, self, other, name)
 
     operator.__doc__ = f"Return ``self {sign} other``."
     return operator
 
 
-def _reflected(kernel: Callable[..., Any], sign: str) -> Any:
+def _reflected(name: str, kernel: Callable[..., Any], sign: str) -> Any:
     def operator(self: Any, other: Any, /) -> Any:
-        return binary(kernel, other, self, OPERATOR)
+        return binary(kernel, other, self, name)
 
     operator.__doc__ = f"Return ``other {sign} self``."
     return operator
 
 
-def _in_place(kernel: Callable[..., Any], sign: str) -> Any:
+def _in_place(name: str, kernel: Callable[..., Any], sign: str) -> Any:
     def operator(self: Any, other: Any, /) -> Any:
-        return inplace(kernel, self, other)
+        return inplace(kernel, self, other, name)
 
     operator.__doc__ = f"Compute ``self {sign}= other``."
     return operator
@@ -74,69 +74,65 @@ class Operators(BlobCore):
     __pos__: _OfOne = _of_one(np.positive, "+")
     __invert__: _OfOne = _of_one(np.invert, "~")
 
-    __eq__: _OfTwo = _of_two(np.equal, "==")  # type: ignore[assignment]  # elementwise, as in NumPy
-    __ne__: _OfTwo = _of_two(np.not_equal, "!=")  # type: ignore[assignment]  # as ``==``
-    __lt__: _OfTwo = _of_two(np.less, "<")
-    __le__: _OfTwo = _of_two(np.less_equal, "<=")
-    __gt__: _OfTwo = _of_two(np.greater, ">")
-    __ge__: _OfTwo = _of_two(np.greater_equal, ">=")
+    __eq__: _OfTwo = _of_two("eq", np.equal, "==")  # type: ignore[assignment]  # elementwise, as in NumPy
+    __ne__: _OfTwo = _of_two("ne", np.not_equal, "!=")  # type: ignore[assignment]  # as ``==``
+    __lt__: _OfTwo = _of_two("lt", np.less, "<")
+    __le__: _OfTwo = _of_two("le", np.less_equal, "<=")
+    __gt__: _OfTwo = _of_two("gt", np.greater, ">")
+    __ge__: _OfTwo = _of_two("ge", np.greater_equal, ">=")
 
-    __add__: _OfTwo = _of_two(np.add, "+")
-    __radd__: _OfTwo = _reflected(np.add, "+")
-    __iadd__: _OfTwo = _in_place(np.add, "+")
+    __add__: _OfTwo = _of_two("add", np.add, "+")
+    __radd__: _OfTwo = _reflected("add", np.add, "+")
+    __iadd__: _OfTwo = _in_place("add", np.add, "+")
 
-    __sub__: _OfTwo = _of_two(np.subtract, "-")
-    __rsub__: _OfTwo = _reflected(np.subtract, "-")
-    __isub__: _OfTwo = _in_place(np.subtract, "-")
+    __sub__: _OfTwo = _of_two("sub", np.subtract, "-")
+    __rsub__: _OfTwo = _reflected("sub", np.subtract, "-")
+    __isub__: _OfTwo = _in_place("sub", np.subtract, "-")
 
-    __mul__: _OfTwo = _of_two(np.multiply, "*")
-    __rmul__: _OfTwo = _reflected(np.multiply, "*")
-    __imul__: _OfTwo = _in_place(np.multiply, "*")
+    __mul__: _OfTwo = _of_two("mul", np.multiply, "*")
+    __rmul__: _OfTwo = _reflected("mul", np.multiply, "*")
+    __imul__: _OfTwo = _in_place("mul", np.multiply, "*")
 
-    __truediv__: _OfTwo = _of_two(np.true_divide, "/")
-    __rtruediv__: _OfTwo = _reflected(np.true_divide, "/")
-    __itruediv__: _OfTwo = _in_place(np.true_divide, "/")
+    __truediv__: _OfTwo = _of_two("truediv", np.true_divide, "/")
+    __rtruediv__: _OfTwo = _reflected("truediv", np.true_divide, "/")
+    __itruediv__: _OfTwo = _in_place("truediv", np.true_divide, "/")
 
-    __floordiv__: _OfTwo = _of_two(corrected.floor_divide, "//")
-    __rfloordiv__: _OfTwo = _reflected(corrected.floor_divide, "//")
-    __ifloordiv__: _OfTwo = _in_place(corrected.floor_divide, "//")
+    __floordiv__: _OfTwo = _of_two("floordiv", corrected.floor_divide, "//")
+    __rfloordiv__: _OfTwo = _reflected("floordiv", corrected.floor_divide, "//")
+    __ifloordiv__: _OfTwo = _in_place("floordiv", corrected.floor_divide, "//")
 
-    __mod__: _OfTwo = _of_two(corrected.remainder, "%")
-    __rmod__: _OfTwo = _reflected(corrected.remainder, "%")
-    __imod__: _OfTwo = _in_place(corrected.remainder, "%")
+    __mod__: _OfTwo = _of_two("mod", corrected.remainder, "%")
+    __rmod__: _OfTwo = _reflected("mod", corrected.remainder, "%")
+    __imod__: _OfTwo = _in_place("mod", corrected.remainder, "%")
 
-    __matmul__: _OfTwo = _of_two(np.matmul, "@")
-    __rmatmul__: _OfTwo = _reflected(np.matmul, "@")
-    __imatmul__: _OfTwo = _in_place(corrected.matmul, "@")
+    __matmul__: _OfTwo = _of_two("matmul", np.matmul, "@")
+    __rmatmul__: _OfTwo = _reflected("matmul", np.matmul, "@")
+    __imatmul__: _OfTwo = _in_place("matmul", corrected.matmul, "@")
 
-    __and__: _OfTwo = _of_two(np.bitwise_and, "&")
-    __rand__: _OfTwo = _reflected(np.bitwise_and, "&")
-    __iand__: _OfTwo = _in_place(np.bitwise_and, "&")
+    __and__: _OfTwo = _of_two("and", np.bitwise_and, "&")
+    __rand__: _OfTwo = _reflected("and", np.bitwise_and, "&")
+    __iand__: _OfTwo = _in_place("and", np.bitwise_and, "&")
 
-    __or__: _OfTwo = _of_two(np.bitwise_or, "|")
-    __ror__: _OfTwo = _reflected(np.bitwise_or, "|")
-    __ior__: _OfTwo = _in_place(np.bitwise_or, "|")
+    __or__: _OfTwo = _of_two("or", np.bitwise_or, "|")
+    __ror__: _OfTwo = _reflected("or", np.bitwise_or, "|")
+    __ior__: _OfTwo = _in_place("or", np.bitwise_or, "|")
 
-    __xor__: _OfTwo = _of_two(np.bitwise_xor, "^")
-    __rxor__: _OfTwo = _reflected(np.bitwise_xor, "^")
-    __ixor__: _OfTwo = _in_place(np.bitwise_xor, "^")
+    __xor__: _OfTwo = _of_two("xor", np.bitwise_xor, "^")
+    __rxor__: _OfTwo = _reflected("xor", np.bitwise_xor, "^")
+    __ixor__: _OfTwo = _in_place("xor", np.bitwise_xor, "^")
 
-    __lshift__: _OfTwo = _of_two(np.left_shift, "<<")
-    __rlshift__: _OfTwo = _reflected(np.left_shift, "<<")
-    __ilshift__: _OfTwo = _in_place(np.left_shift, "<<")
+    __lshift__: _OfTwo = _of_two("lshift", np.left_shift, "<<")
+    __rlshift__: _OfTwo = _reflected("lshift", np.left_shift, "<<")
+    __ilshift__: _OfTwo = _in_place("lshift", np.left_shift, "<<")
 
-    __rshift__: _OfTwo = _of_two(np.right_shift, ">>")
-    __rrshift__: _OfTwo = _reflected(np.right_shift, ">>")
-    __irshift__: _OfTwo = _in_place(np.right_shift, ">>")
+    __rshift__: _OfTwo = _of_two("rshift", np.right_shift, ">>")
+    __rrshift__: _OfTwo = _reflected("rshift", np.right_shift, ">>")
+    __irshift__: _OfTwo = _in_place("rshift", np.right_shift, ">>")
 
-    __rpow__: _OfTwo = _reflected(corrected.power, "**")
-    __ipow__: _OfTwo = _in_place(corrected.power, "**")
-
-    def __pow__(self, other: Any, modulo: Any = None, /) -> Self:
-        """Return ``self ** other``. A modulus is refused, as NumPy refuses it."""
-        if modulo is not None:
-            return NotImplemented
-        return binary(corrected.power, self, other, OPERATOR)
+    # It takes no modulus, like NumPy's.
+    __pow__: _OfTwo = _of_two("pow", corrected.power, "**")
+    __rpow__: _OfTwo = _reflected("pow", corrected.power, "**")
+    __ipow__: _OfTwo = _in_place("pow", corrected.power, "**")
 
     def __abs__(self) -> Self:
         """Return the absolute values."""

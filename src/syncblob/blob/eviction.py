@@ -13,9 +13,8 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, suppress
-from inspect import CO_OPTIMIZED
 from operator import index, itemgetter
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -24,7 +23,7 @@ from weakref import WeakKeyDictionary, ref
 from syncblob._formatting import counted, extend, human_bytes
 from syncblob._locks import Lock, LostLock, notified
 from syncblob.blob.core import NOTHING_KEPT, BlobCore
-from syncblob.blob.writers import FREE_THREADED, changed_by_others, is_writer
+from syncblob.blob.writers import FREE_THREADED, changed_by_others, forget
 from syncblob.copies import EVICTION, count_eviction
 from syncblob.devices import HOST, Accelerator, Device, Side, accelerator
 from syncblob.memory import MUTABLE, Ledger, SyncedMemory, evict_windows
@@ -222,14 +221,7 @@ def _ledgers(home: Accelerator | None = None) -> list[Ledger]:
     return [each for each in notified(Ledger) if home is None or home in each.buffers.homes]
 
 
-def _in_use(
-    *,
-    own: bool = True,
-    others: bool = True,
-    beyond: bool = False,
-    writers: bool = False,
-    without: Collection[int] = (),
-) -> set[Ledger | int]:
+def _in_use(*, own: bool = True, others: bool = True, beyond: bool = False) -> set[Ledger | int]:
     """Return what functions of this package have at hand.
 
     These are the ids of Blobs, and the ledgers of Blobs and memories.
@@ -241,38 +233,29 @@ def _in_use(
     beyond
         Leave out the functions of this thread that run now. Those that they have interrupted, by
         way of a signal handler or a callback, count.
-    writers
-        Look at the functions that write alone.
-    without
-        Threads that do not count.
 
     Free-threaded Python forbids a look at the frames of others: there, only functions that write
     count. Others keep the bytes that they read, because they refer to arrays over them.
     """
     found: set[Ledger | int] = set()
-    frames: dict[int, FrameType | None] = {}
     if FREE_THREADED:
-        _collect(changed_by_others(without) if others else (), found)
-    else:
+        _collect(changed_by_others() if others else (), found)
+    frames: dict[int, FrameType | None] = {}
+    if others and not FREE_THREADED:
         frames |= sys._current_frames()
     # Not the frame of this call, which would refer to itself and keep its callers' variables alive.
-    frames[threading.get_ident()] = sys._getframe(1)
+    here = threading.get_ident()
+    frames[here] = sys._getframe(1) if own else None
     while frames:
         thread, frame = frames.popitem()
-        here = thread == threading.get_ident()
-        if thread in without or not (own if here else others):
-            continue
-        leaving_out = beyond and here
+        leaving_out = beyond and thread == here
         while frame is not None:
             path = frame.f_code.co_filename
             leaving_out = leaving_out and path.startswith(_PACKAGE)
-            counts = is_writer(frame.f_code) if writers else path != __file__
-            if path.startswith(_PACKAGE) and counts and not leaving_out:
+            if path.startswith(_PACKAGE) and path != __file__ and not leaving_out:
                 variables = frame.f_locals
                 _collect(variables.values(), found)
-                if type(variables) is dict and frame.f_code.co_flags & CO_OPTIMIZED:
-                    # The frame keeps this copy, and with it all that the variables refer to.
-                    variables.clear()
+                forget(frame, variables)
             frame = frame.f_back
     return found
 
@@ -440,7 +423,9 @@ def written_by_others(ledger: Ledger) -> bool:
     if threading.active_count() == 1:
         return False
     waiting = {thread for thread, awaited in list(_awaited.items()) if awaited is ledger}
-    return ledger in _in_use(own=False, writers=True, without=waiting)
+    changed: set[Ledger | int] = set()
+    _collect(changed_by_others(waiting), changed)
+    return ledger in changed
 
 
 SyncedMemory.make_room = staticmethod(make_room)
@@ -464,18 +449,8 @@ def _evict_one(home: Accelerator, reason: str) -> tuple[bool, bool]:
     if _let_go_of_replaced(blobs, busy):
         _made_room += 1
         return True, False
-    now = next(_clock)
-    found: list[tuple[Evictable, Ledger, int]] = []
-    for ledger in _ledgers(home):
-        side = ledger.side_of(home)
-        if not ledger.buffers.all_of(side):
-            # It may be what needs the room, and its use shows at the next eviction.
-            continue
-        use = _use_of(ledger, side, now)
-        for start, evictable in _described(ledger, side, now - use.last, use.interval):
-            found.append((evictable, ledger, start))
     waiting = bool(others) or (FREE_THREADED and threading.active_count() > 1)
-    for *_, ledger, start in _sorted(found):
+    for *_, ledger, start in _candidates(home):
         evicted = _if_free(
             ledger.lock, _evict_unseen, home, ledger, start, blobs, busy, EVICTION + reason
         )
@@ -489,13 +464,26 @@ def _evict_one(home: Accelerator, reason: str) -> tuple[bool, bool]:
     return False, waiting
 
 
-def _sorted(found: Iterable[tuple[Evictable, Ledger, int]]) -> list[tuple[Any, ...]]:
+def _candidates(home: Accelerator) -> list[tuple[Any, ...]]:
     """Return scores, ledgers and starts, the highest score first; of equal ones the oldest."""
     global _scoring  # noqa: PLW0603  # a policy may use Blobs, and need room itself
-    before, policy = _scoring, used_last if _scoring else _policy
+    before, policy, now = _scoring, used_last if _scoring else _policy, next(_clock)
+    found: list[tuple[Any, ...]] = []
+    for ledger in _ledgers(home):
+        side = ledger.side_of(home)
+        windows = ledger.buffers.all_of(side)
+        if not windows:
+            # It may be what needs the room, and its use shows at the next eviction.
+            continue
+        use, name = _use_of(ledger, side, now), ledger.buffers.name
+        for window in windows:
+            stop = min(window.stop, ledger.spans.nbytes)
+            newest = sum(run.nbytes for run in ledger.only_on(side, window.start, stop))
+            buffer = Evictable(window.nbytes, newest, now - use.last, use.interval, name)
+            found.append((buffer, -len(found), ledger, window.start))
     try:
         _scoring = True
-        scored = [(policy(each), -place, *rest) for place, (each, *rest) in enumerate(found)]
+        scored = [(policy(buffer), *rest) for buffer, *rest in found]
     finally:
         _scoring = before
     return sorted(scored, reverse=True, key=itemgetter(0, 1))
@@ -508,19 +496,6 @@ def _settle_results(home: Accelerator, blobs: Iterable[BlobCore]) -> None:
         with suppress(AttributeError):
             if blob._held is None and blob._home is home:
                 blob._memory  # noqa: B018  # made on demand
-
-
-def _described(
-    ledger: Ledger, side: Side, age: int, interval: float
-) -> list[tuple[int, Evictable]]:
-    """Return where the windows of a memory begin, and what a policy is told of them."""
-    found = []
-    for window in ledger.buffers.all_of(side):
-        stop = min(window.stop, ledger.spans.nbytes)
-        newest = sum(run.nbytes for run in ledger.only_on(side, window.start, stop))
-        name = ledger.buffers.name
-        found.append((window.start, Evictable(window.nbytes, newest, age, interval, name)))
-    return found
 
 
 def _if_free(lock: Any, function: Callable[..., bool], *args: Any) -> bool | None:

@@ -36,8 +36,6 @@ FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 # Then, by thread, what the functions that write and are running change; None if not known yet.
 _changing: dict[int, list[Any]] = {}
 
-_PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep  # noqa: PTH120  # compared as a prefix
-
 # The Blobs and memories found before the last fork.
 _half_done: list[BlobCore | SyncedMemory] = []
 
@@ -85,30 +83,34 @@ def note(running: Any) -> None:
         changing[-1] = running
 
 
-def is_writer(code: CodeType) -> bool:
-    """Return whether a function writes or reshapes Blobs; not on free-threaded Python."""
-    return code in _writers
-
-
 def changed_by_others(without: Collection[int] = ()) -> list[BlobCore | SyncedMemory]:
-    """Return what functions of other threads are changing, on free-threaded Python."""
+    """Return what functions of other threads are changing, except those of some threads."""
     left_out = {threading.get_ident(), *without}
-    others = [changing for thread, changing in list(_changing.items()) if thread not in left_out]
-    return [changed for changing in others for each in list(changing) for changed in _changed(each)]
-
-
-def _before_fork() -> None:
-    _half_done.clear()
+    if FREE_THREADED:
+        others = [
+            list(calls) for thread, calls in list(_changing.items()) if thread not in left_out
+        ]
+        return [changed for calls in others for each in calls for changed in _changed(each)]
+    found: list[BlobCore | SyncedMemory] = []
     innermost = sys._current_frames()
-    innermost.pop(threading.get_ident(), None)
     while innermost:
-        frame: FrameType | None = innermost.popitem()[1]
-        # A frame keeps its function's locals alive, so frames of user code are held only for the
-        # duration of this loop.
-        while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
-            if frame.f_code in _writers:
-                _half_done.extend(_changed(frame.f_locals.get(_writers[frame.f_code])))
-            frame = frame.f_back
+        # A frame keeps its function's locals alive, so these are held only for this loop.
+        thread, frame = innermost.popitem()
+        inner: FrameType | None = None if thread in left_out else frame
+        while inner is not None:
+            local = _writers.get(inner.f_code)
+            if local is not None:
+                variables = inner.f_locals
+                found += _changed(variables.get(local))
+                forget(inner, variables)
+            inner = inner.f_back
+    return found
+
+
+def forget(frame: FrameType, variables: Any) -> None:
+    """Clear the copy of its variables that a frame keeps, and with it all that they refer to."""
+    if type(variables) is dict and frame.f_code.co_flags & inspect.CO_OPTIMIZED:
+        variables.clear()
 
 
 def _changed(changed: Any) -> list[BlobCore | SyncedMemory]:
@@ -116,6 +118,10 @@ def _changed(changed: Any) -> list[BlobCore | SyncedMemory]:
     if changed is None or isinstance(changed, (BlobCore, SyncedMemory)):
         return [] if changed is None else [changed]
     return list(changed.written)
+
+
+def _before_fork() -> None:
+    _half_done[:] = changed_by_others()
 
 
 def _after_fork_in_child() -> None:

@@ -33,7 +33,7 @@ from syncblob.blob import (
 from syncblob.blob.core import GPU_DATA, GPU_DIFF, HOST_DATA, HOST_DIFF, BlobCore
 from syncblob.blob.explain import Explanation
 from syncblob.blob.flags import Flags
-from syncblob.blob.indexing import assign_flat, get_item, set_imag, set_item
+from syncblob.blob.indexing import assign_flat, get_item, set_item
 from syncblob.blob.iteration import NO_ITEM, iterate, measured, walked_item, walks
 from syncblob.blob.missing import Missing
 from syncblob.blob.operators import Operators
@@ -43,7 +43,7 @@ from syncblob.devices import HOST, Device, Side, home_of
 from syncblob.dispatch.numpy.array_function import array_function
 from syncblob.dispatch.numpy.ndarray_methods import NdarrayMethods
 from syncblob.dispatch.numpy.ufuncs import array_ufunc
-from syncblob.interop import cuda, dlpack
+from syncblob.interop import cuda, dlpack, shared_blocks
 from syncblob.interop import numpy as numpy_protocol
 from syncblob.memory import MUTABLE, OVERWRITE, Head, SyncedMemory
 from syncblob.memory.verify import verifying
@@ -195,7 +195,11 @@ class Blob(Operators, NdarrayMethods):
             The same for diff.
         """
         layout = making.dense_layout(shape, dtype)
-        return making.from_source(cls, layout, source, diff_source, device)
+        memory = SyncedMemory(layout.nbytes, device=device, source=source)
+        diff = None
+        if diff_source is not None:
+            diff = SyncedMemory(layout.nbytes, device=device, source=diff_source)
+        return cls._of(memory, layout, diff=diff)
 
     @classmethod
     def in_shared_memory(
@@ -238,7 +242,13 @@ class Blob(Operators, NdarrayMethods):
             If the block is too small, or `create` is False and `name` is None.
         """
         layout = making.dense_layout(shape, dtype)
-        return making.in_shared_memory(cls, layout, name, create, device)
+        if create:
+            memory = shared_blocks.create(name, layout.nbytes, device)
+        elif name is None:
+            raise ValueError("expected the name of the shared memory to attach to, got None")
+        else:
+            memory = shared_blocks.attach(name, layout.nbytes, device)
+        return cls._of(memory, layout)
 
     # --- attributes; none of them moves data -----------------------------------------------------
 
@@ -685,7 +695,13 @@ class Blob(Operators, NdarrayMethods):
 
         As for `data`, ``blob.diff[...] = x`` and ``blob.diff += x`` write it.
         """
-        return views.view_of_diff(self)
+        return self._of(
+            self._diff_memory(),
+            self._layout,
+            home=self._home,
+            base=self._root(),
+            readonly=self._readonly,
+        )
 
     @diff.setter
     def diff(self, value: Self) -> None:
@@ -732,7 +748,12 @@ class Blob(Operators, NdarrayMethods):
         DeviceMismatchError
             If the memory is on another accelerator.
         """
-        return views.on_device(self, device)
+        view = self._view(self._layout)
+        view._home = home_of(device)
+        for memory in (self._memory, self._existing_diff()):
+            if memory is not None:
+                memory.side_of(view._home)
+        return view
 
     @property
     def cpu(self) -> SideView:
@@ -759,7 +780,10 @@ class Blob(Operators, NdarrayMethods):
         Ends the exposure caused by ``__cuda_array_interface__`` and adopted arrays, so that later
         reads need not copy again. Tracked aliases need no promise.
         """
-        views.assume_unaliased(self)
+        layout = self._layout
+        for memory in (self._memory, self._existing_diff()):
+            if memory is not None:
+                memory.assume_unaliased(layout.start, layout.stop)
 
     def refresh(self) -> None:
         """Make writes by other code into this Blob's host memory visible on the device.
@@ -879,7 +903,12 @@ class Blob(Operators, NdarrayMethods):
 
     @imag.setter
     def imag(self, values: Any) -> None:
-        set_imag(self, values)
+        if self.dtype.kind != "c":
+            raise TypeError(
+                f"expected a complex Blob to set the imaginary part of, got {self.dtype}; "
+                "use .astype() first"
+            )
+        self.imag[...] = values
 
     # --- indexing --------------------------------------------------------------------------------
 
@@ -931,7 +960,11 @@ class Blob(Operators, NdarrayMethods):
         TypeError
             If this Blob is 0-d.
         """
-        return iterate(self)
+        if self.ndim == 1:
+            return iterate(self)
+        if not self.shape:
+            raise TypeError("a 0-d Blob cannot be iterated over; use item() for its element")
+        return (self[index] for index in range(self.shape[0]))
 
     def __reversed__(self) -> Iterator[Any]:
         """Iterate over the first axis from its end; see `__iter__`."""
@@ -1061,11 +1094,11 @@ class Blob(Operators, NdarrayMethods):
         TypeError, ValueError
             If it is not.
         """
-        sharing.share_data(self, other)
+        sharing.share(self, other, diff=False)
 
     def share_diff(self, other: Blob) -> None:
         """Share the memory of another Blob's diff; see `share_data`."""
-        sharing.share_diff(self, other)
+        sharing.share(self, other, diff=True)
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         """Pickle shape, dtype, device and the bytes of data and diff, out-of-band with protocol 5.
@@ -1101,22 +1134,24 @@ class Blob(Operators, NdarrayMethods):
         UNINITIALIZED memory, without allocating it. Floating-point numbers are accumulated in
         float64, integers in 64 bits, where they wrap around.
         """
-        return caffe_math.asum(self, self._memory, "asum_data")
+        return caffe_math.summed(self, self._memory, caffe_math.asum, "asum_data")
 
     def asum_diff(self) -> float | int:
         """Return the sum of the absolute values of diff; see `asum_data`."""
-        return caffe_math.asum(self, self._existing_diff(), "asum_diff")
+        diff = self._existing_diff()
+        return caffe_math.summed(self, diff, caffe_math.asum, "asum_diff")
 
     def sumsq_data(self) -> float | int:
         """Return the sum of squares of data, or of squared moduli of complex numbers.
 
         Runs and accumulates as `asum_data`.
         """
-        return caffe_math.sumsq(self, self._memory, "sumsq_data")
+        return caffe_math.summed(self, self._memory, caffe_math.sumsq, "sumsq_data")
 
     def sumsq_diff(self) -> float | int:
         """Return the sum of the squares of diff; see `sumsq_data`."""
-        return caffe_math.sumsq(self, self._existing_diff(), "sumsq_diff")
+        diff = self._existing_diff()
+        return caffe_math.summed(self, diff, caffe_math.sumsq, "sumsq_diff")
 
     def scale_data(self, factor: complex) -> None:
         """Multiply data by a factor in place, in the Blob's dtype.
@@ -1496,7 +1531,9 @@ class Blob(Operators, NdarrayMethods):
         pyarrow.ArrowInvalid
             If there is not exactly one axis; `pyarrow.Tensor.from_numpy` takes any number.
         """
-        return protocols.arrow_array(self, type)
+        import pyarrow as pa
+
+        return pa.array(np.asarray(self), type=type)
 
     @property
     def __arrow_c_array__(self) -> Callable[..., tuple[Any, Any]]:
@@ -1527,7 +1564,9 @@ class Blob(Operators, NdarrayMethods):
         """
         if not self._home.native:
             raise AttributeError("__jax_array__ would copy by way of the host")
-        return partial(protocols.jax_array, self)
+        import jax.numpy
+
+        return lambda: jax.numpy.array(np.asarray(self))
 
     @property
     def __pandas_priority__(self) -> int:

@@ -7,7 +7,7 @@ precision or 64-bit integers, which is at least as accurate as BLAS in the array
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -51,14 +51,17 @@ def update(blob: BlobCore) -> None:
     write_by(blob._memory, blob._layout, side, "update", _subtract, gradient, data)
 
 
-def asum(blob: BlobCore, memory: SyncedMemory | None, reason: str) -> float | int:
-    """Return the sum of the absolute values of data or diff; see `Blob.asum_data`."""
-    return _reduce(blob, memory, _asum, reason)
-
-
-def sumsq(blob: BlobCore, memory: SyncedMemory | None, reason: str) -> float | int:
-    """Return the sum of the squares of data or diff; see `Blob.sumsq_data`."""
-    return _reduce(blob, memory, _sumsq, reason)
+def summed(
+    blob: BlobCore, memory: SyncedMemory | None, kernel: Callable[..., Any], reason: str
+) -> float | int:
+    """Return a sum over data or diff, computed by `asum` or `sumsq`; see `Blob.asum_data`."""
+    if memory is None or memory.blank:
+        return 0 if blob.dtype.kind in "iub" else 0.0
+    side = _head_side(blob, memory)
+    home = memory.home(side)
+    require_device(home.device, reason)
+    array = memory.array(side, CONST, blob._layout, reason)
+    return home.compute(kernel, array, home.namespace)
 
 
 @writes("memory")
@@ -89,16 +92,6 @@ def _head_side(blob: BlobCore, memory: SyncedMemory) -> Side:
     return Side.HOST if head is Head.HEAD_AT_CPU else side
 
 
-def _reduce(blob: BlobCore, memory: SyncedMemory | None, function: Any, reason: str) -> float | int:
-    if memory is None or memory.blank:
-        return 0 if blob.dtype.kind in "iub" else 0.0
-    side = _head_side(blob, memory)
-    require_device(memory.home(side).device, reason)
-    array = memory.array(side, CONST, blob._layout, reason)
-    home = memory.home(side)
-    return home.compute(function, array, home.namespace)
-
-
 def _require_factor(factor: complex, dtype: np.dtype[np.generic]) -> None:
     if dtype.kind == "b":
         raise TypeError("bool has no multiplication by numbers; use an integer dtype")
@@ -119,14 +112,14 @@ def _require_factor(factor: complex, dtype: np.dtype[np.generic]) -> None:
 # --- kernels -------------------------------------------------------------------------------------
 
 
-def _asum(array: Any, xp: ModuleType) -> float | int:
+def asum(array: Any, xp: ModuleType) -> float | int:
     """Sum the absolute values; for complex numbers ``|re| + |im|``, as BLAS's scasum."""
-    return _total(array, lambda part: xp.sum(_magnitudes(part, xp)))
+    return _total(xp.abs, array, xp)
 
 
-def _sumsq(array: Any, xp: ModuleType) -> float | int:
+def sumsq(array: Any, xp: ModuleType) -> float | int:
     """Sum the squares; for complex numbers, of the modulus."""
-    return _total(array, lambda part: xp.sum(_squares(part)))
+    return _total(xp.square, array, xp)
 
 
 def _subtract(x: Any, y: Any) -> None:
@@ -139,10 +132,13 @@ def _scale(factor: complex, x: Any) -> None:
     x *= x.dtype.type(factor)
 
 
-def _total(array: Any, reduce: Any) -> float | int:
+def _total(term: Callable[[Any], Any], array: Any, xp: ModuleType) -> float | int:
+    """Sum a term of each element; of a complex one, those of the real and the imaginary part."""
     total: Any = 0
     for part in _blocks(array):
-        total += reduce(part).item()
+        numbers = (part.real, part.imag) if part.dtype.kind == "c" else (part,)
+        for each in numbers:
+            total += xp.sum(term(each)).item()
     # Integer sums wrap around as in a 64-bit accumulator.
     if array.dtype.kind == "i":
         return (int(total) + 2**63) % 2**64 - 2**63
@@ -158,15 +154,3 @@ def _blocks(array: Any) -> Iterator[Any]:
     flat = array.reshape(-1) if array.flags.c_contiguous else array.ravel()
     for start in range(0, flat.size, _BLOCK):
         yield flat[start : start + _BLOCK].astype(accumulator)
-
-
-def _magnitudes(part: Any, xp: ModuleType) -> Any:
-    if part.dtype.kind == "c":
-        return xp.abs(part.real) + xp.abs(part.imag)
-    return part if part.dtype.kind == "u" else xp.abs(part)
-
-
-def _squares(part: Any) -> Any:
-    if part.dtype.kind == "c":
-        return part.real * part.real + part.imag * part.imag
-    return part * part

@@ -151,16 +151,6 @@ def assign_flat(blob: BlobCore, values: Any) -> None:
         set_item(blob, ..., _in_c_order(source, blob.shape))
 
 
-def set_imag(blob: BlobCore, values: Any) -> None:
-    """Assign the imaginary parts; raise TypeError if the Blob is not complex."""
-    if blob.dtype.kind != "c":
-        raise TypeError(
-            f"expected a complex Blob to set the imaginary part of, got {blob.dtype}; "
-            "use .astype() first"
-        )
-    set_item(blob._derived(lambda a: a.imag), ..., values)
-
-
 # --- keys ----------------------------------------------------------------------------------------
 
 

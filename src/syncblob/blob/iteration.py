@@ -53,17 +53,7 @@ def walked_item(blob: BlobCore, key: Any) -> Any:
 
 
 def iterate(blob: BlobCore) -> Iterator[Any]:
-    """Return an iterator over the first axis; see `Blob.__iter__`."""
-    if blob.ndim == 1:
-        return _elements(blob)
-    if not blob.shape:
-        raise TypeError("a 0-d Blob cannot be iterated over; use item() for its element")
-    indexed: Any = blob  # by the class, which may have another `__getitem__`
-    return (indexed[index] for index in range(blob.shape[0]))
-
-
-def _elements(blob: BlobCore) -> Iterator[Any]:
-    """Yield the elements of a 1-d Blob as NumPy scalars."""
+    """Yield the elements of a 1-d Blob as NumPy scalars; see `Blob.__iter__`."""
     array: Any = None
     seen = None
     shortcut = NO_SHORTCUT

@@ -15,14 +15,11 @@ from syncblob.arrays.native import backend_of, import_array, memory_of_tensor, n
 from syncblob.blob.copying import astype, to_device
 from syncblob.blob.core import GPU_DATA, AnyBlob, BlobCore
 from syncblob.devices import CPU, Device, default_device, home_of
-from syncblob.interop import shared_blocks
 from syncblob.interop.adopt import adopt
 from syncblob.memory import SyncedMemory
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
-
-    from syncblob.memory.sources import Function
 
 
 def dense_layout(shape: Any, dtype: DTypeLike) -> Layout:
@@ -101,38 +98,6 @@ def from_dlpack(
         return _over(cls, array, None, None if device is None else Device(device), copy)
     except ValueError as error:
         raise BufferError(str(error)) from error
-
-
-def from_source(
-    cls: type[AnyBlob],
-    layout: Layout,
-    source: Function,
-    diff_source: Function | None,
-    device: Device | str | None,
-) -> AnyBlob:
-    """Make a Blob that is filled on first access; see `Blob.from_source`."""
-    memory = SyncedMemory(layout.nbytes, device=device, source=source)
-    diff = None
-    if diff_source is not None:
-        diff = SyncedMemory(layout.nbytes, device=device, source=diff_source)
-    return cls._of(memory, layout, diff=diff)
-
-
-def in_shared_memory(
-    cls: type[AnyBlob],
-    layout: Layout,
-    name: str | None,
-    create: bool,
-    device: Device | str | None,
-) -> AnyBlob:
-    """Make a Blob whose host data is a block of shared memory; see `Blob.in_shared_memory`."""
-    if create:
-        memory = shared_blocks.create(name, layout.nbytes, device)
-    elif name is None:
-        raise ValueError("expected the name of the shared memory to attach to, got None")
-    else:
-        memory = shared_blocks.attach(name, layout.nbytes, device)
-    return cls._of(memory, layout)
 
 
 def gpu_shape(blob: BlobCore) -> Any:

@@ -24,42 +24,30 @@ _ALIGNMENT = 16
 
 def reduce(blob: BlobCore, protocol: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     """Return the value for pickle; see `Blob.__reduce_ex__`."""
-    if shared_blocks.name_of(blob._memory) is not None:
-        return _reduce_shared(blob)
-    data, diff = (
-        _contents(blob, memory, out_of_band=int(protocol) >= _OUT_OF_BAND)
-        for memory in (blob._memory, blob._existing_diff())
-    )
-    return _unpickle, (type(blob), blob.shape, blob.dtype, data, diff, _where(blob))
-
-
-def _reduce_shared(blob: BlobCore) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    """Pickle the name of data's block, and all of diff; offsets of views are equal in both."""
-    memory, layout = blob._memory, blob._layout
-    where = _where(blob)
+    memory, layout, existing = blob._memory, blob._layout, blob._existing_diff()
+    bound_to = memory.accelerator
+    where = str(blob.device), None if bound_to is None else str(bound_to.device)
+    if shared_blocks.name_of(memory) is None:
+        data, diff = (
+            _contents(each, layout, out_of_band=int(protocol) >= _OUT_OF_BAND)
+            for each in (memory, existing)
+        )
+        return _unpickle, (type(blob), (blob.shape, blob.dtype), data, diff, where)
+    # The name of data's block, and all of diff: offsets of views are equal in both.
     access = CONST if blob._readonly else MUTABLE
     memory.array(Side.HOST, access, layout, "pickle")
     if access is MUTABLE:
         memory.expose(Side.HOST, start=layout.start, stop=layout.stop, shared=True)
-    existing = blob._existing_diff()
-    diff = None
-    if existing is not None and not existing.blank:
-        everything = Layout.raw(existing.used_nbytes)
-        diff = existing.array(Side.HOST, CONST, everything, "pickle").tobytes()
     block = shared_blocks.name_of(memory), memory.used_nbytes
-    return _attach, (type(blob), *block, layout, diff, where, blob._readonly)
+    diff = existing and _contents(existing, Layout.raw(existing.used_nbytes), out_of_band=False)
+    placed = layout.shape, layout.dtype, layout.strides, layout.offset
+    return _unpickle, (type(blob), placed, block, diff, where, blob._readonly)
 
 
-def _where(blob: BlobCore) -> tuple[str, str | None]:
-    """Return the names of the device and of the accelerator, which may differ."""
-    accelerator = blob._memory.accelerator
-    return str(blob.device), None if accelerator is None else str(accelerator.device)
-
-
-def _contents(blob: BlobCore, memory: SyncedMemory | None, *, out_of_band: bool) -> Any:
+def _contents(memory: SyncedMemory | None, layout: Layout, *, out_of_band: bool) -> Any:
     if memory is None or memory.blank:
         return None
-    array = memory.elements(Side.HOST, blob._layout, "pickle")
+    array = memory.elements(Side.HOST, layout, "pickle")
     flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
     # Read-only, because loading adopts writable buffers, and a pickle may be loaded twice.
     flat.flags.writeable = False
@@ -68,42 +56,18 @@ def _contents(blob: BlobCore, memory: SyncedMemory | None, *, out_of_band: bool)
 
 def _unpickle(  # noqa: PLR0913, PLR0917  # the pickled values
     cls: type[BlobCore],
-    shape: tuple[int, ...],
-    dtype: np.dtype[np.generic],
+    placed: tuple[Any, ...],
     data: Any,
     diff: Any,
     where: tuple[str, str | None],
+    readonly: bool = False,  # noqa: FBT002  # pickled by position
 ) -> BlobCore:
-    layout = Layout.c_order(shape, dtype)
-    blob = cls._of(_holding(data, layout.nbytes, where), layout)
+    """Make a Blob; `placed` has the arguments of its layout."""
+    layout = Layout(*placed)
+    blob = cls._of(_memory(data, layout.nbytes, where), layout, readonly=readonly)
     if diff is not None:
-        blob._diff = _holding(diff, layout.nbytes, where)
+        blob._diff = _memory(diff, layout.nbytes, where)
     return blob
-
-
-def _attach(  # noqa: PLR0913, PLR0917  # the pickled values
-    cls: type[BlobCore],
-    name: str,
-    nbytes: int,
-    layout: Layout,
-    diff: bytes | None,
-    where: tuple[str, str | None],
-    readonly: bool,
-) -> BlobCore:
-    memory = _bound(where, lambda device: shared_blocks.attach(name, nbytes, device))
-    blob = cls._of(memory, layout, readonly=readonly)
-    if diff is not None:
-        blob._diff = _holding(diff, len(diff), where)
-    return blob
-
-
-def _bound(where: tuple[str, str | None], make: Callable[[str], SyncedMemory]) -> SyncedMemory:
-    """Make a memory for a device, with its first accelerator, if these are available here."""
-    device, bound_to = (name if name is not None and _usable(name) else None for name in where)
-    memory = make(device or "cpu")
-    if bound_to is not None:
-        memory.side_of(accelerator(bound_to))
-    return memory
 
 
 def _usable(device: str) -> bool:
@@ -115,16 +79,25 @@ def _usable(device: str) -> bool:
     return True
 
 
-def _holding(buffer: Any, nbytes: int, where: tuple[str, str | None]) -> SyncedMemory:
-    def make(device: str) -> SyncedMemory:
-        if buffer is None:
-            return SyncedMemory(nbytes, device=device)
-        contents = np.frombuffer(buffer, dtype=np.uint8) if nbytes else np.empty(0, dtype=np.uint8)
-        if contents.flags.writeable and contents.ctypes.data % _ALIGNMENT == 0:
-            # A buffer received for this Blob alone; pickle's own buffers are read-only.
-            return SyncedMemory.adopting(contents, device=device)
-        memory = SyncedMemory(nbytes, device=device)
-        memory.overwrite_cpu_data()[...] = contents
-        return memory
+def _memory(contents: Any, nbytes: int, where: tuple[str, str | None]) -> SyncedMemory:
+    """Make a memory for a device, with its first accelerator, if these are available here.
 
-    return _bound(where, make)
+    The contents are a buffer, the name and the size of a block, or None for a number of zeros.
+    """
+    device, bound_to = (name if name is not None and _usable(name) else None for name in where)
+    device = device or "cpu"
+    if isinstance(contents, tuple):
+        memory = shared_blocks.attach(contents[0], contents[1], device)
+    elif contents is None or not memoryview(contents).nbytes:
+        memory = SyncedMemory(nbytes, device=device)
+    else:
+        array = np.frombuffer(contents, dtype=np.uint8)
+        if array.flags.writeable and array.ctypes.data % _ALIGNMENT == 0:
+            # A buffer received for this Blob alone; pickle's own buffers are read-only.
+            memory = SyncedMemory.adopting(array, device=device)
+        else:
+            memory = SyncedMemory(array.nbytes, device=device)
+            memory.overwrite_cpu_data()[...] = array
+    if bound_to is not None:
+        memory.side_of(accelerator(bound_to))
+    return memory

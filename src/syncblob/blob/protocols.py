@@ -76,24 +76,17 @@ def cuda_array_interface(blob: BlobCore) -> dict[str, Any]:
 # --- methods that only one library calls, so it is installed --------------------------------------
 
 
-def arrow_array(blob: BlobCore, kind: Any) -> Any:
-    """Convert a Blob to an array of PyArrow's; see `Blob.__arrow_array__`."""
-    import pyarrow as pa
-
-    return pa.array(np.asarray(blob), type=kind)
-
-
 def require_arrow(blob: BlobCore) -> None:
     """Raise AttributeError if the caller of the property gets no Arrow capsules of a Blob."""
     if find_spec("pyarrow") is None or (blob.ndim != 1 and not _is_polars(sys._getframe(2))):
         raise AttributeError("__arrow_c_array__ is for a Blob of one axis, and needs pyarrow")
 
 
-def arrow_capsules(blob: BlobCore, requested_schema: Any = None) -> tuple[Any, Any]:
+def arrow_capsules(blob: Any, requested_schema: Any = None) -> tuple[Any, Any]:
     """Return the Arrow capsules of a Blob; see `Blob.__arrow_c_array__`."""
     caller = sys._getframe(1)
     if not _is_polars(caller):
-        return arrow_array(blob, None).__arrow_c_array__(requested_schema)
+        return blob.__arrow_array__().__arrow_c_array__(requested_schema)
     import polars as pl
     import pyarrow as pa
 
@@ -111,10 +104,3 @@ def arrow_capsules(blob: BlobCore, requested_schema: Any = None) -> tuple[Any, A
 
 def _is_polars(caller: FrameType) -> bool:
     return caller.f_globals.get("__name__", "").startswith("polars.")
-
-
-def jax_array(blob: BlobCore) -> Any:
-    """Copy a Blob to an array of JAX's; see `Blob.__jax_array__`."""
-    import jax.numpy
-
-    return jax.numpy.array(np.asarray(blob))

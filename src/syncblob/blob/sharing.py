@@ -27,40 +27,9 @@ def replace_side(blob: BlobCore, side: Side, array: Any, action: str, *, diff: b
         blob._make_readable()
 
 
-def share_data(blob: BlobCore, other: BlobCore) -> None:
-    """Share the memory of another Blob's data; see `Blob.share_data`."""
-    _require_sharable(blob, other, "share_data")
-    if other._memory is blob._memory:
-        return
-    alone = blob._owns_data_alone()
-
-    def replace() -> None:
-        if not alone:
-            keep_diff(blob)
-        blob._use(other._memory)
-
-    let_go(blob, "share_data", [(blob._memory, alone)], replace)
-
-
-def share_diff(blob: BlobCore, other: BlobCore) -> None:
-    """Share the memory of another Blob's diff; see `Blob.share_diff`."""
-    _require_sharable(blob, other, "share_diff")
-    diff = other._diff_memory()
-    if diff is blob._diff:
-        return
-
-    def replace() -> None:
-        blob._kept = NOTHING_KEPT
-        blob._diff = diff
-
-    alone = blob._owns_diff_alone()
-    if blob._diff is None:
-        replace()
-    else:
-        let_go(blob, "share_diff", [(blob._diff, alone)], replace)
-
-
-def _require_sharable(blob: BlobCore, other: BlobCore, action: str) -> None:
+def share(blob: BlobCore, other: BlobCore, *, diff: bool) -> None:
+    """Share the memory of another Blob's data or diff; see `Blob.share_data`."""
+    action = "share_diff" if diff else "share_data"
     blob._require_own(action)
     if not isinstance(other, BlobCore):
         raise TypeError(f"{action} expects a Blob, got {type(other).__name__}")
@@ -76,3 +45,23 @@ def _require_sharable(blob: BlobCore, other: BlobCore, action: str) -> None:
             f"{action} expects a writable C-contiguous Blob that starts where its memory "
             "starts; copy it first"
         )
+    memory = other._memory_of(diff=diff)
+    # Before a local name refers to the memory, because this counts references.
+    alone = blob._owns_diff_alone() if diff else blob._owns_data_alone()
+    old = blob._diff if diff else blob._memory
+    if memory is old:
+        return
+
+    def replace() -> None:
+        if diff:
+            blob._kept = NOTHING_KEPT
+            blob._diff = memory
+            return
+        if not alone:
+            keep_diff(blob)
+        blob._use(memory)
+
+    if old is None:
+        replace()
+    else:
+        let_go(blob, action, [(old, alone)], replace)

@@ -10,7 +10,7 @@ from syncblob._shape import is_integer
 from syncblob.blob.compute import result_of
 from syncblob.blob.core import AnyBlob, BlobCore
 from syncblob.blob.operands import require_device_of
-from syncblob.devices import Device, Side, home_of
+from syncblob.devices import Side
 from syncblob.interop.side_view import SideView
 from syncblob.memory import CONST, MUTABLE, SyncedMemory
 
@@ -46,17 +46,6 @@ def view_as(blob: AnyBlob, dtype: DTypeLike | None) -> AnyBlob:
     return blob._view(view)
 
 
-def view_of_diff(blob: AnyBlob) -> AnyBlob:
-    """Return a Blob over the memory of diff, which is created if needed."""
-    return blob._of(
-        blob._diff_memory(),
-        blob._layout,
-        home=blob._home,
-        base=blob._root(),
-        readonly=blob._readonly,
-    )
-
-
 def require_in_place(blob: BlobCore, value: Any, memory: SyncedMemory | None, name: str) -> None:
     """Accept the assignment of an in-place operator: its own operand, already written.
 
@@ -74,16 +63,6 @@ def require_in_place(blob: BlobCore, value: Any, memory: SyncedMemory | None, na
         )
 
 
-def on_device(blob: AnyBlob, device: Device | str) -> AnyBlob:
-    """Return a view whose operations run on another device; see `Blob.on`."""
-    view, home = blob._view(blob._layout), home_of(device)
-    view._home = home
-    for memory in (blob._memory, blob._existing_diff()):
-        if memory is not None:
-            memory.side_of(home)
-    return view
-
-
 def side_view(blob: BlobCore, *, host: bool) -> SideView:
     """Return one side as an object for other libraries; read-only if this Blob is const."""
     access = CONST if blob._readonly else MUTABLE
@@ -94,15 +73,6 @@ def side_view(blob: BlobCore, *, host: bool) -> SideView:
         return memory, side, blob._layout
 
     return SideView(what, access, host=host)
-
-
-def assume_unaliased(blob: BlobCore) -> None:
-    """End the exposures of this Blob's part of its memories; see `Blob.assume_unaliased`."""
-    layout = blob._layout
-    blob._memory.assume_unaliased(layout.start, layout.stop)
-    diff = blob._existing_diff()
-    if diff is not None:
-        diff.assume_unaliased(layout.start, layout.stop)
 
 
 # --- other shapes of the same elements -----------------------------------------------------------

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from made_blobs import CPU, DTYPES, GPU, NONE, PAIR, SPLIT, SYNCED, address, values
+from made_blobs import CPU, DTYPES, GPU, NONE, PAIR, SYNCED, address, put, values
 
 import syncblob
 from syncblob import Blob, Head
@@ -18,20 +18,10 @@ def host(array):
     return np.asarray(array)
 
 
-def blob_in(head, which="data", device="simulated", value=5):
-    """Make a Blob whose data or diff has a given head and holds one value.
-
-    In a split Blob, the host has the first element and the device has the others.
-    """
-    blob = Blob((2, 3), device=device)
-    if head is CPU:
-        getattr(blob, f"overwrite_cpu_{which}")()[...] = value
-    elif head:
-        getattr(blob, f"overwrite_gpu_{which}")()[...] = value
-    if head is SYNCED:
-        getattr(blob, f"cpu_{which}")()
-    if head is SPLIT:
-        getattr(blob[0, :1], f"overwrite_cpu_{which}")()[...] = value
+def blob_in(head, which="data"):
+    """Make a Blob whose data or diff has a given head and holds one value."""
+    blob = Blob((2, 3), device="simulated")
+    put(blob, head, 5, which)
     return blob
 
 
@@ -196,14 +186,6 @@ def test_diff_is_created_by_the_first_use_and_not_before(simulated):
     blob.resize(2, 3)
     assert blob.gpu_diff().tolist() == [[0] * 3] * 2
     assert simulated.host_allocations == 0
-
-
-def test_a_bad_index_neither_moves_data_nor_creates_diff(simulated):
-    blob = blob_in(GPU)
-    for element in (blob.data_at, blob.diff_at):
-        with pytest.raises(IndexError):
-            element(7)
-    assert (blob.head, blob._diff, simulated.downloads) == (GPU, None, 0)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -7,7 +7,7 @@ import pytest
 import tiers
 from hypothesis import given
 from hypothesis import strategies as st
-from made_blobs import CPU, GPU, NONE, PAIR, SPLIT, SYNCED
+from made_blobs import CPU, GPU, NONE, PAIR, SPLIT, SYNCED, put
 
 import syncblob
 from syncblob import Blob
@@ -53,21 +53,6 @@ UPDATE = [
     (SYNCED, GPU, GPU, GPU, 0, 0, 0),
     (SYNCED, SYNCED, GPU, SYNCED, 0, 0, 0),
 ]
-
-
-def put(blob, head, value, which="data"):
-    """Give data or diff of an untouched Blob a head, without touching the other one.
-
-    In a split Blob, the host has the first element and the device has the others.
-    """
-    if head is CPU:
-        getattr(blob, f"overwrite_cpu_{which}")()[...] = value
-    elif head:
-        getattr(blob, f"overwrite_gpu_{which}")()[...] = value
-    if head is SYNCED:
-        getattr(blob, f"cpu_{which}")()
-    if head is SPLIT:
-        getattr(blob[:1], f"overwrite_cpu_{which}")()[...] = value
 
 
 def of_device(device, head, value):

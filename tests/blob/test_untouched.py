@@ -101,14 +101,6 @@ def test_a_device_that_cannot_be_used_is_refused_at_once():
         Blob(3, device="cuda:4711")
 
 
-def test_a_name_is_kept():
-    blob = Blob(3, name="weights")
-    assert blob.memory.name == "weights"
-    blob = Blob(3)
-    blob.name = "bias"
-    assert blob.memory.name == "bias"
-
-
 def test_threads_that_come_first_find_the_same_memory():
     for _ in range(50):
         found = in_threads(*[partial(getattr, Blob(3), "memory")] * 4)

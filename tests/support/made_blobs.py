@@ -19,24 +19,31 @@ def values(dtype="float32", shape=(2, 3)):
     return np.arange(math.prod(shape)).reshape(shape).astype(Blob((), dtype).dtype)
 
 
+def put(blob, head, contents, which="data"):
+    """Give data or diff of an untouched Blob contents and a head, without touching the other one.
+
+    A split Blob needs at least two elements: the first is newest on the host, the others on the
+    device.
+    """
+    if head:
+        side = "cpu" if head is CPU else "gpu"
+        getattr(blob, f"overwrite_{side}_{which}")()[...] = contents
+    if head is SYNCED:
+        getattr(blob, f"cpu_{which}")()
+    if head is SPLIT:
+        first = np.broadcast_to(contents, blob.shape).reshape(-1)[:1]
+        getattr(blob.reshape(-1)[:1], f"overwrite_cpu_{which}")()[...] = first
+
+
 def blob_in(head, dtype="float32", shape=(2, 3)):
     """Make a Blob in a given state, bound to simulated:0, whose contents count up.
 
-    Its device is the side that was written; the accelerator if it is untouched or split. A split
-    Blob needs at least two elements: the first is newest on the host, the others on the device.
+    Its device is the side that was written; the accelerator if it is untouched or split.
     """
-    on_host = head is Head.HEAD_AT_CPU
-    blob = Blob(shape, dtype, device="cpu" if on_host else "simulated:0")
-    if on_host:
+    blob = Blob(shape, dtype, device="cpu" if head is CPU else "simulated:0")
+    if head is CPU:
         blob.memory.side_of(simulated(0))
-        blob.overwrite_cpu_data()[...] = values(dtype, shape)
-    elif head:
-        blob.overwrite_gpu_data()[...] = values(dtype, shape)
-    if head is Head.SYNCED:
-        blob.cpu_data()
-    if head is Head.SPLIT:
-        first = blob.reshape(-1)[:1]
-        first.overwrite_cpu_data()[...] = values(dtype, shape).reshape(-1)[:1]
+    put(blob, head, values(dtype, shape))
     return blob
 
 

@@ -87,8 +87,14 @@ _V0_SETTINGS: Final = {
 As in Caffe, a setting that the type does not have is dropped.
 """
 
-_V0_TRANSFORM: Final = "transform_param scale meanfile=mean_file cropsize=crop_size mirror"
-"""The V0 settings that every type of layer has."""
+
+def _names(text: str) -> dict[str, str]:
+    """Return the new names of fields, each after its old one and "=" if they differ."""
+    return {old: new or old for old, _, new in (pair.partition("=") for pair in text.split())}
+
+
+_TRANSFORM: Final = _names("scale meanfile=mean_file cropsize=crop_size mirror")
+"""The V0 settings of transform_param, which every type of layer has."""
 
 _DATA_LAYERS: Final = {
     V1_TYPE_NUMBERS["Data"]: "data_param",
@@ -96,16 +102,13 @@ _DATA_LAYERS: Final = {
     V1_TYPE_NUMBERS["WindowData"]: "window_data_param",
 }
 
-SPECS: Final = {
+_SPECS: Final = {
     "param": "name",
     "blob_share_mode": "share_mode",
     "blobs_lr": "lr_mult",
     "weight_decay": "decay_mult",
 }
 """V1's lists with one entry for each blob, and the fields of ParamSpec that replace them."""
-
-_TEXTS: Final = frozenset({"bottom", "top"})
-_REPEATED: Final = frozenset({"include", "exclude", "blobs", "loss_weight"})
 
 _BATCH_NORM_BLOBS = 3
 
@@ -168,14 +171,11 @@ def is_padding(layer: V1LayerParameter) -> bool:
 
 def _without_v0(net: NetParameter) -> NetParameter:
     """Return a V0 net as V1."""
-    upgraded = type(net)(input_dim=net.input_dim)
-    add_texts(upgraded, "input", net.input)
-    for name in ("name", "force_backward"):
-        _copy_field(net, name, upgraded, name)
+    upgraded = type(net)()
+    _copy(net, upgraded, _names("name force_backward input input_dim"))
     for old in _fold_padding(net.layers):
         new = upgraded.layers.add()
-        add_texts(new, "bottom", old.bottom)
-        add_texts(new, "top", old.top)
+        _copy(old, new, _names("bottom top"))
         if is_v0(old):
             _fill_from_v0(new, old.layer)
     return upgraded
@@ -216,7 +216,9 @@ def _require_foldable(layer: V1LayerParameter, padding: V1LayerParameter) -> Non
 
 def _fill_from_v0(new: V1LayerParameter, old: V0LayerParameter) -> None:
     kind = old.type
-    _copy_field(old, "name", new, "name")
+    _copy(old, new, _names("name blobs blobs_lr weight_decay"))
+    if kind == "hdf5_output":
+        _copy(old, new, _names("hdf5_output_param"))
     if old.HasField("type"):
         if kind not in V0_LAYER_TYPES:
             raise ValueError(
@@ -225,16 +227,10 @@ def _fill_from_v0(new: V1LayerParameter, old: V0LayerParameter) -> None:
             )
         number: Any = V1_TYPE_NUMBERS[V0_LAYER_TYPES[kind]]  # the stubs want their own enumeration
         new.type = number
-    for name in ("blobs", "blobs_lr", "weight_decay"):
-        getattr(new, name).extend(getattr(old, name))
-    for settings in (_V0_SETTINGS.get(kind, ""), _V0_TRANSFORM):
-        place, *names = settings.split() or [""]
-        for pair in names:
-            name, _, new_name = pair.partition("=")
-            if old.HasField(name):
-                _copy_field(old, name, getattr(new, place), new_name or name)
-    if kind == "hdf5_output":
-        _copy_field(old, "hdf5_output_param", new, "hdf5_output_param")
+    _copy(old, new.transform_param, _TRANSFORM)
+    if kind in _V0_SETTINGS:
+        place, _, names = _V0_SETTINGS[kind].partition(" ")
+        _copy(old, getattr(new, place), _names(names))
 
 
 # --- V1 -------------------------------------------------------------------------------------------
@@ -245,29 +241,22 @@ def _move_transformation(layer: V1LayerParameter) -> None:
     settings = _DATA_LAYERS.get(layer.type)
     if settings is None:
         return
-    for pair in _V0_TRANSFORM.split()[1:]:
-        name = pair.rpartition("=")[2]
-        if getattr(layer, settings).HasField(name):
-            _copy_field(getattr(layer, settings), name, layer.transform_param, name)
-            getattr(layer, settings).ClearField(name)
+    for name in _TRANSFORM.values():
+        _copy(getattr(layer, settings), layer.transform_param, {name: name})
+        getattr(layer, settings).ClearField(name)
 
 
 def _fill_from_v1(new: LayerParameter, old: V1LayerParameter) -> None:
     for field, value in old.ListFields():
-        name = field.name
-        if name == "type":
+        if field.name == "type":
             new.type = V1_LAYER_TYPES[value]
-        elif name in SPECS:
+        elif field.name in _SPECS:
             while len(new.param) < len(value):
                 new.param.add()
             for spec, setting in zip(new.param, value, strict=False):
-                _put(spec, SPECS[name], setting)
-        elif name in _TEXTS:
-            add_texts(new, name, value)
-        elif name in _REPEATED:
-            getattr(new, name).extend(value)
+                _set(spec, _SPECS[field.name], setting)
         else:
-            _copy_field(old, name, new, name)
+            _set(new, field.name, value)
 
 
 def _make_input_layer(net: NetParameter) -> None:
@@ -293,23 +282,22 @@ def _make_input_layer(net: NetParameter) -> None:
         net.ClearField(field)
 
 
-def _copy_field(source: Message, name: str, target: Message, new_name: str) -> None:
-    """Copy a field, if present, to one that may have another name or be repeated."""
-    if not source.HasField(name):
-        return
-    value = getattr(source, name)
-    place = getattr(target, new_name)
-    if hasattr(place, "append"):
-        place.append(value)
+def _copy(source: Message, target: Message, names: dict[str, str]) -> None:
+    """Copy the fields that are present, of these old names, to the new ones."""
+    for field, value in source.ListFields():
+        if field.name in names:
+            _set(target, names[field.name], value)
+
+
+def _set(message: Message, name: str, value: Any) -> None:
+    """Set a field of any kind, or add one value or several to a repeated field."""
+    field, place = message.DESCRIPTOR.fields_by_name[name], getattr(message, name)
+    is_list = hasattr(value, "extend")
+    if field.type == field.TYPE_STRING:
+        add_texts(message, name, value if is_list else [value])
+    elif hasattr(place, "extend"):
+        place.extend(value if is_list else [value])
     elif hasattr(place, "CopyFrom"):
         place.CopyFrom(value)
-    else:
-        _put(target, new_name, value)
-
-
-def _put(message: Message, name: str, value: Any) -> None:
-    """Set a field of any kind."""
-    if isinstance(value, bytes):
-        add_texts(message, name, [value])
     else:
         setattr(message, name, value)

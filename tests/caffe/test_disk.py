@@ -363,7 +363,7 @@ def test_hdf5_that_cannot_be_read_any_more(tmp_path, monkeypatch):
 
     begin = OpenFile(path).read(0, 512)
     monkeypatch.setattr(OpenFile, "read", lambda *_: begin)
-    monkeypatch.setattr(Descriptor, "_read", fail)
+    monkeypatch.setattr(Descriptor, "read", fail)
     with pytest.raises(OSError, match="Input/output error"):
         open_model(path)
 

@@ -42,11 +42,11 @@ _SYSTEM_ERROR = re.compile(r"\(os error (\d+)\)|errno = (\d+)")
 """The number of a system error in messages of safetensors, which is in Rust, and of HDF5."""
 
 
-def _processors() -> int:
-    """Count the processors that this process may use."""
+def _threads() -> int:
+    """Return the number of threads that read a large file: one on each processor, up to four."""
     if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+        return min(_MOST_THREADS, len(os.sched_getaffinity(0)))
+    return min(_MOST_THREADS, os.cpu_count() or 1)
 
 
 class Descriptor:
@@ -87,38 +87,8 @@ class Descriptor:
         if not stat.S_ISREG(mode):
             raise OSError(errno.EINVAL, "expected a file, got a pipe or a device", os.fspath(path))
 
-    def read_into(self, target: memoryview, offset: int) -> None:
-        """Fill a buffer with the bytes at an offset. A large one is filled by several threads.
-
-        Parameters
-        ----------
-        target
-            Writable bytes.
-        offset
-            The offset in the file.
-
-        Raises
-        ------
-        EOFError
-            If the file ends earlier.
-        OSError
-            If reading fails.
-        """
-        threads = min(_MOST_THREADS, _processors()) if len(target) >= _WORTH_A_THREAD else 1
-        if threads == 1:
-            self._read(target, offset)
-            return
-
-        def read_piece(begin: int) -> None:
-            self._read(target[begin : begin + _PIECE], offset + begin)
-
-        try:
-            with ThreadPoolExecutor(threads) as pool:
-                list(pool.map(read_piece, range(0, len(target), _PIECE)))
-        except RuntimeError:  # there are no new threads while the interpreter shuts down
-            self._read(target, offset)
-
-    def _read(self, target: memoryview, offset: int) -> None:
+    def read(self, target: memoryview, offset: int) -> None:
+        """Fill a buffer with the bytes at an offset. Raises EOFError if the file ends earlier."""
         while target:
             if self.can_read_at:
                 count = os.preadv(self.number, [target], offset)
@@ -226,11 +196,21 @@ class OpenFile:
         self.require_unchanged(self._fill(target.data, offset))
 
     def _fill(self, target: memoryview, offset: int) -> Descriptor:
+        """Read bytes, a large number of them by several threads. Return what was read from."""
         descriptor = self._descriptor
         if descriptor is None:
             raise self._closed_error()
+
+        def read_piece(begin: int) -> None:
+            descriptor.read(target[begin : begin + _PIECE], offset + begin)
+
         try:
-            descriptor.read_into(target, offset)
+            if len(target) >= _WORTH_A_THREAD:
+                # There are no new threads while the interpreter shuts down.
+                with contextlib.suppress(RuntimeError), ThreadPoolExecutor(_threads()) as pool:
+                    list(pool.map(read_piece, range(0, len(target), _PIECE)))
+                    return descriptor
+            descriptor.read(target, offset)
         except EOFError as error:
             raise self._changed_error(os.fstat(descriptor.number).st_size) from error
         return descriptor

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from syncblob.caffe.messages.blob_index import BlobIndex, Run, Values
 from syncblob.caffe.messages.disk import OpenFile
 from syncblob.formats import (
     Blob,
@@ -32,6 +31,8 @@ from syncblob.formats import (
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from syncblob.caffe.messages.blob_index import BlobIndex, Values
 
 
 CHUNK = 1 << 20
@@ -93,17 +94,29 @@ class ValuesInFile:
 
     def read_into(self, buffer: NDArray[np.uint8], offset: int) -> None:
         """Read the bytes of the values from an offset on."""
-        itemsize = self.dtype.itemsize
-        if offset % itemsize:
-            # Only accesses of raw bytes start within a value.
-            buffer[:] = self()[offset : offset + len(buffer)]
-            return
-        size = len(buffer) // itemsize * itemsize
-        target = buffer[:size].view(self.dtype)
-        self.values.read_into(self.file, target, first=offset // itemsize)
-        # A memory that was made smaller may end within a value.
-        if size < len(buffer):
-            buffer[size:] = self()[offset + size : offset + len(buffer)]
+        first, skipped = divmod(offset, self.dtype.itemsize)
+        if skipped or len(buffer) % self.dtype.itemsize:
+            # Accesses of raw bytes, and memories that were made smaller, divide values.
+            count = -(-(skipped + len(buffer)) // self.dtype.itemsize)
+            whole: NDArray[np.generic] = np.empty(count, self.dtype)
+            self.values.read_into(self.file, whole, first=first)
+            buffer[:] = whole.view(np.uint8)[skipped : skipped + len(buffer)]
+        else:
+            self.values.read_into(self.file, buffer.view(self.dtype), first=first)
+
+    def part(self, first: int, stop: int) -> ValuesInFile:
+        """Return the values in ``[first, stop)``."""
+        return replace(self, values=self.values.part(first, stop))
+
+    def chunks(self, dtype: np.dtype[np.generic]) -> Iterator[NDArray[np.generic]]:
+        """Read the values piece by piece, converted. Each array is valid until the next one."""
+        count = self.values.count
+        step = max(1, CHUNK // dtype.itemsize if self.values.in_pieces else count)
+        buffer: NDArray[np.generic] = np.empty(min(step, count), dtype)
+        for first in range(0, count, step):
+            chunk = buffer[: count - first]
+            self.values.read_into(self.file, chunk, first=first)
+            yield chunk
 
     @property
     def again(self) -> Callable[[], ValuesInFile | None]:
@@ -189,8 +202,8 @@ def had_diff(blob: Blob) -> bool:
     return origin is not None and origin.index.diff is not None
 
 
-def untouched(blob: Blob, *, diff: bool) -> tuple[OpenFile, Values] | None:
-    """Return the position in a file of data or diff, if no value has been accessed yet."""
+def untouched(blob: Blob, *, diff: bool) -> ValuesInFile | None:
+    """Return data or diff in the file, if no value has been accessed yet."""
     return _in_file(blob, diff=diff) if is_untouched(blob, diff=diff) else None
 
 
@@ -220,29 +233,27 @@ class Part(NamedTuple):
     first, stop
         The range of values, in C order.
     in_file
-        The file and their position in it; None if they have been accessed.
+        The values in their file; None if they have been accessed.
     """
 
     first: int
     stop: int
-    in_file: tuple[OpenFile, Values] | None
+    in_file: ValuesInFile | None
 
 
 def parts_of(blob: Blob, *, diff: bool) -> list[Part]:
     """Divide data or diff into values that have been accessed and values only in a file."""
-    found = _in_file(blob, diff=diff)
-    if found is None:
+    source = _in_file(blob, diff=diff)
+    if source is None:
         return [Part(0, blob.size, None)]
-    file, values = found
     parts: list[Part] = []
     end = 0
-    for first, stop in accessed_ranges(blob, diff=diff):
+    for first, stop in [*accessed_ranges(blob, diff=diff), (blob.size, blob.size)]:
         if end < first:
-            parts.append(Part(end, first, (file, values.part(end, first))))
-        parts.append(Part(first, stop, None))
+            parts.append(Part(end, first, source.part(end, first)))
+        if first < stop:
+            parts.append(Part(first, stop, None))
         end = stop
-    if end < blob.size:
-        parts.append(Part(end, blob.size, (file, values.part(end, blob.size))))
     return parts
 
 
@@ -275,36 +286,18 @@ def unchanged(blob: Blob, *, write_diff: bool | None) -> tuple[OpenFile, BlobInd
     file = origin.file()
     if file is None:
         return None
-    for diff in (False, True):
-        values = _values_of(origin, diff=diff)
-        if (
-            values is not None
-            and untouched(blob, diff=diff) is None
-            and not _equal(file, values, blob, diff=diff)
-        ):
-            return None
+    for diff, values in enumerate((index.data, index.diff)):
+        if values is None:
+            continue
+        for part in parts_of(blob, diff=bool(diff)):
+            if part.in_file is None:
+                there = ValuesInFile(file, values, blob.dtype).part(part.first, part.stop)
+                if not _equal(touched_values(blob, part, diff=bool(diff)), there):
+                    return None
     return file, index
 
 
-def read_chunks(
-    file: OpenFile, values: Values, dtype: np.dtype[np.generic]
-) -> Iterator[NDArray[np.generic]]:
-    """Read values piece by piece, in order. Each array is valid until the next is yielded."""
-    step = max(1, CHUNK // dtype.itemsize if values.in_pieces else values.count)
-    buffer: NDArray[np.generic] = np.empty(min(step, values.count), dtype)
-    for run in values.runs:
-        for begin in range(0, run.count, step):
-            count = min(step, run.count - begin)
-            part = Run(run.start + begin * run.stride, count, run.stride)
-            replace(values, runs=(part,)).read_into(file, buffer[:count])
-            yield buffer[:count]
-
-
-def _values_of(origin: Origin, *, diff: bool) -> Values | None:
-    return origin.index.diff if diff else origin.index.data
-
-
-def _in_file(blob: Blob, *, diff: bool) -> tuple[OpenFile, Values] | None:
+def _in_file(blob: Blob, *, diff: bool) -> ValuesInFile | None:
     """Return the position in a file of the bytes of a memory that have not been accessed.
 
     None if the file lacks some: those that went out of use under a smaller shape read as zeros.
@@ -312,21 +305,17 @@ def _in_file(blob: Blob, *, diff: bool) -> tuple[OpenFile, Values] | None:
     origin, memory = origin_of(blob), memory_of(blob, diff=diff)
     if origin is None or memory is None or _origins.get(memory) is not origin:
         return None
-    values, (_, limit) = _values_of(origin, diff=diff), memory.fitted()
+    values, (_, limit) = origin.index.diff if diff else origin.index.data, memory.fitted()
     file = origin.file() if values is not None and limit == memory.nbytes else None
-    return None if file is None or values is None else (file, values)
+    return None if file is None or values is None else ValuesInFile(file, values, blob.dtype)
 
 
-def _equal(file: OpenFile, values: Values, blob: Blob, *, diff: bool) -> bool:
-    """Compare the values that have been accessed with those in a file, bit for bit."""
-    for part in parts_of(blob, diff=diff):
-        if part.in_file is not None:
-            continue
-        current = touched_values(blob, part, diff=diff).reshape(-1)
-        position = 0
-        for chunk in read_chunks(file, values.part(part.first, part.stop), current.dtype):
-            expected = current[position : position + chunk.size]
-            if not np.array_equal(expected.view(np.uint8), chunk.view(np.uint8)):
-                return False
-            position += chunk.size
+def _equal(current: NDArray[np.generic], there: ValuesInFile) -> bool:
+    """Compare values with those in a file, bit for bit."""
+    flat, position = current.reshape(-1), 0
+    for chunk in there.chunks(current.dtype):
+        expected = flat[position : position + chunk.size].view(np.uint8)
+        if not np.array_equal(expected, chunk.view(np.uint8)):
+            return False
+        position += chunk.size
     return True

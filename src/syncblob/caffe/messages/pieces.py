@@ -15,7 +15,6 @@ import numpy as np
 from syncblob.caffe.messages.lazy import (
     CHUNK,
     parts_of,
-    read_chunks,
     touched_values,
     untouched,
 )
@@ -74,16 +73,15 @@ class BlobValues:
 
     def _arrays(self) -> Iterator[NDArray[np.generic]]:
         blob, diff = self.blob, self.diff
-        if diff and memory_of(blob, diff=True) is None:
-            yield from _zeros(blob.size, self.dtype)
-            return
         values = untouched_values(blob, diff=diff) if untouched(blob, diff=diff) is None else None
+        if diff and memory_of(blob, diff=True) is None:
+            values = np.broadcast_to(np.zeros((), self.dtype), blob.shape)
         if values is not None:
             yield from _converted(values, self.dtype)
             return
         for part in parts_of(blob, diff=diff):
             if part.in_file is not None:
-                yield from read_chunks(*part.in_file, self.dtype)
+                yield from part.in_file.chunks(self.dtype)
             else:
                 yield from _converted(touched_values(blob, part, diff=diff), self.dtype)
 
@@ -151,27 +149,12 @@ def _converted(
     array: NDArray[np.generic], dtype: np.dtype[np.generic]
 ) -> Iterator[NDArray[np.generic]]:
     """Yield the elements as one-dimensional arrays. Copies only if dtype or layout differ."""
-    if array.flags.c_contiguous and array.dtype == dtype:
-        flat = array.reshape(-1)
-        step = max(1, CHUNK // dtype.itemsize)
-        for begin in range(0, flat.size, step):
-            yield flat[begin : begin + step]
-        return
-    chunks = np.nditer(
+    yield from np.nditer(  # type: ignore[call-overload]  # the stubs misspell "contig"
         array,
         flags=["external_loop", "buffered", "zerosize_ok"],
-        op_flags=["readonly"],
+        op_flags=["readonly", "contig"],
         op_dtypes=dtype,
         order="C",
         casting="unsafe",
         buffersize=CHUNK // dtype.itemsize,
     )
-    for chunk in chunks:
-        yield np.ascontiguousarray(chunk)  # a chunk may be a strided view of the array itself
-
-
-def _zeros(count: int, dtype: np.dtype[np.generic]) -> Iterator[NDArray[np.generic]]:
-    """Yield zeros without allocating all of them at once."""
-    chunk = np.zeros(min(count, CHUNK // dtype.itemsize), dtype)
-    for begin in range(0, count, max(1, chunk.size)):
-        yield chunk[: count - begin]

@@ -117,7 +117,7 @@ def evict(blob: BlobCore, side: str) -> int:
     start, stop = memory.range_of(blob._layout)
     gone = Side.HOST if side == "cpu" else blob._accelerator_side(memory)
     with memory.lock:
-        freed = _give_up(memory, gone, start, stop)
+        freed = _give_up(blob, gone, start, stop)
         kept = ledger.buffers.within(gone, start, stop)
         for window in kept if start < stop else ():
             reach = f"evict, which keeps a buffer of bytes {window.start} to {window.stop}"
@@ -125,8 +125,11 @@ def evict(blob: BlobCore, side: str) -> int:
     return freed
 
 
-def _give_up(memory: SyncedMemory, side: Side, start: int, stop: int) -> int:
-    """Free the buffers of a side that lie in a range; return their bytes."""
+def _give_up(blob: BlobCore, side: Side, start: int, stop: int) -> int:
+    """Free the buffers of a side that lie in a range of a Blob's memory; return their bytes."""
+    memory = blob._memory
+    # Its own arrays are known. Those of other Blobs have to be searched for.
+    blob._use(memory)
     ledger, home = memory.ledger, memory.home(side)
     with memory.lock:
         _close(ledger, side)
@@ -178,7 +181,7 @@ def parts(blob: Any, axis: int, nbytes: int) -> Iterator[Any]:
                 del seen
             yield view
         finally:
-            _give_up(view._memory, view._side, *of)
+            _give_up(view, view._side, *of)
 
 
 # --- finding what is there -----------------------------------------------------------------------

@@ -19,7 +19,7 @@ from syncblob.caffe.nets.top_shapes import (
     Partial,
     Shape,
     adds_top,
-    data_shapes,
+    reads_data,
     require_blob,
     top_shapes,
     why_unknown,
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from syncblob.caffe._pb.caffe_pb2 import LayerParameter
 
     Given = Mapping[str, Sequence[SupportsIndex]]
+    Place = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +158,7 @@ class _Net:
     def steps(self, layers: Iterable[Layer]) -> Iterator[_Step]:
         """Yield the layers in order, after putting the shapes of their tops into `blobs`."""
         layers = list(layers)
-        uses = _uses(layers)
+        sources, uses = _uses(layers)
         for position, layer in enumerate(layers):
             message = layer.proto
             known = [
@@ -169,14 +170,14 @@ class _Net:
                 tops = self._tops(layer, message, bottoms)
                 if bottoms is not None:
                     expected = expected_blobs(message, bottoms)
-                _require_settings(message, weights=_weights(message, position, uses))
+                _require_settings(message, [uses[position, number] for number in range(len(tops))])
                 _require_allocatable(message, tops, expected)
                 self._share(message, expected or [])
             except ValueError as error:
                 raise _error(layer, str(error)) from error
             for number, (name, shape) in enumerate(zip(layer.tops, tops, strict=True)):
                 in_place = layer.bottoms[number : number + 1] == (name,)
-                if in_place and uses.of_bottom[position, number] > 1:
+                if in_place and uses[sources[position, number]] > 1:
                     raise _error(
                         layer,
                         f"it writes its bottom {name!r} in place, which is also used otherwise; "
@@ -215,30 +216,23 @@ class _Net:
     ) -> list[Shape | None]:
         """Return the shapes of the tops of a layer; None for unknown ones."""
         given = [self._given.get(name) for name in layer.tops]
-        read = data_shapes(message, given[0] if given else None)
-        if read is not None:
-            return [
-                self._read(layer, name, shape)
-                for name, shape in zip(layer.tops, read, strict=False)
-            ]
         problem = why_unknown(message)
+        computed: Sequence[Partial | None] = [None] * len(given)
         if not problem:
-            return given if bottoms is None else list(top_shapes(message, bottoms))
+            computed = top_shapes(message, bottoms, *given[:1])
+            problem = "its shapes are those of the data" if reads_data(message.type) else ""
         tops: list[Shape | None] = []
-        for number, (name, shape) in enumerate(zip(layer.tops, given, strict=True)):
-            in_place = layer.bottoms[number : number + 1] == (name,)
-            tops.append(self.blobs.get(name) if shape is None and in_place else shape)
-            if shape is None and not in_place:
-                self._miss(layer, name, f"{problem}; give the shape of its top")
+        for number, (name, mine, theirs) in enumerate(
+            zip(layer.tops, given, computed, strict=True)
+        ):
+            shape = mine if mine is not None and (problem or theirs is None) else theirs
+            if problem and shape is None and layer.bottoms[number : number + 1] == (name,):
+                shape = self.blobs.get(name)
+            elif problem and (shape is None or None in shape):
+                self._miss(layer, name, f"{problem}; give the shape of its top", shape)
+                shape = None
+            tops.append(None if shape is None else _known(shape))
         return tops
-
-    def _read(self, layer: Layer, name: str, shape: Partial | None) -> Shape | None:
-        """Return the shape of a top that is read from data."""
-        known = self._given.get(name, () if shape is None else shape)
-        if (shape is None and name not in self._given) or None in known:
-            self._miss(layer, name, f"the shape of its top {name!r} is in the data; give it", shape)
-            return None
-        return tuple(dim for dim in known if dim is not None)
 
     def _put(self, layer: Layer, name: str, shape: Shape | None, *, in_place: bool) -> None:
         if name in self._made and not in_place:
@@ -280,41 +274,26 @@ class _Net:
                     )
 
 
-class _Uses(NamedTuple):
-    """How often a blob is used, until a layer writes it in place: by a layer or as a loss.
+def _uses(layers: Sequence[Layer]) -> tuple[dict[Place, Place | str], Counter[Place | str]]:
+    """Return the source of each bottom, and how often each source is used.
 
-    If more than once, Caffe splits it into blobs with other names, which no layer then writes in
-    place, and moves its loss_weight (``InsertSplits`` in ``util/insert_splits.cpp``).
+    Bottoms and sources are places: the number of a layer, and of a bottom or a top in it. The
+    source of an input of the net is its name. A source is used by layers, or as a loss, until a
+    layer writes it in place. If more than once, Caffe splits it into blobs with other names, which
+    no layer then writes in place, and moves its loss_weight (``InsertSplits`` in
+    ``util/insert_splits.cpp``).
     """
-
-    of_bottom: dict[tuple[int, int], int]
-    of_top: dict[tuple[int, int], int]
-
-
-def _uses(layers: Sequence[Layer]) -> _Uses:
-    """Return the uses by the positions of layer and bottom, and of layer and top."""
-    source: dict[str, tuple[int, int] | str] = {}
-    sources = {}
-    counts: Counter[tuple[int, int] | str] = Counter()
+    newest: dict[str, Place | str] = {}
+    sources: dict[Place, Place | str] = {}
+    counts: Counter[Place | str] = Counter()
     for at, layer in enumerate(layers):
         for number, name in enumerate(layer.bottoms):
-            sources[at, number] = source.get(name, name)
+            sources[at, number] = newest.get(name, name)
             counts[sources[at, number]] += 1
-        source |= {name: (at, number) for number, name in enumerate(layer.tops)}
-        weights = layer.proto.loss_weight
-        for name, weight in zip(layer.tops, weights, strict=False):
-            counts[source[name]] += weight != 0
-    of_top = {place: count for place, count in counts.items() if isinstance(place, tuple)}
-    return _Uses({place: counts[made] for place, made in sources.items()}, of_top)
-
-
-def _weights(layer: LayerParameter, position: int, uses: _Uses) -> int:
-    """Return the number of loss weights, after Caffe has moved those of blobs that it splits."""
-    moved = any(
-        weight and number < len(layer.top) and uses.of_top.get((position, number), 0) > 1
-        for number, weight in enumerate(layer.loss_weight)
-    )
-    return 0 if moved else len(layer.loss_weight)
+        newest |= {name: (at, number) for number, name in enumerate(layer.tops)}
+        for name, weight in zip(layer.tops, layer.proto.loss_weight, strict=False):
+            counts[newest[name]] += weight != 0
+    return sources, counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,12 +321,18 @@ def _require_allocatable(
         )
 
 
-def _require_settings(layer: LayerParameter, *, weights: int) -> None:
-    """Raise ValueError if Caffe refuses settings that layers of every type have."""
+def _require_settings(layer: LayerParameter, uses: list[int]) -> None:
+    """Raise ValueError if Caffe refuses settings that layers of every type have.
+
+    `uses` says how often each top is used.
+    """
     require_complete(layer)
     # Caffe adds the top of a loss, and its weight.
     loss = adds_top(layer.type)
     tops = len(layer.top) or int(loss)
+    # It moves the weights if it splits a top that has one.
+    split = any(weight and use > 1 for weight, use in zip(layer.loss_weight, uses, strict=False))
+    weights = 0 if split else len(layer.loss_weight)
     for name, given, count, what in (
         ("loss_weight", weights or int(loss), tops, "tops"),
         ("propagate_down", len(layer.propagate_down), len(layer.bottom), "bottoms"),
@@ -400,8 +385,12 @@ def _require_fitting(layer: Layer, expected: list[ExpectedBlob]) -> None:
 
 
 def _shape(expected: ExpectedBlob) -> Shape:
+    return _known(expected.dims)
+
+
+def _known(dims: Partial) -> Shape:
     """Return a shape whose dimensions are all known."""
-    return tuple(dim for dim in expected.dims if dim is not None)
+    return tuple(dim for dim in dims if dim is not None)
 
 
 def _as_shape(name: str, shape: Sequence[SupportsIndex]) -> Shape:

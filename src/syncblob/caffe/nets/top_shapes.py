@@ -49,23 +49,45 @@ def _type_of(layer: LayerParameter) -> _Type | None:
     return _TYPES.get(layer.type)
 
 
-def top_shapes(layer: LayerParameter, bottoms: Sequence[Shape]) -> list[Shape]:
-    """Return the shapes of the tops of a layer of a known type."""
+def top_shapes(
+    layer: LayerParameter, bottoms: Sequence[Shape] | None, first: Shape | None = None
+) -> Sequence[Partial | None]:
+    """Return the shapes of the tops of a layer of a known type; None for unknown ones.
+
+    Parameters
+    ----------
+    layer
+        The layer.
+    bottoms
+        The shapes of its bottoms; None if they are not known.
+    first
+        The shape of the first top, if known from elsewhere. The labels of images have the length of
+        its first axis.
+    """
     kind = _type_of(layer)
     if kind is None:
         raise ValueError(why_unknown(layer))
-    _require_number("bottoms", len(bottoms), kind.fewest, kind.most)
+    _require_number("bottoms", len(layer.bottom), kind.fewest, kind.most)
     if layer.type in _NOT_IN_PLACE and layer.top[:1] == layer.bottom[:1]:
         raise ValueError(f"expected another top than its bottom, got {layer.bottom[0]!r} for both")
+    if bottoms is None:
+        return [None] * len(layer.top)
     tops = kind.shapes(layer, *bottoms)
     fewest = len(tops) if kind.fewest_tops is None else kind.fewest_tops
-    _require_number("tops", len(layer.top), fewest, len(tops))
+    _require_number("tops", len(layer.top), fewest, max(fewest, len(tops)))
+    if first is not None and layer.type in _IMAGES:
+        tops = [first, first[:1]]
     return tops[: len(layer.top)]
 
 
 def is_known(kind: str) -> bool:
     """Return whether a type of layers is one of Caffe's, or of the forks that are known here."""
-    return kind in _TYPES or kind in _TOPS_OF_DATA
+    return kind in _TYPES
+
+
+def reads_data(kind: str) -> bool:
+    """Return whether the shapes of the tops of a type are those of data."""
+    return kind in _DATA
 
 
 def adds_top(kind: str) -> bool:
@@ -665,45 +687,9 @@ def _proposal(layer: LayerParameter, *_bottoms: Shape) -> list[Shape]:
 # --- layers that read data ------------------------------------------------------------------------
 
 
-def data_shapes(layer: LayerParameter, first: Shape | None = None) -> list[Partial | None] | None:
-    """Return the shapes of the tops of a layer that reads data, if its settings give them.
-
-    Parameters
-    ----------
-    layer
-        The layer.
-    first
-        The shape of the first top, if known from elsewhere. The first axis of the labels has the
-        same length.
-
-    Returns
-    -------
-    list or None
-        A shape for each top, None for an unknown one; None if the layer is of another type.
-    """
-    if layer.type not in _TOPS_OF_DATA:
-        return None
-    count = len(layer.top)
-    _require_number("bottoms", len(layer.bottom), 0, 0)
-    _require_number("tops", count, *_TOPS_OF_DATA[layer.type])
-    if layer.type == "Input":
-        return _for_tops([tuple(shape.dim) for shape in layer.input_param.shape] or [None], count)
-    if layer.type == "DummyData":
-        return _dummy_data(layer)
-    if layer.type == "HDF5Data":
-        if layer.HasField("transform_param"):
-            raise ValueError("expected no transform_param, which this type does not apply")
-        return [None] * count
-    settings: Any = getattr(layer, _IMAGES[layer.type])
-    side = getattr(settings, "crop_size", 0) or layer.transform_param.crop_size or None
-    image: Partial = (None, side, side)
-    if layer.type == "MemoryData":
-        image = (settings.channels, settings.height, settings.width)
-    elif layer.type == "ImageData":
-        height, width = side or settings.new_height, side or settings.new_width
-        image = (3 if settings.is_color else 1, height or None, width or None)
-    shape: Partial = (settings.batch_size or None, *image) if first is None else first
-    return [shape, shape[:1]]
+def _input(layer: LayerParameter) -> list[Partial | None]:
+    shapes = [tuple(shape.dim) for shape in layer.input_param.shape]
+    return _for_tops(shapes or [None], len(layer.top))
 
 
 def _dummy_data(layer: LayerParameter) -> list[Partial | None]:
@@ -724,6 +710,25 @@ def _dummy_data(layer: LayerParameter) -> list[Partial | None]:
     return shapes
 
 
+def _hdf5_data(layer: LayerParameter) -> list[Partial | None]:
+    if layer.HasField("transform_param"):
+        raise ValueError("expected no transform_param, which this type does not apply")
+    return [None] * len(layer.top)
+
+
+def _images(layer: LayerParameter) -> list[Partial]:
+    settings: Any = getattr(layer, _IMAGES[layer.type])
+    side = getattr(settings, "crop_size", 0) or layer.transform_param.crop_size or None
+    image: Partial = (None, side, side)
+    if layer.type == "MemoryData":
+        image = (settings.channels, settings.height, settings.width)
+    elif layer.type == "ImageData":
+        height, width = side or settings.new_height, side or settings.new_width
+        image = (3 if settings.is_color else 1, height or None, width or None)
+    batch = settings.batch_size or None
+    return [(batch, *image), (batch,)]
+
+
 def _for_tops(values: list[Any], count: int, what: str = "shape") -> list[Any]:
     """Return a value for each top; a single value applies to all."""
     if len(values) not in (1, count):
@@ -741,18 +746,8 @@ _IMAGES = {
     "MemoryData": "memory_data_param",
     "WindowData": "window_data_param",
 }
+_DATA = {*_IMAGES, "DummyData", "HDF5Data", "Input"}
 _ANY = 1 << 30
-
-_TOPS_OF_DATA = {
-    "Data": (1, 2),
-    "DummyData": (1, _ANY),
-    "HDF5Data": (1, _ANY),
-    "ImageData": (2, 2),
-    "Input": (1, _ANY),
-    "MemoryData": (2, 2),
-    "WindowData": (2, 2),
-}
-"""The fewest and the most tops of a layer that reads data, by type."""
 
 
 # --- checks ---------------------------------------------------------------------------------------
@@ -823,7 +818,7 @@ class _Type(NamedTuple):
         The field of `ForkLayer` without which the shapes are not known; ``""`` for Caffe's types.
     """
 
-    shapes: Callable[..., list[Shape]]
+    shapes: Callable[..., Sequence[Partial | None]]
     fewest: int = 1
     most: int = 1
     fewest_tops: int | None = None
@@ -839,6 +834,7 @@ _TYPES = {
     **dict.fromkeys(("Convolution", "Deconvolution"), _Type(_convolution, 1, _ANY)),
     **dict.fromkeys(("Scale", "Bias"), _Type(_broadcast, 1, 2)),
     **dict.fromkeys(_STATES, _Type(_recurrent, 2, 5)),
+    **dict.fromkeys(_IMAGES, _Type(_images, 0, 0)),
     **dict.fromkeys(
         (
             *("EuclideanLoss", "HingeLoss"),
@@ -852,15 +848,19 @@ _TYPES = {
     "Concat": _Type(_concat, 1, _ANY),
     "ContrastiveLoss": _Type(_contrastive_loss, 3, 3, fewest_tops=0),
     "Crop": _Type(_crop, 2, 2),
+    "Data": _Type(_images, 0, 0, fewest_tops=1),
+    "DummyData": _Type(_dummy_data, 0, 0, fewest_tops=1),
     "Eltwise": _Type(_eltwise, 2, _ANY),
     "Embed": _Type(_embed),
     "Exp": _Type(_exponential),
     "Filter": _Type(_filter, 2, _ANY),
     "Flatten": _Type(_flatten),
+    "HDF5Data": _Type(_hdf5_data, 0, 0, fewest_tops=1),
     "HDF5Output": _Type(lambda *_: [], 2, 2),
     "Im2col": _Type(_im2col),
     "InfogainLoss": _Type(_label_loss, 2, 3, fewest_tops=0),
     "InnerProduct": _Type(_inner_product),
+    "Input": _Type(_input, 0, 0, fewest_tops=1),
     "LRN": _Type(_lrn),
     "LSTMUnit": _Type(_lstm_unit, 3, 3),
     "Log": _Type(_exponential),
@@ -876,7 +876,7 @@ _TYPES = {
     "Slice": _Type(_slice),
     "Softmax": _Type(_softmax),
     "SoftmaxWithLoss": _Type(_label_loss, 2, 2, fewest_tops=0),
-    "Split": _Type(lambda layer, bottom: [bottom] * max(1, len(layer.top))),
+    "Split": _Type(lambda layer, bottom: [bottom] * len(layer.top), fewest_tops=1),
     "Tile": _Type(_tile),
     # Types of forks. yonghenglh6/DepthwiseConvolution is a convolution whose group says it all.
     "ConvolutionDepthwise": _Type(_depthwise),

@@ -489,7 +489,7 @@ def test_hdf5_without_the_layer_that_has_the_parameter(snapshot):
 
 
 def test_hdf5_without_a_parameter_that_is_not_shared(snapshot):
-    with pytest.raises(ValueError, match="layer 'b': expected 2 blobs, the source has 0"):
+    with pytest.raises(ValueError, match="layer 'b': expected 2 blobs, the source has 1"):
         sharing().copy_trained_layers_from(snapshot(a=[WEIGHT, BIAS], b=[]))
 
 

@@ -44,8 +44,8 @@ class _Match(NamedTuple):
     legacy: bool
 
 
-Place = tuple[str, int]
-"""The name of a layer and the number of a blob in it."""
+Key = str | tuple[str, int]
+"""The name of a parameter; without one, the name of its layer and the number of the blob."""
 
 
 def copy_trained_layers(
@@ -59,109 +59,83 @@ def copy_trained_layers(
     layers: dict[str, Layer] = {}
     for layer in target:
         layers.setdefault(layer.name, layer)
-    new = any(
-        layer.blobs and not layers[layer.name].blobs for layer in source if layer.name in layers
-    )
-    computed = computed_blobs(target) if new else {}
-    elsewhere = _shared_places(layers.values()) if shared_once else {}
-    found: dict[str, list[_Match]] = {}
-    ignored = []
+    given: dict[str, list[Entry]] = {}
     for layer in source:
-        if layer.name not in layers:
-            ignored.append(layer.name)
-            continue
         # Of several layers of a name, the last one wins, as in Caffe.
-        found.pop(layer.name, None)
-        mine = layers[layer.name]
-        found[layer.name] = _fitting(mine, computed.get(layer.name), layer, elsewhere)
-    writes, made = _plan(layers, found, elsewhere)
-    missing = tuple(
-        name for name, layer in layers.items() if name not in found and _has_blobs(layer)
-    )
+        given.pop(layer.name, None)
+        given[layer.name] = layer.blobs.entries
+    if shared_once:
+        _add_shared(layers.values(), given)
+    new = any(given.get(name) and not layer.blobs for name, layer in layers.items())
+    computed = computed_blobs(target) if new else {}
+    found = {
+        name: _fitting(layers[name], computed.get(name), entries)
+        for name, entries in given.items()
+        if name in layers
+    }
+    writes, made = _plan(layers, found)
+    missing = [name for name, layer in layers.items() if name not in found and _has_blobs(layer)]
     for blob, match in writes:
         _copy_values(blob, match)
-    for name, entries in made.items():
-        layers[name].blobs.put(entries)
-    copied = tuple(name for name, layer in layers.items() if name in found and layer.blobs)
-    return CopyReport(copied, missing, tuple(ignored))
+    for name, new_entries in made.items():
+        layers[name].blobs.put(new_entries)
+    copied = [name for name, layer in layers.items() if name in found and layer.blobs]
+    ignored = [layer.name for layer in source if layer.name not in layers]
+    return CopyReport(tuple(copied), tuple(missing), tuple(ignored))
+
+
+def _add_shared(target: Iterable[Layer], given: dict[str, list[Entry]]) -> None:
+    """Add the parameters that layers of the source have in an earlier layer of the target.
+
+    Layers whose parameters are not in the source at all are left out.
+    """
+    first: dict[str, tuple[str, int]] = {}
+    for layer in target:
+        for number, spec in enumerate(layer.proto.param):
+            owner, at = first.setdefault(spec.name, (layer.name, number))
+            mine, theirs = given.get(layer.name), given.get(owner, [])
+            if not spec.name or (owner, at) == (layer.name, number) or mine is None:
+                continue
+            if number == len(mine) and at < len(theirs):
+                given[layer.name] = [*mine, theirs[at]]
+            elif number == len(mine):
+                del given[layer.name]
 
 
 def _plan(
-    layers: dict[str, Layer], found: dict[str, list[_Match]], elsewhere: dict[Place, Place]
+    layers: dict[str, Layer], found: dict[str, list[_Match]]
 ) -> tuple[list[tuple[Blob, _Match]], dict[str, list[Entry]]]:
-    """Return which Blobs of the target are written, and the blobs of layers without any.
-
-    Layers that share a parameter that neither the target nor the source has are removed from
-    `found`.
-    """
-    new = {
-        name: _keys(layer, found[name], elsewhere)
-        for name, layer in layers.items()
-        if name in found and not layer.blobs
-    }
-    present: dict[str | Place, Entry] = {}
-    if new:
-        present.update(named_entries(layers.values()))
-    known = set(present)
-    for name, keys in new.items():
-        if not known.issuperset(keys[len(found[name]) :]):
-            del found[name]
-        else:
-            known.update(keys)
+    """Return which Blobs of the target are written, and the blobs of layers without any."""
+    entries: dict[Key, Entry] = {}
+    entries.update(named_entries(layers.values()))
     writes = []
-    # Of several values for one parameter the last ones win, as in Caffe.
-    last: dict[str | Place, _Match] = {}
+    # Of several values for one parameter the last ones in the source win, as in Caffe.
+    last: dict[Key, _Match] = {}
     for name, matches in found.items():
         for number, match in enumerate(matches):
-            if name not in new:
+            key = _key(layers[name], number)
+            if layers[name].blobs:
                 writes.append((layers[name].blobs[number], match))
-            elif (key := new[name][number]) in present:
-                writes.append((present[key].blob, match))
+            elif key in entries:
+                writes.append((entries[key].blob, match))
             else:
                 last[key] = match
-    owned = _owned(new, found)
-    entries = present | {key: _new_entry(match, owned[key]) for key, match in last.items()}
-    made = {}
-    for name in [name for name in new if name in found]:
-        made[name] = [entries[key] for key in new[name]]
+    made: dict[str, list[Entry]] = {}
+    for name, layer in layers.items():
+        if name not in found or layer.blobs:
+            continue
+        made[name] = []
         for number, match in enumerate(found[name]):
-            made[name][number] = shared_entry(layers[name], number, made[name][number], match.shape)
+            key = _key(layer, number)
+            if key not in entries:
+                entries[key] = _new_entry(last[key], match)
+            made[name].append(shared_entry(layer, number, entries[key], match.shape))
     return writes, made
 
 
-def _owned(
-    new: dict[str, list[str | Place]], found: dict[str, list[_Match]]
-) -> dict[str | Place, _Match]:
-    """Return the blob of each parameter in the first layer that has it, whose shape it gets."""
-    owned: dict[str | Place, _Match] = {}
-    for name, keys in new.items():
-        for key, match in zip(keys, found.get(name, []), strict=False):
-            owned.setdefault(key, match)
-    return owned
-
-
-def _keys(
-    layer: Layer, matches: Sequence[_Match], elsewhere: dict[Place, Place]
-) -> list[str | Place]:
-    """Return the names of the parameters of a layer, or their places for those without a name."""
-    count = len(matches)
-    while (layer.name, count) in elsewhere:
-        count += 1
-    names = [spec.name for spec in layer.proto.param[:count]]
-    names += [""] * (count - len(names))
-    return [name or (layer.name, number) for number, name in enumerate(names)]
-
-
-def _shared_places(layers: Iterable[Layer]) -> dict[Place, Place]:
-    """Return the places of parameters whose name an earlier layer has too, each with its place."""
-    first: dict[str, Place] = {}
-    shared: dict[Place, Place] = {}
-    for layer in layers:
-        for number, spec in enumerate(layer.proto.param):
-            place = layer.name, number
-            if spec.name and first.setdefault(spec.name, place) != place:
-                shared[place] = first[spec.name]
-    return shared
+def _key(layer: Layer, number: int) -> Key:
+    specs = layer.proto.param
+    return (number < len(specs) and specs[number].name) or (layer.name, number)
 
 
 def _new_entry(match: _Match, owned: _Match) -> Entry:
@@ -201,12 +175,9 @@ _RENAME = "to leave this layer out, rename it in one of the models: model.rename
 
 
 def _fitting(
-    target: Layer,
-    computed: list[ExpectedBlob] | None,
-    source: Layer,
-    elsewhere: dict[Place, Place],
+    target: Layer, computed: list[ExpectedBlob] | None, found: Sequence[Entry]
 ) -> list[_Match]:
-    """Match the blobs of a layer with those that the target layer has, or asks for.
+    """Match blobs of the source with those that the target layer has, or asks for.
 
     Parameters
     ----------
@@ -214,38 +185,39 @@ def _fitting(
         The layer of the target.
     computed
         The blobs that it should have, if the shapes of its bottoms are known.
-    source
-        The layer of the source.
-    elsewhere
-        The blobs that the source may have in another layer, and nothing in place of the last ones.
+    found
+        The blobs of the source.
 
     Raises
     ------
     ValueError
         If they do not fit.
     """
-    found = source.blobs.entries
     expected: Sequence[Entry | ExpectedBlob] | None = target.blobs.entries or computed
     if not expected:
         expected = expected_blobs(target.proto)
     if expected is None:
         return [_Match(entry, entry.blob.shape, entry.legacy) for entry in found]
-    count = len(expected)
-    while count > len(found) and (target.name, count - 1) in elsewhere:
-        count -= 1
-    if count != len(found):
+    if len(expected) != len(found):
         raise ValueError(
             f"layer {target.name!r}: expected {len(expected)} blobs, the source has {len(found)}; "
             f"compare the settings of the two layers, such as bias_term; {_RENAME}"
         )
     matches = []
-    for number, (place, entry) in enumerate(zip(expected, found, strict=False)):
+    for number, (place, entry) in enumerate(zip(expected, found, strict=True)):
         match = _matched(place, entry)
+        dims = place.blob.shape if isinstance(place, Entry) else place.dims
+        specs = target.proto.param[number : number + 1]
+        if match is None and any(spec.share_mode == spec.PERMISSIVE for spec in specs):
+            # In HDF5 it may be in the shape of another layer.
+            shape = tuple(dim for dim in dims if dim is not None)
+            if math.prod(shape) == entry.blob.size:
+                match = _Match(entry, shape, legacy=False)
         if match is None:
-            shape = place.blob.shape if isinstance(place, Entry) else place
             raise ValueError(
-                f"layer {target.name!r}, blob {number}: expected shape {shape}, the source has "
-                f"{entry.blob.shape}; {_advice(number, shape, entry)}; {_RENAME}"
+                f"layer {target.name!r}, blob {number}: expected shape "
+                f"{dims if isinstance(place, Entry) else place}, the source has "
+                f"{entry.blob.shape}; {_advice(number, place, entry)}; {_RENAME}"
             )
         matches.append(match)
     return matches
@@ -267,10 +239,11 @@ def _matched(place: Entry | ExpectedBlob, entry: Entry) -> _Match | None:
     return _Match(entry, shape, legacy and len(shape) == LEGACY_AXES)
 
 
-def _advice(number: int, shape: tuple[int, ...] | ExpectedBlob, entry: Entry) -> str:
-    if isinstance(shape, ExpectedBlob) or math.prod(shape) != entry.blob.size:
+def _advice(number: int, place: Entry | ExpectedBlob, entry: Entry) -> str:
+    if isinstance(place, ExpectedBlob) or place.blob.size != entry.blob.size:
         return "compare the settings of the two layers, such as num_output"
     return (
         f"if the values are in the same order, give that of the source this shape: "
-        f"layer.replace_blob({number}, layer.blobs[{number}].reshape({shape}), resize=True)"
+        f"layer.replace_blob({number}, layer.blobs[{number}].reshape({place.blob.shape}), "
+        f"resize=True)"
     )

@@ -68,7 +68,7 @@ def test_shapes_that_are_given(inspect_json, definition):
 def test_a_net_without_shapes(run, inspect_json, definition):
     done = run("inspect", definition, "--phase", "TRAIN")
     assert done.status == 0
-    assert "the shape of its top 'data' is in the data; give it: --shape data=..." in done.out
+    assert "the shape of its top is in the data; give it: --shape data=..." in done.out
     assert "parameters" not in done.out
     assert inspect_json(definition)["shapes"] is None  # the layers of two phases
     found = inspect_json(definition, "--phase", "TRAIN")

@@ -216,11 +216,13 @@ class _Net:
     ) -> list[Shape | None]:
         """Return the shapes of the tops of a layer; None for unknown ones."""
         given = [self._given.get(name) for name in layer.tops]
-        problem = why_unknown(message)
         computed: Sequence[Partial | None] = [None] * len(given)
-        if not problem:
+        if problem := why_unknown(message):
+            problem += "; give the shape of its top"
+        else:
             computed = top_shapes(message, bottoms, *given[:1])
-            problem = "its shapes are those of the data" if reads_data(message.type) else ""
+            if reads_data(message.type):
+                problem = "the shape of its top is in the data; give it"
         tops: list[Shape | None] = []
         for number, (name, mine, theirs) in enumerate(
             zip(layer.tops, given, computed, strict=True)
@@ -229,7 +231,7 @@ class _Net:
             if problem and shape is None and layer.bottoms[number : number + 1] == (name,):
                 shape = self.blobs.get(name)
             elif problem and (shape is None or None in shape):
-                self._miss(layer, name, f"{problem}; give the shape of its top", shape)
+                self._miss(layer, name, problem, shape)
                 shape = None
             tops.append(None if shape is None else _known(shape))
         return tops

@@ -281,6 +281,8 @@ def _spp(layer: LayerParameter, bottom: Shape) -> list[Shape]:
     for level in range(height):
         kernel = [-(-size // 2**level) for size in image]
         pad = [(k * 2**level - size + 1) // 2 for k, size in zip(kernel, image, strict=True)]
+        if any(pad) and layer.spp_param.pool == layer.spp_param.STOCHASTIC:
+            raise ValueError(f"a stochastic pooling has no pad, level {level} asks for {pad}")
         if any(p >= k for p, k in zip(pad, kernel, strict=True)):
             raise ValueError(
                 f"level {level} of the pyramid is too fine for an image {tuple(image)}"

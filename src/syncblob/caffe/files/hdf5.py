@@ -35,7 +35,7 @@ import numpy as np
 from syncblob.caffe._pb.caffe_pb2 import LayerParameter, NetParameter
 from syncblob.caffe.files.model_index import LayerInFile, ModelIndex
 from syncblob.caffe.files.other_formats import OTHER_HDF5
-from syncblob.caffe.files.write_model import NetOrigin, is_unchanged
+from syncblob.caffe.files.write_model import is_unchanged
 from syncblob.caffe.messages.blob_index import BlobIndex, Run, Values
 from syncblob.caffe.messages.blobproto import require_axes, wire_dtype
 from syncblob.caffe.messages.fields import MOST_ELEMENTS
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from syncblob.caffe.messages.disk import OpenFile
-    from syncblob.caffe.nets.layer import Layer
+    from syncblob.caffe.nets.layer import Layer, Origin
 
 _MOST_OBJECTS = 1 << 14
 """Limit on groups and datasets. Links can make a small file look endless."""
@@ -494,7 +494,7 @@ class _Dataset(NamedTuple):
 
 
 def plan_hdf5(
-    layers: Sequence[Layer], origin: NetOrigin | None, *, write_diff: bool | None
+    layers: Sequence[Layer], origin: Origin | None, *, write_diff: bool | None
 ) -> Callable[[Path], None]:
     """Return a function that writes layers as ``.caffemodel.h5`` into an existing file.
 

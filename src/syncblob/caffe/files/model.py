@@ -31,14 +31,14 @@ from syncblob.caffe.files.other_formats import (
     require_message,
     require_path,
 )
-from syncblob.caffe.files.write_model import NetOrigin, model_pieces
+from syncblob.caffe.files.write_model import model_pieces
 from syncblob.caffe.messages.lazy import lazy_blob
 from syncblob.caffe.messages.older_formats import upgrade_net
 from syncblob.caffe.messages.pieces import write_pieces
 from syncblob.caffe.messages.streams import Source, Target, name_of, open_source, writing
 from syncblob.caffe.messages.texts import decoded, put_texts
 from syncblob.caffe.messages.wire import WireReader
-from syncblob.caffe.nets.layer import Layer, LayerBlobs, LayerOrigin, own_copy, serialised
+from syncblob.caffe.nets.layer import Layer, LayerBlobs, Origin, own_copy, serialised
 from syncblob.caffe.nets.net_shapes import NetShapes, fill_layers, infer_shapes
 from syncblob.caffe.nets.trained_layers import CopyReport, copy_trained_layers
 
@@ -84,7 +84,7 @@ class ModelFile(MutableMapping[str, Layer]):
 
     name: str
     settings: NetParameter
-    origin: NetOrigin | None
+    origin: Origin | None
 
     def __init__(self, name: str = "", layers: Iterable[Layer] = ()) -> None:
         if not isinstance(name, str):
@@ -102,7 +102,7 @@ class ModelFile(MutableMapping[str, Layer]):
         name: str,
         layers: Iterable[Layer],
         settings: NetParameter,
-        origin: NetOrigin | None = None,
+        origin: Origin | None = None,
     ) -> Self:
         """Make a model of contents that are not copied.
 
@@ -113,7 +113,7 @@ class ModelFile(MutableMapping[str, Layer]):
         return model
 
     def _put(
-        self, name: str, layers: Iterable[Layer], settings: NetParameter, origin: NetOrigin | None
+        self, name: str, layers: Iterable[Layer], settings: NetParameter, origin: Origin | None
     ) -> None:
         self.name, self.settings, self.origin = name, settings, origin
         self._layers = list(layers)
@@ -173,12 +173,20 @@ class ModelFile(MutableMapping[str, Layer]):
 
         `write_prototxt` writes it as text.
         """
-        net = copy.deepcopy(self.settings)
-        if self.name:
-            put_texts(net, "name", [self.name])
+        net = self.message()
         for layer in self._layers:
             layer.require_consistent()
         net.layer.extend(layer.proto for layer in self._layers)
+        return net
+
+    def message(self) -> NetParameter:
+        """Return a new message with the settings and the name.
+
+        :meta private:
+        """
+        net = copy.deepcopy(self.settings)
+        if self.name:
+            put_texts(net, "name", [self.name])
         return net
 
     def _with_inputs(self) -> list[Layer]:
@@ -593,11 +601,12 @@ def open_model(path: Source) -> ModelFile:
     version = found.version if is_message else None
     layers = []
     for proto, blobs, start, stop in found.layers:
-        origin = LayerOrigin(file, version, start, stop, serialised(proto), blobs)
+        origin = Origin(file, version, start, stop, serialised(proto), blobs)
         layers.append(Layer.of_own(proto, [lazy_blob(file, blob) for blob in blobs], origin))
     starts = tuple(layer.start for layer in found.layers)
-    net = NetOrigin(file, found.name, version, starts, serialised(found.settings))
-    return ModelFile.of_own(found.name, layers, found.settings, net)
+    model = ModelFile.of_own(found.name, layers, found.settings)
+    model.origin = Origin(file, version, 0, len(file), serialised(model.message()), starts)
+    return model
 
 
 def save_model(

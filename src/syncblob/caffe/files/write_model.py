@@ -2,49 +2,21 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from syncblob.caffe.messages.blobproto import blob_pieces
 from syncblob.caffe.messages.fields import BLOBS, LAYER, NET_NAME
 from syncblob.caffe.messages.lazy import unchanged
 from syncblob.caffe.messages.pieces import FileRange, Piece, joined, require_message_size, size_of
-from syncblob.caffe.messages.texts import naming, put_texts
+from syncblob.caffe.messages.texts import naming
 from syncblob.caffe.messages.wire import Buffer, WireReader, length_field, length_header
-from syncblob.caffe.nets.layer import Layer, serialised
+from syncblob.caffe.nets.layer import Layer, Origin, serialised
 
 if TYPE_CHECKING:
     from syncblob.caffe.files.model import ModelFile
-    from syncblob.caffe.messages.disk import OpenFile
 
 _CURRENT = 2
-
-
-@dataclass(frozen=True, slots=True)
-class NetOrigin:
-    """What a net was read from.
-
-    Parameters
-    ----------
-    file
-        The file.
-    name
-        The name of the net there.
-    version
-        The format of the layers; None in HDF5.
-    layers
-        The positions of the layers that the model had at first.
-    settings
-        The settings of the net there, as `serialised` returns them.
-    """
-
-    file: OpenFile
-    name: str
-    version: int | None
-    layers: tuple[int, ...]
-    settings: bytes
 
 
 _NO_NAME = length_field(NET_NAME, b"")
@@ -53,20 +25,17 @@ _NO_NAME = length_field(NET_NAME, b"")
 
 def model_pieces(model: ModelFile, *, write_diff: bool | None, upgrade: bool) -> list[Piece]:
     """Return the message of a net; see `plan_model`."""
-    origin = model.origin
+    origin, settings = model.origin, serialised(model.message())
     if (
         origin is not None
         and origin.version is not None
         and (origin.version == _CURRENT or not upgrade)
-        and (model.name, serialised(model.settings)) == (origin.name, origin.settings)
+        and settings == origin.settings
         and is_unchanged(model.layers, origin, write_diff=write_diff)
     ):
         pieces: list[Piece] = [FileRange(origin.file, 0, len(origin.file))]
     else:
-        settings = copy.deepcopy(model.settings)
-        if model.name:
-            put_texts(settings, "name", [model.name])
-        pieces = [serialised(settings)]
+        pieces = [settings]
         for layer in model.layers:
             with naming(f"layer {layer.name!r}"):
                 payload = _layer(layer, write_diff=write_diff)
@@ -75,14 +44,14 @@ def model_pieces(model: ModelFile, *, write_diff: bool | None, upgrade: bool) ->
     return joined(pieces) if size_of(pieces) else [_NO_NAME]
 
 
-def is_unchanged(layers: Sequence[Layer], origin: NetOrigin, *, write_diff: bool | None) -> bool:
+def is_unchanged(layers: Sequence[Layer], origin: Origin, *, write_diff: bool | None) -> bool:
     """Tell whether layers are the same as in their file."""
-    return [layer.origin and layer.origin.start for layer in layers] == [*origin.layers] and all(
+    return [layer.origin and layer.origin.start for layer in layers] == [*origin.parts] and all(
         layer.origin is not None
         and layer.origin.file is origin.file
         and layer.origin.settings == serialised(layer.proto)
         and [unchanged(blob, write_diff=write_diff) for blob in layer.blobs]
-        == [(origin.file, blob) for blob in layer.origin.blobs]
+        == [(origin.file, blob) for blob in layer.origin.parts]
         for layer in layers
     )
 

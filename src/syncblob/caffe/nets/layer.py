@@ -33,8 +33,8 @@ _NO_FLOATS = "biuc"
 
 
 @dataclass(frozen=True, slots=True)
-class LayerOrigin:
-    """What a layer was read from. A pickled layer has none.
+class Origin:
+    """What a net or a layer was read from. Pickled ones have none.
 
     Parameters
     ----------
@@ -43,11 +43,11 @@ class LayerOrigin:
     version
         The format of its layers; None in HDF5.
     start, stop
-        The position of the layer in it; in HDF5, its number among the layers.
+        The position in it; in HDF5, the number of the layer.
     settings
         The settings there, as `serialised` returns them.
-    blobs
-        The blobs there.
+    parts
+        The blobs of the layer there; the positions of the layers of the net.
     """
 
     file: OpenFile
@@ -55,7 +55,7 @@ class LayerOrigin:
     start: int
     stop: int
     settings: bytes
-    blobs: tuple[BlobIndex, ...]
+    parts: tuple[BlobIndex | int, ...]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """Return a copy. Each of the two closes the file separately."""
@@ -95,7 +95,7 @@ class Layer:
 
     __slots__ = ("_blobs", "_name", "_proto", "origin")
 
-    origin: LayerOrigin | None
+    origin: Origin | None
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class Layer:
         self._put(proto, blobs, None)
         self.type, self.bottoms, self.tops = type, bottoms, tops
 
-    def _put(self, proto: LayerParameter, blobs: Iterable[Any], origin: LayerOrigin | None) -> None:
+    def _put(self, proto: LayerParameter, blobs: Iterable[Any], origin: Origin | None) -> None:
         self._name, self._proto, self.origin = decoded(proto.name), proto, origin
         self._blobs = LayerBlobs(self._name, blobs)
 
@@ -143,7 +143,7 @@ class Layer:
 
     @classmethod
     def of_own(
-        cls, proto: LayerParameter, blobs: Iterable[Any] = (), origin: LayerOrigin | None = None
+        cls, proto: LayerParameter, blobs: Iterable[Any] = (), origin: Origin | None = None
     ) -> Self:
         """Make a layer of a message without blobs, which is not copied.
 

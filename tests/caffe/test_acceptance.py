@@ -906,7 +906,7 @@ def random_net(seed, kind=None):
         f'layer {{ name: "in" type: "Input" top: "a" top: "b" top: "c" input_param {{ {dims} }} }}'
     ]
     for number in range(1 if kind else chance.choice([1, 2, 3, 4])):
-        wanted = chance.happens(0.85)
+        wanted = chance.happens(0.5 if kind else 0.85)
         for _ in range(15):
             line, new = random_layer(chance, number, names, kind)
             net = text_format.Parse("\n".join([*lines, line]), NetParameter())
@@ -935,7 +935,7 @@ def compared(text):
     try:
         found = model.infer_shapes()
     except ValueError as error:
-        named = re.match(r"layer '(in|x\d)' \(\w+\): ", str(error))
+        named = re.match(r"layer '(in|x\d)' \(\w+\): (?!zip)", str(error))
         assert named and expected is None, f"{error}\n{text}"  # noqa: PT017, PT018  # for some nets
         return None
     assert expected is not None, f"{found}\n{text}"
@@ -961,4 +961,4 @@ def test_each_type_is_accepted_and_refused_as_by_caffe(kind):
             shapes = model.infer_shapes().params.get(layer.name, ())
             model.fill(rng=0)
             assert tuple(blob.shape for blob in layer.blobs) == shapes
-    assert 2 < accepted < 60
+    assert 0 < accepted < 60

@@ -627,14 +627,8 @@ def _write(  # noqa: PLR0913, PLR0917  # what a file contains
     types = {4: h5py.h5t.IEEE_F32LE, 8: h5py.h5t.IEEE_F64LE}
     offsets: list[int] = []
     with h5py.File(path, "w") as file:
-        made: set[bytes] = set()
-        for group in groups:
-            steps = group.split(b"/")
-            for depth in range(1, len(steps) + 1):
-                parent = b"/".join(steps[:depth])
-                if parent not in made:  # a layer whose name begins with it and '/' made it
-                    file.create_group(parent)
-                    made.add(parent)
+        for group in sorted(groups):  # so that a group precedes those within it
+            file.create_group(group)
         for name, fact in facts.items():
             if isinstance(fact, int):
                 kind, space = h5py.h5t.STD_I32LE, h5py.h5s.create_simple((1,))

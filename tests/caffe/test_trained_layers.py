@@ -482,6 +482,21 @@ def test_hdf5_has_a_shared_parameter_once(snapshot, filled):
         assert float(target["b"].blobs[number].min()) == value
 
 
+@pytest.mark.parametrize("filled", [False, True])
+def test_hdf5_has_a_parameter_in_the_shape_of_the_first_layer(snapshot, filled):
+    target = both_shared()
+    for layer, outputs in zip(target.layers[1:], (2, 3), strict=True):
+        layer.proto.inner_product_param.num_output = outputs
+        layer.proto.inner_product_param.bias_term = False
+        del layer.proto.param[1:]
+    target["b"].proto.param[0].share_mode = 1  # PERMISSIVE
+    if filled:
+        target.fill()
+    target.copy_trained_layers_from(snapshot(a=[np.arange(6, dtype="f4").reshape(2, 3)], b=[]))
+    assert target["b"].blobs[0].tolist() == [[0, 1], [2, 3], [4, 5]]
+    assert target["b"].blobs[0].memory is target["a"].blobs[0].memory
+
+
 def test_hdf5_without_the_layer_that_has_the_parameter(snapshot):
     target = both_shared()
     report = target.copy_trained_layers_from(snapshot(b=[]))

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 _CURRENT = 2
 
-
 _NO_NAME = length_field(NET_NAME, b"")
 """An empty name: without it the file of an empty net would have no bytes."""
 

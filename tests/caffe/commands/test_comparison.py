@@ -1,7 +1,5 @@
 """Comparisons of two files with any contents, in both directions."""
 
-from types import SimpleNamespace
-
 import ml_dtypes
 import numpy as np
 import pytest
@@ -23,13 +21,13 @@ def distance(one):
     return tuple(one[name] for name in DISTANCE)
 
 
-def contents(layers):
-    return SimpleNamespace(places=[Layer(name, blobs=blobs) for name, blobs in layers])
+def named(layers):
+    return [Layer(name, blobs=blobs) for name, blobs in layers]
 
 
 @given(layers=LAYERS)
 def test_a_file_is_the_same_as_itself(layers):
-    found = list(compare(contents(layers), contents(layers), 0.0))
+    found = list(compare(named(layers), named(layers), 0.0))
     assert len(found) == sum(len(blobs) for _, blobs in layers)
     assert all(one["status"] == "same" for one in found)
     assert all(distance(one) == (0, 0, 0, 0) for one in found)
@@ -37,8 +35,8 @@ def test_a_file_is_the_same_as_itself(layers):
 
 @given(before=LAYERS, after=LAYERS, tolerance=st.sampled_from([0.0, 0.5, 1.0]))
 def test_the_other_way_round_it_is_the_mirror_image(before, after, tolerance):
-    there = compare(contents(before), contents(after), tolerance)
-    back = compare(contents(after), contents(before), tolerance)
+    there = compare(named(before), named(after), tolerance)
+    back = compare(named(after), named(before), tolerance)
     described = {(one["layer"], one["blob"]): (one["status"], distance(one)) for one in there}
     mirrored = {
         (one["layer"], one["blob"]): (MIRRORED.get(one["status"], one["status"]), distance(one))
@@ -61,7 +59,7 @@ def test_one_value_that_differs_is_counted(layers, data):
     changed = [(name, [blob.copy() for blob in blobs]) for name, blobs in layers]
     blob = changed[layer][1][number]
     blob[index] = 0 if blob[index] else 1
-    found = list(compare(contents(layers), contents(changed), 0.0))
+    found = list(compare(named(layers), named(changed), 0.0))
     different = [one for one in found if one["status"] == "changed"]
     assert [one["different_values"] for one in different] == [1]
     assert different[0]["blob"] == number
@@ -82,7 +80,7 @@ def test_one_value_that_differs_is_counted(layers, data):
     ],
 )
 def test_values_are_compared_without_rounding(before, after, expected):
-    pair = (contents([("a", [one])]) for one in (before, after))
+    pair = (named([("a", [one])]) for one in (before, after))
     (found,) = compare(*pair, 0.0)
     assert found["status"] == "changed"
     assert distance(found) == pytest.approx(expected)
@@ -90,7 +88,7 @@ def test_values_are_compared_without_rounding(before, after, expected):
 
 def test_repeated_layers_have_names_of_their_own():
     one, two = np.zeros(1), np.ones(1)
-    before = contents([("a", [one]), ("a", [one]), ("a#2", [one])])
-    after = contents([("a", [one]), ("a", [two]), ("a#2", [one])])
+    before = named([("a", [one]), ("a", [one]), ("a#2", [one])])
+    after = named([("a", [one]), ("a", [two]), ("a#2", [one])])
     found = {one["layer"]: one["status"] for one in compare(before, after, 0.0)}
     assert found == {"a": "same", "a#2": "changed", "a#2#2": "same"}

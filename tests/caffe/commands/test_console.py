@@ -3,12 +3,12 @@
 import io
 import json
 import re
+import sys
 
 import numpy as np
 import pytest
 
 from syncblob._formatting import human_bytes
-from syncblob.caffe.commands import console
 from syncblob.caffe.commands.console import Output, print_json, printable
 
 _ESCAPE = "\x1b"
@@ -96,8 +96,11 @@ def test_nothing_is_cut_or_broken_in_a_pipe(run, model, variables):
 
 
 _ROWS = [
-    ["a_layer_of_a_long_name", "Convolution", "-1.23e-05", "@@ ## ::"],
-    ["", ("ReLU", "dim"), "0", "::::::::"],
+    dict(zip(("layer", "type", "number", "values"), row, strict=True))
+    for row in (
+        ["a_layer_of_a_long_name", "Convolution", "-1.23e-05", "@@ ## ::"],
+        ["", ("ReLU", "dim"), "0", "::::::::"],
+    )
 ]
 # With both texts wrapped to 8 columns, and without wrapping.
 _NARROWEST, _WIDEST = 8 + 2 + 8 + 2 + 9 + 2 + 8, 22 + 2 + 11 + 2 + 9 + 2 + 8
@@ -107,8 +110,10 @@ _NARROWEST, _WIDEST = 8 + 2 + 8 + 2 + 9 + 2 + 8, 22 + 2 + 11 + 2 + 9 + 2 + 8
 def test_texts_are_wrapped_and_no_number_is_cut_however_narrow_a_terminal_is(
     monkeypatch, capsys, width
 ):
-    monkeypatch.setattr(console, "_ANY_WIDTH", width)
-    Output().table("layer type number values", _ROWS, right="number", folds="layer type")
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    Output().table(_ROWS, right="number", folds="layer type")
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) == min(max(width, _NARROWEST), _WIDEST)
     assert lines[0].split() == ["layer", "type", "number", "values"]

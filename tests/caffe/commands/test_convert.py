@@ -142,7 +142,7 @@ def test_long_work_has_a_progress_bar_on_a_terminal(
     monkeypatch.setattr(console, "_PATIENCE_SECONDS", patience)
     done = terminal("convert", small_model, small_model.with_name("x.npz"))
     assert done.status == 0
-    assert ("104/104 bytes" in done.out) == shown
+    assert ("104 B of 104 B" in done.out) == shown
     assert "written" in done.out
 
 

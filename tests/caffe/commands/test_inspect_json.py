@@ -90,8 +90,10 @@ def test_json_exactly(inspect_json, small_model):
         "shapes": None,
         "totals": {"layers": 3, "blobs": 4, "parameters": 23, "bytes": 104},
         "unreadable": {},
+        "refused": "",
         "missing": {},
         "ignored": [],
+        "others": [],
     }
 
 

@@ -68,7 +68,7 @@ def test_misuse_shows_how_a_command_is_used(arguments, usage, hint, run):
 
 
 def test_help_imports_nothing_heavy(spawn):
-    heavy = {"rich", "torch", "cupy", "importlib.metadata"}
+    heavy = {"torch", "cupy", "importlib.metadata"}
     done = spawn(
         python=(
             "import sys\n"
@@ -125,21 +125,6 @@ def test_a_damaged_file_is_one_line_also_with_a_newline_in_a_name(run, write_mod
     assert done.err.startswith("syncblob: error: ")
     assert "needs 3 values" in done.err
     assert "Traceback" not in done.err
-
-
-def test_without_rich_it_says_what_to_install(spawn, write_model):
-    path = write_model(("conv1", "Convolution", [[1.0]]))
-    without_rich = (
-        "import sys; sys.modules['rich'] = None; "
-        "from syncblob.caffe.commands import main; sys.exit(main(sys.argv[1:]))"
-    )
-    done = spawn("inspect", path, python=without_rich)
-    assert done.status == 2
-    assert done.out == ""
-    assert done.err == (
-        "syncblob: error: this needs rich, which is missing: pip install 'syncblob[cli]'\n"
-    )
-    assert spawn("inspect", path, "--json", python=without_rich).status == 0, "JSON needs no rich"
 
 
 def test_an_interrupt_is_no_traceback(run, monkeypatch, write_model):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from syncblob.caffe import Layer
-    from syncblob.caffe.commands.contents import Contents
     from syncblob.formats import Blob
 
     _Test = Callable[[NDArray[np.float64]], NDArray[np.bool]]
@@ -47,53 +46,16 @@ _FEWEST_TO_TELL = 3
 _SHOWN = 8
 
 
-class Trouble(NamedTuple):
-    """A problem of a blob.
+def check(layers: Sequence[Layer], *, filters: bool) -> dict[str, Any]:
+    """Check the blobs of layers, which are read on the host; dead filters only if `filters`.
 
-    Attributes
-    ----------
-    layer, blob
-        The layer's name and the number of the blob.
-    kind
-        ``"NaN"``, ``"infinite"``, ``"dead filters"``, ``"negative variance"`` or ``"scale factor
-        0"``, with which Caffe takes mean and variance as 0.
-    affected
-        The number of values or filters with the problem.
-    total
-        The number of all values or filters.
-    where
-        The indices of the first filters, or of the first value, as text.
+    Returns
+    -------
+    dict
+        The entries ``troubles`` and ``unchecked`` of ``inspect --json``.
     """
-
-    layer: str
-    blob: int
-    kind: str
-    affected: int
-    total: int
-    where: str
-
-
-class Checked(NamedTuple):
-    """The problems found, and the layers that could not be checked.
-
-    Attributes
-    ----------
-    troubles
-        The problems.
-    unchecked
-        The names of layers that may have variances, or filters along another axis, because the file
-        does not contain their types, or the blobs of a BatchNorm layer have an unknown order.
-    """
-
-    troubles: list[Trouble]
-    unchecked: list[str]
-
-
-def check(contents: Contents) -> Checked:
-    """Check all blobs of a file. Reads them on the host."""
-    filters = contents.is_net
-    unchecked = [layer.name for layer in contents.layers if filters and _is_unclear(layer)]
-    return Checked(list(_check_layers(contents.places, filters=filters)), unchecked)
+    unchecked = [layer.name for layer in layers if filters and _is_unclear(layer)]
+    return {"troubles": list(_check_layers(layers, filters=filters)), "unchecked": unchecked}
 
 
 def _is_unclear(layer: Layer) -> bool:
@@ -118,46 +80,45 @@ def _variance_and_factor(layer: Layer) -> tuple[int | None, int | None] | None:
     return _VARIANCE_AND_FACTOR.get("".join(sizes))
 
 
-def _check_layers(layers: Iterable[Layer], *, filters: bool) -> Iterator[Trouble]:
+def _check_layers(layers: Iterable[Layer], *, filters: bool) -> Iterator[dict[str, Any]]:
     for layer in layers:
         statistics = _variance_and_factor(layer)
         variance, factor = statistics or (None, None)
         for index, blob in enumerate(layer.blobs):
-            yield from _count(layer, index, blob, "NaN", np.isnan)
-            yield from _count(layer, index, blob, "infinite", np.isinf)
+            tests: dict[str, _Test] = {"NaN": np.isnan, "infinite": np.isinf}
             if index == variance:
-                yield from _count(layer, index, blob, "negative variance", lambda x: x < 0)
+                tests["negative variance"] = lambda values: values < 0
             if index == factor:
-                yield from _count(layer, index, blob, "scale factor 0", lambda x: x == 0)
+                tests["scale factor 0"] = lambda values: values == 0
+            troubles = [_count(blob, kind, test) for kind, test in tests.items()]
             if index == 0 and filters and statistics is None:
-                yield from _dead_filters(layer, blob)
+                troubles.append(_dead_filters(layer, blob))
+            place = {"layer": layer.name, "blob": index}
+            yield from (place | trouble for trouble in troubles if trouble["affected"])
 
 
-def _count(layer: Layer, index: int, blob: Blob, kind: str, test: _Test) -> Iterator[Trouble]:
+def _count(blob: Blob, kind: str, test: _Test) -> dict[str, Any]:
     count, first = 0, 0
     for start, block in magnitudes(np.asarray(blob)):
         found = np.flatnonzero(test(block))
         if found.size and not count:
             first = start + int(found[0])
         count += found.size
-    if count:
-        place = tuple(map(int, np.unravel_index(first, blob.shape)))
-        yield Trouble(layer.name, index, kind, count, blob.size, f"first at {place}")
+    where = f"first at {tuple(map(int, np.unravel_index(first, blob.shape)))}" if count else ""
+    return {"kind": kind, "affected": count, "total": blob.size, "where": where}
 
 
-def _dead_filters(layer: Layer, blob: Blob) -> Iterator[Trouble]:
+def _dead_filters(layer: Layer, blob: Blob) -> dict[str, Any]:
     axis = _FILTER_AXES.get(layer.type, 0)
     weights = np.asarray(blob)
     # In old files, the matrix of an InnerProduct layer has the shape (1, 1, outputs, inputs).
     while weights.ndim > _MATRIX and layer.type == "InnerProduct" and weights.shape[0] == 1:
         weights = weights[0]
     if axis is None or weights.ndim < _MATRIX or not weights.size:
-        return
+        return {"affected": 0}
     filters = np.moveaxis(weights, axis, 0)
     magnitudes_of = ((np.abs(block).max() for block in finite_blocks(one)) for one in filters)
     largest = np.array([float(max(found, default=0.0)) for found in magnitudes_of])
     dead = np.flatnonzero(largest <= _DEAD * largest.max())
-    if dead.size:
-        shown = ", ".join(map(str, dead[:_SHOWN]))
-        more = ", ..." if dead.size > _SHOWN else ""
-        yield Trouble(layer.name, 0, "dead filters", dead.size, len(filters), shown + more)
+    where = ", ".join(map(str, dead[:_SHOWN])) + ", ..." * (dead.size > _SHOWN)
+    return {"kind": "dead filters", "affected": dead.size, "total": len(filters), "where": where}

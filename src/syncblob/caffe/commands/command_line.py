@@ -8,7 +8,6 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 from syncblob.caffe.commands import convert, diff, inspect, tour
 from syncblob.caffe.commands.console import printable
@@ -55,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Raises
     ------
     SystemExit
-        By argparse: with 2 for invalid arguments, with 0 after ``--help`` and ``--version``.
+        By argparse: with 2 for invalid arguments, with 0 after ``--help``.
     """
     try:
         return _run(list(sys.argv[1:] if argv is None else argv))
@@ -69,6 +68,11 @@ def _run(given: list[str]) -> int:
     parser = _parser()
     # `parse_args` would show the usage of the program instead of that of the command.
     arguments, unknown = parser.parse_known_args(given)
+    if arguments.version:
+        from importlib.metadata import version  # slow to import
+
+        print(f"syncblob {version('syncblob')}")  # noqa: T201  # this is its output
+        return 0
     if arguments.command is None:
         parser.print_help()
         return 0
@@ -105,24 +109,13 @@ def _complain(message: str, status: int) -> int:
     return status
 
 
-class _Version(argparse.Action):
-    """``--version``. The version is looked up only on demand, because that is slow."""
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        """Print the version and exit."""
-        from importlib.metadata import version  # slow to import
-
-        print(f"syncblob {version('syncblob')}")  # noqa: T201  # this is its output
-        parser.exit()
-
-
 def _parser() -> argparse.ArgumentParser:
     raw = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(
         prog="syncblob", description=_DESCRIPTION, epilog=_EPILOG, formatter_class=raw
     )
     parser.add_argument(
-        "--version", action=_Version, nargs=0, help="show the version of syncblob and exit"
+        "--version", action="store_true", help="show the version of syncblob and exit"
     )
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     for command in (tour, inspect, diff, convert):

@@ -1,32 +1,40 @@
-"""Printing: with rich on a terminal, as aligned plain text elsewhere."""
+"""Printing: in colours on a terminal, as plain text elsewhere."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
+import textwrap
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TextIO
+from itertools import zip_longest
+from typing import TextIO
 
-from syncblob.formats import import_optional
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-    from rich.text import Text
+from syncblob.formats import human_bytes
 
 Cell = str | tuple[str, str]
-"""A text, or a pair of a text and a style of rich's."""
+"""A text, or a pair of a text and a style."""
 
-# Wider than any plain table.
-_ANY_WIDTH = 100_000
-# Spaces between the columns of a table.
-_GAP = 2
-# Texts are wrapped to no less than this.
+# The parameters of the escape sequence that selects a style.
+_STYLES = {
+    "": "",
+    "bold": "1",
+    "bold red": "1;31",
+    "dim": "2",
+    "red": "31",
+    "green": "32",
+    "yellow": "33",
+}
+_GAP = "  "
+# Columns are not made narrower than this.
 _NARROWEST = 8
 # The delay before a progress bar appears.
 _PATIENCE_SECONDS = 0.5
+_BAR = 30
 
 
 def counted(number: int, noun: str) -> str:
@@ -78,29 +86,24 @@ def progress_bar(total: int) -> Iterator[Callable[[int], None]]:
     callable
         A function to call with the number of bytes processed since the last call.
     """
-    import_optional("rich", "cli")
-    from rich import progress  # installed, as checked above
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    if not console.is_terminal or console.is_dumb_terminal:
+    if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         yield lambda _nbytes: None
         return
-    columns = (progress.BarColumn(), progress.DownloadColumn(), progress.TimeRemainingColumn())
-    bar = progress.Progress(*columns, console=console, transient=True)
-    task = bar.add_task("", total=total)
-    begin = time.monotonic()
+    done, begin, bar = 0, time.monotonic(), ""
 
     def advance(nbytes: int) -> None:
-        bar.update(task, advance=nbytes)
-        if not bar.live.is_started and time.monotonic() - begin > _PATIENCE_SECONDS:
-            bar.start()
+        nonlocal done, bar
+        done += nbytes
+        if time.monotonic() - begin > _PATIENCE_SECONDS:
+            hashes = "#" * (_BAR * done // (total or 1))
+            bar = f"[{hashes:{_BAR}}] {human_bytes(done)} of {human_bytes(total)}  "
+            print(f"\r{bar}", end="", file=sys.stderr, flush=True)  # noqa: T201  # this is its output
 
     try:
         yield advance
     finally:
-        if bar.live.is_started:
-            bar.stop()
+        if bar:
+            print(f"\r{' ' * len(bar)}\r", end="", file=sys.stderr, flush=True)  # noqa: T201  # as above
 
 
 def print_json(value: object) -> None:
@@ -112,67 +115,50 @@ class Output:
     """Standard output, with colours on a terminal.
 
     Output is plain if standard output is not a terminal, or NO_COLOR is set: no escape sequences,
-    only ASCII except for data, and no trailing spaces. Without a terminal, lines are as long as
-    necessary, so that each row of a table is one line.
+    only ASCII except for data, and no trailing spaces. FORCE_COLOR colours that of a pipe. Without
+    a terminal, lines are as long as necessary, so that each row of a table is one line.
 
     Attributes
     ----------
     terminal
         Whether standard output is a terminal.
-    plain
-        Whether to omit colours and lines.
-
-    Raises
-    ------
-    ModuleNotFoundError
-        If rich is not installed.
     """
 
     def __init__(self) -> None:
-        import_optional("rich", "cli")
-        from rich.console import Console  # installed, as checked above
-
-        class PatientConsole(Console):
-            """A console that lets callers handle a closed pipe."""
-
-            def on_broken_pipe(self) -> None:
-                raise  # noqa: PLE0704  # rich calls this in its exception handler
-
-        options: dict[str, Any] = {"markup": False, "highlight": False, "emoji": False}
-        # FORCE_COLOR makes a pipe look like a terminal, but does not limit its width.
-        width = None if sys.stdout.isatty() else _ANY_WIDTH
-        console = PatientConsole(file=sys.stdout, width=width, **options)
-        self.terminal: bool = console.is_terminal
-        self.plain: bool = bool(
-            os.environ.get("NO_COLOR") or not self.terminal or console.is_dumb_terminal
+        self.terminal: bool = sys.stdout.isatty()
+        self._width = shutil.get_terminal_size().columns if self.terminal else None
+        settings = os.environ
+        self._coloured = bool(
+            (self.terminal or settings.get("FORCE_COLOR"))
+            and not settings.get("NO_COLOR")
+            and settings.get("TERM") != "dumb"
+            # The console of older versions of Windows does not interpret the escape sequences.
+            and (os.name != "nt" or "WT_SESSION" in settings)
         )
-        if self.plain:
-            options |= {"color_system": None, "force_terminal": False, "width": console.width}
-            console = PatientConsole(file=sys.stdout, **options)
-        self._console = console
+        line = "\N{BOX DRAWINGS LIGHT HORIZONTAL}"
+        self._rule = line if self._coloured and printable(line) == line else "-"
 
     def line(self, *pieces: Cell) -> None:
         """Print a line of texts, or pairs of text and style."""
-        self._console.print(_text(*pieces))
+        print("".join(map(self._styled, pieces)).rstrip())  # noqa: T201  # this is the output
+
+    def _styled(self, cell: Cell) -> str:
+        text, style = (cell, "") if isinstance(cell, str) else cell
+        return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if text and style and self._coloured else text
 
     def heading(self, title: str) -> None:
         """Print an empty line and a title."""
         self.line()
         self.line((title, "bold"))
 
-    def facts(self, facts: Iterable[tuple[str, Cell]]) -> None:
+    def facts(self, facts: Sequence[tuple[str, str]]) -> None:
         """Print names and facts in two columns."""
-        from rich.table import Table  # an optional dependency
-
-        grid = Table.grid(padding=(0, 2))
-        grid.add_column(style="dim", no_wrap=True)
-        grid.add_column(overflow="fold")
+        width = max(len(name) for name, _ in facts)
         for name, fact in facts:
-            grid.add_row(_text(name), _text(fact))
-        self._print(grid)
+            self.line((name, "dim"), " " * (width - len(name)), _GAP, fact)
 
     def table(
-        self, headings: str, rows: Iterable[Sequence[Cell]], *, right: str = "", folds: str = ""
+        self, rows: Sequence[Mapping[str, Cell]], *, right: str = "", folds: str = ""
     ) -> None:
         """Print a table.
 
@@ -181,60 +167,47 @@ class Output:
 
         Parameters
         ----------
-        headings
-            The headings, which are words.
         rows
-            The cells.
+            The cells by their headings, which are words. At least one row.
         right
             The headings of columns that are right-aligned, as for numbers.
         folds
             Those of columns whose texts are wrapped if the table is too wide.
         """
-        from rich.box import SIMPLE_HEAD, Box  # an optional dependency
-        from rich.table import Table  # an optional dependency
-
-        texts = [[_text(cell) for cell in row] for row in rows]
-        # Only the line under the headings is drawn, with dashes.
-        dashes = Box("\n".join(("    ", "    ", " -- ", *["    "] * 5)), ascii=True)
-        table = Table(
-            box=dashes if self.plain else SIMPLE_HEAD,
-            show_edge=False,
-            pad_edge=False,
-            padding=(0, 1, 0, 0),
-            header_style="bold",
-            border_style="dim",
-        )
-        least = -_GAP
-        for place, heading in enumerate(headings.split()):
-            wraps = heading in folds.split()
-            widest = max(len(heading), *(row[place].cell_len for row in texts), 1)
-            narrowest = min(widest, _NARROWEST) if wraps else widest
-            least += narrowest + _GAP
-            table.add_column(
-                heading,
-                justify="right" if heading in right.split() else "left",
-                no_wrap=not wraps,
-                overflow="fold",
-                min_width=narrowest,
-            )
-        for row in texts:
-            table.add_row(*row)
-        if least > self._console.width:
-            table.width = least
-        self._print(table)
-
-    def _print(self, renderable: RenderableType) -> None:
-        """Print; if plain, without the trailing spaces that rich adds."""
-        if not self.plain:
-            self._console.print(renderable, crop=False)
-            return
-        with self._console.capture() as capture:
-            self._console.print(renderable, crop=False)
-        for line in capture.get().splitlines():
-            self._console.print(line.rstrip(), soft_wrap=True)
+        names = list(rows[0])
+        cells = [
+            [(cell, "") if isinstance(cell, str) else cell for cell in row.values()] for row in rows
+        ]
+        cells.insert(0, [(name, "bold") for name in names])
+        widths = [max(_width(text) for text, _ in column) for column in zip(*cells, strict=True)]
+        foldable = [place for place, name in enumerate(names) if name in folds.split()]
+        between = len(_GAP) * (len(names) - 1)
+        while self._width and sum(widths) + between > self._width:
+            foldable = [place for place in foldable if widths[place] > _NARROWEST]
+            if not foldable:
+                break
+            widths[max(foldable, key=widths.__getitem__)] -= 1
+        for number, row in enumerate(cells):
+            folded = (_folded(text, width) for (text, _), width in zip(row, widths, strict=True))
+            for texts in zip_longest(*folded, fillvalue=""):
+                pieces: list[Cell] = []
+                for name, text, (_, style), width in zip(names, texts, row, widths, strict=True):
+                    space = " " * (width - _width(text))
+                    aligned = (
+                        (space, (text, style)) if name in right.split() else ((text, style), space)
+                    )
+                    pieces += (*aligned, _GAP)
+                self.line(*pieces)
+            if number == 0:
+                self.line((self._rule * (sum(widths) + between), "dim"))
 
 
-def _text(*pieces: Cell) -> Text:
-    from rich.text import Text  # an optional dependency
+def _width(text: str) -> int:
+    """Return how many columns of a terminal a text takes; characters of Chinese take two."""
+    return len(text) + sum(unicodedata.east_asian_width(char) in "FW" for char in text)
 
-    return Text.assemble(*pieces)
+
+def _folded(text: str, width: int) -> list[str]:
+    if _width(text) <= width:
+        return [text]
+    return textwrap.wrap(text, width, break_on_hyphens=False)

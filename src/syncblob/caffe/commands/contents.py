@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import syncblob
 from syncblob.caffe import Layer, ModelFile
-from syncblob.caffe.convert import Weights, format_of, open_weights
-from syncblob.caffe.convert.caffe_models import as_model
+from syncblob.caffe.convert import LayerWeights, Weights, format_of, open_weights
+from syncblob.caffe.convert.caffe_models import of_model
 from syncblob.caffe.convert.recognition import is_text, read_head
 from syncblob.errors import ModelFileError
 from syncblob.formats import Blob
 
 _CAFFEMODEL, _SOLVER_STATE, _PROTOTXT = "caffemodel", "solverstate", "prototxt"
-_LONE = ("binaryproto", "npy")
 _DESCRIPTIONS = {
     "binaryproto": "binaryproto, one blob",
     "caffemodel.h5": "caffemodel.h5, Caffe's HDF5",
@@ -25,6 +23,14 @@ _DESCRIPTIONS = {
     "solverstate": "solverstate, the state of a solver",
     "torch": "PyTorch state_dict",
 }
+_NO_FACTS: dict[str, Any] = {
+    "version": None,
+    "solver": None,
+    "shapes": None,
+    "refused": "",
+    "missing": {},
+    "ignored": [],
+}
 
 
 class Contents(NamedTuple):
@@ -32,109 +38,54 @@ class Contents(NamedTuple):
 
     Attributes
     ----------
-    path, kind
-        The file and its format, such as ``"caffemodel"``.
-    layers
-        The layers; for a solver state, one layer with its history.
-    net
-        The name of the net; None for a file without a net.
-    version
-        The version of the layers; None for files other than ``.caffemodel``.
-    lone
-        The Blob of a ``.binaryproto`` or ``.npy``.
-    solver
-        The iteration, current step and learned net of a solver state, or the settings of a solver.
-    source
-        The opened model or weights; None for a solver state.
-    shapes
-        The shapes of the tops in a definition; None if they are not known, and for files of
-        weights.
-    no_shapes
-        Why the shapes are not known.
-    missing
-        The tops whose shapes must be given, and why. Those that follow from them are not known.
-    ignored
-        What a definition has of forks: the name, the count, and the rule applied or ``""``.
-    file_bytes
-        The size of the file.
-    unreadable
-        The names of the tensors that a Blob cannot hold, and why. Their layers are left out.
+    weights
+        Its layers. A solver state has one layer with its history; those of a definition have
+        uninitialized Blobs.
+    facts
+        The entries of ``inspect --json`` that do not follow from these.
     """
 
-    path: str
-    kind: str
-    layers: Sequence[Layer] = ()
-    net: str | None = None
-    version: int | None = None
-    lone: Blob | None = None
-    solver: dict[str, Any] | None = None
-    source: ModelFile | Weights | None = None
-    shapes: dict[str, tuple[int, ...]] | None = None
-    no_shapes: str = ""
-    missing: Mapping[str, str] = MappingProxyType({})
-    ignored: Sequence[tuple[str, int, str]] = ()
-    file_bytes: int = 0
-    unreadable: Mapping[str, str] = MappingProxyType({})
+    weights: Weights
+    facts: dict[str, Any] = _NO_FACTS
 
     @property
     def description(self) -> str:
         """The format in words."""
-        if self.kind == _PROTOTXT and not self.is_net:
+        kind = self.weights.kind
+        if kind == _PROTOTXT and not self.is_net:
             return "prototxt, the definition of a solver"
-        if self.version is not None:
-            return f"{self.kind}, V{self.version} layers"
-        return _DESCRIPTIONS.get(self.kind, self.kind)
+        if self.facts["version"] is not None:
+            return f"{kind}, V{self.facts['version']} layers"
+        return _DESCRIPTIONS.get(kind, kind)
+
+    @property
+    def is_lone(self) -> bool:
+        """Whether the file contains one Blob without a name."""
+        return self.weights.kind in {"binaryproto", "npy"}
 
     @property
     def is_net(self) -> bool:
         """Whether the file contains a net."""
-        return self.lone is None and self.solver is None
+        return not self.is_lone and self.facts["solver"] is None
 
-    def as_model(self) -> ModelFile:
-        """Return a model with all information about the layers in the file.
-
-        Raises
-        ------
-        ModelFileError
-            If the file does not contain a net, or the settings of a layer are damaged.
-        """
-        if not self.is_net or self.source is None:
+    def require_net(self) -> None:
+        """Raise ModelFileError if the file does not contain a net."""
+        if not self.is_net:
             raise ModelFileError(
                 f"expected a file with the layers of a net, which have settings, got "
                 f"{self.description}",
-                path=self.path,
+                path=self.weights.path,
             )
-        if isinstance(self.source, Weights):
-            return as_model(self.source)
-        for layer in self.source.layers:
-            _ = layer.proto  # parsed before anything is printed
-        return self.source
 
     def require_readable(self) -> None:
         """Raise ModelFileError if a tensor of the file is left out."""
-        for reason in self.unreadable.values():
-            raise ModelFileError(reason, path=self.path)
+        for reason in self.weights.unreadable.values():
+            raise ModelFileError(reason, path=self.weights.path)
 
     @property
-    def places(self) -> Sequence[Layer]:
-        """The layers; for a lone Blob, an unnamed layer with that Blob."""
-        return self.layers if self.lone is None else [Layer("", blobs=[self.lone])]
-
-    @property
-    def blobs(self) -> list[Blob]:
-        """All blobs, in order."""
-        return [blob for layer in self.places for blob in layer.blobs]
-
-    @property
-    def totals(self) -> dict[str, int]:
-        """The numbers of layers, blobs and parameters, and the bytes of the weights."""
-        blobs = self.blobs
-        return {
-            "layers": len(self.layers),
-            "blobs": len(blobs),
-            "parameters": sum(blob.size for blob in blobs),
-            "bytes": sum(blob.nbytes for blob in blobs),
-        }
+    def layers(self) -> list[Layer]:
+        """The layers, without those with a tensor that a Blob cannot hold."""
+        return [each.layer for each in self.weights.layers if not each.unreadable]
 
 
 def open_contents(path: str, key: str | None = None) -> Contents:
@@ -142,22 +93,14 @@ def open_contents(path: str, key: str | None = None) -> Contents:
     kind = format_of(path)
     if key is None and kind == _CAFFEMODEL:
         model = syncblob.open_model(path)
-        return Contents(path, kind, model.layers, model.name, model.version, source=model)
+        return Contents(of_model(model, path, kind), _NO_FACTS | {"version": model.version})
     if key is None and kind == _SOLVER_STATE:
-        return _solver_state(path)
-    weights = open_weights(path, key=key)
-    if kind in _LONE:
-        return Contents(path, kind, lone=weights.only(), source=weights)
-    layers = [each.layer for each in weights.layers if not each.unreadable]
-    return Contents(
-        path, weights.kind, layers, weights.name, source=weights, unreadable=weights.unreadable
-    )
-
-
-def _solver_state(path: str) -> Contents:
-    state = syncblob.open_solver_state(path)
-    solver = {name: getattr(state, name) for name in ("iter", "current_step", "learned_net")}
-    return Contents(path, _SOLVER_STATE, [Layer("history", blobs=state.history)], solver=solver)
+        state = syncblob.open_solver_state(path)
+        solver = {name: getattr(state, name) for name in ("iter", "current_step", "learned_net")}
+        blobs = {str(number): blob for number, blob in enumerate(state.history)}
+        weights = Weights(path, kind, [LayerWeights.of(Layer("history"), blobs)])
+        return Contents(weights, _NO_FACTS | {"solver": solver})
+    return Contents(open_weights(path, key=key))
 
 
 def is_definition(path: str) -> bool:
@@ -174,8 +117,6 @@ def open_definition(
     forks: bool = False,
 ) -> Contents:
     """Open the definition of a net or a solver, without unknown fields of Caffe's forks.
-
-    The layers have uninitialized Blobs with the shapes of their weights.
 
     Parameters
     ----------
@@ -205,19 +146,17 @@ def open_definition(
             raise error from None
         from google.protobuf import json_format  # slow to import
 
-        ignored = _ignored(solver)
+        facts = _NO_FACTS | {"ignored": _ignored(solver)}
         solver.ClearField("ignored")
-        found = json_format.MessageToDict(solver, preserving_proto_field_name=True)
-        return Contents(path, _PROTOTXT, solver=found, ignored=ignored)
+        facts["solver"] = json_format.MessageToDict(solver, preserving_proto_field_name=True)
+        return Contents(Weights(path, _PROTOTXT, ()), facts)
     try:
         model = syncblob.ModelFile.from_net(net, phase=phase)
     except ValueError as error:
         raise ModelFileError(str(error), path=path) from error
     if not model.layers:
         raise ModelFileError("expected a definition, got a text without layers", path=path)
-    contents = Contents(
-        path, _PROTOTXT, model.layers, model.name, source=model, ignored=_ignored(net)
-    )
+    facts = _NO_FACTS | {"ignored": _ignored(net)}
     try:
         inferred = model.infer_shapes(_by_top(model, shapes or {}))
         # Before them is perhaps a layer for the inputs.
@@ -225,14 +164,19 @@ def open_definition(
     except ValueError as error:
         if shapes is not None:
             raise ModelFileError(str(error), path=path) from error
-        return contents._replace(no_shapes=str(error))
-    for layer, dims in zip(model.layers, weights, strict=True):
-        layer.blobs.assign(map(Blob, dims))
-    return contents._replace(shapes=inferred.blobs, missing=inferred.missing)
+        facts["refused"] = str(error)
+    else:
+        for layer, dims in zip(model.layers, weights, strict=True):
+            layer.blobs.assign(map(Blob, dims))
+        facts |= {"shapes": inferred.blobs, "missing": dict(inferred.missing)}
+    return Contents(of_model(model, path, _PROTOTXT), facts)
 
 
-def _ignored(definition: Any) -> list[tuple[str, int, str]]:
-    return [(each.name, each.count, each.rule) for each in definition.ignored]
+def _ignored(definition: Any) -> list[dict[str, Any]]:
+    return [
+        {name: getattr(each, name) for name in ("name", "count", "rule")}
+        for each in definition.ignored
+    ]
 
 
 def _by_top(model: ModelFile, shapes: Mapping[str, Sequence[int]]) -> dict[str, Sequence[int]]:

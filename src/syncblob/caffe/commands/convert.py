@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from syncblob.caffe.commands.console import (
@@ -80,7 +81,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command and return the exit status."""
-    output = None if arguments.json else Output()
     with (
         local_file(arguments.source) as source,
         plan_conversion(
@@ -94,10 +94,11 @@ def run(arguments: argparse.Namespace) -> int:
         if not arguments.dry_run:
             with progress_bar(conversion.result.nbytes) as advance:
                 conversion.run(advance)
-        if output is None:
-            print_json(_as_json(arguments, conversion))
-        else:
-            _show(output, arguments.source, conversion, dry=arguments.dry_run)
+        found = _as_json(arguments, conversion)
+    if arguments.json:
+        print_json(found)
+    else:
+        _show(Output(), found)
     return 0
 
 
@@ -112,6 +113,7 @@ def _as_json(arguments: argparse.Namespace, conversion: Conversion) -> dict[str,
                 "name": name,
                 "shape": list(blob.shape),
                 "dtype": blob.dtype.name,
+                # BatchNorm's scale factor is new.
                 "dtype_before": before.get(name, blob).dtype.name,
                 "bytes": blob.nbytes,
             }
@@ -124,43 +126,40 @@ def _as_json(arguments: argparse.Namespace, conversion: Conversion) -> dict[str,
     }
 
 
-def _show(output: Output, source_path: str, conversion: Conversion, *, dry: bool) -> None:
-    source, result = conversion.source, conversion.result
+def _show(output: Output, found: dict[str, Any]) -> None:
+    tensors = found["tensors"]
     output.facts(
-        (
-            ("from", f"{printable(source_path)} ({source.kind})"),
-            ("to", f"{printable(result.path)} ({result.kind})"),
-        )
+        [
+            (name, f"{printable(found[name]['file'])} ({found[name]['format']})")
+            for name in ("from", "to")
+        ]
     )
-    if dry:
-        _show_tensors(output, conversion)
+    if not found["written"]:
+        output.heading("Tensors")
+        output.table([_row(tensor) for tensor in tensors], right="size", folds="tensor")
     output.line()
-    tensors = result.tensors
     output.line(
         f"{counted(len(tensors), 'tensor')}, "
-        f"{counted(sum(blob.size for blob in tensors.values()), 'parameter')}, "
-        f"{human_bytes(result.nbytes)}",
-        (" would be written", "yellow") if dry else (" written", "green"),
+        f"{counted(sum(math.prod(tensor['shape']) for tensor in tensors), 'parameter')}, "
+        f"{human_bytes(sum(tensor['bytes'] for tensor in tensors))}",
+        (" written", "green") if found["written"] else (" would be written", "yellow"),
     )
-    if conversion.reshaped:
-        output.line(("Reshaped", "yellow"), f": {conversion.reshaped}")
-    if conversion.left_out:
-        output.line(("Left out", "yellow"), f": {printable(conversion.left_out)}")
-    if conversion.unknown:
-        kept = listed(conversion.unknown.items())
-        output.line(("Of forks", "yellow"), f", which Caffe does not have: {printable(kept)}")
-    if conversion.note:
-        output.line(("Note", "yellow"), f": {printable(conversion.note)}")
+    notes = {
+        "Reshaped": found["reshaped"],
+        "Left out": found["left_out"],
+        "Of forks, which Caffe does not have": listed(found["unknown"].items()),
+        "Note": found["note"],
+    }
+    for name, text in notes.items():
+        if text:
+            output.line((name, "yellow"), f": {printable(text)}")
 
 
-def _show_tensors(output: Output, conversion: Conversion) -> None:
-    before = conversion.source.tensors
-    rows: list[list[Cell]] = []
-    for name, blob in conversion.result.tensors.items():
-        found = before.get(name, blob).dtype  # BatchNorm's scale factor is new
-        dtype: Cell = blob.dtype.name
-        if found != blob.dtype:
-            dtype = (f"{found.name} -> {blob.dtype.name}", "yellow")
-        rows.append([printable(name), str(blob.shape), dtype, human_bytes(blob.nbytes)])
-    output.heading("Tensors")
-    output.table("tensor shape dtype size", rows, right="size", folds="tensor")
+def _row(tensor: dict[str, Any]) -> dict[str, Cell]:
+    before, after = tensor["dtype_before"], tensor["dtype"]
+    return {
+        "tensor": printable(tensor["name"]),
+        "shape": str(tuple(tensor["shape"])),
+        "dtype": after if before == after else (f"{before} -> {after}", "yellow"),
+        "size": human_bytes(tensor["bytes"]),
+    }

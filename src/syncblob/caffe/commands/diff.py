@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from syncblob.caffe import equal_shapes, squeezed_blobs
 from syncblob.caffe.commands.console import Cell, Output, print_json, printable
-from syncblob.caffe.commands.contents import Contents, open_contents
+from syncblob.caffe.commands.contents import open_contents
 from syncblob.caffe.commands.local_file import local_file
 from syncblob.caffe.commands.stats import blocks
 from syncblob.errors import ModelFileError
@@ -19,6 +19,7 @@ from syncblob.errors import ModelFileError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from syncblob.caffe import Layer
     from syncblob.formats import Blob
 
 NAME = "diff"
@@ -56,6 +57,10 @@ _TROUBLE = 2
 _SAME, _CHANGED = "same", "changed"
 # The results, in the order of the totals, and their colours.
 _STYLES = {"added": "green", "removed": "red", "reshaped": "yellow", _CHANGED: "yellow", _SAME: ""}
+
+_DISTANCE = (
+    "different_values", "incomparable_values", "max_difference", "relative_difference",
+)  # fmt: skip
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -96,14 +101,9 @@ def run(arguments: argparse.Namespace) -> int:
     with local_file(arguments.a) as a, local_file(arguments.b) as b:
         before = open_contents(a, arguments.key_a)
         after = open_contents(b, arguments.key_b)
-        return _compare(arguments, before, after)
-
-
-def _compare(arguments: argparse.Namespace, before: Contents, after: Contents) -> int:
-    output = None if arguments.json else Output()
-    for contents in (before, after):
-        contents.require_readable()
-    compared = list(compare(before, after, arguments.tolerance))
+        for contents in (before, after):
+            contents.require_readable()
+        compared = list(compare(before.layers, after.layers, arguments.tolerance))
     if not compared:
         raise ModelFileError(
             f"expected blobs to compare, got none in this file, and none in {arguments.b}",
@@ -112,96 +112,87 @@ def _compare(arguments: argparse.Namespace, before: Contents, after: Contents) -
     counts = Counter(one["status"] for one in compared)
     totals = {status: counts[status] for status in _STYLES}
     same = len(compared) == totals[_SAME]
-    if output is not None:
-        _show(output, compared, totals)
-    else:
+    if arguments.json:
         paths = {"a": arguments.a, "b": arguments.b, "tolerance": arguments.tolerance}
         print_json({**paths, "blobs": compared, "totals": totals, "same": same})
+    else:
+        _show(Output(), compared, totals)
     return 0 if same else 1
 
 
 def _show(output: Output, compared: list[dict[str, Any]], totals: dict[str, int]) -> None:
     rows = [_row(one) for one in compared if one["status"] != _SAME]
     if rows:
-        output.table(
-            "layer blob status shape values max relative",
-            rows,
-            right="blob values max relative",
-            folds="layer shape",
-        )
+        output.table(rows, right="blob values max relative", folds="layer shape")
         output.line()
     output.line(", ".join(f"{count:,} {status}" for status, count in totals.items()))
 
 
-def _row(one: dict[str, Any]) -> list[Cell]:
+def _row(one: dict[str, Any]) -> dict[str, Cell]:
     shapes = [str(tuple(one[key])) for key in ("shape_a", "shape_b") if one[key] is not None]
-    row: list[Cell] = [
-        printable(one["layer"]),
-        str(one["blob"]),
-        (one["status"], _STYLES[one["status"]]),
-        " -> ".join(dict.fromkeys(shapes)),
-    ]
-    if one["different_values"] is None:
-        return [*row, ("-", "dim"), ("-", "dim"), ("-", "dim")]
-    row.append(f"{one['different_values']:,}")
+    row: dict[str, Cell] = {
+        "layer": printable(one["layer"]),
+        "blob": str(one["blob"]),
+        "status": (one["status"], _STYLES[one["status"]]),
+        "shape": " -> ".join(dict.fromkeys(shapes)),
+        **dict.fromkeys(("values", "max", "relative"), ("-", "dim")),
+    }
+    if one["different_values"] is not None:
+        row["values"] = f"{one['different_values']:,}"
     if one["incomparable_values"]:
-        return [*row, ("not finite", "bold red"), ("-", "dim")]
-    return [*row, f"{one['max_difference']:.3g}", f"{one['relative_difference']:.2g}"]
+        row["max"] = ("not finite", "bold red")
+    elif one["max_difference"] is not None:
+        row["max"] = f"{one['max_difference']:.3g}"
+        row["relative"] = f"{one['relative_difference']:.2g}"
+    return row
 
 
 # --- comparison -----------------------------------------------------------------------------------
 
 
-def compare(before: Contents, after: Contents, tolerance: float) -> Iterator[dict[str, Any]]:
+def compare(
+    before: Iterable[Layer], after: Iterable[Layer], tolerance: float
+) -> Iterator[dict[str, Any]]:
     """Compare the blobs of two files by layer and number; blobs only in the second come last.
 
     Shapes are compared as in Caffe: leading axes of length 1, which files of the older formats
     have, are ignored. The results are those of ``--json``.
     """
-    ours, theirs = _blobs(before), _blobs(after)
-    for place, (blob, shape) in ours.items():
-        other, other_shape = theirs.pop(place, (None, ()))
-        if other is None:
-            yield _result(place, "removed", blob, None)
-        elif shape != other_shape and not equal_shapes(blob, other):
-            yield _result(place, "reshaped", blob, other)
+    sides = _blobs(before), _blobs(after)
+    for layer, number in dict.fromkeys(place for side in sides for place in side):
+        result: dict[str, Any] = {"layer": layer, "blob": number}
+        (ours, our_shape), (theirs, their_shape) = (
+            side.get((layer, number), (None, ())) for side in sides
+        )
+        for name, blob in (("a", ours), ("b", theirs)):
+            result[f"shape_{name}"] = None if blob is None else list(blob.shape)
+            result[f"dtype_{name}"] = None if blob is None else blob.dtype.name
+        distance = dict.fromkeys(_DISTANCE)
+        if ours is None or theirs is None:
+            status = "added" if ours is None else "removed"
+        elif our_shape != their_shape and not equal_shapes(ours, theirs):
+            status = "reshaped"
         else:
-            yield _compared(place, blob, other, tolerance)
-    for place, (blob, _) in theirs.items():
-        yield _result(place, "added", None, blob)
+            status, distance = _compared(ours, theirs, tolerance)
+        yield {**result, "status": status, **distance}
 
 
-def _result(
-    place: tuple[str, int], status: str, before: Blob | None, after: Blob | None
-) -> dict[str, Any]:
-    result: dict[str, Any] = {"layer": place[0], "blob": place[1], "status": status}
-    for side, blob in (("a", before), ("b", after)):
-        result[f"shape_{side}"] = None if blob is None else list(blob.shape)
-        result[f"dtype_{side}"] = None if blob is None else blob.dtype.name
-    unknown = ("different_values", "incomparable_values", "max_difference", "relative_difference")
-    return result | dict.fromkeys(unknown)
-
-
-def _compared(
-    place: tuple[str, int], before: Blob, after: Blob, tolerance: float
-) -> dict[str, Any]:
+def _compared(before: Blob, after: Blob, tolerance: float) -> tuple[str, dict[str, Any]]:
     """Compare two blobs of one shape. NaN equals NaN here."""
     different, incomparable, maximum, largest = _distance(before, after)
     relative = maximum / largest if largest else 0.0
     # The largest difference may be so small that the relative one is rounded to 0.
     same = not different or (tolerance > 0 and not incomparable and relative <= tolerance)
-    result = _result(place, _SAME if same else _CHANGED, before, after)
-    result |= {"different_values": different, "incomparable_values": incomparable}
     # Where values became NaN or infinite, the difference of the others would look harmless.
-    if not incomparable:
-        result |= {"max_difference": maximum, "relative_difference": relative}
-    return result
+    differences = (None, None) if incomparable else (maximum, relative)
+    values = (different, incomparable, *differences)
+    return _SAME if same else _CHANGED, dict(zip(_DISTANCE, values, strict=True))
 
 
-def _blobs(contents: Contents) -> dict[tuple[str, int], tuple[Blob, tuple[int, ...]]]:
+def _blobs(layers: Iterable[Layer]) -> dict[tuple[str, int], tuple[Blob, tuple[int, ...]]]:
     """Return the blobs by layer and number, each with its shape in a running net."""
     found: dict[tuple[str, int], tuple[Blob, tuple[int, ...]]] = {}
-    for layer in contents.places:
+    for layer in layers:
         # Formats often omit layers without blobs, so they are not counted.
         if not layer.blobs:
             continue

@@ -7,11 +7,12 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from syncblob.caffe.commands import inspect_output
 from syncblob.caffe.commands.checks import check
 from syncblob.caffe.commands.console import Output, listed, print_json, printable
 from syncblob.caffe.commands.contents import Contents, is_definition, open_contents, open_definition
+from syncblob.caffe.commands.inspect_output import as_json, show
 from syncblob.caffe.commands.local_file import local_file
+from syncblob.caffe.convert.caffe_models import as_model
 from syncblob.caffe.messages.texts import unknown_fields
 from syncblob.errors import ModelFileError
 
@@ -46,6 +47,7 @@ It lists layers that it cannot check without their type.
                      settings of a solver by Caffe's names, else null
   shapes             for a definition, the known shapes of the tops by name;
                      null if Caffe refuses the net
+  refused            why it does; "" if it does not
   missing            names of tops whose shapes must be given, each with the
                      reason
   ignored            for a definition, the fields and values of forks, each with
@@ -53,6 +55,7 @@ It lists layers that it cannot check without their type.
   totals             layers, blobs, parameters, bytes (of the weights)
   unreadable         names of tensors of dtypes that cannot be read, such as
                      float8, each with the reason; their layers are left out
+  others             what else the file has, such as links, in words
 A blob is {shape, dtype, parameters, bytes}. With --stats it also has
   stats              min, mean, max, std of its finite values (null if there
                      are none) and non_finite, the number of NaN and infinities
@@ -120,28 +123,22 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command and return the exit status."""
     with local_file(arguments.file) as path:
         contents = _opened(arguments, path)
-        contents = contents._replace(path=arguments.file, file_bytes=Path(path).stat().st_size)
         if arguments.prototxt:
             return _print_definition(arguments, contents)
-        return _show(arguments, contents)
-
-
-def _show(arguments: argparse.Namespace, contents: Contents) -> int:
-    output = None if arguments.json else Output()
-    if arguments.settings:
-        contents.as_model()  # raises if there are none, before anything is printed
-    if arguments.check:
-        contents.require_readable()
-        if not contents.blobs:
-            raise ModelFileError("--check: expected blobs to check, got none", path=arguments.file)
-    wishes = {"stats": arguments.stats, "settings": arguments.settings}
-    checked = check(contents) if arguments.check else None
-    found = inspect_output.as_json(contents, checked, **wishes)
-    if output is None:
+        if arguments.settings:
+            contents.require_net()
+        found = {"file": arguments.file, "file_bytes": Path(path).stat().st_size}
+        found |= as_json(contents, stats=arguments.stats, settings=arguments.settings)
+        if arguments.check:
+            contents.require_readable()
+            if not found["totals"]["blobs"]:
+                raise ModelFileError("--check: expected blobs to check, got none", path=path)
+            found |= check(contents.layers, filters=contents.is_net)
+    if arguments.json:
         print_json(found)
     else:
-        inspect_output.show(output, contents, found, settings=arguments.settings)
-    return 1 if checked is not None and checked.troubles else 0
+        show(Output(), contents, found)
+    return 1 if found.get("troubles") else 0
 
 
 def _shape(text: str) -> tuple[str, tuple[int, ...]]:
@@ -182,17 +179,18 @@ def _print_definition(arguments: argparse.Namespace, contents: Contents) -> int:
     given = [f"--{name}" for name in others if getattr(arguments, name)]
     if given:
         arguments.parser.error(f"--prototxt prints nothing else; leave out {', '.join(given)}")
-    model = contents.as_model()
-    if not any(layer.type for layer in model.layers):
+    contents.require_net()
+    if not any(layer.type for layer in contents.layers):
         raise ModelFileError(
             "expected layers with types and settings, got names and weights only, of which no "
             "definition can be made; take the .caffemodel",
             path=arguments.file,
         )
-    net = model.to_net()
+    net = as_model(contents.weights).to_net()
     print(text_format.MessageToString(net, as_utf8=False), end="")  # noqa: T201  # this is the output
     left_out = Counter(unknown_fields(net))
-    left_out.update({name: count for name, count, rule in contents.ignored if not rule})
+    for each in contents.facts["ignored"]:
+        left_out[each["name"]] += 0 if each["rule"] else each["count"]
     if left_out:
         note = f"left out are fields that Caffe does not have: {listed(left_out.items())}"
         print(f"syncblob: note: {printable(note, sys.stderr)}", file=sys.stderr)  # noqa: T201  # the output

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,28 +16,16 @@ if TYPE_CHECKING:
 _BLOCK = 1 << 18
 
 
-class Stats(NamedTuple):
-    """Statistics of the finite values of a Blob; None if there are none.
+def stats_of(blob: Blob) -> dict[str, float | None]:
+    """Compute the statistics of a Blob; of magnitudes if it is complex. Reads it on the host.
 
-    Attributes
-    ----------
-    min, mean, max
-        Computed in float64.
-    std
-        The standard deviation of the population: the divisor is the number of finite values.
-    non_finite
-        The number of NaN and infinite values.
+    Returns
+    -------
+    dict
+        ``min``, ``mean``, ``max`` and ``std`` of the finite values, computed in float64, or None if
+        there are none; the divisor of ``std`` is their number. ``non_finite``, the number of NaN
+        and infinite values.
     """
-
-    min: float | None
-    mean: float | None
-    max: float | None
-    std: float | None
-    non_finite: int
-
-
-def stats_of(blob: Blob) -> Stats:
-    """Compute the statistics of a Blob; of magnitudes if it is complex. Reads it on the host."""
     values = np.asarray(blob).reshape(-1)
     count, least, most = 0, np.inf, -np.inf
     for block in finite_blocks(values):
@@ -45,7 +33,7 @@ def stats_of(blob: Blob) -> Stats:
         least = min(least, float(block.min()))
         most = max(most, float(block.max()))
     if not count:
-        return Stats(None, None, None, None, values.size)
+        return dict.fromkeys(("min", "mean", "max", "std")) | {"non_finite": values.size}
 
     # Scale to about 1, so that sums and squares neither overflow nor underflow. Powers of two are
     # exact.
@@ -57,13 +45,13 @@ def stats_of(blob: Blob) -> Stats:
 
     mean = sum(float(block.sum()) for block in scaled()) / count
     squares = sum(float(np.square(block - mean).sum()) for block in scaled())
-    return Stats(
-        least,
-        float(np.ldexp(mean, exponent)),
-        most,
-        float(np.ldexp(np.sqrt(squares / count), exponent)),
-        values.size - count,
-    )
+    return {
+        "min": least,
+        "mean": float(np.ldexp(mean, exponent)),
+        "max": most,
+        "std": float(np.ldexp(np.sqrt(squares / count), exponent)),
+        "non_finite": values.size - count,
+    }
 
 
 def finite_blocks(values: NDArray[np.generic]) -> Iterator[NDArray[np.float64]]:

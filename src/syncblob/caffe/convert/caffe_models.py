@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from syncblob.caffe import ModelFile, mark_legacy, open_model, plan_model
 from syncblob.caffe.convert.naming import name_tensors
-from syncblob.caffe.convert.weights import LayerWeights, Weights
+from syncblob.caffe.convert.weights import LayerWeights, Tensors, Weights
 from syncblob.caffe.messages import texts
 
 if TYPE_CHECKING:
@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
 def read(path: str, kind: str = "caffemodel") -> Weights:
     """Open a file, and name the blobs of its layers as in `naming`."""
-    model = open_model(path)
+    return of_model(open_model(path), path, kind)
+
+
+def of_model(model: ModelFile, path: str, kind: str) -> Weights:
+    """Make weights from a model. The layers are shared."""
     layers = name_layers(model)
     return Weights(path, kind, layers, model.close, name=model.name, settings=model.settings)
 
@@ -26,7 +30,7 @@ def name_layers(model: ModelFile) -> Iterator[LayerWeights]:
     """Name the blobs of the layers of a model."""
     names = name_tensors((layer.name, layer.type, len(layer.blobs)) for layer in model.layers)
     for layer, tensors in zip(model.layers, names, strict=True):
-        yield LayerWeights(layer, dict(zip(tensors, layer.blobs, strict=True)))
+        yield LayerWeights(layer, Tensors(zip(tensors, layer.blobs, strict=True)))
 
 
 def as_model(weights: Weights) -> ModelFile:
@@ -38,14 +42,9 @@ def as_model(weights: Weights) -> ModelFile:
     return model
 
 
-def check(weights: Weights, *, hdf5: bool = False) -> None:
-    """Raise ValueError or TypeError if a file cannot store the weights."""
-    plan_model(as_model(weights), hdf5=hdf5, write_diff=False, upgrade=True)
-
-
-def write(weights: Weights, path: Path, *, hdf5: bool = False) -> None:
-    """Write a ``.caffemodel`` file, or a ``.caffemodel.h5``."""
-    plan_model(as_model(weights), hdf5=hdf5, write_diff=False, upgrade=True)(path)
+def plan(weights: Weights, *, hdf5: bool = False) -> Callable[[Path], None]:
+    """Plan a ``.caffemodel`` file, or a ``.caffemodel.h5``."""
+    return plan_model(as_model(weights), hdf5=hdf5, write_diff=False, upgrade=True)
 
 
 def unknown_fields(weights: Weights) -> dict[str, int]:

@@ -56,9 +56,14 @@ class Conversion:
         The file to write.
     target
         The format of that file.
+
+    Raises
+    ------
+    ConversionError
+        If the file cannot be written.
     """
 
-    __slots__ = ("_progress", "_target", "path", "result", "source")
+    __slots__ = ("_progress", "_write", "path", "result", "source")
 
     path: str
     source: Weights
@@ -76,7 +81,6 @@ class Conversion:
     ) -> None:
         self.source = source
         self.path = path
-        self._target = target
         self._progress: Callable[[int], object] = _ignore
         converted = (
             layer.with_blobs(
@@ -85,14 +89,16 @@ class Conversion:
             for layer in layers
         )
         self.result = Weights(
-            path, target.name, converted, _ignore, name=source.name, settings=source.settings
+            path, target.name, converted, name=source.name, settings=source.settings
         )
+        with _refusals(path):
+            self._write = target.plan(self.result)
 
     @property
     def left_out(self) -> str:
         """A text on what the file will lack, such as types of layers; often ``""``."""
         lost = list(self.source.others)
-        if self._target.name in _DESCRIBING:
+        if self.result.kind in _DESCRIBING:
             return ", and ".join(lost)
         lost += [f"{field.name} of the net" for field, _ in self.source.settings.ListFields()]
         layers = [each.layer for each in self.result.layers]
@@ -114,7 +120,7 @@ class Conversion:
     def note(self) -> str:
         """A text on what Caffe will not find in the file; usually ``""``."""
         nested = [each.layer.name for each in self.result.layers if "/" in each.layer.name]
-        if self._target.name != "caffemodel.h5" or not nested:
+        if self.result.kind != "caffemodel.h5" or not nested:
             return ""
         return (
             f"Caffe does not find layers with '/' in their names in HDF5, such as {nested[0]!r}; "
@@ -124,7 +130,7 @@ class Conversion:
     @property
     def reshaped(self) -> str:
         """A text on the changed shape; usually ``""``."""
-        if self._target.name != _MEAN:
+        if self.result.kind != _MEAN:
             return ""
         before = self.source.tensors
         return ", ".join(
@@ -156,7 +162,7 @@ class Conversion:
         """
         self._progress = progress or _ignore
         with _refusals(self.path), writing(self.path) as temporary:
-            self._target.write(self.result, temporary)
+            self._write(temporary)
 
     def _converted(self, name: str, blob: Blob, dtype: np.dtype[np.generic]) -> Blob:
         def read() -> NDArray[np.generic]:
@@ -281,13 +287,10 @@ def plan_conversion(  # the options of the command
             for layer in chosen
             for name, blob in layer.tensors.items()
         }
-        conversion = Conversion(weights, chosen, dtypes, path, target)
-        with _refusals(path):
-            target.check(conversion.result)
+        return Conversion(weights, chosen, dtypes, path, target)
     except BaseException:
         weights.close()
         raise
-    return conversion
 
 
 def _name_of(dtype: DTypeLike) -> str:

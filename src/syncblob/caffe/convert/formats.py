@@ -28,61 +28,40 @@ class Format(NamedTuple):
         The names of the supported dtypes.
     read
         Opens a file.
-    check
-        Raises ValueError or TypeError if `write` would. Reads no values.
-    write
-        Writes a file, replacing its contents.
+    plan
+        Returns the function that writes a file, replacing its contents. Raises ValueError or
+        TypeError if that is impossible. Reads no values.
     """
 
     name: str
     extensions: tuple[str, ...]
     dtypes: frozenset[str]
     read: Callable[[str], Weights]
-    check: Callable[[Weights], None]
-    write: Callable[[Weights, Path], None]
+    plan: Callable[[Weights], Callable[[Path], None]]
 
 
 _IN_CAFFE = frozenset(("float32", "float64"))
 _IN_NUMPY = ALL_DTYPES - {"bfloat16"}
 
+_CAFFE_HDF5 = partial(caffe_models.plan, hdf5=True)
 # The first match of the extension wins.
 _FORMATS = (
+    Format("caffemodel.h5", (".caffemodel.h5",), _IN_CAFFE, hdf5.read, _CAFFE_HDF5),
+    Format("caffemodel", (".caffemodel",), _IN_CAFFE, caffe_models.read, caffe_models.plan),
+    Format("hdf5", (".h5", ".hdf5"), _IN_NUMPY, hdf5.read, hdf5.plan),
     Format(
-        "caffemodel.h5",
-        (".caffemodel.h5",),
-        _IN_CAFFE,
-        hdf5.read,
-        partial(caffe_models.check, hdf5=True),
-        partial(caffe_models.write, hdf5=True),
+        "safetensors", (".safetensors",), safetensors.DTYPES, safetensors.read, safetensors.plan
     ),
-    Format(
-        "caffemodel",
-        (".caffemodel",),
-        _IN_CAFFE,
-        caffe_models.read,
-        caffe_models.check,
-        caffe_models.write,
-    ),
-    Format("hdf5", (".h5", ".hdf5"), _IN_NUMPY, hdf5.read, hdf5.check, hdf5.write),
-    Format(
-        "safetensors",
-        (".safetensors",),
-        safetensors.DTYPES,
-        safetensors.read,
-        safetensors.check,
-        safetensors.write,
-    ),
-    Format("npz", (".npz",), _IN_NUMPY, npz.read, npz.check, npz.write),
-    Format("torch", (".pt", ".pth"), ALL_DTYPES, pytorch.read, pytorch.check, pytorch.write),
+    Format("npz", (".npz",), _IN_NUMPY, npz.read, npz.plan),
+    Format("torch", (".pt", ".pth"), ALL_DTYPES, pytorch.read, pytorch.plan),
     Format(
         "binaryproto",
         (".binaryproto",),
         _IN_CAFFE,
         single.read_binaryproto,
-        single.check_binaryproto,
-        single.write_binaryproto,
+        single.plan_binaryproto,
     ),
-    Format("npy", (".npy",), _IN_NUMPY, single.read_npy, single.check_npy, single.write_npy),
+    Format("npy", (".npy",), _IN_NUMPY, single.read_npy, single.plan_npy),
 )
 _SOLVER_STATE = "solverstate"
 _SOLVER_STATES = (".solverstate", ".solverstate.h5")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from syncblob.caffe import blob_values
@@ -34,9 +35,9 @@ def read(path: str) -> Weights:
     return Weights.of_names(path, "hdf5", entries, file.close, others=others)
 
 
-def check(weights: Weights) -> None:
-    """Raise ValueError if a tensor's name or shape is not valid for a dataset."""
-    import_optional("h5py", "hdf5")
+def plan(weights: Weights) -> Callable[[Path], None]:
+    """Plan a file. Raises ValueError if a tensor's name or shape is not valid for a dataset."""
+    h5py = import_optional("h5py", "hdf5")
     groups = {
         "/".join(parts[:depth])
         for parts in (name.split("/") for name in weights.tensors)
@@ -57,9 +58,9 @@ def check(weights: Weights) -> None:
                 f"HDF5 holds at most {MOST_AXES} axes, and tensor {name!r} has shape {blob.shape}"
             )
 
+    def write(path: Path) -> None:
+        with h5py.File(path, "w") as file:
+            for name, blob in weights.tensors.items():
+                file.create_dataset(name, data=blob_values(blob))
 
-def write(weights: Weights, path: Path) -> None:
-    """Write a file, tensor by tensor."""
-    with import_optional("h5py", "hdf5").File(path, "w") as file:
-        for name, blob in weights.tensors.items():
-            file.create_dataset(name, data=blob_values(blob))
+    return write

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import zipfile
 import zlib
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.lib import format as npy
@@ -49,11 +50,6 @@ def require_whole_archive(path: str, what: str) -> None:
         )
 
 
-class _Header(NamedTuple):
-    shape: tuple[int, ...]
-    dtype: np.dtype[np.generic]
-
-
 def read(path: str) -> Weights:
     """Open a file. Reads the headers of the arrays, but no values."""
     require_whole_archive(path, "the .npz file")
@@ -73,10 +69,10 @@ def read(path: str) -> Weights:
         tensors: dict[str, Entry] = {}
         texts = []
         for name, info in members.items():
-            header = _read_header(archive, info, path)
-            if header.dtype.kind in "US":
+            shape, dtype = _read_header(archive, info, path)
+            if dtype.kind in "US":
                 texts.append(name)
-            elif header.dtype.hasobject:
+            elif dtype.hasobject:
                 tensors[name] = ModelFileError(
                     f"array {info.filename!r} holds Python objects, which could run code when "
                     f"loaded; save arrays of numbers",
@@ -84,7 +80,8 @@ def read(path: str) -> Weights:
                 )
             else:
                 tensors[name] = lazy_entry(
-                    *header,
+                    shape,
+                    dtype,
                     partial(_read_values, archive, info, path),
                     name=name,
                     path=path,
@@ -100,8 +97,10 @@ def read(path: str) -> Weights:
         raise
 
 
-def _read_header(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: str) -> _Header:
-    """Read the header of an array, and check it against the size of the member."""
+def _read_header(
+    archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: str
+) -> tuple[tuple[int, ...], np.dtype[np.generic]]:
+    """Read the shape and dtype of an array, and check them against the size of the member."""
     try:
         with archive.open(info) as file:
             version = npy.read_magic(file)
@@ -113,7 +112,7 @@ def _read_header(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: str) -> 
     except Exception as error:  # a damaged archive raises nearly any exception
         raise ModelFileError(f"array {info.filename!r} is damaged ({error})", path=path) from error
     if dtype.hasobject:
-        return _Header(shape, dtype)  # pickled, so its size says nothing about that of the member
+        return shape, dtype  # pickled, so its size says nothing about that of the member
     nbytes = int(np.prod(shape, dtype=object)) * dtype.itemsize
     if nbytes != info.file_size - start:
         raise ModelFileError(
@@ -127,7 +126,7 @@ def _read_header(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: str) -> 
             f"stored; the file is damaged, or made to exhaust the memory",
             path=path,
         )
-    return _Header(shape, dtype)
+    return shape, dtype
 
 
 def _read_values(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: str) -> NDArray[np.generic]:
@@ -139,8 +138,11 @@ def _read_values(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: str) -> 
     return values
 
 
-def check(weights: Weights) -> None:
-    """Raise ValueError if a tensor has a name that zip cannot hold."""
+def plan(weights: Weights) -> Callable[[Path], None]:
+    """Plan an uncompressed file, as ``numpy.savez`` writes, but array by array.
+
+    Raises ValueError if a tensor has a name that zip cannot hold.
+    """
     for name in weights.tensors:
         if "\0" in name or len((name + _EXTENSION).encode()) > _MOST_NAME:
             raise ValueError(
@@ -148,10 +150,10 @@ def check(weights: Weights) -> None:
                 f"NUL, of at most {_MOST_NAME - len(_EXTENSION):,} bytes; rename its layer"
             )
 
+    def write(path: Path) -> None:
+        with zipfile.ZipFile(path, "w") as archive:
+            for name, blob in weights.tensors.items():
+                with archive.open(name + _EXTENSION, "w", force_zip64=True) as file:
+                    npy.write_array(file, blob_values(blob), allow_pickle=False)
 
-def write(weights: Weights, path: Path) -> None:
-    """Write an uncompressed file, as ``numpy.savez`` does, array by array."""
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, blob in weights.tensors.items():
-            with archive.open(name + _EXTENSION, "w", force_zip64=True) as file:
-                npy.write_array(file, blob_values(blob), allow_pickle=False)
+    return write

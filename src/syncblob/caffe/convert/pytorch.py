@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -55,7 +55,7 @@ def read(path: str, key: str | None = None) -> Weights:
     tensors = {
         name: _lazy_entry(torch, name, tensor, path) for name, tensor in found.tensors.items()
     }
-    return Weights.of_names(path, "torch", tensors, lambda: None, others=found.others)
+    return Weights.of_names(path, "torch", tensors, others=found.others)
 
 
 def _reason(error: Exception) -> str:
@@ -105,23 +105,22 @@ def _values(torch: ModuleType, tensor: Tensor, dtype: str) -> NDArray[np.generic
     return values
 
 
-def check(_weights: Weights) -> None:
-    """Raise ModuleNotFoundError if the package is missing. Any names are valid."""
-    import_optional("torch")
-
-
-def write(weights: Weights, path: Path) -> None:
-    """Write a state_dict. torch needs all tensors at once."""
+def plan(weights: Weights) -> Callable[[Path], None]:
+    """Plan a state_dict."""
     torch = import_optional("torch")
-    with warnings.catch_warnings():
-        # These tensors are only read.
-        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
-        state = OrderedDict(
-            (name, _tensor(torch, blob_values(blob))) for name, blob in weights.tensors.items()
-        )
-    # Given a path, torch would store its name in the file, but the name is temporary.
-    with path.open("wb") as file:
-        torch.save(state, file)
+
+    def write(path: Path) -> None:
+        with warnings.catch_warnings():
+            # These tensors are only read. torch needs all of them at once.
+            warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+            state = OrderedDict(
+                (name, _tensor(torch, blob_values(blob))) for name, blob in weights.tensors.items()
+            )
+        # Given a path, torch would store its name in the file, but the name is temporary.
+        with path.open("wb") as file:
+            torch.save(state, file)
+
+    return write
 
 
 def _tensor(torch: ModuleType, values: NDArray[np.generic]) -> Any:

@@ -95,28 +95,27 @@ def read(path: str) -> Weights:
     return _described(text, path, tensors, close, others)
 
 
-def check(weights: Weights) -> None:
-    """Raise ValueError if a tensor has the name of the metadata."""
-    import_optional("safetensors.numpy")
+def plan(weights: Weights) -> Callable[[Path], None]:
+    """Plan a file. Raises ValueError if a tensor has the name of the metadata."""
+    numpy_module = import_optional("safetensors.numpy")
     if _METADATA in weights.tensors:
         raise ValueError(
             f"safetensors cannot hold a tensor {_METADATA!r}, which is the name of its metadata; "
             f"rename the tensor"
         )
 
+    def write(path: Path) -> None:
+        # The package needs all arrays at once. Those in another order would be written wrongly.
+        arrays = {
+            name: np.ascontiguousarray(blob_values(blob)).reshape(blob.shape)
+            for name, blob in weights.tensors.items()
+        }
+        mode = path.stat().st_mode
+        numpy_module.save_file(arrays, path, metadata={_DESCRIPTION: _description(weights)})
+        # save_file replaces the file by one that only the owner can read.
+        path.chmod(mode)
 
-def write(weights: Weights, path: Path) -> None:
-    """Write a file. The package needs all arrays at once."""
-    numpy_module = import_optional("safetensors.numpy")
-    # Non-contiguous arrays would be written in the wrong order.
-    arrays = {
-        name: np.ascontiguousarray(blob_values(blob)).reshape(blob.shape)
-        for name, blob in weights.tensors.items()
-    }
-    mode = path.stat().st_mode
-    numpy_module.save_file(arrays, path, metadata={_DESCRIPTION: _description(weights)})
-    # save_file replaces the file by one that only the owner can read.
-    path.chmod(mode)
+    return write
 
 
 # --- the description of the layers ----------------------------------------------------------------

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.lib import format as npy
 
-from syncblob.caffe import blob_values, read_blob, write_blob
+from syncblob.caffe import blob_values, read_blob
 from syncblob.caffe.convert.weights import LayerWeights, Weights, lazy_entry
 from syncblob.caffe.messages.blobproto import blob_pieces, padded
+from syncblob.caffe.messages.pieces import write_pieces
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from syncblob.formats import Blob
 
 _AXES_OF_IMAGES = (2, 3)
 _OBJECTS = (
@@ -44,14 +46,9 @@ def as_mean(layers: Iterable[LayerWeights]) -> tuple[LayerWeights, ...]:
     )
 
 
-def check_binaryproto(weights: Weights) -> None:
-    """Raise ValueError unless there is exactly one tensor, and a BlobProto can hold it."""
-    blob_pieces(weights.only(), write_diff=False)
-
-
-def write_binaryproto(weights: Weights, path: Path) -> None:
-    """Write a ``.binaryproto``."""
-    write_blob(weights.only(), path, write_diff=False)
+def plan_binaryproto(weights: Weights) -> Callable[[Path], None]:
+    """Plan a ``.binaryproto``, which needs exactly one tensor that a BlobProto can hold."""
+    return partial(write_pieces, blob_pieces(weights.only(), write_diff=False))
 
 
 def read_npy(path: str) -> Weights:
@@ -76,14 +73,13 @@ def read_npy(path: str) -> Weights:
     return Weights.of_one(path, "npy", blob)
 
 
-def check_npy(weights: Weights) -> None:
-    """Raise ValueError unless there is exactly one tensor."""
-    weights.only()
+def plan_npy(weights: Weights) -> Callable[[Path], None]:
+    """Plan a ``.npy``, which needs exactly one tensor."""
+    return partial(_write_npy, weights.only())
 
 
-def write_npy(weights: Weights, path: Path) -> None:
-    """Write a ``.npy``."""
-    values = np.asarray(blob_values(weights.only()), order="C")
+def _write_npy(blob: Blob, path: Path) -> None:
+    values = np.asarray(blob_values(blob), order="C")
     with path.open("wb") as file:
         npy.write_array_header_1_0(file, npy.header_data_from_array_1_0(values))
         # numpy.save does not say why a write failed.

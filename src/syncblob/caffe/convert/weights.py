@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import UserDict
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
@@ -27,54 +28,23 @@ ALL_DTYPES = frozenset((*NAMES, "bfloat16"))
 _MEAN = "mean"
 
 
-class Tensors(Mapping[str, Blob]):
+class Tensors(UserDict[str, Any]):
     """Tensors by name, of which a Blob cannot hold some: accessing one of these raises its error.
 
     So the others can be read, and a loop over all of them does not miss any in silence.
-
-    Parameters
-    ----------
-    entries
-        The tensors, and errors in place of some.
     """
-
-    __slots__ = ("entries",)
-
-    def __init__(self, entries: Mapping[str, Entry]) -> None:
-        self.entries: Mapping[str, Entry] = entries
 
     def __getitem__(self, name: str) -> Blob:
         """Return a tensor."""
-        entry = self.entries[name]
+        entry: Entry = self.data[name]
         if isinstance(entry, ModelFileError):
             raise ModelFileError(entry.message, path=entry.path)
         return entry
 
-    def __contains__(self, name: object) -> bool:
-        """Tell whether there is a tensor of a name, readable or not."""
-        return name in self.entries
-
-    def __iter__(self) -> Iterator[str]:
-        """Iterate over the names."""
-        return iter(self.entries)
-
-    def __len__(self) -> int:
-        """Return the number of tensors."""
-        return len(self.entries)
-
-    def __repr__(self) -> str:
-        """Show the tensors."""
-        return repr(self.entries)
-
-    @property
-    def readable(self) -> list[Blob]:
-        """The tensors that a Blob can hold."""
-        return [entry for entry in self.entries.values() if isinstance(entry, Blob)]
-
     @property
     def unreadable(self) -> dict[str, str]:
-        """The names of the others, and why."""
-        errors = ((name, entry) for name, entry in self.entries.items())
+        """The names of the tensors that a Blob cannot hold, and why."""
+        errors = self.data.items()
         return {name: e.message for name, e in errors if isinstance(e, ModelFileError)}
 
 
@@ -92,21 +62,20 @@ class LayerWeights(NamedTuple):
     """
 
     layer: Layer
-    tensors: Mapping[str, Blob]
+    tensors: Tensors
 
     @classmethod
     def of(cls, layer: Layer, entries: Mapping[str, Entry]) -> Self:
         """Make a layer of tensors; `layer` has its name, type and settings, and no blobs."""
-        tensors = Tensors(entries)
-        layer.blobs.assign(tensors.readable)
-        return cls(layer, tensors)
+        layer.blobs.assign(entry for entry in entries.values() if isinstance(entry, Blob))
+        return cls(layer, Tensors(entries))
 
     def with_blobs(self, blobs: Iterable[Blob]) -> Self:
         """Return the layer with other Blobs of the same names."""
         layer, blobs = copy.copy(self.layer), list(blobs)
         for number, blob in enumerate(blobs):
             layer.replace_blob(number, blob, resize=True)
-        return type(self)(layer, dict(zip(self.tensors, blobs, strict=True)))
+        return type(self)(layer, Tensors(zip(self.tensors, blobs, strict=True)))
 
     def squeezed(self) -> Self:
         """Return the layer without the axes of the older formats that its type does not have."""
@@ -115,7 +84,7 @@ class LayerWeights(NamedTuple):
     @property
     def unreadable(self) -> dict[str, str]:
         """The names of the tensors that a Blob cannot hold, and why."""
-        return self.tensors.unreadable if isinstance(self.tensors, Tensors) else {}
+        return self.tensors.unreadable
 
 
 class Weights:
@@ -156,7 +125,7 @@ class Weights:
         path: str,
         kind: str,
         layers: Iterable[LayerWeights],
-        close: Callable[[], object],
+        close: Callable[[], object] = lambda: None,
         *,
         name: str = "",
         settings: NetParameter | None = None,
@@ -173,7 +142,7 @@ class Weights:
     @classmethod
     def of_one(cls, path: str, kind: str, blob: Blob) -> Self:
         """Make weights from a single Blob without a name, usually the mean of a data set."""
-        return cls(path, kind, [LayerWeights.of(Layer(_MEAN), {_MEAN: blob})], lambda: None)
+        return cls(path, kind, [LayerWeights.of(Layer(_MEAN), {_MEAN: blob})])
 
     @classmethod
     def of_names(
@@ -181,7 +150,7 @@ class Weights:
         path: str,
         kind: str,
         entries: dict[str, Entry],
-        close: Callable[[], object],
+        close: Callable[[], object] = lambda: None,
         *,
         others: Iterable[str] = (),
     ) -> Self:
@@ -200,21 +169,17 @@ class Weights:
         return cls(path, kind, layers, close, others=others)
 
     @property
-    def tensors(self) -> Mapping[str, Blob]:
+    def tensors(self) -> Tensors:
         """All tensors by name, layer by layer.
 
         Accessing one that a Blob cannot hold, such as one of float8, raises ModelFileError.
         """
-        entries: dict[str, Entry] = {}
-        for layer in self.layers:
-            found = layer.tensors
-            entries |= found.entries if isinstance(found, Tensors) else found
-        return Tensors(entries)
+        return Tensors(item for layer in self.layers for item in layer.tensors.data.items())
 
     @property
     def unreadable(self) -> dict[str, str]:
         """The names of the tensors that a Blob cannot hold, and why."""
-        return {name: why for layer in self.layers for name, why in layer.unreadable.items()}
+        return self.tensors.unreadable
 
     @property
     def nbytes(self) -> int:
@@ -229,7 +194,7 @@ class Weights:
         ValueError
             If there is not exactly one.
         """
-        blobs = list(self.tensors.values())
+        blobs: list[Blob] = list(self.tensors.values())
         if len(blobs) != 1:
             raise ValueError(
                 f"{self.kind} holds one array, got {len(blobs)}; choose a layer with one blob with "

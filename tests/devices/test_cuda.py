@@ -2,21 +2,20 @@
 
 The model is `cuda_model`. In its lazy mode, work runs only when something waits for it, so a
 missing wait or order shows. In its eager mode, all work runs immediately. This does not test CUDA
-itself; `tests/gpu` does.
+itself; `tests/gpu` does. The probes in `gpu_checks` test on both what only a GPU can prove: kernels
+of streams that syncblob does not know, captures, forks, host callbacks.
 """
 
 from __future__ import annotations
 
 import gc
 import importlib.util
-import os
 import re
 import sys
 import time
 import types
 import warnings
 import weakref
-from contextlib import suppress
 
 import cuda_model
 import cupy_model
@@ -977,19 +976,6 @@ lazily = pytest.mark.parametrize("machine", ["lazy"], indirect=True)
 
 
 @lazily
-@pytest.mark.parametrize("start", ["gpu_data", "async_gpu_push", "prefetch"])
-def test_a_kernel_that_still_reads_does_not_see_what_is_uploaded_after_it(start):
-    blob, seen = blob_in(SYNCED), []
-    stream = side_stream()
-    launch(lambda a: seen.append(a.tolist()), blob.gpu_data(), stream=stream)
-    blob.mutable_cpu_data()[...] = 9
-    getattr(blob, start)()
-    assert blob.gpu_data().tolist() == [[9] * 3] * 2
-    stream.synchronize()
-    assert seen == [values().tolist()]
-
-
-@lazily
 def test_a_kernel_that_still_reads_one_byte_does_not_see_the_next():
     blob, seen = Blob(1, "uint8", device="cuda:0"), []
     blob.overwrite_cpu_data()[...] = 3
@@ -1021,110 +1007,12 @@ def test_nothing_comes_between_while_a_write_is_ordered_after_an_upload(monkeypa
     assert refused == [True]
 
 
-@lazily
-@pytest.mark.parametrize("access", ["gpu_data", "mutable_gpu_data"])
-def test_a_kernel_on_any_stream_sees_the_first_zeros(access):
-    blob, seen = Blob(3, device="cuda:0"), []
-    stream = side_stream()
-    array = getattr(blob, access)()
-    launch(lambda a: seen.append(a.tolist()), array, stream=stream)
-    if access == "mutable_gpu_data":
-        launch(add_one, array, stream=stream)
-    stream.synchronize()
-    assert seen == [[0] * 3]
-    assert blob.tolist() == [1 if access == "mutable_gpu_data" else 0] * 3
-
-
-@lazily
-def test_a_kernel_on_any_stream_sees_the_zeros_of_a_blob_that_grew_again():
-    blob, seen = blob_in(GPU), []
-    blob.resize(2)
-    blob.resize(6)
-    stream = side_stream()
-    launch(lambda a: seen.append(a.tolist()), blob.gpu_data(), stream=stream)
-    stream.synchronize()
-    assert seen == [[0, 1, 0, 0, 0, 0]]
-
-
-# Accesses that need an operation which a capture does not allow: the head before, and the access.
-NEEDS = {
-    "an upload": (CPU, "gpu_data"),
-    "an upload to write": (CPU, "mutable_gpu_data"),
-    "an asynchronous upload": (CPU, "async_gpu_push"),
-    "a prefetch": (CPU, "prefetch"),
-    "the first zeros": (NONE, "mutable_gpu_data"),
-    "a download": (GPU, "cpu_data"),
-    "a download to write": (GPU, "mutable_cpu_data"),
-}
-
-
-@pytest.fixture
-def in_a_capture(monkeypatch):
-    """Make an access in a capture, and return its effects during and after the capture.
-
-    These are the error, whether the capture was still valid, the head, and the contents on both
-    sides. The Blob is deleted before the function returns, so its finaliser must not raise errors.
-    """
-
-    def make(needs):
-        head, access = NEEDS[needs]
-        unraisable, error, good, after, contents = [], None, True, None, []
-        monkeypatch.setattr("sys.unraisablehook", lambda raised: unraisable.append(raised.exc_type))
-        blob = blob_in(head)
-        with side_stream() as stream:
-            stream.begin_capture()
-            try:
-                getattr(blob, access)()
-            except RuntimeError as raised:
-                error = raised.with_traceback(None)
-            after = blob.head
-            try:
-                stream.end_capture()
-            except CUDARuntimeError:
-                good = False
-        with suppress(CUDARuntimeError):
-            contents = [blob.tolist(), blob.gpu_data().tolist()]
-        del blob
-        gc.collect()
-        assert unraisable == []
-        return error, good, after, contents
-
-    return make
-
-
-@pytest.mark.parametrize("needs", NEEDS)
-def test_what_is_asked_for_in_a_capture_is_done_truly_or_not_at_all(in_a_capture, needs):
-    _, good, _, contents = in_a_capture(needs)
-    # The access has not broken the capture, and does not wait for a graph that is never launched.
-    assert good
-    assert contents == [(values() if NEEDS[needs][0] else values() * 0).tolist()] * 2
-
-
-@pytest.mark.parametrize("needs", ["an upload", "an asynchronous upload", "a download"])
-def test_a_transfer_in_a_capture_is_refused_before_anything_changes(in_a_capture, needs):
-    error, good, after, _ = in_a_capture(needs)
-    assert good
-    assert isinstance(error, RuntimeError)
-    assert not isinstance(error, CUDARuntimeError)
-    assert "cuda:0" in str(error)
-    assert "captur" in str(error)
-    assert after is NEEDS[needs][0]
-
-
 # The copy is queued. Recording the event then fails, and in the second case also the wait.
 late = pytest.mark.parametrize(
     "failures",
     [{"eventRecord": 2}, {"eventRecord": 2, "streamSynchronize": 1}],
     ids=["the event", "the event and the wait"],
 )
-
-
-@lazily
-def test_a_push_that_raises_has_left_no_copy_behind(machine, backend):
-    host, buffer = backend.allocate_host(3), backend.allocate(3)
-    with machine.failing(eventRecord=2), pytest.raises(CUDARuntimeError):
-        backend.push(host, buffer, None)
-    assert machine.idle
 
 
 @lazily
@@ -1218,16 +1106,6 @@ def test_the_stream_of_an_interface_is_one_of_its_arrays_device(cupy):
     assert seen == [values().tolist()]
 
 
-@pytest.mark.parametrize("start", ["gpu_data", "async_gpu_push"])
-def test_ordinary_memory_is_used_where_none_can_be_page_locked(machine, start):
-    machine.can_pin = False
-    blob = blob_in(CPU)
-    getattr(blob, start)()
-    launch(add_one, blob.mutable_gpu_data())
-    assert blob.tolist() == (values() + 1).tolist()
-    assert cuda.CudaBackend(0).allocate_host(3, zeroed=True).tolist() == [0] * 3
-
-
 def test_a_download_goes_to_ordinary_memory_where_none_can_be_page_locked(machine):
     blob = Blob(3, device="cuda:0")
     launch(lambda a: a.fill(4), blob.overwrite_gpu_data())
@@ -1307,27 +1185,6 @@ def test_numba_uses_the_interface_that_it_asks_for_once(cupy):
         blob.cpu_data()
         blob.cpu_data()
     assert log.downloads == 1
-
-
-def test_to_ask_for_the_interface_costs_one_download_and_to_use_it_one_for_each_read(cupy):
-    blob = blob_in(CPU)
-    for _ in range(2):
-        assert hasattr(blob, "__cuda_array_interface__")
-        with syncblob.record_transfers() as log:
-            for _ in range(3):
-                blob.cpu_data()
-        assert log.downloads == 1
-    # CuPy asks, and then reads it again.
-    array = cupy.asarray(blob)
-    for value in (5, 6):
-        array.fill(value)
-        assert blob.tolist() == [[value] * 3] * 2
-    # What is exposed already is exposed by the first read.
-    blob.assume_unaliased()
-    _ = cupy.asarray(blob)
-    array.fill(7)
-    assert [blob.cpu_data()[0, 0] for _ in range(2)] == [7, 7]
-    assert blob.head is GPU
 
 
 def test_cupy_causes_one_warning_of_an_alias_that_it_leaves_behind(cupy):
@@ -1479,17 +1336,6 @@ def test_dlpack_lends_managed_memory_as_that_of_the_device(cupy):
     assert cupy.from_dlpack(managed).get().tolist() == values().tolist()
 
 
-@pytest.mark.parametrize("take", [Blob.asarray, Blob.from_dlpack])
-def test_managed_memory_is_taken_as_that_of_the_device(cupy, take):
-    cupy.cuda.set_allocator(cupy.cuda.malloc_managed)
-    array = cupy.full(4, 1.0, "f4")
-    cupy.cuda.Device(0).synchronize()
-    launch(add_one, array)
-    blob = take(array)
-    assert (blob.device, blob.head) == ("cuda:0", GPU)
-    assert blob.tolist() == [2.0] * 4
-
-
 # --- other libraries, and other processes ---------------------------------------------------------
 
 WITHOUT_CUDA = [
@@ -1527,68 +1373,6 @@ def test_torch_makes_cpu_tensors_of_blobs_of_the_host(head, name):
         tensor = getattr(torch, name)(blob)
     assert tensor.device.type == "cpu"
     assert tensor.tolist() == (values() if head else values() * 0).tolist()
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-@pytest.mark.parametrize("nbytes", [100, 100_000])
-def test_the_child_of_a_fork_does_not_write_into_the_page_locked_memory_of_its_parent(nbytes):
-    blobs = [Blob(nbytes, "uint8", device="cuda:0") for _ in range(3)]
-    for blob in blobs:
-        blob.overwrite_cpu_data()[...] = 1
-    # A borrow from before the fork, too.
-    borrow = blobs[0].mutable_cpu_data()
-    child = os.fork()
-    if not child:
-        status = 1
-        with suppress(BaseException):
-            good = borrow.tolist() == [1] * nbytes
-            borrow[...] = 2
-            blobs[1].mutable_cpu_data()[...] = 3
-            good = good and blobs[0].cpu_data()[0] == 2
-            del blobs[2], blob
-            gc.collect()
-            status = 0 if good else 1
-        os._exit(status)
-    assert os.waitpid(child, 0)[1] == 0
-    assert [set(blob.tolist()) for blob in blobs] == [{1}] * 3
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-def test_the_child_of_a_fork_uses_the_host_and_is_told_that_cuda_does_not_work():
-    blob, there = blob_in(CPU), blob_in(GPU)
-    child = os.fork()
-    if not child:
-        status = 1
-        with suppress(BaseException):
-            refused = 0
-            for use in (blob.gpu_data, there.cpu_data, lambda: Blob(3, device="cuda:0").gpu_data()):
-                try:
-                    use()
-                except syncblob.NoDeviceError as error:
-                    refused += "child of a fork" in str(error)
-            good = blob.cpu_data().tolist() == values().tolist()
-            good = good and Blob(3, device="cuda:0").cpu_data().tolist() == [0] * 3
-            status = 0 if refused == 3 and good and str(blob.explain()) else 1
-        os._exit(status)
-    assert os.waitpid(child, 0)[1] == 0
-    assert blob.gpu_data().get().tolist() == values().tolist()
-
-
-def test_a_host_callback_reads_what_the_host_has_and_moves_nothing():
-    there, elsewhere, seen = blob_in(SYNCED), blob_in(GPU), []
-
-    def callback(last):
-        seen.append(there.cpu_data().tolist())
-        with pytest.raises(CUDARuntimeError, match="NotPermitted"):
-            elsewhere.cpu_data()
-        seen.append(last)
-
-    stream = side_stream()
-    stream.launch_host_func(callback, "over")
-    stream.synchronize()
-    assert seen == [values().tolist(), "over"]
-    assert elsewhere.head is GPU
-    assert elsewhere.tolist() == values().tolist()
 
 
 def test_cupy_takes_memory_of_the_device_only_by_dlpack(cupy):
@@ -1660,17 +1444,6 @@ def test_memory_that_libraries_keep_is_given_back_before_anything_is_evicted(cup
             side.end_capture()
         assert torch.cached == 100
     assert kept is None
-
-
-def test_evicted_buffers_make_room_for_a_larger_one():
-    blobs = [Blob(128, "int32", device="cuda:0") for _ in range(3)]
-    with set_memory_limit("cuda:0", 1536):
-        for value, blob in enumerate(blobs):
-            blob.overwrite_gpu_data()[...] = value
-        large = Blob(256, "int32", device="cuda:0")
-        large.overwrite_gpu_data()[...] = 5
-        assert [blob.head for blob in blobs] == [CPU, CPU, GPU]
-    assert [blob.tolist()[0] for blob in (*blobs, large)] == [0, 1, 2, 5]
 
 
 def test_another_allocator_evicts_and_has_no_limit_of_ours(cupy):

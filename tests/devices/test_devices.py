@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import contextvars
 import copy
 import pickle
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -200,41 +198,6 @@ def test_without_a_gpu_the_error_says_why_and_what_to_do(select: object) -> None
 def test_the_host_is_no_accelerator() -> None:
     with pytest.raises(ValueError, match="cpu"):
         accelerator(CPU)
-
-
-def cuda_with_a_stream_that_answers(answer: object) -> cuda.CudaBackend:
-    def is_capturing() -> object:
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    stream = SimpleNamespace(is_capturing=is_capturing)
-    backend = object.__new__(cuda.CudaBackend)
-    backend._context = contextlib.nullcontext()
-    backend._cupy = SimpleNamespace(cuda=SimpleNamespace(get_current_stream=lambda: stream))
-    backend.order = SimpleNamespace(torch_captures=lambda: False)  # type: ignore[assignment]  # all that is asked
-    return backend
-
-
-@pytest.mark.parametrize(
-    ("answer", "expected"),
-    [
-        (False, False),
-        (True, True),
-        (RuntimeError("cudaErrorStreamCaptureImplicit: would depend on a capturing stream"), True),
-        (RuntimeError("the stream was capturing, but an error has invalidated it"), True),
-    ],
-)
-def test_a_cuda_device_asks_the_current_stream_whether_it_captures(
-    answer: object, expected: object
-) -> None:
-    assert cuda_with_a_stream_that_answers(answer).capturing is expected
-
-
-def test_another_error_of_cuda_is_no_capture() -> None:
-    backend = cuda_with_a_stream_that_answers(RuntimeError("cudaErrorIllegalAddress: ..."))
-    with pytest.raises(RuntimeError, match="cudaErrorIllegalAddress"):
-        _ = backend.capturing
 
 
 # --- the simulated device ------------------------------------------------------------------------

@@ -226,8 +226,34 @@ NO_WAIT = "lambda self, buffer: buffer.data.memset_async(0, buffer.nbytes)"
 PROBES = "gpu_checks/probes"
 
 
+def probe(program, *arguments, model):
+    """Run a program of Python with probes, on the model."""
+    command = [sys.executable, *program, f"--confcutdir={PROBES}", *arguments]
+    environment = process_environment(None, model)
+    return subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+PYTEST = ("-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", "-o", "addopts=")
+
+
 @pytest.mark.parametrize(
-    ("methods", "replacement", "probe"),
+    ("model", "without"),
+    [
+        # Many processes, and much memory.
+        ("lazy", "ends_well or given_back or 10000000"),
+        pytest.param("lazy", "nothing", marks=pytest.mark.long),
+        pytest.param("eager", "nothing", marks=pytest.mark.long),
+    ],
+)
+def test_the_probes_pass_on_the_model(model, without):
+    done = probe(PYTEST, "-k", f"not ({without})", PROBES, model=model)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize(
+    ("methods", "replacement", "test"),
     [
         (
             "wait",
@@ -249,23 +275,9 @@ PROBES = "gpu_checks/probes"
         ),
     ],
 )
-def test_a_backend_that_waits_for_nothing_is_found_out(methods, replacement, probe):
-    probe = f"{PROBES}/{probe}"
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            BROKEN.format(replacement),
-            methods,
-            f"--confcutdir={PROBES}",
-            probe,
-        ],
-        cwd=ROOT,
-        env=process_environment(None, "lazy"),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def test_a_backend_that_waits_for_nothing_is_found_out(methods, replacement, test):
+    program = ("-c", BROKEN.format(replacement), methods)
+    done = probe(program, f"{PROBES}/{test}", model="lazy")
     assert done.returncode == 1, done.stdout + done.stderr
 
 

@@ -30,6 +30,9 @@ NEEDS = {
 def blob_in(head, size=1 << 12):
     blob = Blob(size, device="cuda:0")
     if head is CPU:
+        blob.overwrite_cpu_data()
+        # So that an upload has a buffer. An allocation would be refused first.
+        blob.prefetch()
         blob.overwrite_cpu_data().fill(1)
     if head is GPU:
         blob.overwrite_gpu_data().fill(1)

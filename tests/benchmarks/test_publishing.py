@@ -9,8 +9,7 @@ from benchmarks import __main__ as benchmarks_command
 from benchmarks.__main__ import GROUPS
 from benchmarks.publish import PAGES, filled, main, pages, published, shown, taken
 from benchmarks.results import Results, merged
-from benchmarks.rows import CUT_OFF, Cell, Goal, Measured, Row, quantity
-from benchmarks.tables import as_markdown
+from benchmarks.rows import CUT_OFF, Goal, Measured, Row, quantity
 from benchmarks.timing import Timer
 
 SECONDS = Row("calls", "ours()", 2e-6, "theirs()", 4e-6, goal=Goal(0.6))
@@ -62,63 +61,6 @@ def test_what_a_row_says(row, ratio, difference, met):
 )
 def test_quantities_are_scaled_for_reading(value, unit, text):
     assert quantity(value, unit) == text
-
-
-def test_the_tables_of_the_documentation():
-    text = as_markdown([SECONDS, AGAIN, ACCESSOR, ALONE, SPEED])
-    assert text.replace("\N{NO-BREAK SPACE}", " ").splitlines() == [
-        "*calls*",
-        "",
-        "| syncblob | rival | ratio | goal |",
-        "| :--- | :--- | ---: | :--- |",
-        "| `ours()` 2.000 us | `theirs()` 4.000 us | 0.50 | ratio <= 0.6: met |",
-        "|  | `others()` 1.000 us | 2.00 | ratio <= 1.5: missed |",
-        "",
-        "*accessors*",
-        "",
-        "| syncblob | rival | ratio | difference | goal |",
-        "| :--- | :--- | ---: | ---: | :--- |",
-        "| `get()` 0.500 us | `[:]` 0.200 us | 2.50 | +0.300 us | +0.400 us at most: met |",
-        "",
-        "*memory*",
-        "",
-        "| syncblob | rival | ratio | goal |",
-        "| :--- | :--- | ---: | :--- |",
-        "| `open` 5.0 MB |  |  | 4.0 MB at most: missed |",
-        "",
-        "*upload of 1 KiB, more is better*",
-        "",
-        "| syncblob | rival | ratio |",
-        "| :--- | :--- | ---: |",
-        "| `push` 9.00 GB/s | `copy` 10.00 GB/s | 0.90 |",
-    ]
-
-
-MATRIX = [
-    Row("states", "worst", 3.0, unit="times", goal=Goal(2.5, "value"), cell=Cell("one", "value")),
-    Row("states", "worst", 1.5, unit="times", goal=Goal(2.5, "value"), cell=Cell("two", "value")),
-    Row("states", "a + b", 3e-6, "one buffer", 1e-6, cell=Cell("one")),
-    Row("states", "a.sum()", 5e-5, "one buffer", 2e-6, cell=Cell("two", "ratio", "*")),
-    Row("copies", "float(a)", 9e-6, "copies", 1e-6, cell=Cell("two", "difference")),
-]
-
-
-def test_the_matrix_of_the_documentation():
-    assert as_markdown(MATRIX).splitlines() == [
-        "*states*",
-        "",
-        "|  | one | two |",
-        "| :--- | ---: | ---: |",
-        "| `worst` | **3.00** | 1.50 |",
-        "| `a + b` | 3.00 |  |",
-        "| `a.sum()` |  | 25.0* |",
-        "",
-        "*copies*",
-        "",
-        "|  | two |",
-        "| :--- | ---: |",
-        "| `float(a)` | 8.00 |",
-    ]
 
 
 # --- the page -------------------------------------------------------------------------------------

@@ -6,15 +6,14 @@ device can do this itself. For a CUDA device, real or the model, this module wra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from hypothesis import reject
 
-from syncblob.devices import accelerator, simulated
+from syncblob.devices import SimulatedBackend, accelerator, simulated
 
 
 def run_programs(make: Callable[[int], Any], numbers: Iterable[int]) -> None:
@@ -198,66 +197,39 @@ class Lent:
         return self.array.get() if hasattr(self.array, "get") else self.array.asnumpy()
 
 
-class _Controls:
-    """The counters and failures of a simulated device, around a CUDA backend."""
+class _Controls(SimulatedBackend):
+    """The counters and failures of a simulated device, around another backend."""
 
-    # Uploads on a stream are asynchronous without a delay.
-    delay = 0.0
+    # What counts for each method: the kind of its failures, and the counters.
+    _METHODS: ClassVar = {
+        "upload": ("transfer", "uploads", "uploaded_bytes"),
+        "push": ("transfer", "uploads", "uploaded_bytes"),
+        "download": ("transfer", "downloads", "downloaded_bytes"),
+        "pull": ("transfer", "downloads", "downloaded_bytes"),
+        "allocate": ("allocation", "allocations"),
+        "allocate_host": ("host_allocation", "host_allocations"),
+    }
 
     def __init__(self, backend: Any) -> None:
+        super().__init__(0)
         self._backend = backend
-        self._countdowns: dict[str, int] = {}
-        self.reset_counts()
-        for name, kind in (
-            ("upload", "transfer"),
-            ("download", "transfer"),
-            ("pull", "transfer"),
-            ("push", "transfer"),
-            ("allocate", "allocation"),
-            ("allocate_host", "host_allocation"),
-        ):
-            setattr(backend, name, self._watched(name, kind))
+        for name in self._METHODS:
+            setattr(backend, name, self._watched(name))
 
     def close(self) -> None:
-        for name in ("upload", "download", "pull", "push", "allocate", "allocate_host"):
+        for name in self._METHODS:
             delattr(self._backend, name)
 
     def synchronize(self) -> None:
         self._backend.synchronize()
 
-    def reset_counts(self) -> None:
-        self.allocations = self.host_allocations = 0
-        self.uploads = self.downloads = 0
-        self.uploaded_bytes = self.downloaded_bytes = 0
-
-    @contextmanager
-    def failing(self, **kth: int) -> Iterator[None]:
-        self._countdowns = dict(kth)
-        try:
-            yield
-        finally:
-            self._countdowns = {}
-
-    def _watched(self, name: str, kind: str) -> Any:
+    def _watched(self, name: str) -> Any:
         real = getattr(self._backend, name)
+        kind, counter, *of_bytes = self._METHODS[name]
 
         def watched(*args: Any, **keywords: Any) -> Any:
-            countdown = self._countdowns.pop(kind, 0)
-            if countdown > 1:
-                self._countdowns[kind] = countdown - 1
-            elif countdown == 1:
-                error = RuntimeError if kind == "transfer" else MemoryError
-                raise error(f"injected failure of {name}")
-            result = real(*args, **keywords)
-            if name in ("download", "pull"):
-                self.downloads += 1
-                self.downloaded_bytes += args[1].nbytes
-            elif kind == "transfer":
-                self.uploads += 1
-                self.uploaded_bytes += args[0].nbytes
-            else:
-                counter = f"{kind}s"
-                setattr(self, counter, getattr(self, counter) + 1)
-            return result
+            # Both buffers of a copy have the same length.
+            self._count(kind, **{counter: 1} | dict.fromkeys(of_bytes, args[0].nbytes))
+            return real(*args, **keywords)
 
         return watched

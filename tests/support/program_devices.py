@@ -229,7 +229,8 @@ class _Controls(SimulatedBackend):
 
         def watched(*args: Any, **keywords: Any) -> Any:
             # Both buffers of a copy have the same length.
-            self._count(kind, **{counter: 1} | dict.fromkeys(of_bytes, args[0].nbytes))
+            nbytes = getattr(args[0], "nbytes", 0)
+            self._count(kind, **{counter: 1}, **dict.fromkeys(of_bytes, nbytes))
             return real(*args, **keywords)
 
         return watched

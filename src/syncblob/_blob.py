@@ -7,6 +7,7 @@ that every module asks for are in `core`.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from types import ModuleType
@@ -17,6 +18,7 @@ import numpy as np
 from syncblob import _shape
 from syncblob._optional import import_optional
 from syncblob._source_lines import user_instruction
+from syncblob.arrays.native import native_array
 from syncblob.blob import (
     caffe_math,
     copying,
@@ -33,7 +35,7 @@ from syncblob.blob import (
 from syncblob.blob.core import GPU_DATA, GPU_DIFF, HOST_DATA, HOST_DIFF, BlobCore
 from syncblob.blob.explain import Explanation
 from syncblob.blob.flags import Flags
-from syncblob.blob.indexing import assign_flat, get_item, set_item
+from syncblob.blob.indexing import get_item, in_c_order, set_item
 from syncblob.blob.iteration import NO_ITEM, iterate, measured, walked_item, walks
 from syncblob.blob.missing import Missing
 from syncblob.blob.operators import Operators
@@ -45,7 +47,7 @@ from syncblob.dispatch.numpy.ndarray_methods import NdarrayMethods
 from syncblob.dispatch.numpy.ufuncs import array_ufunc
 from syncblob.interop import cuda, dlpack, shared_blocks
 from syncblob.interop import numpy as numpy_protocol
-from syncblob.memory import MUTABLE, OVERWRITE, Head, SyncedMemory
+from syncblob.memory import CONST, MUTABLE, OVERWRITE, Head, SyncedMemory
 from syncblob.memory.verify import verifying
 
 if TYPE_CHECKING:
@@ -76,6 +78,8 @@ class _TorchDispatch:
 
 
 _torch: Any = _TorchDispatch()
+
+_API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 
 
 class Blob(Operators, NdarrayMethods):
@@ -882,7 +886,10 @@ class Blob(Operators, NdarrayMethods):
 
     @flat.setter
     def flat(self, values: Any) -> None:
-        assign_flat(self, values)
+        self._require_writable("assignment to flat")
+        source = values if isinstance(values, Blob) else native_array(values)[0]
+        if source.size:
+            self[...] = in_c_order(source, self.shape)
 
     @property
     def real(self) -> Self:
@@ -1363,7 +1370,13 @@ class Blob(Operators, NdarrayMethods):
         ValueError
             If the version is not supported.
         """
-        return protocols.namespace(api_version)
+        if api_version not in {None, *_API_VERSIONS}:
+            raise ValueError(
+                f"expected a version of the array API standard, {', '.join(_API_VERSIONS)}, "
+                f"got {api_version!r}"
+            )
+        # Not imported, because it lies above this module; it is loaded before any Blob exists.
+        return sys.modules["syncblob"]
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         """Return data on the host, read-only and without a copy. Downloads if needed.
@@ -1478,7 +1491,18 @@ class Blob(Operators, NdarrayMethods):
                 loans.lease(array, "DLPack", layout.start, layout.stop, noted)
                 if shortcut.writable:
                     return array.__dlpack__(max_version=max_version)
-        return protocols.dlpack_capsule(self, stream, max_version, dl_device, copy)
+        capsule = dlpack.export(
+            self._memory,
+            self._layout,
+            CONST if self._readonly else MUTABLE,
+            side=self._side,
+            stream=stream,
+            max_version=max_version,
+            dl_device=dl_device,
+            copy=copy,
+        )
+        self._keep(HOST_DATA, self._memory)
+        return capsule
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Return the DLPack device type and id of `device`; (1, N + 1) for simulated:N."""

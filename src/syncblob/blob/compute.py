@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob._dtypes import SCALARS
-from syncblob.blob.core import AnyBlob, BlobCore
+from syncblob.blob.core import BlobCore
 from syncblob.blob.eviction import compute
 from syncblob.blob.operands import as_blob, gather
 from syncblob.blob.writers import writes
@@ -156,15 +156,6 @@ def wrap(array: Any, home: Home, *operands: BlobCore) -> Any:
     if not can_adopt(array, home):
         array = compute(home, array.copy)
     return operands[0]._fresh(array, home)
-
-
-def result_of(blob: AnyBlob, array: Any, *, copy: bool = False) -> AnyBlob:
-    """Wrap an array that was computed in the home of a Blob."""
-    home = blob._home
-    array = home.as_array(array)
-    if copy or not can_adopt(array, home):
-        array = compute(home, array.copy, order="C")
-    return blob._fresh(array, home)
 
 
 @writes("memory")

@@ -378,7 +378,12 @@ def make_room(home: Home, error: MemoryError, reason: str) -> bool:
         if _made_room != began or home.give_back():
             return True
         evicted, waiting = _evict_one(home, reason)
-    if evicted or (not waiting and _collected(home)):
+    if not (evicted or waiting):
+        # Cycles may keep memories.
+        count = len(_ledgers(home))
+        gc.collect()
+        evicted = len(_ledgers(home)) < count
+    if evicted:
         return True
     # What the others use is free soon. If it is not, the next allocation calls this again.
     if waiting and _wait():
@@ -387,13 +392,6 @@ def make_room(home: Home, error: MemoryError, reason: str) -> bool:
     extend(error, f"nothing there can be evicted:\n{rows}")
     error.__traceback__ = traceback
     return False
-
-
-def _collected(home: Accelerator) -> bool:
-    """Collect garbage, and return whether cycles had kept memories of a home."""
-    count = len(_ledgers(home))
-    gc.collect()
-    return len(_ledgers(home)) < count
 
 
 def _wait(ledger: Ledger | None = None) -> bool:

@@ -12,7 +12,7 @@ from syncblob._dtypes import as_dtype
 from syncblob._shape import is_basic_index, is_integer
 from syncblob.arrays.foreign import is_array
 from syncblob.arrays.native import native_array
-from syncblob.blob.compute import result_of, write_by
+from syncblob.blob.compute import wrap, write_by
 from syncblob.blob.core import AnyBlob, BlobCore, making
 from syncblob.blob.eviction import compute
 from syncblob.blob.operands import blob_to_read, require_device_of
@@ -143,14 +143,6 @@ def _assign_number(blob: BlobCore, full: Any, value: Any) -> bool:
     return (shortcut.shared and blob._home.direct and claim_shared(*write)) or assign(*write)
 
 
-def assign_flat(blob: BlobCore, values: Any) -> None:
-    """Assign values in C order, repeated or truncated, as ``ndarray.flat = values`` does."""
-    blob._require_writable("assignment to flat")
-    source = values if isinstance(values, BlobCore) else native_array(values)[0]
-    if math.prod(source.shape):
-        set_item(blob, ..., _in_c_order(source, blob.shape))
-
-
 # --- keys ----------------------------------------------------------------------------------------
 
 
@@ -243,7 +235,7 @@ def _selected(blob: AnyBlob, key: Any) -> AnyBlob:
     array = blob._array_on(side, CONST, "__getitem__")
     arrays = _foreign_keys_on(blob, _keys_on(blob, key), key, "__getitem__")
     selected = compute(home, operator.getitem, array, arrays)
-    return result_of(blob, selected)
+    return wrap(selected, home, blob)
 
 
 def _operand(blob: BlobCore, other: BlobCore, reason: str) -> Any:
@@ -290,7 +282,7 @@ def _require_broadcast(shape: tuple[int, ...], target: tuple[int, ...] | None) -
         raise ValueError(f"cannot assign values of shape {shape} to elements of shape {target}")
 
 
-def _in_c_order(values: Any, shape: tuple[int, ...]) -> Any:
+def in_c_order(values: Any, shape: tuple[int, ...]) -> Any:
     """Reshape values, at least one, in C order, repeated or truncated as by ``ndarray.flat``."""
     flat = values.reshape(-1)
     size = math.prod(shape)

@@ -19,7 +19,7 @@ from syncblob.interop.adopt import adopt
 from syncblob.memory import SyncedMemory
 
 if TYPE_CHECKING:
-    from numpy.typing import DTypeLike, NDArray
+    from numpy.typing import DTypeLike
 
 
 def dense_layout(shape: Any, dtype: DTypeLike) -> Layout:
@@ -113,19 +113,6 @@ def gpu_shape(blob: BlobCore) -> Any:
     return known._read(GPU_DATA, "gpu_shape")
 
 
-def _filled(
-    cls: type[AnyBlob],
-    scalar: NDArray[Any],
-    dtype: np.dtype[np.generic] | None,
-    device: Device | None,
-) -> AnyBlob:
-    """Make a Blob of a scalar on an accelerator, which fills it: nothing is transferred."""
-    dtype = as_dtype(scalar.dtype) if dtype is None else dtype
-    home = home_of(device)
-    value = scalar.astype(dtype).item()
-    return cls._fresh(home.compute(home.namespace.full, (), value, dtype=dtype), home)
-
-
 def _over(  # noqa: PLR0913  # an array, and what it becomes
     cls: type[AnyBlob],
     array: Any,
@@ -143,7 +130,10 @@ def _over(  # noqa: PLR0913  # an array, and what it becomes
     here = CPU if isinstance(array, np.ndarray) else backend_of(array).device
     elsewhere = device is not None and device != here
     if owned and elsewhere and not array.shape:
-        return _filled(cls, array, dtype, device)
+        # The device fills it: nothing is transferred.
+        dtype = as_dtype(array.dtype) if dtype is None else dtype
+        home, value = home_of(device), array.astype(dtype).item()
+        return cls._fresh(home.compute(home.namespace.full, (), value, dtype=dtype), home)
     if (
         here == CPU
         and not (elsewhere or copy or owned)

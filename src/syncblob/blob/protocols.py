@@ -4,50 +4,17 @@ from __future__ import annotations
 
 import sys
 from importlib.util import find_spec
-from types import FrameType, ModuleType
-from typing import Any
+from types import FrameType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from syncblob._source_lines import user_instruction
-from syncblob.blob.core import HOST_DATA, BlobCore
-from syncblob.interop import cuda, dlpack
+from syncblob.interop import cuda
 from syncblob.memory import CONST, MUTABLE, Head
 
-_API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
-
-
-def namespace(api_version: str | None) -> ModuleType:
-    """Return `syncblob`, the array API namespace; see `Blob.__array_namespace__`."""
-    if api_version is not None and api_version not in _API_VERSIONS:
-        raise ValueError(
-            f"expected a version of the array API standard, {', '.join(_API_VERSIONS)}, "
-            f"got {api_version!r}"
-        )
-    # Not imported, because it lies above this module; it is loaded before any Blob exists.
-    return sys.modules["syncblob"]
-
-
-def dlpack_capsule(
-    blob: BlobCore,
-    stream: Any,
-    max_version: tuple[int, int] | None,
-    dl_device: tuple[int, int] | None,
-    copy: bool | None,
-) -> Any:
-    """Export data through DLPack, in the general case; see `Blob.__dlpack__`."""
-    capsule = dlpack.export(
-        blob._memory,
-        blob._layout,
-        CONST if blob._readonly else MUTABLE,
-        side=blob._side,
-        stream=stream,
-        max_version=max_version,
-        dl_device=dl_device,
-        copy=copy,
-    )
-    blob._keep(HOST_DATA, blob._memory)
-    return capsule
+if TYPE_CHECKING:
+    from syncblob.blob.core import BlobCore
 
 
 def cuda_array_interface(blob: BlobCore) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from operator import setitem
 from typing import TYPE_CHECKING, Any
 
 from syncblob._layout import Layout
@@ -95,7 +96,7 @@ def assign(  # noqa: C901, PLR0913, PLR0915  # contents, where they go, and the 
         data = blob._memory.successor(new.nbytes)
         successor = data.successor(new.nbytes) if diff else None
         target = successor or data
-        target.write(target.side_of(home), OVERWRITE, new, reason, _fill, contents)
+        target.write(target.side_of(home), OVERWRITE, new, reason, setitem, ..., contents)
         try:
             _replace_memories(blob, data, successor, new, reason)
         finally:
@@ -205,7 +206,3 @@ def let_go(
 
     (first, _), *others = given_up
     first.leave(action, give_up, *(memory for memory, _ in others))
-
-
-def _fill(array: Any, contents: Any) -> None:
-    array[...] = contents

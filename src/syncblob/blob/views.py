@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from syncblob._dtypes import is_supported, numpy_dtype
 from syncblob._layout import Layout
 from syncblob._shape import is_integer
-from syncblob.blob.compute import result_of
 from syncblob.blob.core import AnyBlob, BlobCore
+from syncblob.blob.eviction import compute
 from syncblob.blob.operands import require_device_of
 from syncblob.devices import Side
 from syncblob.interop.side_view import SideView
@@ -90,20 +90,21 @@ def reshape(blob: AnyBlob, shape: tuple[Any, ...], copy: bool | None) -> AnyBlob
             if view is not None:
                 return view
     wanted = _completed_shape(blob, shape_from(shape))
-    if copy:
-        return _reshaped_copy(blob, wanted)
-    layout = blob._layout
-    if layout.contiguous:
+    layout, home = blob._layout, blob._home
+    if layout.contiguous and not copy:
         return blob._view(Layout.c_order(wanted, layout.dtype, layout.offset))
-    try:
-        return blob._view(layout.derive(lambda a: a.reshape(wanted, copy=False)))
-    except ValueError:
-        if copy is False:
-            raise ValueError(
-                f"copy=False was asked for, but strides {blob.strides} allow no view of shape "
-                f"{wanted}"
-            ) from None
-    return _reshaped_copy(blob, wanted)
+    if not copy:
+        try:
+            return blob._view(layout.derive(lambda a: a.reshape(wanted, copy=False)))
+        except ValueError:
+            if copy is False:
+                raise ValueError(
+                    f"copy=False was asked for, but strides {blob.strides} allow no view of shape "
+                    f"{wanted}"
+                ) from None
+    require_device_of("reshape", blob)
+    contents = blob._elements(blob._side, "reshape")
+    return blob._fresh(compute(home, contents.copy, order="C").reshape(wanted), home)
 
 
 def _completed_shape(blob: BlobCore, shape: Any) -> tuple[int, ...]:
@@ -118,12 +119,3 @@ def _completed_shape(blob: BlobCore, shape: Any) -> tuple[int, ...]:
         f"{problem}, got {shape} for a Blob of shape {blob.shape}; reshape keeps the count, resize "
         "changes it"
     )
-
-
-def _reshaped_copy(blob: AnyBlob, shape: tuple[int, ...]) -> AnyBlob:
-    """Copy to a new C-contiguous Blob of another shape, on this Blob's device."""
-    require_device_of("reshape", blob)
-    result = result_of(blob, blob._elements(blob._side, "reshape"), copy=True)
-    # Reshape the array, because reshaping the Blob would return a view.
-    result._array = result._array.reshape(shape)
-    return result

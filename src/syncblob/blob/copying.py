@@ -14,7 +14,7 @@ from syncblob.blob.eviction import compute
 from syncblob.blob.flags import Flags
 from syncblob.blob.operands import blob_to_read, require_device_of
 from syncblob.blob.resize import assign
-from syncblob.devices import HOST, Device, Side, home_of
+from syncblob.devices import HOST, Accelerator, Device, Side, home_of
 from syncblob.guards import require_device
 from syncblob.memory import CONST, MUTABLE, SyncedMemory
 
@@ -136,7 +136,10 @@ def _duplicate(blob: BlobCore, memory: SyncedMemory) -> SyncedMemory:
         contents = compute(home, memory.array(side, CONST, layout, "copy").copy, order="C")
     else:
         contents = memory.gather(side, layout, "copy")
-    duplicate = blob._fresh(contents, home)._memory
+    accelerator = home if isinstance(home, Accelerator) else None
+    duplicate = SyncedMemory.adopting(
+        home.wrap(contents), accelerator=accelerator, device=home.device
+    )
     if memory.accelerator is not None:
         duplicate.side_of(memory.accelerator)
     return duplicate

@@ -273,7 +273,7 @@ _events: dict[int, Event] = {}
 _handles = itertools.count(0x10000)
 
 FAILING = frozenset(
-    """allocation pinned_allocation memcpy memcpyAsync memcpyPeerAsync memsetAsync eventCreate
+    """allocation pinned_allocation memcpyAsync memcpyPeerAsync memsetAsync eventCreate
     eventRecord eventQuery eventSynchronize streamWaitEvent streamSynchronize
     deviceSynchronize""".split()
 )
@@ -394,10 +394,6 @@ class Machine:
         if found is not None:
             # Queued work still runs.
             found.destroyed = True
-
-    def streamGetFlags(self, stream: int) -> int:
-        found = self.stream(stream)
-        return int(not (found.blocking or found.legacy))
 
     # --- what a capture forbids ---
 
@@ -638,15 +634,6 @@ class Machine:
         host = of if kind == TO_DEVICE else to
         return (to, of), UNREGISTERED if host is None else host.kind
 
-    def memcpy(self, dst: int, src: int, size: int, kind: int) -> None:
-        self.check_unsafe()
-        self.fail("memcpy")
-        legacy = self.stream(0)
-        legacy.check()
-        if size:
-            self._copying(dst, src, size, kind)
-            legacy.queue(lambda: ctypes.memmove(dst, src, size)).finish()
-
     def memcpyAsync(self, dst: int, src: int, size: int, kind: int, stream: int) -> None:
         on = self.stream(stream)
         on.check()
@@ -756,12 +743,10 @@ class Machine:
                 if isinstance(of, tuple) and of[0] is pool and device == self.getDevice()
             )
 
-    def forget_free(self, pool: Any = None) -> None:
-        """Discard the free memory of a pool, or of all pools."""
+    def forget_free(self) -> None:
+        """Discard the free memory of all pools."""
         with _lock:
-            for home in list(self._free):
-                if pool is None or home[0] == pool:
-                    del self._free[home]
+            self._free.clear()
 
 
 def _idle(stream: Stream) -> bool:

@@ -92,9 +92,9 @@ def pointerGetAttributes(ptr: int) -> PointerAttributes:
     return PointerAttributes(max(block.device, 0), ptr, ptr if host else 0, block.kind)
 
 
-_RUNTIME = """getDeviceCount getDevice setDevice deviceSynchronize memcpy memcpyAsync memsetAsync
+_RUNTIME = """getDeviceCount getDevice setDevice deviceSynchronize memcpyAsync memsetAsync
     deviceCanAccessPeer deviceEnablePeerAccess memcpyPeerAsync
-    memGetInfo streamCreateWithPriority streamDestroy streamGetFlags streamSynchronize streamQuery
+    memGetInfo streamCreateWithPriority streamDestroy streamSynchronize streamQuery
     streamWaitEvent streamBeginCapture streamEndCapture streamIsCapturing eventCreateWithFlags
     eventDestroy eventElapsedTime eventRecord eventQuery eventSynchronize""".split()
 
@@ -283,10 +283,6 @@ class _BaseStream:
 
     def is_capturing(self) -> bool:
         return _machine.streamIsCapturing(self.ptr)
-
-    @property
-    def is_non_blocking(self) -> bool:
-        return bool(_machine.streamGetFlags(self.ptr))
 
 
 class Stream(_BaseStream):
@@ -544,15 +540,6 @@ def PinnedMemoryPointer(mem: PinnedMemory, offset: int) -> Any:
 def alloc_pinned_memory(size: int) -> Any:
     # The pool rounds up to powers of two.
     return PinnedMemoryPointer(PinnedMemory(1 << (size - 1).bit_length(), _pool="pinned"), 0)
-
-
-class PinnedMemoryPool:
-    def free_all_blocks(self) -> None:
-        _machine.forget_free("pinned")
-
-
-def get_default_pinned_memory_pool() -> PinnedMemoryPool:
-    return PinnedMemoryPool()
 
 
 # --- cupy.ndarray ---------------------------------------------------------------------------------
@@ -987,11 +974,11 @@ def from_dlpack(array: Any, *, device: Any = None, copy: bool | None = None) -> 
 # --- modules --------------------------------------------------------------------------------------
 
 CUDA_NAMES = """Device Event ExternalStream Graph ManagedMemory Memory MemoryAsync BaseMemory
-    MemoryPointer MemoryPool PinnedMemory PinnedMemoryPointer PinnedMemoryPool Stream
+    MemoryPointer MemoryPool PinnedMemory PinnedMemoryPointer Stream
     UnownedMemory alloc alloc_pinned_memory get_allocator
     get_current_stream get_elapsed_time malloc_async malloc_managed runtime set_allocator""".split()
 CUPY_NAMES = """asarray empty from_dlpack full get_default_memory_pool
-    get_default_pinned_memory_pool may_share_memory ndarray zeros""".split()
+    may_share_memory ndarray zeros""".split()
 
 
 def _modules() -> dict[str, types.ModuleType]:

@@ -62,13 +62,6 @@ def test_from_a_message_of_another_module():
     assert Blob.from_proto(other(data=[7])).cpu_data() == 7
 
 
-def test_double_precision_and_gradient():
-    blob = Blob.from_proto(proto_of([1], double_data=[1 / 3], diff=[0.5]))
-    assert blob.dtype == np.float64
-    assert (blob.data_at(0), blob.diff_at(0)) == (1 / 3, 0.5)
-    assert blob.diff_head is Head.HEAD_AT_CPU
-
-
 @pytest.mark.parametrize(
     ("dtype", "expected"),
     [
@@ -85,17 +78,6 @@ def test_conversion(dtype, expected):
     assert blob.dtype.name == dtype
     assert blob.cpu_data().astype(float).tolist() == [float(value) for value in expected]
     assert blob.cpu_diff().astype(float).tolist() == [float(value) for value in expected]
-
-
-def test_legacy_dims_zero_size_and_no_axes():
-    assert Blob.from_proto(BlobProto(num=1, channels=2, height=1, width=1, data=[1, 2])).shape == (
-        1,
-        2,
-        1,
-        1,
-    )
-    assert Blob.from_proto(BlobProto(height=3)).cpu_data().shape == (0, 0, 3, 0)
-    assert Blob.from_proto(BlobProto(data=[5])).cpu_data().shape == ()
 
 
 def test_device():
@@ -247,16 +229,6 @@ def test_what_protobuf_finds(shape, dtype, write_diff):
     assert tuple(proto.shape.dim) == shape
     assert not any(proto.HasField(name) for name in ("num", "channels", "height", "width"))
     assert blobproto._encode(blob, write_diff=write_diff) == proto.SerializeToString()
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_there_and_back(dtype):
-    blob = blob_of(np.random.default_rng(1).normal(size=(2, 3, 4)), dtype)
-    blob.overwrite_cpu_diff()[...] = np.nan
-    again = Blob.from_proto(blob.to_proto(write_diff=True))
-    assert (again.shape, again.dtype) == (blob.shape, blob.dtype)
-    assert again.cpu_data().tobytes() == blob.cpu_data().tobytes()
-    assert again.cpu_diff().tobytes() == blob.cpu_diff().tobytes()
 
 
 def test_every_half_precision_value_is_widened_exactly():

@@ -2,7 +2,6 @@
 
 import errno
 import os
-import signal
 import stat
 import subprocess
 import sys
@@ -13,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from syncblob.caffe import Layer, ModelFile, open_model, read_blob, save_model, write_blob
+from syncblob.caffe import open_model, read_blob, write_blob
 from syncblob.caffe._pb.caffe_pb2 import BlobProto
 from syncblob.caffe.messages import disk
 from syncblob.caffe.messages.disk import Descriptor, OpenFile, replacing
@@ -130,24 +129,6 @@ def test_what_cannot_be_replaced(tmp_path):
     assert left_behind(tmp_path) == []
 
 
-@posix
-def test_a_full_disk(old):
-    resource = pytest.importorskip("resource", reason="limits on files are of POSIX")
-    model = ModelFile("", [Layer("a", blobs=[np.ones(1 << 20, np.float32)])])
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, limits[1]))
-    try:
-        with pytest.raises(OSError, match="File too large") as caught:
-            save_model(model, old)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-        signal.signal(signal.SIGXFSZ, handler)
-    assert caught.value.filename == str(old)
-    assert old.read_bytes() == b"old"
-    assert left_behind(old.parent) == []
-
-
 # This runs in a separate process, because only a process without threads should fork. It forks once
 # for each moment. The child saves a model over an old file and is killed at that line of its run.
 KILLED = """
@@ -211,36 +192,6 @@ def test_killed_at_any_moment(write, v2_net):
     assert still_old > 40
     assert already_new > 0
     assert open_model(path)["a"].blobs[0].cpu_data()[0, 1] == 1
-
-
-WRITING = """
-import sys
-import numpy as np
-from syncblob.caffe import Layer, ModelFile, save_model
-
-blobs = [np.full((1 << 20,), value, np.float32) for value in range(8)]
-model = ModelFile("", [Layer("a", blobs=blobs)])
-print("ready", flush=True)
-while True:
-    save_model(model, sys.argv[1])
-"""
-
-
-@posix
-@pytest.mark.parametrize("delay", [0.0, 0.01, 0.03, 0.06])
-def test_killed_while_writing_much(tmp_path, delay):
-    path = tmp_path / "model.caffemodel"
-    save_model(ModelFile("old"), path)
-    with subprocess.Popen(
-        [sys.executable, "-c", WRITING, str(path)], stdout=subprocess.PIPE, text=True
-    ) as writer:
-        assert writer.stdout.readline() == "ready\n"
-        with pytest.raises(subprocess.TimeoutExpired):
-            writer.wait(delay)
-        writer.kill()
-    model = open_model(path)
-    if model.name != "old":
-        assert [blob.cpu_data()[-1] for blob in model["a"].blobs] == list(range(8))
 
 
 # --- reading -------------------------------------------------------------------------------------
@@ -405,27 +356,11 @@ def test_closing_while_another_thread_reads(large, monkeypatch):
         file.read_into(target, 0)
 
 
-def test_no_descriptor_is_left_open(large):
-    before = open_descriptors()
-    large.with_name("net").write_bytes(b"\x0a\x03net")
-    with open_model(large.with_name("net")) as net:
-        assert len(open_descriptors()) > len(before)
-        assert net.layers == ()
-    assert open_descriptors() == before
-
-
-def open_descriptors():
-    listing = Path("/proc/self/fd")
-    if not listing.is_dir():
-        pytest.skip("this platform does not list descriptors")
-    return sorted(path.name for path in listing.iterdir())
-
-
 # --- values that need conversion ------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("either_way")
-@pytest.mark.parametrize("count", [1, 5, 300_000])
+@pytest.mark.parametrize("count", [5, 300_000])
 def test_unpacked_values_are_converted_piece_by_piece(write, count):
     values = np.arange(count, dtype="<f4")
     records = np.zeros(count, [("tag", "u1"), ("value", "<f4")])
@@ -469,10 +404,9 @@ except OSError as error:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits are those of Linux")
-@pytest.mark.parametrize(("extension", "named"), [(".h5", "x.h5"), (".caffemodel.gz", "")])
-def test_files_that_may_not_grow(tmp_path, extension, named):
-    """HDF5 raises its own error, and the unpacked contents of an archive are elsewhere."""
-    path = tmp_path / f"x{extension}"
+def test_an_archive_that_may_not_grow(tmp_path):
+    """Its unpacked contents are elsewhere. For the other formats see `tests/faults`."""
+    path = tmp_path / "x.caffemodel.gz"
     path.write_bytes(b"old")
     done = subprocess.run(
         [sys.executable, "-c", FULL, path],
@@ -481,7 +415,7 @@ def test_files_that_may_not_grow(tmp_path, extension, named):
         check=False,
         env={**os.environ, "TMPDIR": str(tmp_path)},
     )
-    assert (done.stdout.split(), done.stderr) == ([str(errno.EFBIG), str(tmp_path / named)], "")
+    assert (done.stdout.split(), done.stderr) == ([str(errno.EFBIG), str(tmp_path)], "")
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
 

@@ -8,6 +8,7 @@ from syncblob.caffe import blob_values, open_model, read_blob, save_model, write
 from syncblob.caffe._pb.caffe_pb2 import BlobProto, BlobShape, LayerParameter, NetParameter
 from syncblob.caffe.messages.blob_index import Run, Values
 from syncblob.caffe.messages.disk import OpenFile
+from syncblob.caffe.messages.wire import length_field, varint
 from syncblob.devices import use_device
 from syncblob.memory import Head
 
@@ -20,8 +21,7 @@ VALUES = np.arange(COUNT, dtype=np.float32)
 MATRIX = VALUES.reshape(ROWS, COLUMNS)
 PART = slice(10, 20)
 
-SHAPE = BlobShape(dim=[ROWS, COLUMNS]).SerializeToString()
-SHAPE = b"\x3a" + bytes([len(SHAPE)]) + SHAPE
+SHAPE = length_field(7, BlobShape(dim=[ROWS, COLUMNS]).SerializeToString())
 
 
 @pytest.fixture
@@ -40,18 +40,7 @@ def reads(monkeypatch):
 
 def packed(dtype, number):
     """A field with all values in one payload."""
-    payload = VALUES.astype(dtype).tobytes()
-    return tag(number, len(payload)) + payload
-
-
-def tag(number, length):
-    """The header of a field with a payload."""
-    return varint(number << 3 | 2) + varint(length)
-
-
-def varint(number):
-    rest, low = divmod(number, 128)
-    return bytes([low | 128]) + varint(rest) if rest else bytes([low])
+    return length_field(number, VALUES.astype(dtype).tobytes())
 
 
 def unpacked(dtype, number):
@@ -74,7 +63,7 @@ MESSAGES = {
 
 
 @pytest.mark.parametrize("kind", MESSAGES)
-def test_ten_rows_read_these_bytes(write, reads, kind):
+def test_parts_read_these_bytes_once(write, reads, kind):
     message, stride, itemsize = MESSAGES[kind]
     path = write(SHAPE + message, "mean.binaryproto")
     blob = read_blob(path)
@@ -91,13 +80,9 @@ def test_ten_rows_read_these_bytes(write, reads, kind):
         Head.UNINITIALIZED,
         Head.SPLIT,
     )
-
-
-@pytest.mark.parametrize("kind", MESSAGES)
-def test_what_has_been_read_is_not_read_again(write, reads, kind):
-    message, _, itemsize = MESSAGES[kind]
-    blob = read_blob(write(SHAPE + message, "mean.binaryproto"))
-    blob[PART].cpu_data()
+    assert blob[32, 3].item() == MATRIX[32, 3]
+    assert [length for _, length in reads[1:]] == [itemsize]
+    assert blob[32].head is Head.UNINITIALIZED
     reads.clear()
     np.testing.assert_array_equal(blob[5:25].cpu_data(), MATRIX[5:25])
     assert len(reads) == 2
@@ -112,25 +97,14 @@ def test_values_in_several_pieces(write, reads):
     cut = 260
     contents = (
         SHAPE
-        + tag(FLOAT_FIELD, cut * 4)
-        + VALUES[:cut].tobytes()
+        + length_field(FLOAT_FIELD, VALUES[:cut].tobytes())
         + b"\xa2\x06\x03abc"
         + b"".join(b"\x2d" + value.tobytes() for value in VALUES[cut : cut + 3])
-        + tag(FLOAT_FIELD, (COUNT - cut - 3) * 4)
-        + VALUES[cut + 3 :].tobytes()
+        + length_field(FLOAT_FIELD, VALUES[cut + 3 :].tobytes())
     )
     blob = read_blob(write(contents, "mean.binaryproto"))
     np.testing.assert_array_equal(blob[PART].cpu_data(), MATRIX[PART])
     assert [length for _, length in reads] == [10 * 4, 3 * 5 - 1, (250 - 13) * 4]
-
-
-@pytest.mark.parametrize("kind", MESSAGES)
-def test_one_element_reads_one_value(write, reads, kind):
-    message, _, itemsize = MESSAGES[kind]
-    blob = read_blob(write(SHAPE + message, "mean.binaryproto"))
-    assert blob[12, 3].item() == MATRIX[12, 3]
-    assert [length for _, length in reads] == [itemsize]
-    assert blob.head is Head.UNINITIALIZED
 
 
 def test_numbers_that_begin_within_a_value(write):
@@ -146,14 +120,14 @@ def test_numbers_that_begin_within_a_value(write):
             assert buffer.tolist() == expected[start:stop].tolist()
 
 
+def net_of(*names):
+    weights = BlobProto(shape=BlobShape(dim=[ROWS, COLUMNS]), data=VALUES)
+    return NetParameter(layer=[LayerParameter(name=name, blobs=[weights]) for name in names])
+
+
 def test_rows_of_one_layer(write, reads, saved):
     """An access to rows of one layer reads nothing else of it, and nothing of the others."""
-    weights = BlobProto(shape=BlobShape(dim=[ROWS, COLUMNS]), data=VALUES)
-    net = NetParameter(
-        name="net",
-        layer=[LayerParameter(name=name, blobs=[weights]) for name in ("a", "b")],
-    )
-    path = write(net)
+    path = write(net_of("a", "b"))
     model = open_model(path)
     (blob,) = model["b"].blobs
     np.testing.assert_array_equal(blob[PART].cpu_data(), MATRIX[PART])
@@ -182,16 +156,7 @@ def test_the_device_gets_the_rows_alone(write):
 
 
 def test_a_file_that_is_closed_in_between(write):
-    path = write(
-        NetParameter(
-            layer=[
-                LayerParameter(
-                    name="a", blobs=[BlobProto(shape=BlobShape(dim=[ROWS, COLUMNS]), data=VALUES)]
-                )
-            ]
-        )
-    )
-    with open_model(path) as model:
+    with open_model(write(net_of("a"))) as model:
         (blob,) = model["a"].blobs
         blob[PART].cpu_data()
     np.testing.assert_array_equal(blob[PART].cpu_data(), MATRIX[PART])

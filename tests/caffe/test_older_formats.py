@@ -1,5 +1,7 @@
 """Nets of Caffe's older formats: their contents and their upgrades."""
 
+import re
+
 import pytest
 from google.protobuf import text_format
 
@@ -67,14 +69,8 @@ def test_v0(write, v0_net):
     )
     assert weights.cpu_data().ravel().tolist() == list(range(6))
     assert bias.cpu_data().ravel().tolist() == [7, 8]
-
-
-def test_the_settings_of_a_v0_layer(write, v0_net):
-    settings = open_model(write(v0_net))["conv1"].proto
-    assert settings.name == "conv1"
-    assert list(settings.convolution_param.pad) == [2]
-    assert list(settings.convolution_param.kernel_size) == [3]
-    assert [(spec.lr_mult, spec.decay_mult) for spec in settings.param] == [(1, 1), (2, 0)]
+    assert conv1.proto.convolution_param.pad == [2]
+    assert [(spec.lr_mult, spec.decay_mult) for spec in conv1.proto.param] == [(1, 1), (2, 0)]
 
 
 def test_a_v0_layer_in_two_pieces_is_merged(write):
@@ -156,93 +152,71 @@ def expect(net, text):
     assert net == text_format.Parse(text, NetParameter())
 
 
-@pytest.mark.parametrize(
-    ("kind", "settings", "expected"),
-    [
-        (
-            "conv",
-            (
-                "num_output: 2 biasterm: false pad: 1 kernelsize: 3 group: 2 stride: 4 "
-                "weight_filler { type: 'xavier' } bias_filler { value: 1 }"
-            ),
-            (
-                "type: 'Convolution' convolution_param { num_output: 2 bias_term: false pad: 1 "
-                "kernel_size: 3 group: 2 stride: 4 weight_filler { type: 'xavier' } "
-                "bias_filler { value: 1 } }"
-            ),
-        ),
-        (
-            "innerproduct",
-            "num_output: 2 biasterm: false",
-            "type: 'InnerProduct' inner_product_param { num_output: 2 bias_term: false }",
-        ),
-        (
-            "pool",
-            "pool: STOCHASTIC kernelsize: 3 stride: 2 pad: 1",
-            "type: 'Pooling' pooling_param { pool: STOCHASTIC kernel_size: 3 stride: 2 pad: 1 }",
-        ),
-        ("dropout", "dropout_ratio: 0.25", "type: 'Dropout' dropout_param {dropout_ratio: 0.25}"),
-        (
-            "lrn",
-            "local_size: 3 alpha: 2 beta: 3 k: 4",
-            "type: 'LRN' lrn_param { local_size: 3 alpha: 2 beta: 3 k: 4 }",
-        ),
-        (
-            "data",
-            "source: 's' batchsize: 2 rand_skip: 3 scale: 4 meanfile: 'm' cropsize: 5 mirror: true",
-            (
-                "type: 'Data' data_param { source: 's' batch_size: 2 rand_skip: 3 } "
-                "transform_param { scale: 4 mean_file: 'm' crop_size: 5 mirror: true }"
-            ),
-        ),
-        (
-            "images",
-            "source: 's' batchsize: 2 rand_skip: 3 shuffle_images: true new_height: 4 new_width: 5",
-            (
-                "type: 'ImageData' image_data_param { source: 's' batch_size: 2 rand_skip: 3 "
-                "shuffle: true new_height: 4 new_width: 5 }"
-            ),
-        ),
-        (
-            "window_data",
-            (
-                "source: 's' batchsize: 2 det_fg_threshold: 1 det_bg_threshold: 2 "
-                "det_fg_fraction: 3 det_context_pad: 4 det_crop_mode: 'square'"
-            ),
-            (
-                "type: 'WindowData' window_data_param { source: 's' batch_size: 2 fg_threshold: 1 "
-                "bg_threshold: 2 fg_fraction: 3 context_pad: 4 crop_mode: 'square' }"
-            ),
-        ),
-        (
-            "hdf5_data",
-            "source: 's' batchsize: 2",
-            "type: 'HDF5Data' hdf5_data_param { source: 's' batch_size: 2 }",
-        ),
-        (
-            "hdf5_output",
-            "hdf5_output_param { file_name: 'f' }",
-            "type: 'HDF5Output' hdf5_output_param { file_name: 'f' }",
-        ),
-        (
-            "infogain_loss",
-            "source: 's'",
-            "type: 'InfogainLoss' infogain_loss_param { source: 's' }",
-        ),
-        ("concat", "concat_dim: 2", "type: 'Concat' concat_param { concat_dim: 2 }"),
-        ("softmax_loss", "", "type: 'SoftmaxWithLoss'"),
-        # Settings that the type does not have are dropped.
-        ("relu", "num_output: 2 kernelsize: 3 pool: AVE source: 's'", "type: 'ReLU'"),
-    ],
-)
-def test_settings_of_the_first_format(kind, settings, expected):
+# A V0 layer, and what becomes of it.
+FIRST_FORMAT = """
+conv num_output: 2 biasterm: false pad: 1 kernelsize: 3 group: 2 stride: 4
+    weight_filler { type: "x" } bias_filler { value: 1 }
+Convolution convolution_param { num_output: 2 bias_term: false pad: 1 kernel_size: 3 group: 2
+    stride: 4 weight_filler { type: "x" } bias_filler { value: 1 } }
+
+innerproduct num_output: 2 biasterm: false
+InnerProduct inner_product_param { num_output: 2 bias_term: false }
+
+pool pool: STOCHASTIC kernelsize: 3 stride: 2 pad: 1
+Pooling pooling_param { pool: STOCHASTIC kernel_size: 3 stride: 2 pad: 1 }
+
+dropout dropout_ratio: 0.25
+Dropout dropout_param { dropout_ratio: 0.25 }
+
+lrn local_size: 3 alpha: 2 beta: 3 k: 4
+LRN lrn_param { local_size: 3 alpha: 2 beta: 3 k: 4 }
+
+data source: "s" batchsize: 2 rand_skip: 3 scale: 4 meanfile: "m" cropsize: 5 mirror: true
+Data data_param { source: "s" batch_size: 2 rand_skip: 3 }
+    transform_param { scale: 4 mean_file: "m" crop_size: 5 mirror: true }
+
+images source: "s" batchsize: 2 rand_skip: 3 shuffle_images: true new_height: 4 new_width: 5
+ImageData image_data_param { source: "s" batch_size: 2 rand_skip: 3 shuffle: true new_height: 4
+    new_width: 5 }
+
+window_data source: "s" batchsize: 2 det_fg_threshold: 1 det_bg_threshold: 2 det_fg_fraction: 3
+    det_context_pad: 4 det_crop_mode: "square"
+WindowData window_data_param { source: "s" batch_size: 2 fg_threshold: 1 bg_threshold: 2
+    fg_fraction: 3 context_pad: 4 crop_mode: "square" }
+
+hdf5_data source: "s" batchsize: 2
+HDF5Data hdf5_data_param { source: "s" batch_size: 2 }
+
+hdf5_output hdf5_output_param { file_name: "f" }
+HDF5Output hdf5_output_param { file_name: "f" }
+
+infogain_loss source: "s"
+InfogainLoss infogain_loss_param { source: "s" }
+
+concat concat_dim: 2
+Concat concat_param { concat_dim: 2 }
+
+softmax_loss
+SoftmaxWithLoss
+
+relu num_output: 2 kernelsize: 3 pool: AVE source: "s"
+ReLU
+"""
+
+
+@pytest.mark.parametrize("pair", FIRST_FORMAT.strip().split("\n\n"))
+def test_settings_of_the_first_format(pair):
+    """Settings that the type does not have are dropped."""
+    (kind, settings), (new_kind, expected) = (
+        part.partition(" ")[::2] for part in re.split(r"\n(?! )", pair)
+    )
     net = upgraded(
         f"name: 'net' layers {{ bottom: 'b' top: 't' "
         f"layer {{ name: 'n' type: '{kind}' {settings} blobs_lr: 3 weight_decay: 4 }} }}"
     )
     expect(
         net,
-        f"name: 'net' layer {{ name: 'n' bottom: 'b' top: 't' {expected} "
+        f"name: 'net' layer {{ name: 'n' bottom: 'b' top: 't' type: '{new_kind}' {expected} "
         f"param {{ lr_mult: 3 decay_mult: 4 }} }}",
     )
 

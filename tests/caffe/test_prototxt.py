@@ -68,18 +68,6 @@ def test_reading(text):
     assert loss.loss_param.ignore_label == -1
 
 
-def test_layers_of_the_previous_format_are_upgraded_when_a_model_is_made(text):
-    net = read_prototxt(
-        text('layers { name: "c" type: CONVOLUTION blobs_lr: 1 convolution_param { pad: 2 } }')
-    )
-    assert net.layers[0].convolution_param.pad == [2]
-    assert not net.layer
-    layer = ModelFile.from_net(net)["c"]
-    assert layer.type == "Convolution"
-    assert layer.proto.param[0].lr_mult == 1
-    assert layer.proto.convolution_param.pad == [2]
-
-
 @pytest.mark.parametrize("field", SETTINGS, ids=lambda field: field.name)
 def test_the_settings_of_every_type_of_layer_can_be_written(text, tmp_path, field):
     required = "min: 0 max: 6" if field.name == "clip_param" else ""
@@ -136,12 +124,6 @@ def test_errors_say_where(text, content, message):
 def test_settings_of_the_current_format_in_the_older_one(text, layer):
     with pytest.raises(ModelFileError, match=r"write the layer as layer \{\}, the current one"):
         read_prototxt(text(layer))
-
-
-def test_layers_of_both_formats(text):
-    net = read_prototxt(text('layer { name: "a" } layers { name: "b" }'))
-    with pytest.raises(ValueError, match="Write all of them as 'layer', the current format"):
-        ModelFile.from_net(net)
 
 
 def test_binary_files_are_told_apart(text):

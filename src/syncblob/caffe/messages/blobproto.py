@@ -5,7 +5,7 @@ A message for a file is made as pieces, so that its length is known before any v
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -44,16 +44,6 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-
-
-@runtime_checkable
-class _Message(Protocol):
-    """The interface of messages of any generated module."""
-
-    DESCRIPTOR: Any
-
-    def SerializeToString(self) -> bytes:  # noqa: N802  # protobuf's name
-        """Return the message in wire format."""
 
 
 def from_proto(
@@ -150,9 +140,10 @@ def to_proto(blob: Blob, *, write_diff: bool = False) -> BlobProto:
     return BlobProto.FromString(_encode(blob, write_diff=write_diff))
 
 
-def _index(proto: BlobProto | bytes | bytearray | memoryview) -> tuple[Buffer, BlobIndex]:
+def _index(proto: Any) -> tuple[Buffer, BlobIndex]:
     """Return the bytes of a message and the positions of its values in them."""
-    if isinstance(proto, _Message) and proto.DESCRIPTOR.name == "BlobProto":
+    descriptor = getattr(proto, "DESCRIPTOR", None)  # that of any generated module
+    if getattr(descriptor, "name", None) == "BlobProto":
         proto = proto.SerializeToString()
     if not isinstance(proto, (bytes, bytearray, memoryview)):
         raise TypeError(

@@ -12,7 +12,7 @@ import copy
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -225,45 +225,23 @@ def blob_values(blob: Blob) -> NDArray[np.generic]:
     return np.asarray(blob) if values is None else values
 
 
-class Part(NamedTuple):
-    """Consecutive values of a Blob.
+def parts_of(blob: Blob, *, diff: bool) -> Iterator[ValuesInFile | NDArray[np.generic]]:
+    """Yield data or diff in order: values that are only in a file, and host arrays of the others.
 
-    Attributes
-    ----------
-    first, stop
-        The range of values, in C order.
-    in_file
-        The values in their file; None if they have been accessed.
+    The arrays have any shape. Each is a const access.
     """
-
-    first: int
-    stop: int
-    in_file: ValuesInFile | None
-
-
-def parts_of(blob: Blob, *, diff: bool) -> list[Part]:
-    """Divide data or diff into values that have been accessed and values only in a file."""
     source = _in_file(blob, diff=diff)
     if source is None:
-        return [Part(0, blob.size, None)]
-    parts: list[Part] = []
+        yield (blob.diff if diff else blob).cpu_data()
+        return
     end = 0
     for first, stop in [*accessed_ranges(blob, diff=diff), (blob.size, blob.size)]:
         if end < first:
-            parts.append(Part(end, first, source.part(end, first)))
+            yield source.part(end, first)
         if first < stop:
-            parts.append(Part(first, stop, None))
+            # Blobs from a file are contiguous: the view copies nothing.
+            yield (blob.diff if diff else blob).reshape(-1)[first:stop].cpu_data()
         end = stop
-    return parts
-
-
-def touched_values(blob: Blob, part: Part, *, diff: bool) -> NDArray[np.generic]:
-    """Return the values of a part as a host array of any shape. A const access."""
-    of = blob.diff if diff else blob
-    if part.first == 0 and part.stop == blob.size:
-        return of.cpu_data()
-    # Blobs from a file are contiguous: the view copies nothing.
-    return of.reshape(-1)[part.first : part.stop].cpu_data()
 
 
 def unchanged(blob: Blob, *, write_diff: bool | None) -> tuple[OpenFile, BlobIndex] | None:
@@ -286,14 +264,10 @@ def unchanged(blob: Blob, *, write_diff: bool | None) -> tuple[OpenFile, BlobInd
     file = origin.file()
     if file is None:
         return None
-    for diff, values in enumerate((index.data, index.diff)):
-        if values is None:
-            continue
-        for part in parts_of(blob, diff=bool(diff)):
-            if part.in_file is None:
-                there = ValuesInFile(file, values, blob.dtype).part(part.first, part.stop)
-                if not _equal(touched_values(blob, part, diff=bool(diff)), there):
-                    return None
+    for diff, values in (False, index.data), (True, index.diff):
+        there = values and ValuesInFile(file, values, blob.dtype)
+        if there and not _equal(blob, there, diff=diff):
+            return None
     return file, index
 
 
@@ -310,12 +284,17 @@ def _in_file(blob: Blob, *, diff: bool) -> ValuesInFile | None:
     return None if file is None or values is None else ValuesInFile(file, values, blob.dtype)
 
 
-def _equal(current: NDArray[np.generic], there: ValuesInFile) -> bool:
-    """Compare values with those in a file, bit for bit."""
-    flat, position = current.reshape(-1), 0
-    for chunk in there.chunks(current.dtype):
-        expected = flat[position : position + chunk.size].view(np.uint8)
-        if not np.array_equal(expected, chunk.view(np.uint8)):
-            return False
-        position += chunk.size
+def _equal(blob: Blob, there: ValuesInFile, *, diff: bool) -> bool:
+    """Compare the values that have been accessed with those in a file, bit for bit."""
+    position = 0
+    for part in parts_of(blob, diff=diff):
+        if isinstance(part, ValuesInFile):
+            position += part.values.count
+            continue
+        flat = part.reshape(-1)
+        for chunk in there.part(position, position + flat.size).chunks(flat.dtype):
+            current, flat = flat[: chunk.size], flat[chunk.size :]
+            if not np.array_equal(current.view(np.uint8), chunk.view(np.uint8)):
+                return False
+            position += chunk.size
     return True

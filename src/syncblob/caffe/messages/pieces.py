@@ -14,8 +14,8 @@ import numpy as np
 
 from syncblob.caffe.messages.lazy import (
     CHUNK,
+    ValuesInFile,
     parts_of,
-    touched_values,
     untouched,
 )
 from syncblob.formats import Blob, memory_of, untouched_values
@@ -80,10 +80,10 @@ class BlobValues:
             yield from _converted(values, self.dtype)
             return
         for part in parts_of(blob, diff=diff):
-            if part.in_file is not None:
-                yield from part.in_file.chunks(self.dtype)
+            if isinstance(part, ValuesInFile):
+                yield from part.chunks(self.dtype)
             else:
-                yield from _converted(touched_values(blob, part, diff=diff), self.dtype)
+                yield from _converted(part, self.dtype)
 
 
 Piece = bytes | FileRange | BlobValues

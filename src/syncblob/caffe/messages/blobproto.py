@@ -5,6 +5,7 @@ A message for a file is made as pieces, so that its length is known before any v
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -196,16 +197,15 @@ def blob_pieces(blob: Blob, *, write_diff: bool | None, legacy: bool | None = No
         write_diff = had_diff(blob)
     if legacy is None:
         legacy = origin is not None and origin.index.legacy
+    new = partial(_new_message, blob, write_diff=write_diff, legacy=legacy)
     if origin is None or not origin.is_message or origin.index.legacy != legacy:
-        return _new_message(blob, write_diff=write_diff, legacy=legacy)
-    if untouched(blob, diff=False) is None:
-        pieces = _new_message(blob, write_diff=write_diff, legacy=legacy)
-        if _is_laid_out_as(origin, pieces):
-            # Only the values can differ. If they do not, the new message has the same bytes.
-            return pieces
+        return new()
+    # If only the values can differ, they need not be compared: equal ones give the same bytes.
+    if untouched(blob, diff=False) is None and _is_laid_out_as(origin, pieces := new()):
+        return pieces
     found = unchanged(blob, write_diff=write_diff)
     if found is None:
-        return _new_message(blob, write_diff=write_diff, legacy=legacy)
+        return new()
     file, index = found
     return [FileRange(file, index.start, index.stop)]
 
@@ -217,11 +217,8 @@ def _is_laid_out_as(origin: Origin, pieces: list[Piece]) -> bool:
         return False
     position = index.start
     for piece in pieces:
-        if isinstance(piece, bytes):
-            there = np.empty(len(piece), np.uint8)
-            file.read_into(there, position)
-            if there.tobytes() != piece:
-                return False
+        if isinstance(piece, bytes) and file.read(position, position + len(piece)) != piece:
+            return False
         position += size_of([piece])
     return True
 

@@ -242,7 +242,8 @@ def _parsed(text: str, kind: type[M], *, ignore_unknown: bool, forks: bool) -> M
             raise
         twin = text_format.Parse(text, _twin(kind.DESCRIPTOR.full_name)())
         message = kind.FromString(twin.SerializePartialToString())
-    if _has_ignored(message):
+    # Caffe's own messages have no such field.
+    if any(part.ignored for part in _definitions(message)):
         raise text_format.ParseError(
             f'Message type "{kind.DESCRIPTOR.full_name}" has no field named "ignored"'
         )
@@ -262,18 +263,11 @@ def _definitions(message: Any) -> Iterator[Any]:
         yield from (message.net_param, message.train_net_param, *message.test_net_param)
 
 
-def _has_ignored(message: Any) -> bool:
-    # Caffe's own messages have no such field.
-    return any(getattr(part, "ignored", ()) for part in _definitions(message))
-
-
 def _as_caffes(message: Any) -> Any:
-    """Return a definition without the lists of what was left out."""
-    if not _has_ignored(message):
-        return message
+    """Return a copy of a definition without the lists of what was left out."""
     own = copy.deepcopy(message)
     for part in _definitions(own):
-        if part.ignored:  # ClearField would add an absent net to the definition of a solver
+        if getattr(part, "ignored", ()):  # ClearField would add an absent net to a solver
             part.ClearField("ignored")
     return own
 

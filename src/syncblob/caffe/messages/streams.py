@@ -12,7 +12,7 @@ import tempfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import Any, Protocol
 
 from syncblob.caffe.messages.disk import OpenFile, replacing
 from syncblob.errors import ModelFileError
@@ -73,33 +73,26 @@ def name_of(source: Source | Target) -> str:
     return name if isinstance(name, str) else ""
 
 
-def _copied(source: Any, name: str) -> OpenFile:
+def _copied(source: Any, name: str, *, unpacked: bool = False) -> OpenFile:
     """Copy a stream to an unnamed file, decompressed if it is a gzip archive."""
-    with _temporary() as copy:
+    with in_temporary_space(), tempfile.TemporaryFile(prefix="syncblob-") as copy:
         try:
             shutil.copyfileobj(source, copy)
         except TypeError as error:
             raise TypeError(
                 f"expected a binary file, as of open(path, 'rb'), got {name}"
             ) from error
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise ModelFileError(
+                f"the gzip archive is damaged ({error}); copy or download it again", path=name
+            ) from error
         copy.seek(0)
-        if copy.read(len(_GZIP)) != _GZIP:
-            return _opened(copy, name)
-        copy.seek(0)
-        with _temporary() as unpacked, gzip.open(copy) as archive:
-            try:
-                shutil.copyfileobj(archive, unpacked)
-            except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-                raise ModelFileError(
-                    f"the gzip archive is damaged ({error}); copy or download it again", path=name
-                ) from error
-            return _opened(unpacked, name)
-
-
-@contextlib.contextmanager
-def _temporary() -> Iterator[IO[bytes]]:
-    with in_temporary_space(), tempfile.TemporaryFile(prefix="syncblob-") as file:
-        yield file
+        if not unpacked and copy.read(len(_GZIP)) == _GZIP:
+            copy.seek(0)
+            with gzip.open(copy) as archive:
+                return _copied(archive, name, unpacked=True)
+        copy.flush()
+        return OpenFile(name, number=os.dup(copy.fileno()))
 
 
 @contextlib.contextmanager
@@ -111,11 +104,6 @@ def in_temporary_space() -> Iterator[None]:
         if error.filename is None:
             error.filename = tempfile.gettempdir()
         raise
-
-
-def _opened(copy: IO[bytes], name: str) -> OpenFile:
-    copy.flush()
-    return OpenFile(name, number=os.dup(copy.fileno()))
 
 
 @contextlib.contextmanager

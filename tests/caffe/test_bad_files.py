@@ -25,6 +25,7 @@ from syncblob.caffe._pb.caffe_pb2 import (
 )
 from syncblob.caffe.convert import open_weights
 from syncblob.caffe.messages import wire
+from syncblob.caffe.messages.wire import length_field as field
 from syncblob.caffe.messages.wire import varint
 from syncblob.errors import ModelFileError
 
@@ -218,16 +219,8 @@ VALUE = b"\x2a\x04\x00\x00\x00\x00"
 
 @pytest.mark.parametrize(
     "around",
-    [
-        [],
-        [b"\xa2\x06"],
-        [b"\xa2\x06", b"\x3a"],
-        [b"\xa2\x06", b"\x3a", b"\x3a"],
-        [b"\x12"],
-        [b"\x12", b"\x32"],
-        [b"\x12", b"\x32", b"\x3a"],
-    ],
-    ids=["net", "V2 layer", "V2 blob", "V2 shape", "V1 layer", "V1 blob", "V1 shape"],
+    [[], [b"\xa2\x06", b"\x3a", b"\x3a"], [b"\x12", b"\x32"], [b"\x12", b"\x32", b"\x3a"]],
+    ids=["net", "V2 shape", "V1 blob", "V1 shape"],
 )
 def test_protobuf_agrees_on_how_deep_a_net_may_be(write, around):
     """Groups with an unknown field number, in a net, a layer, a blob and a shape."""
@@ -251,10 +244,6 @@ def test_protobuf_agrees_on_how_deep_a_net_may_be(write, around):
 # --- files that ask for too much ------------------------------------------------------------------
 
 MANY = 300_000
-
-
-def field(number, payload):
-    return varint(number << 3 | 2) + varint(len(payload)) + payload
 
 
 ONE_OF_MANY = field(7, field(1, varint(MANY)))

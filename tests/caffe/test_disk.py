@@ -290,35 +290,6 @@ def test_a_blob_that_has_been_read_outlives_its_file(large):
     assert np.array_equal(read_blob(copy).cpu_data(), values)
 
 
-def test_a_file_that_cannot_be_read_any_more(large, monkeypatch):
-    def preadv(*_arguments):
-        raise OSError(5, "Input/output error")
-
-    blob = read_blob(large)
-    monkeypatch.setattr(disk.os, "preadv", preadv, raising=False)
-    monkeypatch.setattr(Descriptor, "can_read_at", True)
-    with pytest.raises(OSError, match="Input/output error"):
-        blob.cpu_data()
-    monkeypatch.undo()
-    assert blob.cpu_data()[-1] == COUNT - 1
-
-
-def test_hdf5_that_cannot_be_read_any_more(tmp_path, monkeypatch):
-    h5py = pytest.importorskip("h5py", reason="h5py, which reads HDF5, is missing")
-    path = tmp_path / "net.caffemodel.h5"
-    with h5py.File(path, "w") as file:
-        file["data/a/0"] = np.ones(3, np.float32)
-
-    def fail(_self, _target, _offset):
-        raise OSError(5, "Input/output error")
-
-    begin = OpenFile(path).read(0, 512)
-    monkeypatch.setattr(OpenFile, "read", lambda *_: begin)
-    monkeypatch.setattr(Descriptor, "read", fail)
-    with pytest.raises(OSError, match="Input/output error"):
-        open_model(path)
-
-
 def test_reading_that_comes_in_small_pieces(large, monkeypatch):
     """The system may return fewer bytes than requested."""
     if not Descriptor.can_read_at:

@@ -6,6 +6,7 @@ import pytest
 from syncblob._blob import Blob
 from syncblob.caffe import open_model, read_blob
 from syncblob.caffe._pb.caffe_pb2 import BlobProto, NetParameter
+from syncblob.caffe.messages.older_formats import V1_LAYER_TYPES
 from syncblob.errors import ModelFileError
 from syncblob.memory import Head
 
@@ -66,30 +67,11 @@ def test_models_are_what_protobuf_finds(real_files, name):
             tuple(proto.bottom),
             tuple(proto.top),
         )
-        if net.version == 2:
-            assert layer.type == proto.type
+        assert layer.type == (proto.type if net.version == 2 else V1_LAYER_TYPES[proto.type])
         for blob, blob_proto in zip(layer.blobs, proto.blobs, strict=True):
             assert blob.shape_equals(blob_proto)
             assert blob.cpu_data().tobytes() == np.array(blob_proto.data, "float32").tobytes()
             assert blob.to_proto().data == blob_proto.data
-
-
-def test_v1_file(real_files):
-    net = open_model(real_files / "cifar10_quick_v1.caffemodel")
-    assert (net.name, net.version) == ("CIFAR10_quick", 1)
-    conv1 = net["conv1"]
-    assert (conv1.type, conv1.bottoms, conv1.tops) == ("Convolution", ("data",), ("conv1",))
-    assert [blob.shape for blob in conv1.blobs] == [(32, 3, 5, 5), (1, 1, 1, 32)]
-    assert [blob.shape for blob in net["ip2"].blobs] == [(1, 1, 10, 64), (1, 1, 1, 10)]
-    assert {layer.type for layer in net.layers} >= {"InnerProduct", "Pooling", "ReLU"}
-
-
-def test_tiny_file(real_files):
-    net = open_model(real_files / "tiny_v2.caffemodel")
-    assert list(net) == ["input", "conv1/3x3_s1"]
-    weights, bias = net["conv1/3x3_s1"].blobs
-    assert (weights.shape, weights.cpu_data().any()) == ((1, 1, 3, 3), np.False_)
-    assert bias.cpu_data().tolist() == [np.float32(0.2)]
 
 
 @pytest.mark.parametrize(("name", "side"), [("mean_w32", 32), ("mean_7x7", 7)])

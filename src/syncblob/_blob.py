@@ -618,7 +618,9 @@ class Blob(Operators, NdarrayMethods):
         Raises
         ------
         ValueError
-            If the views would lie between each other in memory.
+            If the views would lie between each other in memory, or `nbytes` is not positive.
+        IndexError
+            If there is no such axis.
         BufferError
             If a part that was left is aliased, as by a tensor that was kept.
         """

@@ -575,16 +575,66 @@ def test_a_walk_with_room_for_one_part_brings_each_once(limited):
 
 
 @pytest.mark.usefixtures("small")
-def test_a_walk_that_ends_early_gives_up_its_part(limited):
+def test_a_walk_that_ends_early_gives_up_what_it_has_brought(limited):
     blob = Blob((8, 8), "int32", device=LIMITED)
     blob.mutable_cpu_data()[...] = 1
     for part in blob.parts(nbytes=64):
         part[...] = 2
         break
     del part
-    blob.evict("gpu")
     assert blob.tolist() == [[2] * 8] * 2 + [[1] * 8] * 6
     assert limited.used_nbytes == 0
+
+
+@pytest.mark.usefixtures("small")
+def test_a_walk_takes_parts_that_are_in_several_windows_already(limited):
+    blob = Blob((60, 16), "int32", device=LIMITED)
+    blob.overwrite_cpu_data()[...] = 1
+    blob[:5].sum(), blob[5:10].sum()
+    for part in blob.parts(nbytes=10 * 64):
+        part[...] = part + 1
+    del part
+    assert (blob.on("cpu").sum().item(), limited.used_nbytes) == (2 * 960, 0)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "nbytes", "error"),
+    [((4,), 1, 8, IndexError), ((), 0, 8, IndexError), ((4,), 0, 0, ValueError)],
+)
+def test_a_walk_needs_an_axis_and_a_size(shape, axis, nbytes, error):
+    with pytest.raises(error):
+        Blob(shape).parts(axis, nbytes=nbytes)
+
+
+@pytest.mark.usefixtures("two")
+def test_what_leaves_the_host_makes_room_on_the_device():
+    first, second = filled(1), filled(2)
+    blob = Blob(COUNT, "int32", device=LIMITED)
+    blob.overwrite_cpu_data()[...] = 3
+    assert blob.evict("cpu") == NBYTES
+    assert (blob.head, first.head) == (Head.HEAD_AT_GPU, Head.HEAD_AT_CPU)
+    assert [each.sum().item() for each in (first, second, blob)] == [COUNT, 2 * COUNT, 3 * COUNT]
+
+
+def test_the_error_names_the_operands(limited):
+    limited.capacity = 2 * NBYTES
+    first, second = filled(1), filled(2)
+    with pytest.raises(MemoryError, match="bytes: an operand of add"):
+        first + second
+
+
+@pytest.mark.usefixtures("two")
+def test_a_policy_is_a_function_that_returns_a_number():
+    with pytest.raises(TypeError, match="expected a function"):
+        syncblob.set_eviction_policy("oldest")
+    kept = [filled(1), filled(2)]
+    syncblob.set_eviction_policy(lambda _: None)
+    try:
+        with pytest.raises(TypeError, match="NoneType"):
+            filled(3)
+    finally:
+        syncblob.set_eviction_policy(None)
+    assert [blob.sum().item() for blob in kept] == [COUNT, 2 * COUNT]
 
 
 def test_parts_that_lie_between_each_other_are_refused():

@@ -13,7 +13,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from operator import index, itemgetter
 from types import FrameType
@@ -22,6 +22,7 @@ from weakref import WeakKeyDictionary, ref
 
 from syncblob._formatting import counted, extend, human_bytes
 from syncblob._locks import Lock, LostLock, notified
+from syncblob._shape import canonical_axis
 from syncblob.blob.core import NOTHING_KEPT, BlobCore
 from syncblob.blob.writers import FREE_THREADED, changed_by_others, forget
 from syncblob.copies import EVICTION, count_eviction
@@ -103,6 +104,8 @@ def set_eviction_policy(policy: Callable[[Evictable], float] | None) -> None:
         by the cost of moving it.
     """
     global _policy  # noqa: PLW0603  # a setting of the process
+    if policy is not None and not callable(policy):
+        raise TypeError(f"expected a function of an Evictable, or None, got {policy!r}")
     _policy = used_last if policy is None else policy
 
 
@@ -157,8 +160,11 @@ def _close(ledger: Ledger, side: Side) -> None:
 
 def parts(blob: Any, axis: int, nbytes: int) -> Iterator[Any]:
     """Walk a Blob in views; see `Blob.parts`."""
+    axis = canonical_axis(axis, blob.shape)
+    if index(nbytes) < 1:
+        raise ValueError(f"expected parts of at least 1 byte, got {nbytes}")
     length = blob.shape[axis]
-    before = (slice(None),) * (axis % blob.ndim)
+    before = (slice(None),) * axis
     step = max(1, nbytes * length // max(blob.nbytes, 1))
     views = [blob[(*before, slice(at, at + step))] for at in range(0, length, step)]
     ranges = sorted((view._layout.start, view._layout.stop) for view in views)
@@ -167,21 +173,31 @@ def parts(blob: Any, axis: int, nbytes: int) -> Iterator[Any]:
             f"the parts along axis {axis} of a Blob of shape {blob.shape} lie between each other "
             "in memory, so that none can be moved alone; walk along the axis of the largest stride"
         )
+    return _walk(blob, views)
+
+
+def _walk(blob: BlobCore, views: Sequence[Any]) -> Iterator[Any]:
     buffers = blob._memory.ledger.buffers
     for view, following in itertools.zip_longest(views, views[1:]):
         of = view._memory.range_of(view._layout)
+        left = [view, following]
         try:
             if following is not None and blob._home is not HOST:
                 view.prefetch()
                 # An array over it, so that it is not evicted for the next.
-                seen = part_of(buffers.containing(blob._side, *of), *of)[...]
+                held = buffers.containing(blob._side, *of)
+                # Several windows have it if it was on the device already.
+                seen = view._on_device("parts")[0] if held is None else part_of(held, *of)[...]
                 # That is brought when it is used if there is no room for two.
                 with suppress(MemoryError):
                     following.prefetch()
-                del seen
+                del held, seen
             yield view
+            left = [view]
         finally:
-            _give_up(view, view._side, *of)
+            for each in left:
+                if each is not None:
+                    _give_up(each, each._side, *each._memory.range_of(each._layout))
 
 
 # --- finding what is there -----------------------------------------------------------------------
@@ -388,7 +404,10 @@ def make_room(home: Home, error: MemoryError, reason: str) -> bool:
     # What the others use is free soon. If it is not, the next allocation calls this again.
     if waiting and _wait():
         return True
-    rows = "\n".join(map(str, _rows(home))) or "    nothing"
+    rows = "\n".join(map(str, _rows(home, reason))) or (
+        "    nothing that a Blob has; other arrays, and those that other code keeps of evicted "
+        "buffers, are not listed"
+    )
     extend(error, f"nothing there can be evicted:\n{rows}")
     error.__traceback__ = traceback
     return False
@@ -484,7 +503,7 @@ def _candidates(home: Accelerator) -> list[tuple[Any, ...]]:
             found.append((buffer, -len(found), ledger, window.start))
     try:
         _scoring = True
-        scored = [(policy(buffer), *rest) for buffer, *rest in found]
+        scored = [(float(policy(buffer)), *rest) for buffer, *rest in found]
     finally:
         _scoring = before
     return sorted(scored, reverse=True, key=itemgetter(0, 1))
@@ -581,7 +600,8 @@ class MemoryRow(NamedTuple):
     blob
         The Blob, with its name if it has one, and the part of it.
     holder
-        What keeps the buffer from being evicted: an alias, an exposure or borrows. Empty otherwise.
+        What keeps the buffer from being evicted: an alias, an exposure, borrows, or the operation
+        that runs. Empty otherwise.
     line
         The line that last moved contents there or wrote them; None if it is not known any more.
     """
@@ -638,8 +658,12 @@ class MemorySummary:
         return f"<table>{''.join(lines)}</table>"
 
 
-def _rows(home: Accelerator) -> list[MemoryRow]:
-    """Return what lies on an accelerator, largest first, and what keeps it there."""
+def _rows(home: Accelerator, reason: str = "") -> list[MemoryRow]:
+    """Return what lies on an accelerator, largest first, and what keeps it there.
+
+    `reason` is the operation that runs, if any.
+    """
+    operands = _in_use(others=False) if reason else ()
     _settle_results(home, _blobs())
     rows = []
     for ledger in _ledgers(home):
@@ -650,6 +674,8 @@ def _rows(home: Accelerator) -> list[MemoryRow]:
             holder = loans.writer_in(side, start, stop)
             if not holder and (borrows := loans.borrows.reaching((window,), start, stop)):
                 holder = counted(len(borrows), "writable borrow")
+            if not holder and ledger in operands:
+                holder = f"an operand of {reason}"
             part = "" if stop - start == ledger.buffers.nbytes else f", bytes {start} to {stop}"
             blob = f"{ledger.buffers.described()}{part}"
             history = list(ledger.history or ())

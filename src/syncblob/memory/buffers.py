@@ -277,7 +277,7 @@ class Buffers:
             f"{reason} needs {human_bytes(nbytes)} on {self.home(side).device} for "
             f"{self.described(layout)}, at {user_line().described()}; delete Blobs and aliases "
             "that are no longer needed, because a Blob keeps a buffer on each side that was used, "
-            "or work on smaller parts",
+            "or work on parts of it, as Blob.parts() does",
         )
 
     def copying(self, accelerator: Accelerator, reason: str, because: str = "") -> Copying:

@@ -304,9 +304,11 @@ class SyncedMemory:
         BufferError
             If an alias, or memory that was exposed, needs a buffer. Nothing has changed then.
         """
-        with self.ledger.lock:
-            stop = self.used_nbytes if stop is None else stop
-            return evict(self.ledger, side, start, stop, reason)
+        stop = self.used_nbytes if stop is None else stop
+        # What leaves the host needs room on the accelerator.
+        refuge = Side.HOST if side else Side.ACCELERATOR
+        freed: int = self._in_room(refuge, reason, _locked, evict, side, start, stop, reason)
+        return freed
 
     # --- attributes ------------------------------------------------------------------------------
 

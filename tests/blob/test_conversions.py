@@ -146,16 +146,13 @@ def test_astype_to_a_dtype_that_no_blob_has_gives_numpys_array(simulated, head, 
             blob.astype(dtype)
 
 
-@pytest.mark.parametrize("dtype", ["nonsense", None, 5])
-def test_astype_refuses_what_is_no_dtype(dtype):
-    with pytest.raises(TypeError, match="expected a dtype"):
-        blob_in(CPU).astype(dtype)
-
-
-@pytest.mark.parametrize("dtype", ["S3", "O", "datetime64[s]", ">f4", "longdouble", "nonsense"])
+@pytest.mark.parametrize("dtype", ["S3", "O", "datetime64[s]", ">f4", "longdouble", "nonsense", 5])
 def test_dtypes_a_blob_cannot_hold_are_refused(dtype):
     with pytest.raises(TypeError):
         Blob(2, dtype)
+    if dtype in {"nonsense", 5}:
+        with pytest.raises(TypeError, match="expected a dtype"):
+            blob_in(CPU).astype(dtype)
 
 
 @pytest.mark.parametrize("head", PAIR)

@@ -78,20 +78,6 @@ def test_the_journal_tells_it():
     assert str(log[2]).startswith("upload of 24 bytes for async_gpu_push")
 
 
-def test_the_timeline_has_it():
-    matplotlib = pytest.importorskip("matplotlib", reason="plots need matplotlib")
-    matplotlib.use("Agg")
-    blob, other = named(), named("")
-    with syncblob.record_transfers() as log:
-        for each in (blob, other):
-            each.mutable_cpu_data()
-            each.gpu_data()
-    axes = log.plot()
-    labels = [label.get_text().split("\n") for label in axes.get_yticklabels()]
-    assert [label[1] for label in labels] == ["weights: 1 transfer, 24 B", "1 transfer, 24 B"]
-    axes.figure.clear()
-
-
 def test_explain_begins_with_it():
     assert str(named().explain()).startswith("Blob 'weights' of shape (2, 3), float32, 24 bytes\n")
     assert str(named("").explain()).startswith("Blob of shape (2, 3), float32, 24 bytes\n")

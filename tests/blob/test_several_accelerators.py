@@ -374,9 +374,7 @@ def test_guards_count_peer_copies():
 def test_logs_name_peer_copies():
     with record_transfers() as log:
         at(A) + at(B)
-    assert repr(log).endswith("1 peer copy of 48 bytes>")
     assert "1 x peer copy, 48 bytes" in log.summary()
-    assert str(log[0]).startswith("peer copy of 48 bytes for ")
     assert (log.to_dict()["peer_copies"], log.to_dict()["peer_bytes"]) == (1, 48)
     assert (log.uploads, log.downloads, log.nbytes) == (0, 0, 48)
 

@@ -30,10 +30,6 @@ def write(blob, values, side="host"):
         blob.cpu_data()
 
 
-def contents(blob):
-    return blob.tolist()
-
-
 def state(blob):
     """Return all state that a failed call must not change."""
     memories = (blob._memory, blob._diff)
@@ -140,7 +136,7 @@ def test_shrinking_keeps_contents_buffers_and_heads(accelerator, side):
     blob.resize(2, 2)
     assert (blob.memory, blob.head) == (memory, head)
     assert (blob.shape, blob.strides, memory.nbytes) == ((2, 2), (8, 4), 24)
-    assert contents(blob) == ([[1, 2], [3, 4]] if side == "host" else [[7, 7], [7, 7]])
+    assert blob.tolist() == ([[1, 2], [3, 4]] if side == "host" else [[7, 7], [7, 7]])
     assert blob.cpu_diff().tolist() == [[5, 5], [5, 5]]
 
 
@@ -152,11 +148,11 @@ def test_what_a_regrow_brings_back_reads_as_zeros_on_both_sides(accelerator, sid
     blob.resize(3)
     head = blob.head
     blob.resize(2, 3)
-    assert contents(blob.diff) == [[5, 5, 5], [0, 0, 0]]
+    assert blob.diff.tolist() == [[5, 5, 5], [0, 0, 0]]
     assert blob.head is head
     blob.mutable_cpu_data()
     blob.mutable_gpu_data()
-    assert contents(blob) == [[9, 9, 9], [0, 0, 0]]
+    assert blob.tolist() == [[9, 9, 9], [0, 0, 0]]
 
 
 def test_an_untouched_blob_shrinks_and_regrows_without_memory(simulated):
@@ -199,7 +195,7 @@ def test_growth_drops_the_contents_of_data_and_diff(accelerator):
     write(blob.diff, 8, "accelerator")
     blob.resize(3)
     assert (blob.head, blob.diff_head) == (Head.UNINITIALIZED, Head.UNINITIALIZED)
-    assert contents(blob) == contents(blob.diff) == [0, 0, 0]
+    assert blob.tolist() == blob.diff.tolist() == [0, 0, 0]
 
 
 def test_a_diff_that_a_resize_gives_up_ends_its_borrows():
@@ -208,7 +204,7 @@ def test_a_diff_that_a_resize_gives_up_ends_its_borrows():
     borrow = blob.mutable_cpu_diff()
     blob.share_data(roomy)
     blob.resize(8)
-    assert contents(blob.diff) == [0] * 8
+    assert blob.diff.tolist() == [0] * 8
     assert not borrow.flags.writeable
 
 
@@ -225,7 +221,7 @@ def test_who_shared_the_memory_keeps_it_when_a_blob_outgrows_it(holder):
     blob.resize(3)
     write(blob, 5)
     borrow[1] = 7
-    assert np.ravel(contents(other)).tolist() == [1, 7]
+    assert np.ravel(other.tolist()).tolist() == [1, 7]
 
 
 @pytest.mark.parametrize("leave", ["grow", "grow twice", "copy_from", "share_data"])
@@ -244,11 +240,11 @@ def test_a_view_keeps_the_gradient_of_the_memory_that_its_blob_leaves(accelerato
         write(blob.diff, 5)
         blob.resize(20)
     later = blob[:2]
-    assert contents(view.diff) == [2, 3, 4]
-    assert contents(later.diff) == ([1, 2] if leave == "share_data" else [0, 0])
+    assert view.diff.tolist() == [2, 3, 4]
+    assert later.diff.tolist() == ([1, 2] if leave == "share_data" else [0, 0])
     view[1:].diff[...] = 7
-    assert contents(view.diff) == [2, 7, 7]
-    assert contents(view.copy().diff) == [2, 7, 7]
+    assert view.diff.tolist() == [2, 7, 7]
+    assert view.copy().diff.tolist() == [2, 7, 7]
 
 
 def test_views_of_blobs_that_leave_one_memory_keep_their_own_gradients():
@@ -259,7 +255,7 @@ def test_views_of_blobs_that_leave_one_memory_keep_their_own_gradients():
     other.diff[...] = 2
     blob.resize(5)
     other.resize(5)
-    assert [contents(view.diff) for view in views] == [[1], [2]]
+    assert [view.diff.tolist() for view in views] == [[1], [2]]
 
 
 def test_a_gradient_is_freed_with_the_memory_that_a_blob_left():
@@ -284,7 +280,7 @@ def test_elements_that_a_view_still_sees_keep_their_values(accelerator, holder):
     view.mutable_cpu_data()
     view.gpu_data()
     view.mutable_gpu_data()
-    assert contents(view) == ([1, 2, 3, 4] if holder == "data" else [5, 6, 7, 8])
+    assert view.tolist() == ([1, 2, 3, 4] if holder == "data" else [5, 6, 7, 8])
 
 
 @pytest.mark.parametrize("side", ["host", "accelerator"])
@@ -310,8 +306,8 @@ def test_sharing_survives_a_resize_within_the_capacity(accelerator):
     write(blob, 3, "accelerator")
     write(blob.diff, 4)
     assert other.memory is blob.memory
-    assert contents(other) == [[3, 3, 3], [3, 3, 3]]
-    assert contents(other.diff) == [[4, 4, 4], [4, 4, 4]]
+    assert other.tolist() == [[3, 3, 3], [3, 3, 3]]
+    assert other.diff.tolist() == [[4, 4, 4], [4, 4, 4]]
 
 
 def test_a_blob_that_shares_smaller_memory_gets_its_own_when_it_outgrows_it():
@@ -321,8 +317,8 @@ def test_a_blob_that_shares_smaller_memory_gets_its_own_when_it_outgrows_it():
     blob.share_data(small)
     write(small, [1, 2])
     blob.resize(8)
-    assert contents(blob) == [0] * 8
-    assert contents(small) == [1, 2]
+    assert blob.tolist() == [0] * 8
+    assert small.tolist() == [1, 2]
     assert blob.memory is not small.memory
 
 
@@ -338,7 +334,7 @@ def test_a_resize_to_an_impossible_shape_changes_nothing(accelerator, shape):
     with pytest.raises((TypeError, ValueError)):
         blob.resize(*shape)
     assert state(blob) == before
-    assert contents(blob) == [[5] * 3] * 2
+    assert blob.tolist() == [[5] * 3] * 2
 
 
 @pytest.mark.parametrize("view", ["data", "diff", "const", "T"])
@@ -355,9 +351,9 @@ def test_resize_to_no_axes_holds_one_element_and_to_zero_none():
     blob.resize()
     assert (blob.shape, blob.item()) == ((), 4)
     blob.resize(0, 5)
-    assert contents(blob) == []
+    assert blob.tolist() == []
     blob.resize_like(Blob((2, 1)))
-    assert contents(blob) == [[0], [0]]
+    assert blob.tolist() == [[0], [0]]
 
 
 @settings(max_examples=60)
@@ -380,4 +376,4 @@ def test_random_resizes_read_as_a_list_that_is_cut_and_padded(program):
             expected += [0] * (number - len(expected))
             capacity = max(capacity, number)
     assert blob.memory.nbytes == 4 * capacity
-    assert contents(blob) == expected
+    assert blob.tolist() == expected

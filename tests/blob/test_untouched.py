@@ -9,7 +9,7 @@ import pytest
 from in_threads import in_threads
 
 import syncblob
-from syncblob import Blob, Head, NoDeviceError, use_device
+from syncblob import Blob, Head
 
 DEVICES = pytest.mark.parametrize("device", ["cpu", "simulated"])
 
@@ -85,20 +85,6 @@ def test_what_moves_nothing_finds_nothing(device):
     assert (blob.head, blob.diff_head, blob.name) == (Head.UNINITIALIZED, Head.UNINITIALIZED, "")
     assert "UNINITIALIZED" in repr(blob)
     assert "UNINITIALIZED" in str(blob.explain())
-
-
-def test_the_device_is_that_of_the_moment_when_it_was_made():
-    with use_device("simulated:1"):
-        blob = Blob(3)
-    assert blob.device == "simulated:1"
-    assert blob.memory.device == "simulated:1"
-    blob.gpu_data()
-    assert blob.memory.accelerator is syncblob.simulated(1)
-
-
-def test_a_device_that_cannot_be_used_is_refused_at_once():
-    with pytest.raises(NoDeviceError):
-        Blob(3, device="cuda:4711")
 
 
 def test_threads_that_come_first_find_the_same_memory():

@@ -34,12 +34,12 @@ def test_troubles(run, write_model):
     lines = done.out.splitlines()
     start = lines.index("Checks") + 1
     assert lines[start : start + 7] == [
-        "layer  blob  trouble            count  of  which",
-        "--------------------------------------------------------",
-        "conv      0  dead filters           2   4  1, 3",
-        "conv      1  NaN                    1   4  first at (1,)",
-        "conv      1  infinite               1   4  first at (3,)",
-        "bn        1  negative variance      1   2  first at (1,)",
+        "layer  blob  kind               affected  total  where",
+        "--------------------------------------------------------------",
+        "conv      0  dead filters              2      4  1, 3",
+        "conv      1  NaN                       1      4  first at (1,)",
+        "conv      1  infinite                  1      4  first at (3,)",
+        "bn        1  negative variance         1      2  first at (1,)",
         "",
     ]
     done = run("inspect", path, "--check", "--json")

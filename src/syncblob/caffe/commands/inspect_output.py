@@ -276,16 +276,15 @@ def _show_troubles(
     if troubles:
         rows: list[dict[str, Cell]] = [
             {
-                "layer": printable(trouble["layer"]),
-                "blob": str(trouble["blob"]),
-                "trouble": (trouble["kind"], "bold red"),
-                "count": f"{trouble['affected']:,}",
-                "of": f"{trouble['total']:,}",
-                "which": trouble["where"],
+                **{
+                    name: f"{value:,}" if isinstance(value, int) else printable(value)
+                    for name, value in trouble.items()
+                },
+                "kind": (trouble["kind"], "bold red"),
             }
             for trouble in troubles
         ]
-        output.table(rows, right="blob count of", folds="layer which")
+        output.table(rows, right="blob affected total", folds="layer where")
     else:
         # Mention filters only if those of all layers have been checked.
         dead = ", and no filter is dead" if filters and not unchecked else ""

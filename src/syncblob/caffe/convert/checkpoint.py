@@ -7,6 +7,7 @@ net. The names of the tensors of a net contain dots, those of a layer do not.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -109,29 +110,25 @@ def choose_net(loaded: Mapping[Any, Any], key: str | None, is_tensor: IsTensor) 
     if key:
         return flatten(_entry(loaded, key), is_tensor)
     allowance = iter(range(_MOST_ENTRIES))
-
-    def has_only_tensors(part: Any) -> bool:
-        try:
-            return isinstance(part, Mapping) and bool(flatten(part, is_tensor, allowance).tensors)
-        except (TypeError, ValueError):
-            return False
-
-    parts = {name: part for name, part in loaded.items() if has_only_tensors(part)}
+    parts = {}
+    for name, part in loaded.items():
+        # Parts with something else, such as an optimizer, are no nets.
+        with suppress(TypeError, ValueError):
+            if isinstance(part, Mapping) and (found := flatten(part, is_tensor, allowance)).tensors:
+                parts[name] = found
     loose = [name for name, value in loaded.items() if is_tensor(value)]
+    others = [f"the tensor {name!r}" for name in loose]
+    nets = _USUAL_KEY in parts or any(_has_names_of_a_net(loaded[name]) for name in parts)
     if not parts or _has_names_of_a_net(loose):
         return flatten(loaded, is_tensor)  # a state_dict, or the error names an entry
-    others = [f"the tensor {name!r}" for name in loose]
-    nets = _USUAL_KEY in parts or any(map(_has_names_of_a_net, parts.values()))
     if nets and key is None:
         if _USUAL_KEY not in parts and len(parts) > 1:
             raise ValueError(_several([*parts]))
-        net = parts.pop(_USUAL_KEY if _USUAL_KEY in parts else next(iter(parts)))
-        found = flatten(net, is_tensor)
-        others += [f"the net {name!r}" for name in parts]
-    elif has_only_tensors(loaded):
+        found = parts.pop(_USUAL_KEY if _USUAL_KEY in parts else next(iter(parts)))
+        return Found(found.tensors, (*found.others, *others, *(f"the net {n!r}" for n in parts)))
+    with suppress(TypeError, ValueError):
         return flatten(loaded, is_tensor)
-    else:
-        found = flatten(parts, is_tensor)
+    found = flatten({name: loaded[name] for name in parts}, is_tensor)
     return Found(found.tensors, (*found.others, *others))
 
 

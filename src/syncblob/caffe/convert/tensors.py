@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from syncblob.caffe import Layer, ModelFile
+from syncblob.caffe import ModelFile
 from syncblob.caffe.convert.batch_norm import for_caffe
 from syncblob.caffe.convert.caffe_models import name_layers
 from syncblob.caffe.convert.checkpoint import flatten
-from syncblob.caffe.convert.naming import group_names
-from syncblob.caffe.convert.weights import LayerWeights
+from syncblob.caffe.convert.weights import Weights
 from syncblob.formats import Blob
 
 
@@ -72,11 +71,9 @@ def from_tensors(tensors: Mapping[str, Any], name: str = "") -> ModelFile:
             f"module use module.state_dict()"
         )
     flat = flatten(tensors, lambda _: True).tensors
-    grouped = (
-        LayerWeights.of(Layer(layer, kind), {key: _as_blob(key, flat[key]) for key in names})
-        for layer, kind, names in group_names(flat)
-    )
-    return ModelFile(name, [each.layer for each in for_caffe(grouped)])
+    blobs = {key: _as_blob(key, array) for key, array in flat.items()}
+    layers = for_caffe(Weights.of_names("", "", blobs).layers)
+    return ModelFile(name, [each.layer for each in layers])
 
 
 def _as_blob(name: str, array: Any) -> Blob:

@@ -107,6 +107,7 @@ def test_a_mean_is_converted_and_comes_back(run, tmp_path, name):
         np.testing.assert_array_equal(found if name.endswith(".npy") else found["mean"], values)
     if name.endswith(".npy"):
         assert "format  npy, one array\n" in run("inspect", tmp_path / name).out
+    if not name.endswith("Proto"):
         assert run("diff", tmp_path / name, path).status == 0
 
 

@@ -33,22 +33,6 @@ def test_the_whole_output(run, small_model):
     ]
 
 
-def test_texts_of_an_npz_are_named(run, tmp_path):
-    np.savez(tmp_path / "x.npz", w=np.ones(2), name="run1", at="2026")
-    done = run("inspect", tmp_path / "x.npz")
-    assert done.status == 0
-    assert "Not shown: the text 'name', the text 'at'." in done.out
-    assert "1 layer, 1 blob" in done.out
-
-
-def test_links_of_hdf5_that_are_not_followed_are_named(run, tmp_path):
-    h5py = pytest.importorskip("h5py")
-    with h5py.File(tmp_path / "x.h5", "w") as file:
-        file["a"] = np.ones(2)
-        file["b"] = h5py.ExternalLink("other.h5", "/a")
-    assert "Not shown: the link 'b'.\n" in run("inspect", tmp_path / "x.h5").out
-
-
 def test_statistics_are_a_table_of_their_own(run, small_model):
     done = run("inspect", small_model, "--stats")
     assert done.status == 0
@@ -72,11 +56,7 @@ def test_the_column_of_non_finite_values_comes_only_where_it_is_needed(run, writ
         "--------------------------------",
         "conv1     0    1     1    1    0",
     ]
-
-
-def test_singulars(run, write_model):
-    path = write_model(("conv1", "Convolution", [np.ones(1, "f4")]))
-    assert run("inspect", path).out.endswith("\n1 layer, 1 blob, 1 parameter, 4 B of weights\n")
+    assert lines[-1] == "1 layer, 1 blob, 1 parameter, 8 B of weights"
 
 
 def test_a_net_without_layers(run, write_model):

@@ -25,65 +25,33 @@ def test_json_has_what_the_help_documents(inspect_json, small_model, run):
         assert re.search(rf"\b{key}\b", documented), key
 
 
+def described(shape, dtype, nbytes, *stats):
+    names = ("min", "mean", "max", "std", "non_finite")
+    blob = {"shape": shape, "dtype": dtype, "parameters": math.prod(shape), "bytes": nbytes}
+    return blob | {"stats": dict(zip(names, stats, strict=True))}
+
+
 def test_json_exactly(inspect_json, small_model):
-    assert inspect_json(small_model, "--stats") == {
+    blobs = {
+        ("data", "Input"): [],
+        ("conv1", "Convolution"): [
+            described([2, 1, 3, 3], "float32", 72, 0.5, 0.5, 0.5, 0, 0),
+            described([2], "float32", 8, 1, 2, 3, 1, 0),
+        ],
+        ("bn", "BatchNorm"): [
+            described([3], "float64", 24, 1, 1, 1, 0, 2),
+            described([0, 4], "float32", 0, None, None, None, None, 0),
+        ],
+    }
+    expected = {
         "file": str(small_model),
         "format": "caffemodel",
         "file_bytes": small_model.stat().st_size,
         "version": 2,
         "net": "small",
         "layers": [
-            {"name": "data", "type": "Input", "bottoms": ["in"], "tops": ["data"], "blobs": []},
-            {
-                "name": "conv1",
-                "type": "Convolution",
-                "bottoms": ["in"],
-                "tops": ["conv1"],
-                "blobs": [
-                    {
-                        "shape": [2, 1, 3, 3],
-                        "dtype": "float32",
-                        "parameters": 18,
-                        "bytes": 72,
-                        "stats": {"min": 0.5, "mean": 0.5, "max": 0.5, "std": 0, "non_finite": 0},
-                    },
-                    {
-                        "shape": [2],
-                        "dtype": "float32",
-                        "parameters": 2,
-                        "bytes": 8,
-                        "stats": {"min": 1, "mean": 2, "max": 3, "std": 1, "non_finite": 0},
-                    },
-                ],
-            },
-            {
-                "name": "bn",
-                "type": "BatchNorm",
-                "bottoms": ["in"],
-                "tops": ["bn"],
-                "blobs": [
-                    {
-                        "shape": [3],
-                        "dtype": "float64",
-                        "parameters": 3,
-                        "bytes": 24,
-                        "stats": {"min": 1, "mean": 1, "max": 1, "std": 0, "non_finite": 2},
-                    },
-                    {
-                        "shape": [0, 4],
-                        "dtype": "float32",
-                        "parameters": 0,
-                        "bytes": 0,
-                        "stats": {
-                            "min": None,
-                            "mean": None,
-                            "max": None,
-                            "std": None,
-                            "non_finite": 0,
-                        },
-                    },
-                ],
-            },
+            {"name": name, "type": kind, "bottoms": ["in"], "tops": [name], "blobs": of_layer}
+            for (name, kind), of_layer in blobs.items()
         ],
         "blob": None,
         "solver": None,
@@ -95,11 +63,11 @@ def test_json_exactly(inspect_json, small_model):
         "ignored": [],
         "others": [],
     }
-
-
-def test_json_without_stats_has_none(inspect_json, small_model):
-    blobs = [blob for layer in inspect_json(small_model)["layers"] for blob in layer["blobs"]]
-    assert all(list(blob) == ["shape", "dtype", "parameters", "bytes"] for blob in blobs)
+    assert inspect_json(small_model, "--stats") == expected
+    for of_layer in blobs.values():
+        for blob in of_layer:
+            del blob["stats"]
+    assert inspect_json(small_model) == expected
 
 
 def test_json_keeps_a_name_that_is_not_utf_8(inspect_json, run, write_model):

@@ -7,6 +7,7 @@ import pickle
 import struct
 import zipfile
 from base64 import b64encode
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -159,40 +160,44 @@ def test_a_file_of_torch_without_a_state_dict(tmp_path, content):
         open_weights(tmp_path / "x.pt")
 
 
-def test_datasets_whose_values_are_elsewhere(tmp_path):
+def _external(_h5py, file):
+    place = file.filename + ".secret"
+    Path(place).write_bytes(bytes(8))
+    file.create_dataset("a", (2,), "f4", external=[(place, 0, 8)])
+
+
+def _endless(_h5py, file):
+    group = file.create_group("a")
+    for _ in range(40):
+        inner = group.create_group("a")
+        group["b"] = inner
+        group = inner
+
+
+def _strange(h5py, file):
+    kind = h5py.h5t.IEEE_F32LE.copy()
+    kind.set_ebias(1 << 20)
+    h5py.h5d.create(file.id, b"a", kind, h5py.h5s.create_simple((2,)))
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (_external, "the values of dataset '/a' are in another file"),
+        (_endless, "nested more than 32 deep"),
+        (_strange, "damaged"),
+        (
+            lambda _, file: file.create_dataset("a", (1 << 40,), "f4", chunks=(1024,)),
+            "claims 4398046511104 bytes, but only 0 are stored",
+        ),
+        (lambda _, file: file.create_dataset("a", data="text"), "tensor 'a' has dtype object"),
+    ],
+)
+def test_hdf5_that_is_damaged_or_hostile(tmp_path, make, reason):
     h5py = pytest.importorskip("h5py")
-    (tmp_path / "secret").write_bytes(bytes(8))
     with h5py.File(tmp_path / "x.h5", "w") as file:
-        file.create_dataset("a", (2,), "f4", external=[(str(tmp_path / "secret"), 0, 8)])
-    with pytest.raises(ModelFileError, match="the values of dataset '/a' are in another file"):
-        open_weights(tmp_path / "x.h5")
-
-
-def test_links_that_make_a_file_look_endless(tmp_path):
-    h5py = pytest.importorskip("h5py")
-    with h5py.File(tmp_path / "x.h5", "w") as file:
-        group = file.create_group("a")
-        for _ in range(40):
-            inner = group.create_group("a")
-            group["b"] = inner
-            group = inner
-    with pytest.raises(ModelFileError, match="nested more than 32 deep"):
-        open_weights(tmp_path / "x.h5")
-
-
-def test_a_dataset_that_claims_more_than_there_is(tmp_path):
-    h5py = pytest.importorskip("h5py")
-    with h5py.File(tmp_path / "x.h5", "w") as file:
-        file.create_dataset("a", (1 << 40,), "f4", chunks=(1024,))
-    with pytest.raises(ModelFileError, match="claims 4398046511104 bytes, but only 0 are stored"):
-        open_weights(tmp_path / "x.h5")
-
-
-def test_text_is_no_tensor(tmp_path):
-    h5py = pytest.importorskip("h5py")
-    with h5py.File(tmp_path / "x.h5", "w") as file:
-        file["a"] = "text"
-    with pytest.raises(ModelFileError, match="tensor 'a' has dtype object"):
+        make(h5py, file)
+    with pytest.raises(ModelFileError, match=reason):
         open_weights(tmp_path / "x.h5")
 
 
@@ -253,16 +258,6 @@ def test_a_tree_of_hdf5_that_is_damaged(tmp_path):
     path.write_bytes(path.read_bytes().replace(b"TREE\0", b"TREE\x77"))
     with pytest.raises(ModelFileError, match="finds the file damaged"):
         open_weights(path)
-
-
-def test_a_type_that_python_cannot_represent(tmp_path):
-    h5py = pytest.importorskip("h5py")
-    kind = h5py.h5t.IEEE_F32LE.copy()
-    kind.set_ebias(1 << 20)
-    with h5py.File(tmp_path / "x.h5", "w") as file:
-        h5py.h5d.create(file.id, b"a", kind, h5py.h5s.create_simple((2,)))
-    with pytest.raises(ModelFileError, match="damaged"):
-        open_weights(tmp_path / "x.h5")
 
 
 @pytest.mark.parametrize("extension", ["npz", "npy", "safetensors"])

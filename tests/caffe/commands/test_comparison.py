@@ -14,6 +14,7 @@ SHAPES = of_numpy.array_shapes(min_dims=0, max_dims=2, min_side=0, max_side=3)
 BLOBS = of_numpy.arrays(np.float32, SHAPES)
 LAYERS = st.lists(st.tuples(st.sampled_from("abc"), st.lists(BLOBS, max_size=2)), max_size=4)
 MIRRORED = {"added": "removed", "removed": "added"}
+_MAX = np.finfo("f8").max
 DISTANCE = ("different_values", "incomparable_values", "max_difference", "relative_difference")
 
 
@@ -77,12 +78,19 @@ def test_one_value_that_differs_is_counted(layers, data):
         (np.array([1.5], ml_dtypes.bfloat16), np.array([1], "i8"), (1, 0, 0.5, 1 / 3)),
         # The relative difference is rounded to 0.
         (np.array([1e300, 0.0]), np.array([1e300, 1e-300]), (1, 0, 1e-300, 0)),
+        (np.array([0.0, -0.0]), np.array([-0.0, 0.0]), (0, 0, 0, 0)),
+        (np.array([np.nan]), np.array([np.nan]), (0, 0, 0, 0)),
+        (np.array([np.inf, 1]), np.array([np.inf, 1]), (0, 0, 0, 0)),
+        (np.array([np.inf, 1]), np.array([-np.inf, 1]), (1, 1, None, None)),
+        (np.array([np.nan, 4]), np.array([4.0, 5]), (2, 1, None, None)),
+        (np.array([1e308]), np.array([-1e308]), (1, 0, _MAX, _MAX / 1e308)),
+        (np.array([0.0]), np.array([5e-324]), (1, 0, 5e-324, 1)),
     ],
 )
 def test_values_are_compared_without_rounding(before, after, expected):
     pair = (named([("a", [one])]) for one in (before, after))
     (found,) = compare(*pair, 0.0)
-    assert found["status"] == "changed"
+    assert found["status"] == ("changed" if expected[0] else "same")
     assert distance(found) == pytest.approx(expected)
 
 

@@ -186,14 +186,6 @@ def test_files_that_are_refused(run, tmp_path, names, contents, reason):
         assert reason in done.err
 
 
-def test_hdf5_under_the_name_of_a_caffemodel(run, tmp_path):
-    pytest.importorskip("h5py")
-    model = syncblob.ModelFile("n", [syncblob.Layer("a", blobs=[np.ones(2, "f4")])])
-    syncblob.save_model(model, tmp_path / "x.h5")
-    done = run("inspect", (tmp_path / "x.h5").rename(tmp_path / "x.caffemodel"))
-    assert "format  caffemodel.h5, Caffe's HDF5\n" in done.out
-
-
 # --- types that the file does not contain --------------------------------------------------------
 
 

@@ -133,9 +133,6 @@ def test_the_order_of_the_blobs_of_a_batch_norm_is_not_guessed(run, write_model,
     assert (done.status, found["troubles"], found["unchecked"]) == (0, [], ["bn"])
 
 
-_BATCH_NORM = [np.zeros(2, "f4"), np.array([-1, -2], "f4"), np.ones(1, "f4")]
-
-
 @pytest.mark.parametrize(
     ("kind", "arrays", "unclear"),
     [
@@ -166,15 +163,6 @@ def test_what_was_not_checked_is_said_beside_troubles_too(run, write_model):
     assert done.status == 1
     assert "Not checked: 10 layers of unknown type or layout (x0, x1, x2, x3, x4," in done.out
     assert json.loads(run("inspect", path, "--check", "--json").out)["unchecked"] == names
-
-
-def test_a_batch_norm_without_a_type_is_known_by_its_shapes(run, tmp_path):
-    pytest.importorskip("h5py")
-    model = syncblob.ModelFile("n", [syncblob.Layer("bn", "BatchNorm", blobs=_BATCH_NORM)])
-    path = tmp_path / "x.caffemodel.h5"
-    syncblob.save_model(model, path)
-    (found,) = json.loads(run("inspect", path, "--check", "--json").out)["troubles"]
-    assert (found["kind"], found["affected"]) == ("negative variance", 2)
 
 
 def test_a_check_of_nothing_finds_no_peace(run, write_model):

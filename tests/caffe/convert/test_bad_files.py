@@ -150,16 +150,6 @@ def test_code_in_a_state_dict_does_not_run(tmp_path):
     assert "weights_only" not in str(caught.value), "torch's own advice is dangerous"
 
 
-@pytest.mark.parametrize("content", [[1, 2], {"a": 1}, {"a": {"b": 1}}, 3, {"a": "tensor"}])
-def test_a_file_of_torch_without_a_state_dict(tmp_path, content):
-    torch = pytest.importorskip("torch")
-    if content == {"a": "tensor"}:
-        content = {"a": torch.ones(2), "epoch": 3}
-    torch.save(content, tmp_path / "x.pt")
-    with pytest.raises(ModelFileError, match="expected a state_dict"):
-        open_weights(tmp_path / "x.pt")
-
-
 def _external(_h5py, file):
     place = file.filename + ".secret"
     Path(place).write_bytes(bytes(8))

@@ -128,6 +128,8 @@ def test_a_key_of_another_format(tmp_path):
         (NET | {"epoch": 3}, "entry 'epoch' is of type int, not a tensor"),
         (NET | {"a": {"b": "text"}}, "entry 'a.b' is of type str, not a tensor"),
         ({"a": None}, "entry 'a' is of type NoneType, not a tensor"),
+        ([1], "expected a state_dict, .*, got list"),
+        (3, "expected a state_dict, .*, got int"),
         ({0: ONE}, "the name 0 of an entry is of type int"),
         ({"a.b": ONE, "a": {"b": TWO}}, "two of its tensors are called 'a.b'"),
     ],
@@ -160,12 +162,9 @@ def test_dictionaries_that_look_endless(monkeypatch):
 
 
 def test_nested_dictionaries_as_a_model():
-    model = from_tensors({"conv1": {"weight": TWO, "bias": ONE}, "block": {"ip": {"weight": TWO}}})
+    nested = {"conv1": {"weight": TWO, "bias": ONE}, "block": {"ip": {"weight": TWO}}}
+    model = from_tensors(nested | {"conv1._extra_state": {"n": 3}})
     assert {name: len(layer.blobs) for name, layer in model.items()} == {"conv1": 2, "block.ip": 1}
-
-
-def test_extra_states_are_no_layers():
-    assert list(from_tensors(NET | {"conv1._extra_state": {"n": 3}})) == ["conv1"]
 
 
 @pytest.mark.parametrize("value", ["text", None, object()])

@@ -251,31 +251,23 @@ def test_a_scalar_is_filled_on_the_device():
         assert blob.item() == 1
 
 
-@pytest.mark.parametrize("failure", ["memcpyAsync", "streamSynchronize"])
-def test_an_upload_that_fails_changes_nothing(machine, failure):
-    blob = blob_in(CPU)
-    with machine.failing(**{failure: 1}), pytest.raises(CUDARuntimeError):
-        blob.gpu_data()
-    assert blob.head is CPU
-    assert blob.gpu_data().tolist() == values().tolist()
-
-
-@pytest.mark.parametrize("failure", ["memcpyAsync", "streamSynchronize", "deviceSynchronize"])
-def test_a_download_that_fails_changes_nothing(machine, failure):
-    blob = Blob((2, 3), device="cuda:0")
-    launch(lambda a: a.fill(2), blob.overwrite_gpu_data())
-    with machine.failing(**{failure: 1}), pytest.raises(CUDARuntimeError):
-        blob.cpu_data()
-    assert blob.head is GPU
-    assert blob.tolist() == [[2] * 3] * 2
-
-
-def test_an_allocation_that_fails_changes_nothing(machine):
-    blob = blob_in(CPU)
-    with machine.failing(allocation=1), pytest.raises(MemoryError):
-        blob.gpu_data()
-    assert blob.head is CPU
-    assert blob.gpu_data().tolist() == values().tolist()
+@pytest.mark.parametrize(
+    ("head", "access", "failure"),
+    [
+        *((CPU, "gpu_data", failure) for failure in ("memcpyAsync", "streamSynchronize")),
+        (CPU, "gpu_data", "allocation"),
+        *((GPU, "cpu_data", failure) for failure in ("memcpyAsync", "streamSynchronize")),
+        (GPU, "cpu_data", "deviceSynchronize"),
+    ],
+)
+def test_an_access_that_fails_changes_nothing(machine, head, access, failure):
+    blob = blob_in(head)
+    if head is GPU:
+        launch(add_one, blob.overwrite_gpu_data())
+    with machine.failing(**{failure: 1}), pytest.raises((CUDARuntimeError, MemoryError)):
+        getattr(blob, access)()
+    assert blob.head is head
+    assert blob.tolist() == blob.gpu_data().tolist() == (values() + (head is GPU)).tolist()
 
 
 def test_a_device_without_memory_says_what_is_used_and_what_helps(cupy, machine):
@@ -448,21 +440,22 @@ def test_who_may_write_on_the_host_waits_for_the_push(machine, access):
     assert log.uploads == 1
 
 
-def test_a_push_keeps_its_buffers_until_it_is_over(machine, backend):
+@pytest.mark.parametrize("cycle", [False, True])
+def test_a_push_keeps_its_buffers_until_it_is_over_also_when_it_is_gone(machine, backend, cycle):
     buffer, host = backend.allocate(600), backend.allocate_host(600)
     address = buffer.data.ptr
     host[:] = 5
-    push = backend.push(host, buffer, None)
+    pushes = [backend.push(host, buffer, None)]
     del host, buffer
     gc.collect()
-    # The memory is not reused meanwhile.
-    other = backend.allocate(600)
-    assert other.data.ptr != address
-    del push
+    others = [backend.allocate(600)]
+    if cycle:
+        # The collector runs the finalisers of all objects that it finds, also that of the event.
+        pushes.append(pushes)
+    del pushes
     gc.collect()
-    # Not even when the push is deleted.
-    another = backend.allocate(600)
-    assert another.data.ptr != address
+    others.append(backend.allocate(600))
+    assert address not in [other.data.ptr for other in others]
     machine.finish()
     backend.upload(backend.allocate_host(3), backend.allocate(3))
     assert backend.allocate(600).data.ptr == address
@@ -476,20 +469,6 @@ def test_a_blob_that_goes_before_its_push_is_over_disturbs_nobody():
     others = [blob_in(CPU) for _ in range(3)]
     for other in others:
         assert other.gpu_data().tolist() == values().tolist()
-
-
-def test_a_push_in_garbage_with_a_cycle_keeps_its_buffers_and_its_event(machine, backend):
-    """The collector runs the finalisers of all objects that it finds, also that of the event."""
-    buffer, host = backend.allocate(600), backend.allocate_host(600)
-    address = buffer.data.ptr
-    cycle = [backend.push(host, buffer, None)]
-    cycle.append(cycle)
-    del cycle, host, buffer
-    gc.collect()
-    assert backend.allocate(600).data.ptr != address
-    machine.finish()
-    backend.upload(backend.allocate_host(3), backend.allocate(3))
-    assert backend.allocate(600).data.ptr == address
 
 
 def test_a_push_that_was_waited_for_keeps_nothing(backend):
@@ -833,23 +812,42 @@ READ_ONLY_LENDERS = {
 }
 
 
-@pytest.mark.parametrize("lend", LENDERS.values(), ids=LENDERS)
-def test_an_array_of_another_library_is_adopted(cupy, lend):
-    array = cupy.asarray(values())
-    blob = Blob.asarray(lend(array), copy=False)
+def taken(cupy, lend, index):
+    """Return an array on a device, and what another library passes for it; cuda:0 is current."""
+    with cupy.cuda.Device(index):
+        array = cupy.asarray(values())
+        lent = lend(array)
+        cupy.cuda.Stream.null.synchronize()
+    return array, lent
+
+
+on_each = pytest.mark.parametrize("index", [0, 1])
+
+
+@on_each
+@pytest.mark.parametrize("copy", [None, False])
+@pytest.mark.parametrize("lend", [*LENDERS.values(), lambda array: array], ids=[*LENDERS, "cupy"])
+def test_an_array_of_another_library_is_adopted_where_it_is(cupy, lend, copy, index):
+    array, lent = taken(cupy, lend, index)
+    blob = Blob.asarray(lent, copy=copy)
+    assert blob.device == f"cuda:{index}"
     assert blob.gpu_data().data.ptr == array.data.ptr
-    launch(add_one, blob.mutable_gpu_data())
-    assert array.tolist() == (values() + 1).tolist()
-
-
-@pytest.mark.parametrize("lend", READ_ONLY_LENDERS.values(), ids=READ_ONLY_LENDERS)
-def test_an_array_that_must_not_be_written_is_copied_once(cupy, lend):
-    array = cupy.asarray(values())
-    with pytest.raises(ValueError, match="read-only"):
-        Blob.asarray(lend(array), copy=False)
-    for copy in (None, True):
-        blob = Blob.asarray(lend(array), copy=copy)
+    with cupy.cuda.Device(index):
         launch(add_one, blob.mutable_gpu_data())
+    assert blob.tolist() == array.tolist() == (values() + 1).tolist()
+
+
+@on_each
+@pytest.mark.parametrize("lend", READ_ONLY_LENDERS.values(), ids=READ_ONLY_LENDERS)
+def test_an_array_that_must_not_be_written_is_copied_where_it_is(cupy, lend, index):
+    array, lent = taken(cupy, lend, index)
+    with pytest.raises(ValueError, match="read-only"):
+        Blob.asarray(lent, copy=False)
+    for copy in (None, True):
+        blob = Blob.asarray(lent, copy=copy)
+        assert blob.device == f"cuda:{index}"
+        with cupy.cuda.Device(index):
+            launch(add_one, blob.mutable_gpu_data())
         assert blob.tolist() == (values() + 1).tolist()
     assert array.tolist() == values().tolist()
 
@@ -1043,53 +1041,6 @@ def test_a_push_that_fails_late_does_not_arrive_after_newer_contents(machine, fa
     assert blob.gpu_data().tolist() == [[7] * 3] * 2
     machine.finish()
     assert blob.gpu_data().tolist() == [[7] * 3] * 2
-
-
-def taken_elsewhere(cupy, lend):
-    """Return an array on cuda:1, and what another library passes for it; cuda:0 is current."""
-    with cupy.cuda.Device(1):
-        array = cupy.asarray(values())
-        lent = lend(array)
-        cupy.cuda.Stream.null.synchronize()
-    return array, lent
-
-
-@pytest.mark.parametrize("copy", [None, False])
-@pytest.mark.parametrize(
-    "lend",
-    [
-        pytest.param(LENDERS["interface"], id="interface"),
-        pytest.param(LENDERS["DLPack"], id="DLPack"),
-        pytest.param(lambda array: array, id="cupy"),
-    ],
-)
-def test_an_array_of_another_device_is_adopted_where_it_is(cupy, lend, copy):
-    array, lent = taken_elsewhere(cupy, lend)
-    blob = Blob.asarray(lent, copy=copy)
-    assert blob.device == "cuda:1"
-    assert blob.gpu_data().data.ptr == array.data.ptr
-    with cupy.cuda.Device(1):
-        launch(add_one, blob.mutable_gpu_data())
-    assert blob.tolist() == array.tolist() == (values() + 1).tolist()
-
-
-@pytest.mark.parametrize(
-    "lend",
-    [
-        pytest.param(READ_ONLY_LENDERS["interface"], id="interface"),
-        pytest.param(READ_ONLY_LENDERS["DLPack"], id="DLPack"),
-    ],
-)
-def test_a_read_only_array_of_another_device_is_copied_there(cupy, lend):
-    array, lent = taken_elsewhere(cupy, lend)
-    blob = Blob.asarray(lent)
-    assert blob.device == "cuda:1"
-    with pytest.raises(ValueError, match="read-only"):
-        Blob.asarray(lent, copy=False)
-    with cupy.cuda.Device(1):
-        launch(add_one, blob.mutable_gpu_data())
-    assert blob.tolist() == (values() + 1).tolist()
-    assert array.tolist() == values().tolist()
 
 
 @lazily

@@ -14,7 +14,7 @@ from cupy_model import launch
 import syncblob
 from syncblob import Blob, Head
 from syncblob.devices import accelerator
-from syncblob.devices.cuda_order import Order, _bounds
+from syncblob.devices.cuda_order import _bounds
 
 torch = pytest.importorskip("torch")
 torch_model = pytest.importorskip("torch_model")
@@ -356,13 +356,6 @@ def test_blobs_that_go_in_a_capture_leave_it_good(cupy, mode, current):
     gc.collect()
     stream.end_capture()
     cupy.cuda.Stream.null.use()
-
-
-def test_a_driver_without_modes_of_threads_is_used(cupy):
-    order = Order(cupy, 0, None)
-    with order.calls() as stream:
-        assert stream == cupy.cuda.Stream.null
-        cupy.cuda.Device(0).synchronize()
 
 
 # --- PyTorch's streams ----------------------------------------------------------------------------

@@ -353,11 +353,7 @@ class Push(ABC):
 
         Backends that cannot tell need not override this.
         """
-        return _unknown
-
-
-def _unknown() -> None:
-    """Return None: it is unknown when that happened."""
+        return lambda: None
 
 
 class Accelerator(Home):

@@ -107,9 +107,7 @@ class Order:
         self._cupy = cupy
         self._index = index
         self.device: Any = cupy.cuda.Device(index)
-        self._exchange: Callable[[Any], int] = getattr(
-            driver, "cuThreadExchangeStreamCaptureMode", _no_exchange
-        )
+        self._exchange: Callable[[Any], int] = driver.cuThreadExchangeStreamCaptureMode
         # CuPy's current stream of the device, whichever device is current.
         self._current: Callable[[], Any] = partial(cupy.cuda.get_current_stream, index)
         # Numbers uses and points in the order in which they were made.
@@ -348,12 +346,6 @@ class _Calls:
     def __exit__(self, *exception: object) -> None:
         self._exchange(ctypes.byref(self._mode))
         self._device.__exit__(*exception)
-
-
-def _no_exchange(mode: object) -> int:
-    """Stand for the function of drivers that lack it."""
-    del mode
-    return 0
 
 
 def _forget(order: weakref.ref[Order], address: int, root: weakref.ref[Any]) -> None:

@@ -341,16 +341,6 @@ def test_the_stream_of_another_device_is_refused_before_anything_changes(cupy):
     assert blob.gpu_data().tolist() == values().tolist()
 
 
-def test_a_push_is_after_the_work_on_the_current_stream(backend):
-    buffer, host = backend.allocate(3, zeroed=True), backend.allocate_host(3)
-    host[:] = 5
-    seen = []
-    launch(lambda a: seen.append(a.tolist()), buffer)
-    push = backend.push(host, buffer, None)
-    push.wait()
-    assert (seen, buffer.tolist()) == ([[0] * 3], [5] * 3)
-
-
 def test_when_a_push_arrived_is_known_afterwards(machine, backend):
     host, buffer = backend.allocate_host(3), backend.allocate(3)
     gone = weakref.ref(buffer)
@@ -414,19 +404,6 @@ def test_what_follows_on_the_current_stream_is_after_a_push(machine, backend):
     assert buffer.tolist() == [6] * 3
     assert push.order()
     assert push.over
-
-
-@pytest.mark.parametrize("streams", [(0, 1), (1, 0)])
-def test_each_stream_that_uses_what_was_pushed_waits_for_it(cupy, streams):
-    blob, seen = blob_in(CPU), []
-    blob.async_gpu_push()
-    two = [side_stream(), cupy.cuda.Stream.null]
-    for stream in two:
-        with stream:
-            launch(lambda a: seen.append(a.tolist()), blob.gpu_data())
-    for place in streams:
-        two[place].synchronize()
-    assert seen == [values().tolist()] * 2
 
 
 @pytest.mark.parametrize("access", ["mutable_cpu_data", "overwrite_cpu_data"])
@@ -1162,43 +1139,6 @@ def test_a_part_that_comes_to_the_device_for_the_first_time_waits_for_no_kernel(
     blob[0].mutable_cpu_data()[...] = 2
     getattr(blob[0], start)()
     assert ran
-
-
-@lazily
-def test_a_part_that_was_written_on_the_device_waits_for_the_kernels_there():
-    blob = Blob((4, 3), device="cuda:0")
-    blob[1:].mutable_cpu_data()[...] = 1
-    blob[2].gpu_data()
-    ran = []
-    launch(lambda _: ran.append(1), blob[3].overwrite_gpu_data(), stream=side_stream())
-    blob[3].mutable_cpu_data()[...] = 2
-    ran.clear()
-    launch(lambda _: ran.append(1), blob[2].gpu_data(), stream=side_stream())
-    blob[3].gpu_data()
-    assert ran
-
-
-@lazily
-@pytest.mark.parametrize("used", [slice(0, 4), slice(1, 8)])
-@pytest.mark.parametrize("way", ["an overwrite", "an upload"])
-def test_what_an_access_of_all_gives_is_waited_for_where_nothing_was_used_before(
-    machine, way, used
-):
-    blob, seen = Blob(8, "uint8", device="cuda:0"), []
-    blob.overwrite_cpu_data()[...] = 1
-    blob[used].gpu_data()
-    blob.mutable_cpu_data()
-    unused = slice(4, 8) if used.start == 0 else slice(0, 1)
-    stream = side_stream()
-    if way == "an overwrite":
-        launch(lambda a: a.fill(3), blob.overwrite_gpu_data()[unused], stream=stream)
-    else:
-        launch(lambda a: seen.extend(a.tolist()), blob.gpu_data()[unused], stream=stream)
-    blob[unused].overwrite_cpu_data()[...] = 7
-    blob[unused].gpu_data()
-    machine.finish()
-    assert set(blob[unused].gpu_data().get().tolist()) == {7}
-    assert set(seen) <= {1}
 
 
 @lazily

@@ -896,7 +896,7 @@ class Blob(Operators, NdarrayMethods):
     @property
     def real(self) -> Self:
         """The real parts, a view; this Blob itself unless it is complex. Assigning writes them."""
-        return self._call(np.real)
+        return self._derived(lambda a: a.real) if self.dtype.kind == "c" else self
 
     @real.setter
     def real(self, values: Any) -> None:
@@ -908,7 +908,11 @@ class Blob(Operators, NdarrayMethods):
 
         For a Blob that is not complex, a new const one of zeros.
         """
-        return self._call(np.imag)
+        if self.dtype.kind == "c":
+            return self._derived(lambda a: a.imag)
+        zeros = self._call(np.zeros_like)
+        zeros._make_const()
+        return zeros
 
     @imag.setter
     def imag(self, values: Any) -> None:

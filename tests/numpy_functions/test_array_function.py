@@ -400,16 +400,6 @@ def test_a_guard_between_two_calls_is_asked(call, make):
 # --- cached plans ---------------------------------------------------------------------------------
 
 
-def test_no_more_than_a_number_of_plans_is_kept(make, monkeypatch):
-    monkeypatch.setattr(plans, "_MOST_PLANS", 3)
-    for axis in (0, 1):
-        same(np.sum(make(A), axis), A.sum(axis))
-        same(np.sort(make(A), axis), np.sort(A, axis))
-        same(np.cumsum(make(A), axis), np.cumsum(A, axis))
-        same(np.concatenate((make(A), make(B)), axis), np.concatenate((A, B), axis))
-        assert len(plans._plans) <= 3
-
-
 def test_a_call_again_makes_no_plan(make):
     calls = (lambda: np.sum(make(A), axis=0), lambda: np.stack([make(A), make(B)]))
     for call in calls:
@@ -420,12 +410,12 @@ def test_a_call_again_makes_no_plan(make):
     assert len(plans._plans) == known
 
 
-def test_threads_may_plan_at_once(make, monkeypatch):
-    monkeypatch.setattr(plans, "_MOST_PLANS", 2)
+def test_threads_may_plan_at_once(make):
     a, b = make(A), make(B)
 
     def work():
         for _ in range(200):
+            plans._plans.clear()
             assert float(np.sum(a)) == A.sum()
             assert np.concatenate((a, b)).tolist() == np.concatenate((A, B)).tolist()
             assert np.split(a, 3)[1].tolist() == A[1:2].tolist()

@@ -9,11 +9,12 @@ array is current.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob._dtypes import SCALAR_CLASSES, SCALARS, SUPPORTED
+from syncblob._dtypes import SCALAR_CLASSES, SCALARS, SUPPORTED, is_supported
 from syncblob._layout import Layout
 from syncblob.arrays.foreign import is_stranger
 from syncblob.arrays.native import backend_of, native_array
@@ -28,10 +29,11 @@ from syncblob.dispatch.numpy.general_call import (
     Operands,
     call,
     joined,
+    number,
     shape_only,
     split,
 )
-from syncblob.dispatch.numpy.view_calls import call_for_views, viewed_arguments
+from syncblob.dispatch.numpy.view_calls import makes_view, stand_in, view_of, views_of_each
 from syncblob.dispatch.walk import instances, mapped, replaced
 from syncblob.guards import require_device
 from syncblob.memory import laid
@@ -52,11 +54,6 @@ _PLAIN = frozenset({*SCALARS, str, type, type(None)})
 
 # NumPy's scalars of dtypes that Blobs do not support.
 _FOR_HOST = (np.clongdouble, np.datetime64, np.longdouble, np.timedelta64, np.void)
-
-# Programs have far fewer patterns. The limit keeps functions and classes that are created
-# repeatedly from accumulating.
-_MOST_PLANS = 4_096
-_plans: dict[tuple[Any, ...], Plan] = {}
 
 
 def array_function(
@@ -91,60 +88,73 @@ def array_function(
     if kwargs:
         for value in kwargs.values():
             if type(value) not in _PLAIN:
-                key = (*key, *kwargs, *map(type, kwargs.values()))
+                key = (func, (*kwargs,), *key[1:], *map(type, kwargs.values()))
                 break
-    try:
-        plan = _plans[key]
-    except KeyError:
-        plan = _keep_plan(key, _make_plan(func, args, kwargs))
-    return plan.run(like, args, kwargs)
+    return _plans[key].run(like, args, kwargs)
 
 
-def _keep_plan(key: tuple[Any, ...], plan: Plan) -> Plan:
-    if len(_plans) >= _MOST_PLANS:
-        _plans.clear()
-    _plans[key] = plan
-    return plan
+class _Plans(dict[tuple[Any, ...], "Plan"]):
+    """Plans by function, names of keyword arguments if there are any, and types of arguments."""
+
+    def __missing__(self, key: tuple[Any, ...]) -> Plan:
+        if len(self) >= _MOST_PLANS:
+            self.clear()
+        plan = self[key] = _make_plan(*key)
+        return plan
 
 
-def _make_plan(function: Callable[..., Any], args: Args, kwargs: Named) -> Plan:
+# Programs have far fewer patterns. The limit keeps functions and classes that are created
+# repeatedly from accumulating.
+_MOST_PLANS = 4_096
+_plans = _Plans()
+
+
+def _make_plan(function: Callable[..., Any], *kinds: Any) -> Plan:  # noqa: PLR0911  # one for each kind of function
+    """Make a plan for arguments of these types; the last ones may have names, which come first."""
+    names = kinds[0] if kinds and type(kinds[0]) is tuple else ()
+    args = kinds[1 : len(kinds) - len(names)] if names else kinds
+    kwargs = dict(zip(names, kinds[-len(names) :], strict=False))
     if function in tables.QUESTIONS:
-        kind: type[Plan] = _Question
-    elif function in tables.SHARING:
-        kind = _Sharing
-    elif function in tables.EMPTY_LIKE and all(
-        key == tables.first_argument(function, args) or _is_leaf(type(x))
-        for key, x in joined(args, kwargs).items()
-    ):
-        kind = _EmptyLike
-    elif function is np.imag:
-        kind = _Imag
-    elif (
+        return _Question(function)
+    if function in tables.SHARING:
+        return _Sharing(function)
+    if (
         function in tables.WRITES
         or function in tables.TEXTS_AND_FILES
-        or tables.value_of(function, "out", args, kwargs) is not None
+        or tables.value_of(function, "out", args, kwargs) not in {None, NoneType}
     ):
-        kind = Plan
-    else:
-        return _for_operands(function, joined(args, kwargs))
-    return kind(function)
+        return Plan(function)
+    arguments = joined(args, kwargs)
+    first = tables.first_argument(function, args)
+    views = tables.VIEWS.get(function)
+    if issubclass(arguments.get(first, object), BlobCore):
+        others = [kind for key, kind in arguments.items() if key != first]
+        if function in tables.EMPTY_LIKE and all(map(_is_leaf, others)):
+            return _EmptyLike(function)
+        if function in tables.OF_ATTRIBUTES:
+            return _OfAttribute(function)
+        if views is not None and (not views.several or len(args) == 1):
+            unusual = not args or any(issubclass(kind, BlobCore) for kind in others)
+            return _Viewing(function, views, _plan_to_read(function, arguments), unusual=unusual)
+    if views is not None and views.several and not {list, tuple} & {*args}:
+        return _ViewingEach(function)
+    return _plan_to_read(function, arguments)
 
 
-def _for_operands(function: Callable[..., Any], arguments: dict[int | str, Any]) -> Plan:
+def _plan_to_read(function: Callable[..., Any], arguments: dict[int | str, type]) -> Plan:
     """Plan a call that only reads its arguments."""
-    blobs = [key for key, x in arguments.items() if isinstance(x, BlobCore)]
-    nested = [key for key, x in arguments.items() if type(x) in {list, tuple}]
-    others = arguments.keys() - {*blobs, *nested}
-    if not (blobs or nested) or not all(_is_leaf(type(arguments[key])) for key in others):
-        return Plan(function)
-    method = tables.METHODS.get(function) if blobs[:1] == [0] else None
-    # The sequences among the arguments of a function of one array are axes or shapes.
-    if blobs == [0] and (not nested or function in tables.VIEWS_OF_ONE):
-        return _OneBlob(function, method)
-    if "writeable" in arguments:
-        # Its value decides whether the result is const, and is not part of the key.
-        return Plan(function)
-    return _SomeBlobs(function, method, blobs, nested)
+    blobs = [key for key, kind in arguments.items() if issubclass(kind, BlobCore)]
+    nested = [key for key, kind in arguments.items() if kind in {list, tuple}]
+    plan: Plan
+    if not all(_is_leaf(arguments[key]) for key in arguments.keys() - {*blobs, *nested}):
+        plan = Plan(function)
+    elif blobs == [0] and not nested:
+        plan = _OneBlob(function)
+    else:
+        plan = _SomeBlobs(function, blobs, nested)
+    if blobs[:1] == [0]:
+        plan.native = tables.METHODS.get(function, plan.native)
+    return plan
 
 
 def _is_leaf(kind: type) -> bool:
@@ -155,27 +165,17 @@ def _is_leaf(kind: type) -> bool:
 class Plan:
     """The plan for any call: each call inspects all arguments."""
 
-    __slots__ = ("const", "function", "makes_views", "native")
+    __slots__ = ("const", "function", "native")
 
-    def __init__(
-        self, function: Callable[..., Any], method: Callable[..., Any] | None = None
-    ) -> None:
+    def __init__(self, function: Callable[..., Any]) -> None:
         self.function: Callable[..., Any] = function
         # The implementation for NumPy arrays, which skips the dispatch.
-        self.native: Callable[..., Any] = (
-            getattr(function, "_implementation", function) if method is None else method
-        )
+        self.native: Callable[..., Any] = getattr(function, "_implementation", function)
         self.const: bool = function in tables.OVERLAPPING
-        # Whether calls of the function make only views; `run` finds out which.
-        self.makes_views: bool = function in tables.VIEWS
 
     def run(self, like: Any, args: Args, kwargs: Named) -> Any:
         """Make the call; `like` is the Blob whose protocol NumPy calls."""
         function = self.function
-        const = self.const and not kwargs.get("writeable")
-        viewed = viewed_arguments(function, args, kwargs)
-        if viewed:
-            return call_for_views(function, args, kwargs, like, viewed, const=const)
         everything = (*args, *kwargs.values())
         home = HOST if function in tables.TEXTS_AND_FILES else None
         with_arrays = any(isinstance(x, np.ndarray) for x in everything)
@@ -188,7 +188,7 @@ class Plan:
             written=tables.written_arguments(function, args, kwargs),
             plain=tables.plain_arguments(function, args, kwargs) if with_arrays else (),
             home=home,
-            const=const,
+            const=self.const and not kwargs.get("writeable"),
             # The Blob was passed as NumPy's ``like=``, which is not among the arguments.
             by_name=home is None and next(instances(everything, BlobCore), None) is None,
         )
@@ -206,15 +206,29 @@ class Plan:
         """
         kind = type(result)
         if kind is _ndarray:
-            return self._of_array(result, like, home, operands)
-        if kind in SCALAR_CLASSES:
-            return like._fresh(home.as_array(result), home)
-        if isinstance(result, (list, tuple)):
+            base = result.base
+            # An operand over the memory that this base owns would have it as its base.
+            own = base is None or (
+                type(base) is _ndarray
+                and base.base is None
+                and not self.const
+                and result.flags.carray
+            )
+            if own and result.dtype in SUPPORTED:
+                for array, x in operands:
+                    if result is array:
+                        return x
+                    if base is not None and (base is array or base is array.base):
+                        break
+                else:
+                    return like._fresh(result, home)
+        elif kind in SCALAR_CLASSES:
+            return like._fresh(_asarray(result) if home.native else home.as_array(result), home)
+        elif kind is bool or kind is int:
+            return number(result, like, home, self.function.__name__)
+        elif isinstance(result, (list, tuple)):
             return mapped(result, lambda item: self.give(item, like, home, operands))
-        # Other results, such as Python numbers and CuPy arrays.
-        return self._give_any(result, like, home, operands)
-
-    def _give_any(self, result: Any, like: Any, home: Home, operands: Sequence[_Operand]) -> Any:
+        # Views, other dtypes and CuPy arrays.
         general = Operands(self.function.__name__, like, home)
         general.take(operands)
         wrapped = general.give(result, const=self.const)
@@ -225,86 +239,33 @@ class Plan:
             wrapped.flags.writeable = False
         return wrapped
 
-    def _of_array(self, array: Any, like: Any, home: Home, operands: Sequence[_Operand]) -> Any:
-        """Wrap a NumPy array: according to its base, unless that is inconclusive."""
-        base = array.base
-        sharing = 0
-        for operand, x in operands:
-            if array is operand:
-                return x
-            if base is not None and (base is operand or base is operand.base):
-                sharing += 1
-                origin, source = operand, x
-        if array.dtype in SUPPORTED:
-            if base is None:
-                return like._fresh(array, home)
-            if sharing == 1:
-                view = _view(source, origin, array, self.const)
-                if view is not None:
-                    return view
-            # An operand over the memory that this base owns would have it as its base.
-            own = type(base) is _ndarray and base.base is None
-            if own and not sharing and not self.const and array.flags.carray:
-                return like._fresh(array, home)
-        return self._give_any(array, like, home, operands)
-
-
-def _view(x: Any, operand: Any, array: Any, const: bool) -> Any:
-    """Make a view of a Blob from a view of its array; None if it has no array any more."""
-    if not x._has_array():
-        return None
-    view = x._view_of_array(operand, array)
-    if view is None:
-        # It had no memory yet, or another thread has replaced the buffer. The elements have the
-        # same offsets in the new one.
-        home = x._home
-        offset = x._layout.offset + home.address(array) - home.address(operand)
-        return x._view(Layout.of_array(array, offset), readonly=const)
-    if const:
-        array.flags.writeable = False
-        view._readonly = True
-    return view
-
 
 class _OneBlob(Plan):
-    """The first argument is the only Blob, and the others are plain values, axes or shapes."""
+    """The first argument is the only Blob, and the others are plain values."""
 
     __slots__ = ()
 
-    def run(self, like: Any, args: Args, kwargs: Named) -> Any:  # noqa: C901, PLR0911, PLR0912  # inlined, because calls take time
+    def run(self, like: Any, args: Args, kwargs: Named) -> Any:
         x = args[0]
         home = x._home
         shortcut, array = x._shortcut, x._array
         if array is None or not shortcut.readable:
             array = x._make_readable()
-        if array is None or (self.makes_views and not home.direct):
+        if array is None:
             return Plan.run(self, like, args, kwargs)
         if not home.direct:
             result = self.compute(home, (array, *args[1:]), kwargs)
-            return self.give(result, like, home, ((array, x),))
-        if kwargs:
+        elif kwargs:
             result = self.native(array, *args[1:], **kwargs)
-        elif len(args) == 1:
-            result = self.native(array)
         else:
             result = self.native(array, *args[1:])
         # The usual results, in as few steps as possible.
         kind = type(result)
         if kind is _ndarray:
-            base = result.base
-            if result is not array and result.dtype in SUPPORTED:
-                if base is None:
-                    return like._fresh(result, home)
-                # The base of windows is another object.
-                if base is array or base is array.base or self.const:
-                    view = _view(x, array, result, self.const and not kwargs.get("writeable"))
-                    if view is not None:
-                        return view
-            return self._of_array(result, like, home, ((array, x),))
-        if kind in SCALAR_CLASSES:
+            if result.base is None and result is not array and result.dtype in SUPPORTED:
+                return like._fresh(result, home)
+        elif kind in SCALAR_CLASSES:
             return like._fresh(_asarray(result), home)
-        if home is HOST and (kind is bool or kind is int):
-            return result
         return self.give(result, like, home, ((array, x),))
 
 
@@ -314,13 +275,9 @@ class _SomeBlobs(Plan):
     __slots__ = ("blobs", "keywords", "nested")
 
     def __init__(
-        self,
-        function: Callable[..., Any],
-        method: Callable[..., Any] | None,
-        blobs: list[int | str],
-        nested: list[int | str],
+        self, function: Callable[..., Any], blobs: list[int | str], nested: list[int | str]
     ) -> None:
-        super().__init__(function, method)
+        super().__init__(function)
         self.blobs = blobs
         self.nested = nested
         self.keywords = any(isinstance(name, str) for name in blobs + nested)
@@ -332,7 +289,9 @@ class _SomeBlobs(Plan):
         for key in self.blobs:
             x = arguments[key]
             shortcut, array = x._shortcut, x._array
-            if x._home is not home or array is None or not shortcut.readable:
+            if array is None or not shortcut.readable:
+                array = x._make_readable()
+            if x._home is not home or array is None:
                 return Plan.run(self, like, args, kwargs)
             arguments[key] = array
             operands.append((array, x))
@@ -340,7 +299,7 @@ class _SomeBlobs(Plan):
             sequence = arguments[key] = _arrays_in(arguments[key], home, operands)
             if sequence is None:
                 return Plan.run(self, like, args, kwargs)
-        if not operands or (self.makes_views and not home.direct):
+        if not operands:
             return Plan.run(self, like, args, kwargs)
         named = kwargs
         if self.keywords:
@@ -352,14 +311,11 @@ class _SomeBlobs(Plan):
         else:
             result = self.native(*arguments)
         # The usual result, in as few steps as possible.
-        if type(result) is _ndarray:
-            if result.base is None and result.dtype in SUPPORTED:
-                for array, _ in operands:
-                    if result is array:
-                        break
-                else:
-                    return like._fresh(result, home)
-            return self._of_array(result, like, home, operands)
+        if type(result) is _ndarray and result.base is None and result.dtype in SUPPORTED:
+            for array, x in operands:
+                if result is array:
+                    return x
+            return like._fresh(result, home)
         return self.give(result, like, home, operands)
 
 
@@ -371,7 +327,9 @@ def _arrays_in(items: Any, home: Home, operands: list[_Operand]) -> Any:
         kind = type(item)
         if isinstance(x, BlobCore):
             shortcut, array = x._shortcut, x._array
-            if x._home is not home or array is None or not shortcut.readable:
+            if array is None or not shortcut.readable:
+                array = x._make_readable()
+            if x._home is not home or array is None:
                 return None
             operands.append((array, x))
             x = array
@@ -385,17 +343,76 @@ def _arrays_in(items: Any, home: Home, operands: list[_Operand]) -> Any:
     return arrays if type(items) is list else tuple(arrays)
 
 
-class _Imag(_OneBlob):
-    """The imaginary parts of real numbers are const zeros. NumPy's are read-only."""
+class _Viewing(Plan):
+    """The function may make views of its first argument, a Blob."""
+
+    __slots__ = ("axes", "otherwise", "unusual", "usual_count")
+
+    def __init__(
+        self, function: Callable[..., Any], views: tables.Views, otherwise: Plan, *, unusual: bool
+    ) -> None:
+        super().__init__(function)
+        self.native = tables.METHODS.get(function, self.native)
+        self.axes = views.axes
+        # For calls that read elements.
+        self.otherwise = otherwise
+        # Whether the argument has a name, or others are Blobs, too.
+        self.unusual = unusual
+        # For a function that may also copy: with so many arguments it does not, if the array is
+        # C-contiguous.
+        self.usual_count: int | None = tables.VIEWS_OR_COPIES.get(function)
+
+    def run(self, like: Any, args: Args, kwargs: Named) -> Any:
+        first, named = args, kwargs
+        if self.unusual:
+            named = {**kwargs}
+            x = args[0] if args else named.pop(str(tables.first_argument(self.function, ())))
+            # Other Blobs stand for axes and numbers.
+            named = {name: _number(y) for name, y in named.items()}
+            first = (x, *map(_number, args[1:]))
+        x = first[0]
+        array = x._array
+        if array is None or x._held is None or not x._home.native:
+            array = stand_in(x)
+        if array.ndim < self.axes:
+            return self.otherwise.run(like, args, kwargs)
+        if (
+            self.usual_count is not None
+            and (named or len(first) != self.usual_count or not array.flags.c_contiguous)
+            and not makes_view(self.function, x, first, named)
+        ):
+            return self.otherwise.run(like, args, kwargs)
+        if named or len(first) > 1:
+            result = self.native(array, *first[1:], **named)
+        else:
+            result = self.native(array)
+        const = self.const and not kwargs.get("writeable")
+        if type(result) is _ndarray:
+            return view_of(x, array, result, const)
+        return type(result)([view_of(x, array, part, const) for part in result])
+
+
+def _number(x: Any) -> Any:
+    """Return the contents of a Blob that stands for an axis or a number; others as they are."""
+    return np.asarray(x) if isinstance(x, BlobCore) else x
+
+
+class _ViewingEach(Plan):
+    """The function makes one view of each positional argument. There are several."""
 
     __slots__ = ()
 
-    def run(self, like: Any, _args: Args, _kwargs: Named) -> Any:
-        if like.dtype.kind == "c":
-            return super().run(like, (like,), {})
-        zeros = np.zeros_like(like)
-        zeros._make_const()
-        return zeros
+    def run(self, like: Any, args: Args, kwargs: Named) -> Any:
+        return views_of_each(self.native, like, args, kwargs, const=self.const)
+
+
+class _OfAttribute(Plan):
+    """NumPy returns an attribute of its argument: of the Blob itself."""
+
+    __slots__ = ()
+
+    def run(self, _like: Any, args: Args, kwargs: Named) -> Any:
+        return self.native(*args, **kwargs)
 
 
 class _EmptyLike(Plan):
@@ -410,7 +427,8 @@ class _EmptyLike(Plan):
         if not home.direct:
             require_device_of(self.function.__name__, like)
         named = {name: shape_only(x) for name, x in kwargs.items()}
-        return self._of_array(self.native(*map(shape_only, args), **named), like, home, ())
+        result = self.native(*map(shape_only, args), **named)
+        return like._fresh(result, home) if is_supported(result.dtype) else result
 
 
 class _Question(Plan):

@@ -241,14 +241,10 @@ class Operands:
     def _read_foreign(self, x: Any) -> Any:
         array = native_array(x)[0]
         if self.home is not HOST and can_hold(array.dtype):
-            blob = self._adopted(array)
+            blob = adopted(array, self.like, self.home.device)
             return self._pass(self._const(blob), blob)
         self._foreign.append(array)
         return array
-
-    def _adopted(self, array: Any) -> BlobCore:
-        """Make a Blob for use on the home, over an array that has other owners."""
-        return _adopted(array, self.like, self.home.device)
 
     # --- afterwards ------------------------------------------------------------------------------
 
@@ -304,7 +300,7 @@ class Operands:
             # Copied, because even reading the flags of such an array may warn.
             return self.like._fresh(self.home.compute(array.copy), self.home)
         if any(overlap(array, foreign) for foreign in self._foreign):
-            return self._adopted(array)
+            return adopted(array, self.like, self.home.device)
         blob: Any = wrap(array, self.home, *(self._blobs or [self.like]))
         return blob.const if const and blob._base is not None else blob
 
@@ -353,9 +349,10 @@ def of_device(x: Any, like: BlobCore) -> Any:
     """Wrap an array on a device in a Blob, because its device determines where to compute."""
     if x is None or isinstance(x, (BlobCore, np.ndarray, *LEAVES)):
         return x
-    return _adopted(native_array(x)[0], like, None) if is_on_device(x) else x
+    return adopted(native_array(x)[0], like, None) if is_on_device(x) else x
 
 
-def _adopted(array: Any, like: BlobCore, device: Device | None) -> BlobCore:
+def adopted(array: Any, like: BlobCore, device: Device | None) -> BlobCore:
+    """Make a Blob for use on a device, over an array that has other owners."""
     memory, layout = adopt(array, dtype=None, device=device, copy=None)
     return like._of(memory, layout)

@@ -38,7 +38,7 @@ _WRITE_IF: dict[Callable[..., Any], tuple[str, bool]] = {
 }
 WRITES = _ALWAYS_WRITE | _WRITE_IF.keys()
 
-# The functions that only make views: `ravel` and `reshape` if possible, `imag` of complex numbers.
+# The functions that only make views: `ravel` and `reshape` if possible.
 # Most of the const ones are, because their elements overlap.
 VIEWS: dict[Callable[..., Any], Views] = {
     np.array_split: Views(),
@@ -55,7 +55,6 @@ VIEWS: dict[Callable[..., Any], Views] = {
     np.fliplr: Views(),
     np.flipud: Views(),
     np.hsplit: Views(),
-    np.imag: Views(),
     np.lib.stride_tricks.sliding_window_view: Views(const=True),
     np.linalg.diagonal: Views(const=True),
     np.linalg.matrix_transpose: Views(),
@@ -63,7 +62,6 @@ VIEWS: dict[Callable[..., Any], Views] = {
     np.moveaxis: Views(),
     np.permute_dims: Views(),
     np.ravel: Views(),
-    np.real: Views(),
     np.reshape: Views(),
     np.rollaxis: Views(),
     np.rot90: Views(),
@@ -74,7 +72,8 @@ VIEWS: dict[Callable[..., Any], Views] = {
     np.unstack: Views(axes=2),
     np.vsplit: Views(),
 }
-VIEWS_OF_ONE = frozenset(function for function, views in VIEWS.items() if not views.several)
+# The usual number of arguments of those that copy if they must.
+VIEWS_OR_COPIES: dict[Callable[..., Any], int] = {np.ravel: 1, np.reshape: 2}
 OVERLAPPING: set[Any] = {
     *(function for function, views in VIEWS.items() if views.const),
     np.meshgrid,
@@ -95,7 +94,10 @@ QUESTIONS = frozenset(
     }
 )
 
-# The same for their first argument.
+# They return an attribute of their argument.
+OF_ATTRIBUTES = frozenset({np.imag, np.real})
+
+# They use only the shape and dtype of their first argument.
 EMPTY_LIKE = frozenset({np.empty_like, np.full_like, np.ones_like, np.zeros_like})
 
 SHARING = frozenset({np.may_share_memory, np.shares_memory})

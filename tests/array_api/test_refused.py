@@ -1,0 +1,294 @@
+"""Calls of the namespace that are refused, on every device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import syncblob as xp
+from syncblob import Blob, fft, linalg
+
+# The calls: `x` has shape (2, 3), `c` is complex, `i` is [0], and `o` makes a Blob of ones. Then
+# the error, and what it says where that is the library's own.
+REFUSED: list[tuple[Any, ...]] = [
+    # --- elementwise ---
+    ("xp.clip(1, x)", TypeError, "clip .* int"),
+    ("xp.imag(x)", TypeError, "complex"),
+    ("xp.imag(xp.astype(x, 'int8'))", TypeError, "complex"),
+    ("xp.imag(xp.astype(x, 'bool'))", TypeError, "complex"),
+    *(
+        (f"xp.{name}({operands})", TypeError, "NoneType")
+        for name in ("add", "atan2", "equal", "logical_and")
+        for operands in ("x, None", "None, x")
+    ),
+    ("xp.add(x, o(2))", ValueError, "broadcast"),
+    ("xp.pow(x, o(2))", ValueError, "broadcast"),
+    ("x // o(2)", ValueError, "broadcast"),
+    # --- searching ---
+    ("xp.argmax(x, axis=2)", IndexError),
+    ("xp.argmin(x, axis=-3)", IndexError),
+    ("xp.argmax(Blob(0))", ValueError),
+    ("xp.count_nonzero(x, axis=2)", IndexError),
+    ("xp.nonzero(o())", ValueError, "axes"),
+    ("xp.searchsorted(x, x)", ValueError),
+    ("xp.searchsorted(x[0], x, side='middle')", ValueError),
+    ("xp.searchsorted(x[0], x, sorter=x[0])", TypeError),
+    ("xp.searchsorted(x[0], x, sorter=[0, 1, 2])", TypeError),
+    ("xp.searchsorted(x[0], None)", TypeError),
+    ("xp.searchsorted(1.0, x)", TypeError),
+    ("xp.searchsorted(x[0], x, sorter=xp.astype(x[0, :2], np.int64))", ValueError),
+    ("xp.searchsorted(xp.astype(x[0], 'int8'), 300)", OverflowError),
+    ("xp.where(x, 1.0, 2.0)", TypeError),
+    ("xp.where(True, x, x)", TypeError),
+    ("xp.where(x, None, x)", TypeError),
+    ("xp.where(x, x, [1, 1, 1])", TypeError),
+    ("xp.where(x, x, Blob(2))", ValueError),
+    # The standard leaves this open. NumPy's operators refuse it; its `where` truncates bits.
+    ("xp.where(x, xp.astype(x, 'int8'), 300)", OverflowError),
+    # --- sorting and sets ---
+    *(
+        (f"xp.{name}({arguments})", error)
+        for name in ("sort", "argsort")
+        for arguments, error in (
+            ("x, axis=2", IndexError),
+            ("x, axis=-3", IndexError),
+            ("x, axis=None", TypeError),
+            ("x, axis=(0, 1)", TypeError),
+            ("o()", IndexError),
+        )
+    ),
+    *(
+        (f"xp.isin({operands})", TypeError, "Blob")
+        for other in ("np.ones(2)", "[1.0, 2.0]", "1.0", "None")
+        for operands in (f"{other}, 1", f"1, {other}", f"x, [{other}]")
+    ),
+    # --- statistics ---
+    *((f"xp.{name}(x, dtype='no dtype')", TypeError, "dtype") for name in ("sum", "prod")),
+    ("xp.sum(x, axis=3)", IndexError),
+    ("xp.mean(x, axis=(0, -4))", IndexError),
+    ("xp.var(x, axis=3)", IndexError),
+    ("xp.std(x, axis=3, correction=100)", IndexError),
+    ("xp.prod(x, axis=(0, 0))", ValueError),
+    ("xp.max(Blob(0))", ValueError),
+    ("xp.min(Blob((2, 0)), axis=1)", ValueError),
+    ("xp.std(x, correction=1, ddof=0)", ValueError, "std .*correction=1 .*ddof=0"),
+    ("xp.var(x, correction=1, ddof=0)", ValueError, "var .*correction=1 .*ddof=0"),
+    # The standard: `axis` is required if x has more than one axis.
+    *(
+        (f"xp.{name}(x{arguments})", error, message)
+        for name in ("cumulative_sum", "cumulative_prod")
+        for arguments, error, message in (
+            ("", ValueError, "axis"),
+            (", axis=3", IndexError, "."),
+            (", axis=0, dtype='no dtype'", TypeError, "dtype"),
+        )
+    ),
+    # --- indexing ---
+    # The standard: indices are one-dimensional integers, and several axes require `axis`.
+    ("xp.take(x, i)", ValueError),
+    ("xp.take(x, xp.reshape(i, (1, 1)), axis=0)", ValueError),
+    ("xp.take(x, xp.astype(i, xp.bool), axis=0)", TypeError),
+    ("xp.take(x, xp.astype(i, xp.float32), axis=0)", TypeError),
+    ("xp.take(x, i, axis=2)", IndexError),
+    ("xp.take(x, 0, axis=0)", TypeError),
+    ("xp.take(x, [0], axis=0)", TypeError),
+    ("xp.take_along_axis(x, i)", ValueError),
+    ("xp.take_along_axis(x, x)", TypeError),
+    ("xp.take_along_axis(x, xp.astype(x, xp.bool))", TypeError),
+    ("xp.take_along_axis(x, xp.astype(x, 'int64'), axis=2)", IndexError),
+    ("xp.take_along_axis(x, xp.astype(x, 'int64'), axis=None)", TypeError),
+    ("xp.take_along_axis(x, 0)", TypeError),
+    # --- utilities ---
+    ("xp.all(x, axis=2)", IndexError),
+    ("xp.any(x, axis=(0, -3))", IndexError),
+    ("xp.diff(x, axis=2)", IndexError),
+    ("xp.diff(x, axis=2, n=0)", IndexError),
+    ("xp.diff(x[0, 0])", IndexError),
+    ("xp.diff(x, n=-1)", ValueError),
+    ("xp.diff(x, prepend=x[0])", ValueError),
+    ("xp.diff(x, prepend=x[:1])", ValueError),
+    ("xp.diff(x, prepend=0)", TypeError),
+    ("xp.diff(x, append=[[1], [1]])", TypeError),
+    # --- manipulation ---
+    ("xp.broadcast_to(x, (3, 3))", ValueError),
+    ("xp.broadcast_arrays(x, Blob(5))", ValueError),
+    ("xp.broadcast_shapes((2,), (3,))", ValueError),
+    ("xp.concat([])", ValueError),
+    ("xp.concat([x, Blob(3)])", ValueError),
+    ("xp.concat([x, x], axis=2)", IndexError),
+    ("xp.concat([x, 1.0])", TypeError),
+    ("xp.stack(())", ValueError),
+    ("xp.stack([x, xp.reshape(x, (6,))])", ValueError),
+    ("xp.stack([x, [[1, 1, 1]] * 2])", TypeError),
+    ("xp.stack([x], axis=None)", TypeError),
+    ("xp.expand_dims(x, 3)", IndexError),
+    ("xp.expand_dims(x, (0, 0))", ValueError),
+    ("xp.flip(x, axis=2)", IndexError),
+    ("xp.moveaxis(x, 0, 2)", IndexError),
+    ("xp.moveaxis(x, (0, 1), (0,))", ValueError),
+    ("xp.moveaxis(x, (0, 0), (0, 1))", ValueError),
+    ("xp.permute_dims(x, (0,))", ValueError),
+    ("xp.permute_dims(x, (0, 0))", ValueError),
+    ("xp.permute_dims(x, (0, 2))", IndexError),
+    ("xp.permute_dims(x, None)", TypeError),
+    ("xp.repeat(x, -1)", ValueError),
+    ("xp.repeat(x, 1.5)", TypeError),
+    ("xp.repeat(x, x, axis=0)", TypeError),
+    ("xp.repeat(x, 1, axis=2)", IndexError),
+    ("xp.reshape(x, (4,))", ValueError),
+    ("xp.reshape(x, (-1, -1))", ValueError, r"\(-1, -1\)"),
+    ("xp.reshape(x.T, (6,), copy=False)", ValueError, "copy=False"),
+    ("xp.roll(x, 1, axis=2)", IndexError),
+    # The standard: a tuple of shifts requires a tuple of as many axes.
+    ("xp.roll(x, (1, 1))", ValueError),
+    ("xp.roll(x, (1, 1), axis=0)", ValueError),
+    ("xp.roll(x, (1,), axis=(0, 1))", ValueError),
+    ("xp.squeeze(x, 0)", ValueError),
+    ("xp.squeeze(x, 2)", IndexError),
+    # The standard: the axis of squeeze is required.
+    ("xp.squeeze(x, None)", TypeError),
+    ("xp.unstack(x, axis=2)", IndexError),
+    ("xp.unstack(Blob(()))", IndexError),
+    # --- beyond the standard ---
+    ("xp.einsum('ij,ij->', np.ones((2, 3)), np.ones((2, 3)))", TypeError, "asarray"),
+    ("xp.einsum('ij,ij->', x, [[1.0] * 3] * 2)", TypeError, "asarray"),
+    ("xp.einsum('ijk->i', x)", ValueError, "subscript"),
+    ("xp.pad(np.ones(3), 1)", TypeError, "asarray"),
+    ("xp.pad(x, 1, 'no_such_mode')", ValueError, "mode"),
+    ("xp.transpose(np.ones((2, 3)))", TypeError, "asarray"),
+    ("xp.transpose(x, (0,))", ValueError, "axes"),
+    # --- linear algebra ---
+    # CuPy and dpnp have messages of their own.
+    *(
+        (
+            f"xp.matmul(o{shapes})",
+            ValueError,
+            "matmul|broadcast|dimension mismatch|Scalar operands|enough dimensions",
+        )
+        for shapes in (
+            "(), o(3)",
+            "(3), o()",
+            "(3), o(4)",
+            "(2, 3), o(4, 5)",
+            "(2, 2, 3), o(3, 3, 4)",
+            "(1), o(4)",
+        )
+    ),
+    *((f"xp.{name}(x, 2.0)", TypeError, "Blob.* float") for name in ("matmul", "vecdot")),
+    ("xp.tensordot(x, 2.0)", TypeError, "Blob.* float"),
+    ("xp.matrix_transpose(o(3))", ValueError, r"\(3,\)"),
+    # The standard: a number must be non-negative. NumPy treats a negative one as zero.
+    ("xp.tensordot(o(3, 3), o(3, 4), axes=-1)", ValueError, "at least 0, got -1"),
+    # The standard: each axis of a sequence must be unique.
+    ("xp.tensordot(o(3, 3), o(3, 4), axes=((0, 0), (0, 1)))", ValueError, "each axis once"),
+    ("xp.tensordot(o(3, 3), o(3, 4), axes=((1, -1), (0, 1)))", ValueError, "each axis once"),
+    ("xp.tensordot(o(3, 3), o(3, 4), axes=((2,), (0,)))", IndexError, "axis 2 is out of range"),
+    ("xp.tensordot(o(3, 3), o(3, 4), axes=((0,), (-3,)))", IndexError, "axis -3 is out of range"),
+    ("xp.tensordot(o(3, 3), o(3, 4), axes=((0,), (0, 1)))", ValueError, "mismatch"),
+    ("xp.tensordot(o(3, 3), o(3, 4), axes=((0,), (1,)))", ValueError, "mismatch|not similar"),
+    ("xp.vecdot(o(3), o(1))", ValueError, "size|dimension"),
+    *(
+        (f"linalg.{name}(o(2))", (ValueError, IndexError))
+        for name in """
+            cholesky det diagonal eig eigh eigvals eigvalsh inv matrix_norm matrix_rank pinv qr
+            slogdet svd svdvals trace
+        """.split()
+    ),
+    *(
+        (f"linalg.{name}(x)", ValueError, "square")
+        for name in "cholesky det eig eigh eigvals eigvalsh inv slogdet".split()
+    ),
+    ("linalg.qr(x, mode='r')", ValueError, 'expected mode "reduced" or "complete"'),
+    ("linalg.matrix_power(o(2, 2), 0.5)", TypeError, "integer"),
+    ("linalg.matrix_norm(x, ord='max')", ValueError, "norm"),
+    ("linalg.trace(x, dtype='M8[s]')", TypeError, "numbers and booleans"),
+    ("linalg.matrix_rank(1.0, rtol=x)", TypeError, "Blob.* float"),
+    ("linalg.pinv(1.0, rtol=x)", TypeError, "Blob.* float"),
+    ("linalg.solve(o(3, 3), o(4))", ValueError),
+    ("linalg.solve(o(2, 3, 3), o(3, 3, 3))", ValueError),
+    ("linalg.solve(o(3), o(3))", ValueError),
+    ("linalg.solve(x, o(2))", ValueError),
+    # The standard: an error if the axis does not have size 3 before broadcasting.
+    ("linalg.cross(o(2), o(2))", ValueError, "axis"),
+    ("linalg.cross(o(3), o(1))", ValueError, "axis"),
+    ("linalg.cross(o(3, 4), o(3, 4))", ValueError, "axis"),
+    ("linalg.cross(o(3), o(3), axis=-2)", IndexError, "axis"),
+    ("linalg.outer(x, o(2))", ValueError, "axis"),
+    ("linalg.outer(o(2), x)", ValueError, "axis"),
+    ("linalg.outer(o(), o(2))", ValueError, "axis"),
+    # --- Fourier transforms ---
+    *(
+        (f"fft.{name}(c)", TypeError, f"^{name} .*complex128")
+        for name in ("rfft", "ihfft", "rfftn")
+    ),
+    *(
+        (f"fft.{name}(x, {keywords})", error, message)
+        for name in "fft ifft rfft irfft hfft ihfft".split()
+        for keywords, error, message in (
+            ("n=0", ValueError, "0"),
+            ("n=-1", ValueError, "-1"),
+            ("n=-3", ValueError, "-3"),
+            ("norm='sideways'", ValueError, "norm"),
+            ("axis=3", IndexError, "axis 3"),
+        )
+    ),
+    *(
+        (f"fft.{name}({arguments})", error, message)
+        for name in "fftn ifftn rfftn irfftn".split()
+        for arguments, error, message in (
+            # The standard: axes must not be None if s is given.
+            ("x, s=(2, 2)", ValueError, r"axes.* s=\(2, 2\)"),
+            ("x, s=(2, 2), axes=(0,)", ValueError, r"s=\(2, 2\) .*axes=\(0,\)"),
+            ("x, s=(0,), axes=(0,)", ValueError, "0"),
+            ("x, s=(-2,), axes=(0,)", ValueError, "-2"),
+            ("x, norm='sideways'", ValueError, "norm"),
+            ("x, axes=(3,)", IndexError, "axis 3"),
+            ("x, axes=(3,), s=(-1,)", IndexError, "axis 3"),
+            ("np.ones(3), s=(-1,), axes=(0,)", TypeError, "Blob.* ndarray"),
+        )
+    ),
+    *(
+        (f"fft.{name}({arguments})", error, message)
+        for name in ("fftshift", "ifftshift")
+        for arguments, error, message in (
+            ("x, axes=3", IndexError, "axis 3"),
+            ("x, axes=(0, 3)", IndexError, "axis 3"),
+        )
+    ),
+    *(
+        (f"fft.{name}({arguments})", error, message)
+        for name in ("fftfreq", "rfftfreq")
+        for arguments, error, message in (
+            ("0", ValueError, "at least one element, got n=0"),
+            ("-2", ValueError, "at least one element, got n=-2"),
+            ("2.5", TypeError, "integer"),
+            ("4, dtype='int32'", TypeError, "real floating-point dtype, got int32"),
+            ("4, dtype=xp.complex64", TypeError, "real floating-point dtype, got complex64"),
+            ("4, device='tpu'", ValueError, "a device is"),
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize("row", REFUSED, ids=[row[0] for row in REFUSED])
+def test_refused(row: tuple[Any, ...], on: Any) -> None:
+    call, error, *message = row
+    names: dict[str, Any] = {"xp": xp, "np": np, "fft": fft, "linalg": linalg, "Blob": Blob}
+    names["x"] = on(np.ones((2, 3)))
+    names["c"] = on(np.ones((2, 3), complex))
+    names["i"] = on([0])
+    names["o"] = lambda *shape: on(np.ones(shape))
+    with pytest.raises(error, match=message[0] if message else "."):
+        eval(call, names)  # noqa: S307  # of the table
+
+
+@pytest.mark.parametrize("device", ["cpu", "simulated"])
+def test_values_are_checked_where_numpy_computes(device: str) -> None:
+    x, far = xp.asarray([1, 2], device=device), xp.asarray([2], device=device)
+    for function in (xp.take, xp.take_along_axis):
+        with pytest.raises(IndexError):
+            function(x, far)
+    with pytest.raises(np.linalg.LinAlgError, match="Singular"):
+        linalg.inv(xp.zeros((2, 2), device=device))

@@ -217,20 +217,6 @@ def test_an_optimizer_steps_the_blob(name, head, set_to_none):
     np.testing.assert_allclose(blob.diff, ordinary.grad.numpy(), rtol=1e-6)
 
 
-def test_an_optimizer_that_evaluates_several_times():
-    blob, parameter, _ = made()
-    optimizer = torch.optim.LBFGS([parameter])
-
-    def evaluate():
-        optimizer.zero_grad()
-        loss = ((parameter - 1) ** 2).sum()
-        loss.backward()
-        return loss
-
-    optimizer.step(evaluate)
-    np.testing.assert_allclose(blob, np.ones((2, 3)), atol=1e-5)
-
-
 @pytest.mark.parametrize("head", [CPU, GPU])
 def test_update_is_a_step_that_the_parameter_sees(head):
     blob, parameter, _ = made(head)
@@ -253,23 +239,6 @@ def test_zero_grad_sets_diff_to_zero_and_keeps_the_gradient_over_it(set_to_none)
     del parameter.grad
     assert blob.diff.tolist() == [[0] * 3] * 2
     assert is_over(parameter, blob)
-
-
-def test_gradients_are_clipped_and_unscaled_in_diff():
-    blob, parameter, _ = made()
-    (parameter**2).sum().backward()
-    nn.utils.clip_grad_value_([parameter], 8.0)
-    assert blob.diff.tolist() == [[0, 2, 4], [6, 8, 8]]
-    nn.utils.clip_grad_norm_([parameter], 1.0)
-    assert np.linalg.norm(blob.diff) == pytest.approx(1, rel=1e-4)
-    blob.diff[...] = 0
-    scaler = torch.amp.GradScaler("cpu")
-    optimizer = torch.optim.SGD([parameter], lr=1)
-    scaler.scale(parameter.sum()).backward()
-    scaler.unscale_(optimizer)
-    scaler.step(optimizer)
-    assert blob.diff.tolist() == [[1] * 3] * 2
-    assert blob.tolist() == (values() - 1).tolist()
 
 
 # --- Blobs that a graph keeps --------------------------------------------------------------------

@@ -75,24 +75,6 @@ def test_with_a_tensor_that_requires_a_gradient_an_operator_is_torchs():
     assert blob.tolist() == before
 
 
-def test_blobs_are_values_for_tensors():
-    tensor = T.clone()
-    tensor[0] = Blob.asarray(np.float32([7, 8, 9]))
-    tensor += blob_in(CPU)
-    expected = T.clone()
-    expected[0] = torch.tensor([7, 8, 9])
-    assert tensor.tolist() == (expected + torch.from_numpy(values())).tolist()
-
-
-def test_a_method_that_works_in_place_on_a_tensor_only_reads_a_blob():
-    blob, tensor = blob_in(GPU), T.clone()
-    tensor.add_(blob).mul_(blob).copy_(blob)
-    assert blob.head is SYNCED
-    assert not blob.memory.aliased
-    tensor.zero_()
-    assert blob.tolist() == values().tolist()
-
-
 @pytest.mark.parametrize(
     "view",
     [lambda b: b.T, lambda b: b[1:], lambda b: b[:, ::2], lambda b: b[::-1], lambda b: b[:0]],
@@ -287,15 +269,6 @@ def test_the_numbers_beside_a_blob_of_which_only_the_shape_is_used_are_read():
 
 
 # --- writes --------------------------------------------------------------------------------------
-
-
-def test_an_embedding_is_written_where_it_is_renormalised():
-    weight, index = blob_in(GPU), torch.tensor([1])
-    F.embedding(index, weight)
-    assert weight.head is SYNCED
-    F.embedding(index, weight, max_norm=1.0)
-    assert weight.head is CPU
-    assert np.linalg.norm(weight[1].cpu_data()) == pytest.approx(1, rel=1e-4)
 
 
 def test_an_operator_of_ones_own_says_in_its_schema_what_it_writes():

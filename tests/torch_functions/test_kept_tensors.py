@@ -250,20 +250,25 @@ def test_a_result_over_the_kept_tensor_of_a_const_blob_is_a_copy(call):
         assert not blob.memory.aliased
 
 
-def _stores(x):
-    if torch.overrides.has_torch_function_unary(x):
-        return torch.overrides.handle_torch_function(_stores, (x,), x)
-    _stores.found = x
-    return None
+def overridable(work, module=__name__):
+    """Make a function that Blobs can override. Torch's own functions have one of its modules."""
+
+    def function(x):
+        if torch.overrides.has_torch_function_unary(x):
+            return torch.overrides.handle_torch_function(function, (x,), x)
+        return work(x)
+
+    function.__module__ = module
+    return function
 
 
 def test_a_function_of_somebody_elses_is_not_lent_the_kept_tensor():
     blob = blob_in(CPU)
     warm(blob)
-    _stores(blob)
-    assert _stores.found is not kept(blob)
-    _stores.found.add_(1)
-    _stores.found = None
+    stored = []
+    overridable(stored.append)(blob)
+    assert stored[0] is not kept(blob)
+    stored.pop().add_(1)
     assert torch.clone(blob).tolist() == (values() + 1).tolist()
     assert torch.clone(blob.const).tolist() == (values() + 1).tolist()
 
@@ -285,27 +290,18 @@ def test_an_operator_of_somebody_elses_that_writes_in_secret_is_seen_to():
         library._destroy()
 
 
-def _lies(x):
-    """Write its argument, although its name does not say so. torch has no such functions."""
-    if torch.overrides.has_torch_function_unary(x):
-        return torch.overrides.handle_torch_function(_lies, (x,), x)
-    x.add_(1)
-    return x.clone()
-
-
-_lies.__module__ = "torch.nn.functional"
-
-
 def test_a_kept_tensor_that_was_written_is_noticed_by_its_version():
+    # The name does not say that it writes. Torch has no such functions.
+    lies = overridable(lambda x: x.add_(1).clone(), "torch.nn.functional")
     blob = blob_in(SYNCED)
     warm(blob)
-    assert _lies(blob).tolist() == (values() + 1).tolist()
+    assert lies(blob).tolist() == (values() + 1).tolist()
     assert blob.head is CPU
     assert blob.gpu_data().tolist() == (values() + 1).tolist()
     const = blob.const
     warm(const)
     with pytest.raises(ValueError, match="const view"):
-        _lies(const)
+        lies(const)
 
 
 def test_a_failing_call_leaves_what_is_kept_as_it_was():
@@ -352,33 +348,22 @@ def test_what_is_kept_inside_of_a_transformation_is_good_outside(head, transform
     assert not blob.memory.aliased
 
 
-def _returns_nothing(x):
-    if torch.overrides.has_torch_function_unary(x):
-        return torch.overrides.handle_torch_function(_returns_nothing, (x,), x)
-    _returns_nothing.found.append(x)
-    return None
-
-
-# torch's own functions have such a module.
-_returns_nothing.__module__ = "torch.nn.functional"
-
-
 def test_what_is_verified_is_no_kept_tensor():
     blob = blob_in(SYNCED)
     warm(blob)
-    _returns_nothing.found = []
-    _returns_nothing(blob)
+    found = []
+    store = overridable(found.append, "torch.nn.functional")
+    store(blob)
     with syncblob.verified_const():
-        _returns_nothing(blob)
+        store(blob)
         other = blob_in(SYNCED)
         torch.relu(other)
         assert kept(other) is None
-    _returns_nothing(blob)
-    first, verified, last = _returns_nothing.found
+    store(blob)
+    first, verified, last = found
     assert last is kept(blob)
     assert verified is not first
     assert verified is not last
-    _returns_nothing.found = []
 
 
 # --- plans ---------------------------------------------------------------------------------------

@@ -42,25 +42,6 @@ def blobs_for_module():
 # --- modules -------------------------------------------------------------------------------------
 
 
-def test_a_module_with_parameters_over_blobs_learns_as_another():
-    blobs = blobs_for_module()
-    module = module_over(*blobs)
-    ordinary = copy.deepcopy(module)
-    inputs = torch.randn(5, 3)
-    for each in (module, ordinary):
-        optimizer = torch.optim.Adam(each.parameters(), lr=0.1)
-        for _ in range(3):
-            optimizer.zero_grad()
-            each(inputs).pow(2).sum().backward()
-            optimizer.step()
-    for blob, parameter, other in zip(
-        blobs, module.parameters(), ordinary.parameters(), strict=True
-    ):
-        assert is_over(parameter, blob)
-        torch.testing.assert_close(torch.tensor(blob.tolist()), other.detach())
-        torch.testing.assert_close(torch.tensor(blob.diff.tolist()), other.grad)
-
-
 def test_a_state_is_saved_and_loaded_into_the_blobs():
     blobs = blobs_for_module()
     module = module_over(*blobs)
@@ -105,14 +86,6 @@ def test_what_changes_nothing_keeps_the_parameter():
     assert is_over(parameter, blob)
 
 
-def test_initialisers_write_the_blob():
-    for initialise in (nn.init.xavier_uniform_, nn.init.orthogonal_, nn.init.ones_, nn.init.eye_):
-        blob, parameter = made(GPU)
-        initialise(parameter)
-        assert blob.tolist() == parameter.tolist() != values().tolist()
-        assert not parameter.grad.any()
-
-
 def test_pruning_keeps_the_parameter_over_the_blob_and_writes_it_in_the_end():
     blob, parameter = made()
     module = nn.Linear(3, 2)
@@ -124,17 +97,6 @@ def test_pruning_keeps_the_parameter_over_the_blob_and_writes_it_in_the_end():
     assert module.weight is parameter
     assert blob.tolist() == [[0, 0, 2], [3, 4, 5]]
     assert is_over(parameter, blob)
-
-
-def test_a_parametrization_trains_what_the_blob_has():
-    blob, parameter = made()
-    module = nn.Linear(3, 2)
-    module.weight = parameter
-    nn.utils.parametrizations.spectral_norm(module)
-    module(torch.ones(1, 3)).sum().backward()
-    assert module.parametrizations.weight.original is parameter
-    assert is_over(parameter, blob)
-    assert blob.diff.any()
 
 
 # --- assignments ---------------------------------------------------------------------------------
@@ -253,15 +215,6 @@ def test_a_copy_is_a_parameter_as_any_other(take):
     torch.optim.SGD([copied], lr=0.1).step()
     assert blob.tolist() == values().tolist()
     assert blob.diff.tolist() == [[1] * 3] * 2
-
-
-def test_a_deep_copy_of_a_module_copies_a_shared_parameter_once():
-    _, parameter = made()
-    copied = copy.deepcopy(nn.ModuleDict({"a": nn.Linear(3, 2), "b": nn.Linear(3, 2)}))
-    copied["a"].weight = copied["b"].weight = parameter
-    again = copy.deepcopy(copied)
-    assert again["a"].weight is again["b"].weight
-    assert again["a"].weight is not parameter
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ import pytest
 from made_blobs import CPU, GPU, SYNCED, blob_in, values
 
 import syncblob
-from syncblob import Blob
 
 torch = pytest.importorskip("torch")
 F = torch.nn.functional
@@ -112,25 +111,6 @@ def test_functions_of_lists_write_what_their_schemas_say():
     assert targets[0].tolist() == [[0] * 3] * 2
 
 
-def test_a_fused_step_writes_the_weights():
-    weights, gradient, momentum = blob_in(GPU), blob_in(GPU), Blob((2, 3), device="simulated")
-    torch._fused_sgd_(
-        [weights],
-        [gradient],
-        [momentum],
-        weight_decay=0.0,
-        momentum=0.9,
-        lr=0.5,
-        dampening=0.0,
-        nesterov=False,
-        maximize=False,
-        is_first_step=True,
-    )
-    assert weights.tolist() == (values() / 2).tolist()
-    assert momentum.tolist() == gradient.tolist() == values().tolist()
-    assert heads(weights, momentum) == [CPU, CPU]
-
-
 def test_a_blob_that_is_read_and_written_in_one_list_is_one_tensor():
     blob = blob_in(GPU)
     torch._foreach_add_([blob], [blob])
@@ -166,34 +146,6 @@ def test_statistics_that_would_be_written_may_not_be_const():
     assert var.tolist() == [0, 1, 2]
 
 
-# --- initialisers --------------------------------------------------------------------------------
-
-FOR_BLOBS = ["uniform_", "normal_", "kaiming_uniform_"]
-FOR_TENSORS = [
-    *("ones_", "zeros_", "trunc_normal_", "kaiming_normal_", "xavier_uniform_"),
-    *("xavier_normal_", "orthogonal_", "eye_"),
-]
-
-
-@pytest.mark.parametrize("name", FOR_BLOBS)
-def test_an_initialiser_that_torch_lets_others_have_writes_a_blob(name):
-    blob = blob_in(GPU)
-    getattr(nn.init, name)(blob)
-    assert blob.head is CPU
-    assert blob.tolist() != values().tolist()
-
-
-@pytest.mark.parametrize("name", FOR_TENSORS)
-def test_the_other_initialisers_ask_for_a_tensor_over_the_blob(name):
-    blob = blob_in(GPU)
-    initialise = getattr(nn.init, name)
-    with pytest.raises((AttributeError, TypeError)):
-        initialise(blob)
-    assert blob.tolist() == values().tolist()
-    initialise(blob.to_torch())
-    assert blob.tolist() != values().tolist()
-
-
 # --- changes of a tensor but not of its elements -------------------------------------------------
 
 RESTRIDED = {
@@ -213,14 +165,6 @@ def test_what_a_blob_cannot_follow_is_refused(call):
 
 
 # --- tensors' own methods ------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ["add_", "copy_", "zero_", "resize_", "t_", "numpy", "detach"])
-def test_methods_of_tensors_are_no_functions_of_blobs(name):
-    blob = blob_in(GPU)
-    with pytest.raises(TypeError, match="doesn't apply to a 'Blob' object"):
-        getattr(torch.Tensor, name)(blob)
-    assert blob.head is GPU
 
 
 @pytest.mark.parametrize(

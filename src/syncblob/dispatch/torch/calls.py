@@ -158,7 +158,8 @@ def _call_followed(
 ) -> Any:
     """Implement `_call_directly` for a call that autograd records.
 
-    Autograd gets copies of what it saves of Blobs, because it does not see writes to them.
+    Autograd gets copies of what it saves of Blobs, because it does not see writes to them. Returns
+    NotImplemented, too, after a call whose result is a view of a copy.
     """
     operands = list(values)
     lent = _lend(plan, operands, _lend_recorded)
@@ -167,14 +168,10 @@ def _call_followed(
     result = _record(function, operands, names, lent)
     if _is_apart(result, lent):
         return result
-    if any(loan.origin for _, loan in lent):
-        if not _is_over(result, lent) or not _hooks_reach_all():
-            return result
-        # A result is a view of a copy. It must be one of the Blob, so call again.
-        loans = {id(x): loan.origin or loan for x, loan in lent}
-        operands = list(values)
-        lent = _lend(plan, operands, lambda x, _: loans[id(x)]) or []
-        result = _record(function, operands, names, lent)
+    if any(loan.copied for _, loan in lent):
+        # A view of a copy must be one of the Blob, so the function is called again.
+        again = _is_over(result, lent) and _hooks_reach_all()
+        return NotImplemented if again else result
     return _finish_reading(result, lent, HOST, plan.name)
 
 
@@ -193,7 +190,7 @@ def _record(
     lent: Sequence[_Lent],
 ) -> Any:
     """Call a function, with copies of what autograd saves of the loans that are not copies."""
-    ranges = [(loan.start, loan.stop) for _, loan in lent if loan.origin is None]
+    ranges = [(loan.start, loan.stop) for _, loan in lent if not loan.copied]
     if not ranges:
         return _compute(function, operands, names)
     with saved_tensors_hooks(_saving_copies(ranges), _restore):

@@ -124,25 +124,25 @@ def host_alias(
 class Loan:
     """A tensor over a Blob's data that torch functions read."""
 
-    __slots__ = ("origin", "owner", "shelf", "small", "start", "stop", "tensor", "version")
+    __slots__ = ("copied", "owner", "shelf", "small", "start", "stop", "tensor", "version")
 
     def __init__(
-        self, tensor: torch.Tensor, owner: Any, *, small: bool = False, origin: Loan | None = None
+        self, tensor: torch.Tensor, owner: Any, *, small: bool = False, copied: bool = False
     ) -> None:
         self.tensor: torch.Tensor = tensor
         # Lives exactly as long as the tensor's storage.
         self.owner: object = owner
         # Whether a copy, with the same strides, takes less time than autograd's hooks.
         self.small: bool = small
-        # The loan that this is a copy of.
-        self.origin: Loan | None = origin
+        # Whether the tensor is over a copy of the elements, which autograd may keep.
+        self.copied: bool = copied
         # The loans of a buffer on a CUDA device, by layout, if it is one of them.
         self.shelf: dict[Layout, Loan] | None = None
         self.version: int = tensor._version
         # The addresses of the storage and of its end.
         self.start: int
         self.stop: int
-        if origin is None:
+        if not copied:
             self.start, self.stop = storage_range(tensor)
         else:
             # The storage of a copy is new and contains only its elements.
@@ -151,7 +151,7 @@ class Loan:
 
     def copy(self) -> Loan:
         """Return a loan of a copy, which autograd may keep."""
-        return Loan(self.tensor.clone(), None, origin=self)
+        return Loan(self.tensor.clone(), None, copied=True)
 
     @property
     def was_written(self) -> bool:

@@ -700,6 +700,7 @@ def test_every_function_of_numpy_asks_the_guard(device: str) -> None:
     functions = numpy_calls.listed()
     views = {
         *tables.VIEWS,
+        *tables.OF_ATTRIBUTES,
         *tables.QUESTIONS,
         *tables.SHARING,
         *tables.TEXTS_AND_FILES,

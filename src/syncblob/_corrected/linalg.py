@@ -16,7 +16,6 @@ import numpy as np
 
 from syncblob._shape import canonical_axis, is_integer
 
-_MATRIX_AXES = 2
 _SPACE = 3
 
 
@@ -95,9 +94,7 @@ def _as_complex(array: Any) -> Any:
 
 
 def matrix_rank(xp: Any, x: Any, rtol: Any) -> Any:
-    """Count singular values above a fraction of the largest. NumPy also accepts vectors."""
-    if x.ndim < _MATRIX_AXES:
-        raise ValueError(f"matrix_rank expects at least two axes, got shape {x.shape}")
+    """Count singular values above a fraction of the largest. NumPy would accept vectors."""
     singular = xp.linalg.svdvals(x)
     rtol = _default_rtol(x.shape, singular.dtype) if rtol is None else xp.asarray(rtol)[..., None]
     # Sorted in descending order. A slice, because empty matrices have no singular values.

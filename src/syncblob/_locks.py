@@ -9,24 +9,18 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from typing import TYPE_CHECKING, Any, Never, Protocol
-
-if TYPE_CHECKING:
-
-    class Forked(Protocol):
-        """An object with an action for forked children."""
-
-        def after_fork(self) -> None:
-            """Perform the action. No other thread exists yet."""
-
+from typing import Any, Never
 
 # In the order of creation. Entries may vanish at any time, on any thread, so nothing iterates over
 # the dictionary itself.
-_notified: dict[weakref.ref[Forked], None] = {}
+_notified: dict[weakref.ref[Any], None] = {}
 
 
-def notify(forked: Forked) -> None:
-    """Call an object's ``after_fork()`` in every forked child, as long as the object lives."""
+def notify(forked: Any) -> None:
+    """Call an object's ``after_fork()`` in every forked child, as long as the object lives.
+
+    No other thread exists there yet.
+    """
     _notified[weakref.ref(forked, _notified.pop)] = None
 
 

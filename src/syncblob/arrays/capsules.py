@@ -48,14 +48,6 @@ class _DLTensor(ctypes.Structure):
     )
 
 
-class _DLManagedTensor(ctypes.Structure):
-    _fields_ = (
-        ("dl_tensor", _DLTensor),
-        ("manager_ctx", ctypes.c_void_p),
-        ("deleter", ctypes.c_void_p),
-    )
-
-
 class _DLManagedTensorVersioned(ctypes.Structure):
     _fields_ = (
         ("version_major", ctypes.c_uint32),
@@ -75,12 +67,33 @@ _get_pointer.argtypes = (ctypes.py_object, ctypes.c_char_p)
 _get_pointer.restype = ctypes.c_void_p
 
 
-def _managed(capsule: Any) -> _DLManagedTensor | _DLManagedTensorVersioned:
+class Producer:
+    """A DLPack producer that keeps its capsule, until a library has consumed it."""
+
+    def __init__(self, producer: Any) -> None:
+        self._producer = producer
+        self.capsule: Any = None
+
+    def __dlpack__(self, **keywords: Any) -> Any:
+        """Return the producer's capsule, the same one each time."""
+        if self.capsule is None:
+            self.capsule = self._producer.__dlpack__(**keywords)
+        return self.capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Return the producer's device."""
+        return self._producer.__dlpack_device__()
+
+
+def _contents(capsule: Any) -> tuple[_DLTensor, _DLManagedTensorVersioned | None]:
+    """Return the tensor of an unused capsule, and the structure around it if it is versioned."""
     if _is_valid(capsule, _VERSIONED):
-        return _DLManagedTensorVersioned.from_address(_get_pointer(capsule, _VERSIONED))
+        managed = _DLManagedTensorVersioned.from_address(_get_pointer(capsule, _VERSIONED))
+        return managed.dl_tensor, managed
     if not _is_valid(capsule, _LEGACY):
         raise BufferError(f"expected an unused DLPack capsule, got {capsule!r}")
-    return _DLManagedTensor.from_address(_get_pointer(capsule, _LEGACY))
+    # DLManagedTensor begins with it.
+    return _DLTensor.from_address(_get_pointer(capsule, _LEGACY)), None
 
 
 def is_read_only(capsule: Any) -> bool:
@@ -88,13 +101,13 @@ def is_read_only(capsule: Any) -> bool:
 
     An unversioned one has no flag for it, and JAX and PyArrow put immutable memory into it.
     """
-    managed = _managed(capsule)
-    return not isinstance(managed, _DLManagedTensorVersioned) or bool(managed.flags & READ_ONLY)
+    _, versioned = _contents(capsule)
+    return versioned is None or bool(versioned.flags & READ_ONLY)
 
 
 def supported_type(capsule: Any, producer: Any) -> str:
     """Return the name of an unused capsule's type; raise TypeError if Blobs do not support it."""
-    dtype = _managed(capsule).dl_tensor.dtype
+    dtype = _contents(capsule)[0].dtype
     known = dtype.code < len(_TYPES)
     name = _TYPES[dtype.code].format(dtype.bits) if known else f"code{dtype.code}_{dtype.bits}"
     if dtype.lanes != 1:
@@ -115,11 +128,11 @@ def edit(
     The device is its type and id. Flags are set only in a versioned capsule. Raises BufferError if
     `capsule` is something else, or has been consumed.
     """
-    managed = _managed(capsule)
+    tensor, versioned = _contents(capsule)
     if device is not None:
-        managed.dl_tensor.device = _DLDevice(*device)
+        tensor.device = _DLDevice(*device)
     if code is not None:
-        managed.dl_tensor.dtype.code = code
-    if flags and isinstance(managed, _DLManagedTensorVersioned):
-        managed.flags |= flags
+        tensor.dtype.code = code
+    if flags and versioned is not None:
+        versioned.flags |= flags
     return capsule

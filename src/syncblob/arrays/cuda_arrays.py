@@ -72,21 +72,16 @@ def _writable(array: Any, copy: bool | None) -> Any:
     return array if copy else backend.compute(array.copy)
 
 
-class _Producer:
-    """A DLPack producer that records whether its capsule is read-only, which CuPy ignores."""
+class _Producer(capsules.Producer):
+    """A producer that records whether its capsule is read-only, which CuPy ignores."""
 
-    def __init__(self, producer: Any) -> None:
-        self._producer = producer
-        self.read_only = False
+    read_only: bool = False
 
     def __dlpack__(self, **keywords: Any) -> Any:
         if keywords.get("stream") == _PER_THREAD:
             # PyTorch refuses it. The legacy stream is ordered with it.
             keywords["stream"] = _LEGACY
-        capsule = self._producer.__dlpack__(**keywords)
+        capsule = super().__dlpack__(**keywords)
         capsules.supported_type(capsule, self._producer)
         self.read_only = capsules.is_read_only(capsule)
         return capsule
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return self._producer.__dlpack_device__()

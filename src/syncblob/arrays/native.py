@@ -203,40 +203,20 @@ def import_array(x: Any, *, copy: bool | None = None) -> Any:
 
 
 def _import_host(x: Any, copy: bool | None) -> NDArray[Any]:
-    capsule = _ask(x, copy)
-    holder = _Holder(capsule)
+    producer = capsules.Producer(x)
     try:
-        array = np.from_dlpack(holder)
+        # NumPy asks producers with an older ``__dlpack__`` again, without keywords.
+        return np.from_dlpack(producer, copy=False if copy is False else None)
+    except TypeError:
+        if copy is not False:
+            raise
+        raise BufferError(
+            f"copy=False was asked for, and {type(x).__name__}.__dlpack__ cannot promise it"
+        ) from None
     except (RuntimeError, BufferError):  # BufferError since NumPy 2.5
         # NumPy does not support bfloat16, and has not consumed the capsule.
-        if capsules.supported_type(capsule, x) != "bfloat16":
+        capsule = producer.capsule
+        if capsule is None or capsules.supported_type(capsule, x) != "bfloat16":
             raise
         capsules.edit(capsule, code=capsules.UINT)
-        array = np.from_dlpack(holder).view(as_dtype("bfloat16"))
-    return array
-
-
-def _ask(x: Any, copy: bool | None) -> Any:
-    """Request a capsule, also from producers with an older ``__dlpack__``."""
-    keywords = {"copy": False} if copy is False else {}
-    try:
-        return x.__dlpack__(max_version=(1, 0), **keywords)
-    except TypeError:
-        if copy is False:
-            raise BufferError(
-                f"copy=False was asked for, and {type(x).__name__}.__dlpack__ cannot promise it"
-            ) from None
-        return x.__dlpack__()
-
-
-class _Holder:
-    """A producer with one capsule, for NumPy to consume."""
-
-    def __init__(self, capsule: Any) -> None:
-        self._capsule = capsule
-
-    def __dlpack__(self, **_: Any) -> Any:
-        return self._capsule
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return HOST.dlpack_device
+        return np.from_dlpack(producer).view(as_dtype("bfloat16"))

@@ -54,14 +54,8 @@ def adopt(  # noqa: PLR0913  # an array, its target, and its ownership
         array = home.compute(array.astype, target, order="C", copy=True)
         owned = True
     base = _dense_base(array, home)
-    if base is array:
-        layout = Layout.c_order(tuple(array.shape), array.dtype)
-    else:
-        strides = home.strides(array)
-        offset = sum(
-            (dim - 1) * -step for dim, step in zip(array.shape, strides, strict=True) if step < 0
-        )
-        layout = Layout(tuple(array.shape), array.dtype, strides, offset)
+    own = base is array
+    layout = Layout(tuple(array.shape), array.dtype) if own else home.layout(array, base)
     memory = SyncedMemory.adopting(home.wrap(base), accelerator=backend, device=device)
     if not owned:
         memory.expose(memory.side_of(home))

@@ -22,7 +22,7 @@ def test_the_table_of_checks_is_that_of_ci(text):
     assert re.findall(r"^\| ([^|]+) \|", table, re.MULTILINE) == checks
 
 
-@pytest.mark.parametrize("document", ["CONTRIBUTING.md", "CHANGELOG.md"])
+@pytest.mark.parametrize("document", ["CONTRIBUTING.md", "CHANGELOG.md", "README.md"])
 def test_links_lead_to_files(document):
     if not (path := ROOT / document).is_file():
         pytest.skip(f"{document} is in the source tree only")

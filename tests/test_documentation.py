@@ -40,12 +40,6 @@ def test_every_block_is_run_or_says_why_not(page):
     assert silent == []
 
 
-def test_the_readme_leads_to_files_that_are_there():
-    links = re.findall(r"\]\((?!https?:)([^)#]+)", (ROOT / "README.md").read_text(encoding="utf-8"))
-    assert links
-    assert [link for link in links if not (ROOT / link).exists()] == []
-
-
 def test_the_first_page_leads_to_every_page():
     text = (DOCS / "index.md").read_text(encoding="utf-8")
     text += (DOCS / "performance.md").read_text(encoding="utf-8")  # to its tables

@@ -8,7 +8,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from syncblob._layout import Layout
-from syncblob._shape import contiguous_strides
 
 DTYPES = [np.dtype(name) for name in ("uint8", "float16", "float32", "complex128")]
 shapes = st.lists(st.integers(0, 4), max_size=4).map(tuple)
@@ -106,13 +105,3 @@ def test_covers_tells_whether_every_byte_would_be_written(program, bytes_asked):
     nbytes = layout.nbytes if bytes_asked == "of the view" else array.nbytes
     assert layout.covers(nbytes) == bool(memory[:nbytes].all())
     assert not layout.covers(array.nbytes + 1)
-
-
-@given(shapes, st.sampled_from(DTYPES))
-def test_c_order_has_numpys_strides(shape, dtype):
-    layout = Layout.c_order(shape, dtype, 64)
-    assert layout.contiguous
-    assert layout.offset == 64
-    assert layout.strides == contiguous_strides(shape, dtype.itemsize)
-    if math.prod(shape):
-        assert layout.strides == np.empty(shape, dtype).strides

@@ -52,7 +52,7 @@ def test_the_version_is_that_of_the_distribution() -> None:
 
 
 def test_import_brings_in_no_heavy_package() -> None:
-    heavy = {"cupy", "torch", "google.protobuf", "rich", "ml_dtypes", "array_api_compat"}
+    heavy = {"cupy", "einops", "torch", "google.protobuf", "rich", "ml_dtypes", "array_api_compat"}
     code = f"import syncblob, sys; print(*({heavy} & sys.modules.keys()))"
     done = subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.PIPE)
     assert done.stdout.split() == []

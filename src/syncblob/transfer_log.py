@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from syncblob._formatting import counted, noun
@@ -269,16 +268,14 @@ class TransferLog:
         for transfer in self:
             if transfer.direction != "peer" and not transfer.reason.startswith(EVICTION):
                 by_memory.setdefault(transfer.memory, []).append(transfer)
-        counts: Counter[tuple[SourceLine, SourceLine]] = Counter()
-        nbytes: Counter[tuple[SourceLine, SourceLine]] = Counter()
+        found: dict[tuple[SourceLine, SourceLine], list[Transfer]] = {}
         for transfers in by_memory.values():
             for run in _alternations(_without_repeated(transfers)):
-                if len(run) < _ALTERNATIONS:
-                    continue
-                lines = _lines(run[0], run[1])
-                counts[lines] += len(run)
-                nbytes[lines] += _bytes_of(run)
-        return [PingPong(*lines, count, nbytes[lines]) for lines, count in counts.most_common()]
+                if len(run) >= _ALTERNATIONS:
+                    download, upload = sorted(run[:2], key=attrgetter("direction"))
+                    found.setdefault((upload.line, download.line), []).extend(run)
+        pairs = [PingPong(*lines, len(run), _bytes_of(run)) for lines, run in found.items()]
+        return sorted(pairs, key=lambda pair: -pair.transfers)
 
     def thrashing(self) -> list[Thrashing]:
         """Return the lines that bring back Blobs which evictions have taken away at least twice."""
@@ -426,13 +423,6 @@ def record_transfers(*, operations: bool = False) -> TransferLog:
     1
     """
     return TransferLog(operations=operations)
-
-
-def _lines(first: Transfer, second: Transfer) -> tuple[SourceLine, SourceLine]:
-    """Return the line of the upload and the line of the download."""
-    if first.direction == "upload":
-        return first.line, second.line
-    return second.line, first.line
 
 
 def _without_repeated(transfers: list[Transfer]) -> list[Transfer]:

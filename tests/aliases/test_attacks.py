@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import os
 import sys
 import warnings
-from contextlib import suppress
 from types import FrameType
 from typing import Any
 
 import numpy as np
 import pytest
+from interrupt_points import done_meanwhile
 
 from syncblob import (
     Blob,
@@ -169,43 +170,31 @@ def test_a_hook_that_makes_an_alias_each_time_stops_the_write_and_not_the_progra
     ],
 )
 def test_no_alias_slips_in_before_a_write_unannounced(write: Any) -> None:
-    """An alias is made at each line in turn, as another thread or a finaliser could do."""
-    line = 0
-    while True:
-        line += 1
+    """An alias is made at each place in turn, as another thread or a finaliser could do."""
+    for place in itertools.count():
         blob = made()
         blob.mutable_gpu_data()
         aliases: list[Any] = []
-        passed = [0]
+        late: list[bool] = []
 
-        def trace(frame: FrameType, event: str, _: Any) -> Any:
-            if "syncblob" not in frame.f_code.co_filename:
-                return None
-            if event == "line":
-                passed[0] += 1  # noqa: B023  # likewise
-                if passed[0] == line:  # noqa: B023  # called before it changes
-                    sys.settrace(None)
-                    with suppress(RuntimeError):
-                        # It is refused in the middle of a change.
-                        aliases.append(np.from_dlpack(blob.gpu))  # noqa: B023  # likewise
-            return trace
-
-        outside = sys.gettrace()
-        with warnings.catch_warnings(record=True, action="always") as caught:
-            sys.settrace(trace)
+        def work(blob: Blob = blob, late: list[bool] = late) -> None:
             try:
                 write(blob)
-                late = False
             except ValueError:
                 # The borrow was revoked, so the late write raises.
-                late = True
-            finally:
-                sys.settrace(outside)
-        if passed[0] < line:
-            return
+                late.append(True)
+
+        def meddle(blob: Blob = blob, aliases: list[Any] = aliases) -> None:
+            aliases.append(np.from_dlpack(blob.gpu))
+
+        with warnings.catch_warnings(record=True, action="always") as caught:
+            came = done_meanwhile(work, place, meddle)
         if aliases and not caught and not late:
             assert aliases[0].tolist() == blob.gpu_data().tolist() == [9, 9, 9]
         assert blob.cpu_data().tolist() == blob.gpu_data().tolist()
+        if not came:
+            break
+    assert place
 
 
 # --- interrupts ---------------------------------------------------------------------------------

@@ -241,16 +241,6 @@ def test_a_buffer_that_was_replaced_is_let_go() -> None:
 # --- without an accelerator ----------------------------------------------------------------------
 
 
-def test_aliases_of_the_host_need_no_accelerator() -> None:
-    blob = Blob(COUNT, "uint8", device="cpu")
-    for take in (np.from_dlpack, lambda blob: np.asarray(blob.cpu)):
-        alias = take(blob)
-        assert len(blob.memory.loans(Side.HOST).leases) == 1
-        alias[0] = 3
-        assert blob.cpu_data()[0] == 3
-        del alias
-
-
 @pytest.mark.parametrize("both_sides", [False, True])
 def test_the_first_alias_of_a_side_is_noted_there(*, both_sides: bool) -> None:
     """Nothing writable has been noted before on the host, or only on the device."""

@@ -1,32 +1,26 @@
 """A read of the other side in the middle of a write loses nothing of the write.
 
-The reader stands for a signal handler, a finaliser or another thread. It runs once, before one of
-the lines that a write executes; the tests try each line.
+The reader stands for a signal handler, a finaliser or another thread. It runs once, at one of the
+places where CPython may run these; the tests try each.
 """
 
 from __future__ import annotations
 
-import dis
 import itertools
 import operator
-import sys
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
-from pathlib import Path
-from types import CodeType, FrameType
 from typing import Any
 
 import numpy as np
 import pytest
 import tiers
+from interrupt_points import done_meanwhile
 
 import syncblob
 from syncblob import Blob
 
 SIZE = 4
-PACKAGE = str(Path(syncblob.__file__).parent)
-
 WRITES: dict[str, Callable[[Blob], Any]] = {
     "number": lambda blob: blob.__setitem__(..., 5),
     "array": lambda blob: blob.__setitem__(..., np.full(SIZE, 5.0)),
@@ -39,39 +33,6 @@ WRITES: dict[str, Callable[[Blob], Any]] = {
     "update": lambda blob: blob.update(),
     "scale_data": lambda blob: blob.scale_data(5),
 }
-
-
-def run_traced(work: Callable[[], object], trace: Any) -> None:
-    """Do work with a trace function, and then restore the one before."""
-    outside = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        work()
-    finally:
-        sys.settrace(outside)
-
-
-def interrupted(work: Callable[[], object], before: int, reader: Callable[[], object]) -> bool:
-    """Do work, and run a reader before one of the package's lines; tell whether it ran."""
-    lines = itertools.count()
-    came = False
-
-    def trace(frame: FrameType, event: str, _argument: object) -> Any:
-        nonlocal came
-        if not frame.f_code.co_filename.startswith(PACKAGE):
-            return None
-        if event == "line" and next(lines) == before:
-            came = True
-            sys.settrace(outside)
-            # In the middle of a transfer, it is refused.
-            with suppress(RuntimeError):
-                reader()
-            return None
-        return trace
-
-    outside = sys.gettrace()
-    run_traced(work, trace)
-    return came
 
 
 @pytest.mark.parametrize(
@@ -99,7 +60,7 @@ def test_a_read_in_the_middle_of_a_write_loses_nothing(
         if both_sides:
             getattr(blob, f"{there}_data")()
             getattr(blob, f"mutable_{here}_data")()
-        came = interrupted(lambda: WRITES[name](blob), line, getattr(blob, f"{there}_data"))  # noqa: B023  # not used after this call
+        came = done_meanwhile(lambda: WRITES[name](blob), line, getattr(blob, f"{there}_data"))  # noqa: B023  # not used after this call
         assert blob.cpu_data().tolist() == blob.gpu_data().tolist() == [5] * SIZE, line
         if not came:
             break
@@ -145,49 +106,12 @@ def test_a_write_of_one_part_in_the_middle_of_that_of_another_loses_neither(
             done.append(True)
 
         row = blob[0]
-        came = interrupted(lambda: PARTS[name](row, here), line, write_below)  # noqa: B023  # likewise
+        came = done_meanwhile(lambda: PARTS[name](row, here), line, write_below)  # noqa: B023  # likewise
         expected = [[5] * SIZE, [7 if done else 1] * SIZE]
         assert blob.cpu_data().tolist() == blob.gpu_data().tolist() == expected, line
         if not came:
             break
     assert line
-
-
-@cache
-def instructions(code: CodeType) -> dict[int, str]:
-    return {each.offset: each.opname for each in dis.get_instructions(code)}
-
-
-def interrupted_after_a_call(
-    work: Callable[[], object], before: int, reader: Callable[[], object]
-) -> bool:
-    """Do as `interrupted`, but only where CPython may run a signal handler or another thread."""
-    places = itertools.count()
-    last: dict[FrameType, str] = {}
-    came = False
-
-    def trace(frame: FrameType, event: str, _argument: object) -> Any:
-        nonlocal came
-        if came or not frame.f_code.co_filename.startswith(PACKAGE):
-            return None
-        frame.f_trace_opcodes = True
-        name = instructions(frame.f_code)[frame.f_lasti] if event == "opcode" else "CACHE"
-        if name in {"CACHE", "PRECALL"}:
-            return trace
-        previous = last.get(frame, "")
-        last[frame] = name
-        follows = previous.startswith("CALL") or previous in {"RESUME", "JUMP_BACKWARD"}
-        if follows and next(places) == before:
-            came = True
-            sys.settrace(outside)
-            with suppress(RuntimeError):
-                reader()
-            return None
-        return trace
-
-    outside = sys.gettrace()
-    run_traced(work, trace)
-    return came
 
 
 def divided() -> tuple[Blob, list[Blob]]:
@@ -242,7 +166,7 @@ def test_arrays_used_in_the_middle_of_a_use_are_not_taken_for_current_later(
             with suppress(KeyboardInterrupt):
                 use(view)
 
-        came = interrupted_after_a_call(work, line, lambda: MEANWHILE[meanwhile](views[1]))  # noqa: B023  # likewise
+        came = done_meanwhile(work, line, lambda: MEANWHILE[meanwhile](views[1]))  # noqa: B023  # likewise
         assert_current(blob, views, line)
         if not came:
             break
@@ -262,7 +186,7 @@ def test_an_array_lent_in_the_middle_of_a_transfer_is_seen(*, borrow: bool) -> N
         def lend(blob: Blob = blob, lent: list[Any] = lent) -> None:
             lent.append(blob.mutable_cpu_data() if borrow else np.from_dlpack(blob))
 
-        came = interrupted_after_a_call(blob.gpu_data, line, lend)
+        came = done_meanwhile(blob.gpu_data, line, lend)
         for array in lent:
             if array.flags.writeable:
                 array[...] = 5
@@ -283,7 +207,7 @@ def test_an_interrupted_adoption_leaves_no_old_array() -> None:
             with suppress(KeyboardInterrupt):
                 blob.set_cpu_data(np.full((4, SIZE), 5.0))
 
-        came = interrupted_after_a_call(adopt, line, end)
+        came = done_meanwhile(adopt, line, end)
         expected = blob.gpu_data().tolist()
         assert [(view + 0).tolist() for view in (blob, *views)] == [
             expected,
@@ -320,7 +244,7 @@ def test_an_adoption_in_the_middle_of_a_use_leaves_views_of_the_new_array(
         def work(blob: Blob = blob, views: list[Blob] = views) -> None:
             views[0] = use(blob)
 
-        came = interrupted_after_a_call(work, line, adopt)
+        came = done_meanwhile(work, line, adopt)
         assert_current(blob, views, line)
         if not came:
             break

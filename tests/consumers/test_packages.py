@@ -1,6 +1,5 @@
 """Facts about packages that the table does not show: errors, writes, and conversions back."""
 
-import gc
 import operator
 import os
 import subprocess
@@ -26,13 +25,6 @@ def test_pyarrow_takes_one_axis_of_any_number():
     for shape in ((), (2, 3)):
         with pytest.raises(pa.ArrowInvalid, match="1-dim"):
             pa.array(Blob(shape))
-
-
-def test_pyarrow_keeps_the_memory():
-    pa = pytest.importorskip("pyarrow")
-    array = pa.array(syncblob.asarray(np.arange(10_000)))
-    gc.collect()
-    assert array.to_pylist() == [*range(10_000)]
 
 
 def test_arrows_capsules_are_over_the_memory_of_a_blob_of_one_axis():
@@ -196,25 +188,6 @@ def test_hdf5_reads_into_a_blob_without_a_copy(tmp_path):
         file["x"] = values()
         file["x"].read_direct(np.asarray(blob.cpu.overwrite))
     assert blob.gpu_data().tolist() == values().tolist()
-
-
-@pytest.mark.parametrize("view", [lambda x: x.T, lambda x: x[::-1], lambda x: x[:, ::2]])
-def test_views_go_to_safetensors_as_contiguous_arrays(view):
-    pytest.importorskip("safetensors")
-    from safetensors.numpy import load, save
-
-    blob = view(blob_in(Head.HEAD_AT_GPU))
-    assert load(save({"x": np.ascontiguousarray(blob)}))["x"].tolist() == view(values()).tolist()
-
-
-def test_tensors_of_safetensors_become_blobs_without_a_copy():
-    pytest.importorskip("safetensors")
-    from safetensors.numpy import load, save
-
-    tensor = load(save({"x": np.asarray(blob_in(Head.HEAD_AT_GPU))}))["x"]
-    blob = syncblob.asarray(tensor)
-    assert blob.tolist() == values().tolist()
-    assert (address(np.asarray(blob)) == address(tensor)) is tensor.flags.writeable
 
 
 def vtk_writes(array):

@@ -29,13 +29,6 @@ def expect(blob, contents):
     np.testing.assert_array_equal(np.asarray(blob), contents)
 
 
-def allreduce(device):
-    source, target = made(MINE, device), Blob(4, device=device)
-    WORLD.Allreduce(source.cpu.const, target.cpu.overwrite)
-    expect(target, SUM)
-    expect(source, MINE)
-
-
 def allreduce_in_place_of_a_diff(device):
     blob = Blob(4, device=device)
     blob.diff[...] = MINE
@@ -53,31 +46,6 @@ def bcast(device):
     blob = made(MINE, device)
     WORLD.Bcast(blob.cpu, root=1)
     expect(blob, MINE if RANK else OTHERS)
-
-
-def reduce(device):
-    source, target = made(MINE, device), made(MINE, device)
-    WORLD.Reduce(source.cpu.const, target.cpu if RANK == 0 else None, op=MPI.PROD, root=0)
-    expect(target, MINE * OTHERS if RANK == 0 else MINE)
-
-
-def gather_and_scatter(device):
-    mine, both = made(MINE, device), Blob((2, 4), device=device)
-    WORLD.Gather(mine.cpu.const, both.cpu.overwrite if RANK == 0 else None)
-    if RANK == 0:
-        expect(both, [MINE, OTHERS])
-        both += 1
-    WORLD.Scatter(both.cpu.const if RANK == 0 else None, mine.cpu.overwrite)
-    expect(mine, MINE + 1)
-
-
-def allgather_and_alltoall(device):
-    mine, both, turned = made(MINE, device), Blob((2, 4), device=device), Blob((2, 4))
-    WORLD.Allgather(mine.cpu.const, both.cpu.overwrite)
-    rows = [MINE, OTHERS] if RANK == 0 else [OTHERS, MINE]
-    expect(both, rows)
-    WORLD.Alltoall(both.cpu.const, turned.cpu.overwrite)
-    expect(turned, [rows[RANK]] * 2)
 
 
 def send_and_receive(device):
@@ -142,13 +110,9 @@ def data_parallel_training(device):
 CHECKS = {
     check.__name__: check
     for check in (
-        allreduce,
         allreduce_in_place_of_a_diff,
         iallreduce,
         bcast,
-        reduce,
-        gather_and_scatter,
-        allgather_and_alltoall,
         send_and_receive,
         sending_is_a_const_access_and_receiving_a_mutable_one,
         what_is_received_is_written_where_the_blob_is_named_alone,

@@ -83,8 +83,3 @@ def test_syncblob_registers_with_an_einops_that_is_loaded():
         "assert einops.rearrange(syncblob.ones((2, 3)), 'a b -> b a').shape == (3, 2)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_importing_syncblob_does_not_import_einops():
-    code = "import syncblob, sys; sys.exit('einops' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

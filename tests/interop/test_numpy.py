@@ -11,7 +11,6 @@ import zlib
 
 import numpy as np
 import pytest
-import tiers
 from made_blobs import CPU, DTYPES, GPU, NONE, PAIR, SPLIT, SYNCED, address, blob_in, values
 
 import syncblob
@@ -235,22 +234,6 @@ def test_a_blob_has_no_buffer(consume):
     with pytest.raises(TypeError):
         consume(blob)
     assert blob.head is GPU
-
-
-@pytest.mark.parametrize("dtype", tiers.dtypes(DTYPES[:-1]))
-@pytest.mark.parametrize("view", VIEWS)
-def test_accessors_are_the_ways_to_a_buffer(dtype, view):
-    blob, expected = VIEWS[view](blob_in(GPU, dtype)), VIEWS[view](values(dtype))
-    buffer = memoryview(blob.cpu_data())
-    assert (buffer.shape, buffer.readonly, buffer.format) == (
-        blob.shape,
-        True,
-        memoryview(expected).format,
-    )
-    assert buffer.tobytes() == expected.tobytes()
-    assert not memoryview(blob.mutable_cpu_data()).readonly
-    # An array without elements accesses no byte.
-    assert blob.head is (CPU if blob.size else GPU)
 
 
 @pytest.mark.parametrize("head", [CPU, GPU])

@@ -241,13 +241,6 @@ def test_a_const_one_comes_back_const():
         other[0] = 1
 
 
-def test_copies_are_not_shared():
-    blob = Blob.in_shared_memory(3)
-    copy = blob.copy()
-    blob[...] = 1
-    assert copy.tolist() == [0, 0, 0]
-
-
 def test_a_spawned_process_computes_on_the_same_memory():
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
@@ -333,17 +326,3 @@ def test_an_array_that_was_adopted_is_refreshed_too():
     array[:] = 3
     blob.const.refresh()
     assert uploads(blob) == ([(0, 8)], [3, 3])
-
-
-@pytest.mark.parametrize("protocol", [2, 5])
-def test_a_pickle_with_contents_comes_back_with_contents(protocol):
-    blob = Blob((2, 2), device="simulated:1")
-    blob += 3
-    blob.diff[...] = 4
-    other = pickle.loads(pickle.dumps(blob, protocol))
-    assert (other.head, other.diff_head) == (Head.HEAD_AT_CPU, Head.HEAD_AT_CPU)
-    assert repr(other) == "Blob(shape=(2, 2), dtype=float32, device=simulated:1, head=HEAD_AT_CPU)"
-    assert (other.tolist(), other.diff.tolist()) == ([[3, 3]] * 2, [[4, 4]] * 2)
-    for _ in range(2):
-        other = pickle.loads(pickle.dumps(other, protocol))
-        assert (str(other.device), other.tolist()) == ("simulated:1", [[3, 3]] * 2)

@@ -11,9 +11,10 @@ its work.
 from __future__ import annotations
 
 import dis
+import itertools
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from types import CodeType, FrameType
@@ -125,6 +126,46 @@ def _running(tracer: _Tracer) -> Iterator[None]:
     finally:
         sys.settrace(outside[0])
         sys.setprofile(outside[1])
+
+
+def done_meanwhile(work: Callable[[], object], before: int, action: Callable[[], object]) -> bool:
+    """Do work, and an action at one of the places where CPython may run another thread.
+
+    It may also run a signal handler there: after a call, at the start of a function, and at a
+    backward jump. A RuntimeError of the action is ignored, because in the middle of a transfer it
+    is refused. Returns whether there are so many places.
+    """
+    places = itertools.count()
+    last: dict[FrameType, str] = {}
+    came = False
+
+    def trace(frame: FrameType, event: str, _argument: object) -> Any:
+        nonlocal came
+        if came or not frame.f_code.co_filename.startswith(_PACKAGE):
+            return None
+        frame.f_trace_lines = False
+        frame.f_trace_opcodes = True
+        name = _opcodes(frame.f_code)[frame.f_lasti] if event == "opcode" else "CACHE"
+        if name in {"CACHE", "PRECALL"}:
+            return trace
+        previous = last.get(frame, "")
+        last[frame] = name
+        follows = previous.startswith("CALL") or previous in {"RESUME", "JUMP_BACKWARD"}
+        if follows and next(places) == before:
+            came = True
+            sys.settrace(outside)
+            with suppress(RuntimeError):
+                action()
+            return None
+        return trace
+
+    outside = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work()
+    finally:
+        sys.settrace(outside)
+    return came
 
 
 @contextmanager

@@ -77,12 +77,6 @@ def test_examples_run(name: str) -> None:
     assert failed == 0
 
 
-def test_there_are_examples() -> None:
-    finder = doctest.DocTestFinder(exclude_empty=True)
-    found = [test for test in finder.find(syncblob.Blob) if test.examples]
-    assert found
-
-
 @pytest.mark.parametrize("name", PUBLIC)
 def test_the_reference_shows_every_public_name(name: str) -> None:
     shown = shown_on_reference_pages()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -96,26 +96,12 @@ def test_bytes_that_change_by_right_accuse_nobody(side: Side, changes: str) -> N
         del export
 
 
-def test_a_write_by_right_ends_the_watch_and_a_read_does_not() -> None:
+@pytest.mark.parametrize("use", [SyncedMemory.cpu_data, lambda memory: memory.fit(COUNT)])
+def test_a_read_and_the_same_size_end_no_watch(use: Callable[[SyncedMemory], object]) -> None:
     memory = at(Side.HOST)
     with verified_const():
         export = under_watch(memory, Side.HOST)
-        memory.mutable_cpu_data()[:] = 4
-        memory.cpu_data()
-        del export
-    with verified_const():
-        export = under_watch(memory, Side.HOST)
-        memory.cpu_data()
-        write_past_permissions(export)
-        with pytest.warns(ConstWriteWarning):
-            memory.cpu_data()
-
-
-def test_a_memory_that_keeps_its_size_keeps_watching() -> None:
-    memory = at(Side.HOST)
-    with verified_const():
-        export = under_watch(memory, Side.HOST)
-        memory.fit(COUNT)
+        use(memory)
         write_past_permissions(export)
         with pytest.warns(ConstWriteWarning):
             memory.cpu_data()
@@ -154,16 +140,6 @@ def test_a_private_copy_finds_a_write_through_a_const_export_and_ends_no_watch(
             with pytest.warns(ConstWriteWarning):
                 memory.gather(where, gapped, "test")
         assert export[1] == 11
-
-
-def test_an_adoption_accuses_nobody_of_the_bytes_that_it_replaces() -> None:
-    for side in Side:
-        memory = at(side)
-        with verified_const():
-            export = memory.export(side, Access.CONST, Layout.raw(1), "const", "NumPy")
-            adopt(memory, side, 5)
-            getattr(memory, READS[side])()
-            assert export.tolist() == [1]
 
 
 @pytest.mark.parametrize(("place", "accuses"), [(0, True), (1, False), (2, False), (3, True)])
@@ -228,15 +204,6 @@ def test_an_export_that_ends_during_a_transfer_is_not_compared(
         monkeypatch.setattr(memory.accelerator, "download", download)
         assert memory.cpu_data().tolist() == [2] * COUNT
         memory.gpu_data()
-
-
-def test_once_an_export_has_ended_other_threads_can_use_the_memory() -> None:
-    memory = at(Side.HOST)
-    with verified_const():
-        export = under_watch(memory, Side.HOST)
-        del export
-        with in_use_by_another_thread(memory):
-            pass
 
 
 # --- exports of parts ----------------------------------------------------------------------------

@@ -65,13 +65,9 @@ def test_options_reach_the_conversion(run, small_model, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (["x.txt"], "x.txt: expected a name that says the format"),
-        (["x.npz", "--layers", "x"], "no layer is called 'x'"),
-        (["x.npz", "--dtype", "bfloat16"], "expected a dtype that npz holds"),
         (["no/such/folder/x.npz"], "error: no/such/folder: the folder to write to does not exist"),
         ([""], "expected a name"),
         (["x.npy"], "holds one array, got 4; choose a layer with one blob with --layers"),
-        (["x.binaryproto"], "holds one array, got 4; choose a layer with one blob with --layers"),
         (["x.npz.gz"], "expected a name without .gz"),
     ],
 )
@@ -111,20 +107,13 @@ def test_a_mean_is_converted_and_comes_back(run, tmp_path, name):
         assert run("diff", tmp_path / name, path).status == 0
 
 
-@pytest.mark.parametrize(
-    ("package", "extra"), [("safetensors", "safetensors"), ("ml_dtypes", "bfloat16")]
-)
-def test_a_missing_library_is_one_line(run, small_model, monkeypatch, package, extra):
-    if package == "ml_dtypes":
-        pytest.importorskip("safetensors")
-    monkeypatch.setitem(sys.modules, package, None)
-    flags = ["--dtype", "bfloat16"] * (package == "ml_dtypes")
-    done = run("convert", small_model, small_model.with_name("x.safetensors"), *flags)
-    assert (done.status, done.out) == (2, "")
-    assert done.err == (
-        f"syncblob: error: this needs {package}, which is missing: "
-        f"pip install 'syncblob[{extra}]'\n"
-    )
+def test_a_missing_library_is_one_line(run, small_model, monkeypatch):
+    pytest.importorskip("safetensors")
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    target = small_model.with_name("x.safetensors")
+    done = run("convert", small_model, target, "--dtype", "bfloat16")
+    assert (done.status, done.out, done.err.count("\n")) == (2, "", 1)
+    assert "this needs ml_dtypes, which is missing: pip install 'syncblob[bfloat16]'" in done.err
 
 
 def test_the_help_names_every_format(run):

@@ -163,29 +163,6 @@ def test_a_blob_that_could_be_a_net_without_layers(inspect_json, tmp_path):
     assert found["blob"] == {"shape": [], "dtype": "float64", "parameters": 1, "bytes": 8}
 
 
-# A blob whose shape requires more values than there are.
-_DAMAGED = bytes([8, 9]) + Blob.asarray(np.ones(2, "f4")).to_proto().SerializeToString()
-
-
-@pytest.mark.parametrize(
-    ("names", "contents", "reason"),
-    [
-        ("empty x.caffemodel x.binaryproto", b"", "got an empty file; copy or download it again"),
-        ("blob x.binaryproto x.caffemodel x.solverstate", _DAMAGED, "a blob of shape"),
-        ("junk", b"\xff" * 40, ", byte 0: "),
-        ("README.md", b"# A project\n\nWhat it is.\n" * 200, "of weights, got a text"),
-    ],
-)
-def test_files_that_are_refused(run, tmp_path, names, contents, reason):
-    for name in names.split():
-        path = tmp_path / name
-        path.write_bytes(contents)
-        done = run("inspect", path)
-        assert (done.status, done.out, done.err.count("\n")) == (1, "", 1)
-        assert done.err.startswith(f"syncblob: error: {path}")
-        assert reason in done.err
-
-
 # --- types that the file does not contain --------------------------------------------------------
 
 

@@ -149,7 +149,7 @@ class Weights:
         cls,
         path: str,
         kind: str,
-        entries: dict[str, Entry],
+        entries: Mapping[str, Entry],
         close: Callable[[], object] = lambda: None,
         *,
         others: Iterable[str] = (),

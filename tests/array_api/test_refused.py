@@ -272,16 +272,66 @@ REFUSED: list[tuple[Any, ...]] = [
 ]
 
 
+# Calls without operands on a device.
+REFUSED_ANYWHERE: list[tuple[Any, ...]] = [
+    ("xp.finfo('int8')", TypeError, "floating-point"),
+    ("xp.finfo('bool')", TypeError, "floating-point"),
+    ("xp.finfo(Blob(1, 'uint8'))", TypeError, "floating-point"),
+    ("xp.iinfo('float32')", TypeError, "integer"),
+    ("xp.iinfo('bool')", TypeError, "integer"),
+    ("xp.iinfo('complex64')", TypeError, "integer"),
+    ("xp.isdtype(np.dtype('int8'), 'integers')", ValueError, "integers"),
+    ("xp.isdtype(np.dtype('int8'), 3)", TypeError),
+    ("xp.__array_namespace_info__().dtypes(kind='integers')", ValueError, "kind"),
+    ("xp.__array_namespace_info__().dtypes(device='tpu')", ValueError, "device"),
+    ("xp.__array_namespace_info__().default_dtypes(device='tpu')", ValueError, "device"),
+    *(
+        (f"xp.{call}", OverflowError, "64 bits")
+        for value in ("2**64", "-(2**63) - 1", "10**5000")
+        for call in (f"asarray({value})", f"asarray([1, {value}])", f"full(2, {value})")
+    ),
+    ("xp.asarray([2**64, None])", TypeError, "Blob"),
+    *(
+        (f"xp.full(2, {value})", TypeError, "Blob")
+        for value in ("'a'", "b'a'", "None", "np.datetime64('2020')", "object()")
+    ),
+    # NumPy 2.5 warns of a number as the step of dates.
+    *(
+        (f"xp.arange({start}, {stop}, {stop} - {start})", TypeError, "a Blob holds")
+        for start, stop in (
+            ("np.longdouble(1)", "np.longdouble(3)"),
+            ("2**64", "(2**64 + 2)"),
+            ("np.datetime64('2018')", "np.datetime64('2020')"),
+        )
+    ),
+    ("xp.arange(0, 5, 0)", (ValueError, ZeroDivisionError)),
+    ("xp.linspace(0, 1, -1)", ValueError, "num|negative"),
+    ("xp.zeros((2**40, 2**40))", ValueError, "8 bytes"),
+    ("xp.empty((2**40, 2**40))", ValueError, "8 bytes"),
+    ("xp.full((2**40, 2**40), 1)", ValueError, r"\(1099511627776, 1099511627776\) exceeds"),
+    *(
+        (f"xp.meshgrid(xp.ones(2), {other})", TypeError, "meshgrid .*Blob")
+        for other in ("None", 3, [1])
+    ),
+]
+NAMES: dict[str, Any] = {"xp": xp, "np": np, "fft": fft, "linalg": linalg, "Blob": Blob}
+
+
+@pytest.mark.parametrize("row", REFUSED_ANYWHERE, ids=[row[0] for row in REFUSED_ANYWHERE])
+def test_refused_anywhere(row: tuple[Any, ...]) -> None:
+    refused(row, NAMES)
+
+
 @pytest.mark.parametrize("row", REFUSED, ids=[row[0] for row in REFUSED])
 def test_refused(row: tuple[Any, ...], on: Any) -> None:
+    operands = {"x": on(np.ones((2, 3))), "c": on(np.ones((2, 3), complex)), "i": on([0])}
+    refused(row, NAMES | operands | {"o": lambda *shape: on(np.ones(shape))})
+
+
+def refused(row: tuple[Any, ...], names: dict[str, Any]) -> None:
     call, error, *message = row
-    names: dict[str, Any] = {"xp": xp, "np": np, "fft": fft, "linalg": linalg, "Blob": Blob}
-    names["x"] = on(np.ones((2, 3)))
-    names["c"] = on(np.ones((2, 3), complex))
-    names["i"] = on([0])
-    names["o"] = lambda *shape: on(np.ones(shape))
     with pytest.raises(error, match=message[0] if message else "."):
-        eval(call, names)  # noqa: S307  # of the table
+        eval(call, {**names})  # noqa: S307  # of the table
 
 
 @pytest.mark.parametrize("device", ["cpu", "simulated"])

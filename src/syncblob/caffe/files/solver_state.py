@@ -11,12 +11,12 @@ from syncblob.caffe.files.hdf5 import plan_state_hdf5, read_state
 from syncblob.caffe.files.other_formats import is_hdf5, require_message, require_path
 from syncblob.caffe.messages.blob_index import MessageIndex
 from syncblob.caffe.messages.blobproto import blob_pieces
-from syncblob.caffe.messages.fields import CURRENT_STEP, HISTORY, ITER, LEARNED_NET, Kind
+from syncblob.caffe.messages.fields import HISTORY
 from syncblob.caffe.messages.lazy import lazy_blob
 from syncblob.caffe.messages.pieces import Piece, require_message_size, size_of, write_pieces
 from syncblob.caffe.messages.streams import Source, Target, name_of, open_source, writing
-from syncblob.caffe.messages.texts import decoded, encoded, naming
-from syncblob.caffe.messages.wire import WireReader, WireType, length_field, length_header, varint
+from syncblob.caffe.messages.texts import add_texts, decoded, encoded, naming
+from syncblob.caffe.messages.wire import WireReader, length_header
 from syncblob.caffe.nets.layer import as_named_blob
 from syncblob.formats import Blob, is_integer
 
@@ -119,8 +119,7 @@ def save_solver_state(state: SolverState, path: Target) -> None:
             f"model"
         )
     hdf5 = require_path(name_of(path), "state")
-    numbers = {ITER: _int32("iter", state.iter)}
-    numbers[CURRENT_STEP] = _int32("current_step", state.current_step)
+    iteration, step = _int32("iter", state.iter), _int32("current_step", state.current_step)
     if not isinstance(state.learned_net, str):
         raise TypeError(f"expected a string as learned_net, got {state.learned_net!r}")
     learned_net = encoded(state.learned_net)
@@ -130,25 +129,27 @@ def save_solver_state(state: SolverState, path: Target) -> None:
     ]
     if hdf5:
         facts: dict[bytes, int | bytes] = {
-            b"iter": numbers[ITER],
+            b"iter": iteration,
             b"learned_net": learned_net,
-            b"current_step": numbers[CURRENT_STEP],
+            b"current_step": step,
         }
         write = plan_state_hdf5(facts, history)
     else:
-        write = partial(write_pieces, _pieces(numbers, learned_net, history))
+        write = partial(write_pieces, _pieces(iteration, learned_net, history, step))
     with writing(path) as temporary:
         write(temporary)
 
 
-def _pieces(numbers: dict[Kind, int], learned_net: bytes, history: list[Blob]) -> list[Piece]:
+def _pieces(iteration: int, learned_net: bytes, history: list[Blob], step: int) -> list[Piece]:
     """Return the message, with its fields in the order of their numbers."""
-    pieces: list[Piece] = [_number(ITER, numbers[ITER]), length_field(LEARNED_NET[0], learned_net)]
+    begin = messages.SolverState(iter=iteration)
+    add_texts(begin, "learned_net", [learned_net])
+    pieces: list[Piece] = [begin.SerializeToString()]
     for number, blob in enumerate(history):
         with naming(f"history {number}"):
             message = blob_pieces(blob, write_diff=None)
         pieces += [length_header(HISTORY[0], size_of(message)), *message]
-    pieces.append(_number(CURRENT_STEP, numbers[CURRENT_STEP]))
+    pieces.append(messages.SolverState(current_step=step).SerializeToString())
     require_message_size(pieces, "a .solverstate", "this state")
     return pieces
 
@@ -159,10 +160,6 @@ def _require_list(history: object) -> None:
             f"expected a list of arrays as history, got one array of shape {history.shape}; put it "
             f"in a list: [array]"
         )
-
-
-def _number(kind: Kind, value: int) -> bytes:
-    return varint(kind[0] << 3 | WireType.VARINT) + varint(value % (1 << 64))
 
 
 def _int32(name: str, value: int) -> int:

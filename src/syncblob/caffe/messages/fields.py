@@ -33,4 +33,3 @@ BLOBS = 7
 ITER: Kind = (1, WireType.VARINT)
 LEARNED_NET: Kind = (2, WireType.LENGTH)
 HISTORY: Kind = (3, WireType.LENGTH)
-CURRENT_STEP: Kind = (4, WireType.VARINT)

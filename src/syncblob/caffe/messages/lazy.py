@@ -228,11 +228,15 @@ def blob_values(blob: Blob) -> NDArray[np.generic]:
 def parts_of(blob: Blob, *, diff: bool) -> Iterator[ValuesInFile | NDArray[np.generic]]:
     """Yield data or diff in order: values that are only in a file, and host arrays of the others.
 
-    The arrays have any shape. Each is a const access.
+    The arrays have any shape. They are const accesses, the contents of another source that has not
+    been accessed, or zeros if there is no diff.
     """
     source = _in_file(blob, diff=diff)
     if source is None:
-        yield (blob.diff if diff else blob).cpu_data()
+        values = untouched_values(blob, diff=diff)
+        if diff and memory_of(blob, diff=True) is None:
+            values = np.broadcast_to(np.zeros((), blob.dtype), blob.shape)
+        yield (blob.diff if diff else blob).cpu_data() if values is None else values
         return
     end = 0
     for first, stop in [*accessed_ranges(blob, diff=diff), (blob.size, blob.size)]:

@@ -16,9 +16,7 @@ from syncblob.caffe.messages.lazy import (
     CHUNK,
     ValuesInFile,
     parts_of,
-    untouched,
 )
-from syncblob.formats import Blob, memory_of, untouched_values
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from syncblob.caffe.messages.disk import OpenFile
+    from syncblob.formats import Blob
 
 MAX_MESSAGE = 2**31 - 1
 """The most bytes that a protobuf message can have, and that Caffe reads."""
@@ -68,22 +67,13 @@ class BlobValues:
 
     def chunks(self) -> Iterator[memoryview]:
         """Yield the bytes: unread values from their source, others from the host."""
-        for array in self._arrays():
-            yield array.view(np.uint8).data
-
-    def _arrays(self) -> Iterator[NDArray[np.generic]]:
-        blob, diff = self.blob, self.diff
-        values = untouched_values(blob, diff=diff) if untouched(blob, diff=diff) is None else None
-        if diff and memory_of(blob, diff=True) is None:
-            values = np.broadcast_to(np.zeros((), self.dtype), blob.shape)
-        if values is not None:
-            yield from _converted(values, self.dtype)
-            return
-        for part in parts_of(blob, diff=diff):
+        for part in parts_of(self.blob, diff=self.diff):
             if isinstance(part, ValuesInFile):
-                yield from part.chunks(self.dtype)
+                arrays = part.chunks(self.dtype)
             else:
-                yield from _converted(part, self.dtype)
+                arrays = _converted(part, self.dtype)
+            for array in arrays:
+                yield array.view(np.uint8).data
 
 
 Piece = bytes | FileRange | BlobValues

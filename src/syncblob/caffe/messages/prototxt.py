@@ -166,11 +166,8 @@ def _read(
         raise ModelFileError(str(error), path=name) from error
     others = _OF_OTHER_KIND[kind.DESCRIPTOR.name]
     known = {field.name for field, _ in message.ListFields()}
-    if (
-        ignore_unknown
-        and known <= set.intersection(*_FIELDS.values())
-        and re.search(rf"^\s*({'|'.join(others)})\s*[:{{]", text, re.MULTILINE)
-    ):
+    left_out = {part.name for part in message.ignored}
+    if known <= set.intersection(*_FIELDS.values()) and left_out & others:
         raise ModelFileError(_OTHER_KIND[kind.DESCRIPTOR.name], path=name)
     return message
 

@@ -249,21 +249,13 @@ class WireReader:
             return Field(number, wire_type, start, start + length)
         if wire_type is WireType.VARINT:
             return Field(number, wire_type, start, self._varint(start, stop)[1])
-        if wire_type in _WIDTHS:
-            return self._fixed_width(number, wire_type, position, start, stop)
-        return Field(number, wire_type, start, start)
-
-    def _fixed_width(
-        self, number: int, wire_type: WireType, position: int, start: int, stop: int
-    ) -> Field:
+        if wire_type not in _WIDTHS:
+            return Field(number, wire_type, start, start)
         width = _WIDTHS[wire_type]
         self._require_room(number, width, start, stop)
         stride = start - position + width
-        records = 1
-        if start - position == 1:
-            records = self._count_records(position, stop, stride)
-        end = position + records * stride
-        return Field(number, wire_type, start, end, records, stride)
+        records = self._count_records(position, stop, stride) if start == position + 1 else 1
+        return Field(number, wire_type, start, position + records * stride, records, stride)
 
     def _count_records(self, position: int, stop: int, stride: int) -> int:
         """Count the consecutive records of `stride` bytes with the same first byte."""

@@ -152,16 +152,6 @@ def test_an_unbuffered_file_that_takes_nothing(most):
         syncblob.save_model(model(), Raw(most))
 
 
-class Full(io.BytesIO):
-    def write(self, _data, /):
-        raise OSError(28, "No space left on device")
-
-
-def test_an_open_file_that_is_full():
-    with pytest.raises(OSError, match="No space left"):
-        syncblob.save_model(model(), Full())
-
-
 def test_blobs_that_cannot_be_written_leave_the_file_alone(tmp_path):
     file = io.BytesIO()
     with pytest.raises(TypeError, match="int64"):

@@ -9,6 +9,7 @@ it was opened.
 from __future__ import annotations
 
 import contextlib
+import copy
 import errno
 import os
 import re
@@ -143,13 +144,9 @@ class OpenFile:
         self.identity = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
         self._head = memoryview(b"")
 
-    def __deepcopy__(self, memo: object) -> Self:
+    def __deepcopy__(self, _memo: object) -> Self:
         """Return another object over the same descriptor; each is closed separately."""
-        del memo
-        made = object.__new__(type(self))
-        for name in ("_descriptor", "_head", "absolute_path", "identity", "path"):
-            setattr(made, name, getattr(self, name))
-        return made
+        return copy.copy(self)
 
     def __len__(self) -> int:
         """Return the number of bytes that the file had when it was opened."""

@@ -266,8 +266,7 @@ def _make_input_layer(net: NetParameter) -> None:
         dims = net.input_dim
         shapes = [list(dims[i : i + LEGACY_AXES]) for i in range(0, len(dims), LEGACY_AXES)]
     if shapes:
-        layers = type(net)().layer
-        layer = layers.add(name="input", type="Input")
+        layer = type(net)().layer.add(name="input", type="Input")
         add_texts(layer, "top", net.input)
         for number, name in enumerate(net.input):
             if number >= len(shapes) or (not net.input_shape and len(shapes[number]) < LEGACY_AXES):
@@ -275,9 +274,7 @@ def _make_input_layer(net: NetParameter) -> None:
                     f"expected a shape for each input of the net, got none for {name!r}"
                 )
             layer.input_param.shape.add(dim=shapes[number])
-        layers.extend(net.layer)
-        net.ClearField("layer")
-        net.layer.extend(layers)
+        net.layer.insert(0, layer)
     for field in ("input", "input_dim", "input_shape"):
         net.ClearField(field)
 

@@ -154,14 +154,13 @@ def _read(
     )
     try:
         message = _parsed(text, kind, ignore_unknown=ignore_unknown, forks=forks)
+        require_complete(message)
     except text_format.ParseError as error:
         reader = "read_prototxt" if kind is NetParameter else "read_solver_prototxt"
         problem = _explain(error, text.split("\n"), reader, ignored=ignore_unknown)
         raise ModelFileError(problem, path=name) from error
     except RecursionError as error:
         raise ModelFileError("messages are nested too deeply", path=name) from error
-    try:
-        require_complete(message)
     except ValueError as error:
         raise ModelFileError(str(error), path=name) from error
     others = _OF_OTHER_KIND[kind.DESCRIPTOR.name]

@@ -12,45 +12,6 @@ import syncblob
 from syncblob.caffe.commands import console
 from syncblob.caffe.convert import writable_extensions
 
-_SAID = "Left out: types and settings of the layers"
-
-
-def test_the_whole_output(run, small_model, tmp_path):
-    target = tmp_path / "x.npz"
-    done = run("convert", small_model, target)
-    assert (done.status, done.err) == (0, "")
-    assert done.out.splitlines() == [
-        f"from  {small_model} (caffemodel)",
-        f"to    {target} (npz)",
-        "",
-        "4 tensors, 23 parameters, 104 B written",
-        f"{_SAID}, and 1 layer without weights",
-    ]
-    with np.load(target) as found:
-        assert "conv1.weight" in found.files
-
-
-def test_a_dry_run_shows_the_tensors_and_writes_nothing(run, small_model, tmp_path):
-    target = tmp_path / "x.npz"
-    done = run("convert", small_model, target, "--dry-run", "--dtype", "float16")
-    assert done.status == 0
-    assert not target.exists()
-    assert done.out.splitlines() == [
-        f"from  {small_model} (caffemodel)",
-        f"to    {target} (npz)",
-        "",
-        "Tensors",
-        "tensor        shape         dtype               size",
-        "----------------------------------------------------",
-        "conv1.weight  (2, 1, 3, 3)  float32 -> float16  36 B",
-        "conv1.bias    (2,)          float32 -> float16   4 B",
-        "bn.mean       (3,)          float64 -> float16   6 B",
-        "bn.variance   (0, 4)        float32 -> float16   0 B",
-        "",
-        "4 tensors, 23 parameters, 46 B would be written",
-        f"{_SAID}, and 1 layer without weights",
-    ]
-
 
 def test_options_reach_the_conversion(run, small_model, tmp_path):
     target = tmp_path / "x.caffemodel"

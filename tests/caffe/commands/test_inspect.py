@@ -66,25 +66,6 @@ def test_a_net_without_layers(run, write_model):
     assert "0 layers, 0 blobs, 0 parameters, 0 B of weights" in done.out
 
 
-def test_a_blob_on_its_own(run, tmp_path):
-    path = tmp_path / "mean.binaryproto"
-    values = np.array([[1.0, np.nan, 4.0]], "f4")
-    path.write_bytes(Blob.asarray(values).to_proto().SerializeToString())
-    assert run("inspect", path, "--stats").out.splitlines() == [
-        f"file        {path}",
-        "format      binaryproto, one blob",
-        f"size        {path.stat().st_size} B",
-        "shape       (1, 3)",
-        "dtype       float32",
-        "values      3, 12 B",
-        "min         1",
-        "mean        2.5",
-        "max         4",
-        "std         1.5",
-        "non-finite  1",
-    ]
-
-
 # --- long names and many layers ------------------------------------------------------------------
 
 _LONG = "inception_resnet_v2_block{}_unit_bottleneck_residual_branch2a_3x3_reduce_and_relu/conv"

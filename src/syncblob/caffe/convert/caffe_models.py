@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from syncblob.caffe import ModelFile, mark_legacy, open_model, plan_model
 from syncblob.caffe.convert.naming import name_tensors
 from syncblob.caffe.convert.weights import LayerWeights, Tensors, Weights
-from syncblob.caffe.messages import texts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,11 +43,3 @@ def as_model(weights: Weights) -> ModelFile:
 def plan(weights: Weights, *, hdf5: bool = False) -> Callable[[Path], None]:
     """Plan a ``.caffemodel`` file, or a ``.caffemodel.h5``."""
     return plan_model(as_model(weights), hdf5=hdf5, write_diff=False, upgrade=True)
-
-
-def unknown_fields(weights: Weights) -> dict[str, int]:
-    """Return the paths of the fields of layers that Caffe does not have, with their numbers."""
-    messages = (each.layer.proto for each in weights.layers)
-    return dict(
-        Counter(path for message in messages for path in texts.unknown_fields(message, "layer."))
-    )

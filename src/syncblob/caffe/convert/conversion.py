@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
@@ -13,12 +14,13 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from syncblob.caffe import blob_values
-from syncblob.caffe.convert import caffe_models, single
+from syncblob.caffe.convert import single
 from syncblob.caffe.convert.batch_norm import for_caffe
 from syncblob.caffe.convert.formats import Format, format_of_name, open_weights, writable_extensions
 from syncblob.caffe.convert.recognition import ONLY_UNPACKED
 from syncblob.caffe.convert.weights import LayerWeights, Weights, lazy_blob
 from syncblob.caffe.messages.streams import writing
+from syncblob.caffe.messages.texts import unknown_fields
 from syncblob.errors import ModelFileError, SyncblobError
 from syncblob.formats import Blob, as_dtype, counted, import_optional, is_bfloat16
 
@@ -114,7 +116,8 @@ class Conversion:
 
         A format that stores the settings of layers keeps them.
         """
-        return caffe_models.unknown_fields(self.source)
+        messages = (each.layer.proto for each in self.source.layers)
+        return dict(Counter(path for one in messages for path in unknown_fields(one, "layer.")))
 
     @property
     def note(self) -> str:

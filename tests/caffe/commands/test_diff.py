@@ -158,15 +158,3 @@ def test_two_files_without_blobs_are_not_the_same(run, write_model):
         assert (done.status, done.out) == (2, "")
         assert "a.caffemodel: expected blobs to compare, got none in this file" in done.err
     assert run("diff", files[0], write_model(("x", "", [_W]))).status == 1
-
-
-def test_means_of_a_fork_are_not_compared_as_states_of_solvers(run, tmp_path):
-    """C3D has a field more: num, channels, length, height and width come before the values."""
-    paths = [tmp_path / name for name in ("a.binaryproto", "b.binaryproto", "a", "b")]
-    for value, path in enumerate(paths):
-        head = b"\x08\x01\x10\x01\x18\x01\x20\x01\x28\x01\x32\x04"
-        path.write_bytes(head + np.array([value], "<f4").tobytes())
-    for pair in (paths[:2], paths[2:]):
-        done = run("diff", *pair)
-        assert (done.status, done.out) == (2, "")
-        assert "field 5 (data) has wire type VARINT" in done.err

@@ -49,13 +49,8 @@ def test_statistics_are_a_table_of_their_own(run, small_model):
 
 
 def test_the_column_of_non_finite_values_comes_only_where_it_is_needed(run, write_model):
-    path = write_model(("conv1", "Convolution", [[1.0]]))
-    lines = run("inspect", path, "--stats").out.splitlines()
-    assert lines[-5:-2] == [
-        "layer  blob  min  mean  max  std",
-        "--------------------------------",
-        "conv1     0    1     1    1    0",
-    ]
+    lines = run("inspect", write_model(("conv1", "", [[1.0]])), "--stats").out.splitlines()
+    assert lines[-5] == "layer  blob  min  mean  max  std"
     assert lines[-1] == "1 layer, 1 blob, 1 parameter, 8 B of weights"
 
 

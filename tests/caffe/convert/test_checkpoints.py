@@ -66,18 +66,6 @@ def test_what_is_opened_and_what_is_left_out(save, contents, names, others):
         assert list(weights.others) == others
 
 
-def test_a_nested_layer_keeps_its_name_in_every_format(save, tmp_path):
-    path = save({"conv1": {"weight": TWO, "bias": ONE}})
-    for extension in ("npz", "caffemodel"):
-        convert(path, tmp_path / f"x.{extension}")
-        with open_weights(tmp_path / f"x.{extension}") as weights:
-            (layer,) = weights.layers
-            assert (layer.layer.name, list(layer.tensors)) == (
-                "conv1",
-                ["conv1.weight", "conv1.bias"],
-            )
-
-
 @pytest.mark.parametrize(
     ("contents", "keys"),
     [

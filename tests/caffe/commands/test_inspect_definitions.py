@@ -178,6 +178,13 @@ def test_texts_that_are_no_definitions(run, tmp_path, text, words):
     assert words in done.err
 
 
+def test_a_text_of_another_name_is_no_definition(run, tmp_path):
+    (tmp_path / "README.md").write_text("# A project\n\nWhat it is.\n" * 200)
+    done = run("inspect", tmp_path / "README.md")
+    assert (done.status, done.out, done.err.count("\n")) == (1, "", 1)
+    assert "expected a file of weights, got a text" in done.err
+
+
 @pytest.mark.parametrize("dims", ["dim: -1", "dim: 4611686018427387904 dim: 4"])
 def test_weights_that_no_memory_can_hold(run, tmp_path, dims):
     path = tmp_path / "x.prototxt"

@@ -41,11 +41,9 @@ class Tensors(UserDict[str, Any]):
             raise ModelFileError(entry.message, path=entry.path)
         return entry
 
-    @property
-    def unreadable(self) -> dict[str, str]:
-        """The names of the tensors that a Blob cannot hold, and why."""
-        errors = self.data.items()
-        return {name: e.message for name, e in errors if isinstance(e, ModelFileError)}
+
+def _entries(tensors: Mapping[str, Blob]) -> Mapping[str, Entry]:
+    return tensors.data if isinstance(tensors, Tensors) else tensors
 
 
 class LayerWeights(NamedTuple):
@@ -62,7 +60,7 @@ class LayerWeights(NamedTuple):
     """
 
     layer: Layer
-    tensors: Tensors
+    tensors: Mapping[str, Blob]
 
     @classmethod
     def of(cls, layer: Layer, entries: Mapping[str, Entry]) -> Self:
@@ -84,7 +82,8 @@ class LayerWeights(NamedTuple):
     @property
     def unreadable(self) -> dict[str, str]:
         """The names of the tensors that a Blob cannot hold, and why."""
-        return self.tensors.unreadable
+        entries = _entries(self.tensors).items()
+        return {name: each.message for name, each in entries if isinstance(each, ModelFileError)}
 
 
 class Weights:
@@ -169,17 +168,17 @@ class Weights:
         return cls(path, kind, layers, close, others=others)
 
     @property
-    def tensors(self) -> Tensors:
+    def tensors(self) -> Mapping[str, Blob]:
         """All tensors by name, layer by layer.
 
         Accessing one that a Blob cannot hold, such as one of float8, raises ModelFileError.
         """
-        return Tensors(item for layer in self.layers for item in layer.tensors.data.items())
+        return Tensors(each for layer in self.layers for each in _entries(layer.tensors).items())
 
     @property
     def unreadable(self) -> dict[str, str]:
         """The names of the tensors that a Blob cannot hold, and why."""
-        return self.tensors.unreadable
+        return {name: why for layer in self.layers for name, why in layer.unreadable.items()}
 
     @property
     def nbytes(self) -> int:
@@ -194,7 +193,7 @@ class Weights:
         ValueError
             If there is not exactly one.
         """
-        blobs: list[Blob] = list(self.tensors.values())
+        blobs = list(self.tensors.values())
         if len(blobs) != 1:
             raise ValueError(
                 f"{self.kind} holds one array, got {len(blobs)}; choose a layer with one blob with "

@@ -646,7 +646,7 @@ RULES = {
     "Exp": (exponential, " | base: 0 | base: 1 | base: inf | base: -2"),
     "Log": (exponential, " | base: 0 | base: 1 | base: 2 | base: -2"),
     "BatchNorm": (batch_norm, ""),
-    "PReLU": (prelu, " | channel_shared: true"),
+    "PReLU": (prelu, " | channel_shared: true | channel_shared: true filler { type: 'xavier' }"),
     "LRN": (lrn, " | local_size: 4 | local_size: 3 norm_region: WITHIN_CHANNEL"),
     "MVN": (mvn, " | across_channels: true"),
     "Softmax": (softmax, " | axis: -1 | axis: 3"),
@@ -817,7 +817,9 @@ IMAGES = [(2, 4, 5, 6), (2, 4, 5, 5), (2, 3, 9, 11)]
 SMALL = [(), (2,), (3,), (9,), (2, 3), (3, 2), (2, 6), (2, 1), (3, 3), (2, 6, 5), (2, 3, 2)]
 SHAPES = [*IMAGES * 5, *SMALL, (1, 2, 3), (2, 0), (2, 1, 1, 1), (2, 3, 1, 1), (2, 2, 3, 3, 3)]
 FILLERS = """type: 'xavier' | type: 'gaussian' std: 1 | type: 'uniform' min: 2 | type: 'bilinear'
-    | type: 'gaussian' sparse: 1 std: 1 | type: 'odd' | value: 1 | value: 2"""
+    | type: 'gaussian' sparse: 1 std: 1 | type: 'odd' | value: 1 | value: 2 | sparse: 1
+    | type: 'xavier' sparse: 1 | type: 'gaussian' sparse: 41 | type: 'gaussian' sparse: -2
+    | type: 'gaussian' std: 0 | type: 'positive_unitball' | type: 'msra'"""
 CONVOLVED = """kernel_size: 1 | kernel_size: 3 | kernel_size: 3 stride: 2 pad: 1
     | kernel_size: 1 axis: 0 | kernel_size: 7 stride: 4 | kernel_size: [2, 3]
     | kernel_h: 2 kernel_w: 3 | kernel_size: 3 dilation: 2

@@ -174,53 +174,6 @@ def test_generators_and_seeds():
     assert not np.array_equal(weights('type: "gaussian"', rng=None), same[0])
 
 
-@pytest.mark.parametrize(
-    ("filler", "words"),
-    [
-        ('type: "he"', "expected one of the fillers bilinear, constant, .*xavier, got 'he'"),
-        ('type: "xavier" sparse: 1', "'xavier' has no setting sparse"),
-        ("sparse: 1", "'constant' has no setting sparse"),
-        ('type: "gaussian" sparse: 41', "sparse up to 40, the outputs, .* got 41"),
-        ('type: "gaussian" sparse: -2', "sparse up to 40, .*, got -2"),
-        ('type: "gaussian" std: 0', "a std above 0"),
-        ('type: "uniform" min: 2', "min <= max, got 2.0 and 1.0"),
-    ],
-)
-def test_fillers_that_caffe_refuses(filler, words):
-    with pytest.raises(ValueError, match=rf"layer 'x' \(Convolution\): blob 0: .*{words}"):
-        weights(filler)
-
-
-@pytest.mark.parametrize(
-    ("kind", "settings", "words"),
-    [
-        (
-            "InnerProduct",
-            'inner_product_param { num_output: 2 weight_filler { type: "bilinear" } }',
-            "'bilinear' fills square kernels",
-        ),
-        (
-            "PReLU",
-            'prelu_param { channel_shared: true filler { type: "xavier" } }',
-            "a blob with an axis",
-        ),
-        ("Scale", "param { } param { } ", "one param for each of 1 blobs, got 2"),
-    ],
-)
-def test_fillers_that_do_not_fit(kind, settings, words):
-    with pytest.raises(ValueError, match=words):
-        filled(kind, settings)
-
-
-def test_blobs_without_elements():
-    text = 'layer { name: "x" type: "PReLU" bottom: "data" top: "x" }'
-    model = ModelFile.from_net(text_format.Parse(text, NetParameter()))
-    with pytest.raises(
-        ValueError, match=r"blob 0: expected a blob with elements, got shape \(0,\)"
-    ):
-        model.fill({"data": (1, 0)})
-
-
 SHARING = """
 input: "data" input_shape {{ dim: 1 dim: 4 }}
 layer {{ name: "a" type: "InnerProduct" bottom: "data" top: "a" param {{ name: "w" }}

@@ -117,16 +117,6 @@ def test_gradients(h5):
     assert net["b"].blobs[0].cpu_diff().tolist() == [0, 0]
 
 
-def test_names_with_slashes(h5):
-    """A group in a group. Caffe writes such files but does not read them."""
-    h5["data/conv1/0"] = BIAS
-    h5["data/conv1/3x3/0"] = BIAS + 1
-    h5["data/conv2/1x1/0"] = BIAS + 2
-    net = opened(h5)
-    assert list(net) == ["conv1", "conv1/3x3", "conv2/1x1"]
-    assert [layer.blobs[0].cpu_data()[0] for layer in net.layers] == [7, 8, 9]
-
-
 def test_a_name_that_is_not_utf8(h5):
     h5["data"].create_group(b"\xff")
     (layer,) = opened(h5).layers

@@ -77,14 +77,6 @@ def test_a_change_upgrades_the_older_format(write, v1_net, saved, change):
     assert net.layer[0].blobs == v1_net.layers[0].blobs
 
 
-def test_an_edit_of_a_net_of_the_first_format_upgrades_it(write, saved):
-    net = NetParameter()
-    net.layers.add(bottom=["data"], top=["a"], layer={"name": "conv1", "type": "conv"})
-    model = open_model(write(net))
-    edit(model["conv1"])
-    assert outline(saved(model).layer[0]) == EDITED
-
-
 def test_what_is_assigned_and_then_taken_back_changes_nothing(write, v1_net, saved):
     model = open_model(write(v1_net))
     layer = model["conv1"]
@@ -185,15 +177,6 @@ def test_a_copied_layer_has_settings_of_its_own(write, v2_net, saved):
     assert layers[3].name == "again"
 
 
-def test_renaming_renames_the_message(write, v2_net, saved):
-    model = open_model(write(v2_net))
-    settings = model["conv1"].proto
-    settings.convolution_param.num_output = 3
-    model.rename("conv1", "first")
-    assert settings.name == "first"
-    assert saved(model).layer[1].name == "first"
-
-
 def test_what_does_not_belong_into_the_message(write, v2_net, saved):
     model = open_model(write(v2_net))
     settings = model["conv1"].proto
@@ -237,15 +220,6 @@ def test_those_of_a_file(write, v2_net, v1_net):
     assert {blob.head, blob.diff_head} == {Head.UNINITIALIZED}
     assert blob.diff.name == "ip[0]"
     assert names(open_model(write(v1_net))["conv1"]) == ["conv1[0]"]
-
-
-def test_those_of_hdf5(tmp_path):
-    h5py = pytest.importorskip("h5py", reason="h5py, which reads HDF5, is missing")
-    path = tmp_path / "net.h5"
-    with h5py.File(path, "w") as file:
-        file["data/conv1/3x3/0"] = array()
-    (layer,) = open_model(path).layers
-    assert names(layer) == ["conv1/3x3[0]"]
 
 
 def test_they_are_seen(write, v2_net):

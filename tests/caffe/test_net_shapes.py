@@ -219,60 +219,6 @@ def test_shapes_of_the_inputs_of_a_file(tmp_path, dims):
     assert list(model) == ["ip"]
 
 
-IN = 'layer { name: "in" type: "Input" top: "a" top: "b" input_param { %s } }'
-FC = (
-    'layer { name: "%s" type: "InnerProduct" bottom: "%s" top: "%s" inner_product_param { %s } %s }'
-)
-TWO = "shape { dim: [2, 3] } shape { dim: [2, 4] }"
-ONE_OUTPUT = "num_output: 1 bias_term: false"
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "words"),
-    [
-        ('name: "w" lr_mult: 1', 'name: "w" lr_mult: 2', "has lr_mult 2 and .* 'w', which has 1"),
-        ('name: "w" decay_mult: 1', 'name: "w" decay_mult: 0', "decay_mult 0"),
-        ('name: "w"', 'name: "w" lr_mult: 2', None),  # nothing that differs is set
-        ('name: "w" lr_mult: 2', 'name: "w"', None),
-        ('name: "w"', 'name: "v"', None),
-    ],
-)
-def test_shared_parameters_and_their_multipliers(first, second, words):
-    text = IN % TWO + FC % ("x", "a", "x", ONE_OUTPUT, f"param {{ {first} }}")
-    model = model_of(text + FC % ("y", "a", "y", ONE_OUTPUT, f"param {{ {second} }}"))
-    if words is None:
-        assert model.infer_shapes().params == {"x": ((1, 3),), "y": ((1, 3),)}
-    else:
-        with pytest.raises(ValueError, match=rf"layer 'y' \(InnerProduct\): blob 0 .*{words}"):
-            model.infer_shapes()
-
-
-def test_shared_parameters_and_their_shapes():
-    spec = 'param { name: "w" %s }'
-    pair = IN % TWO + FC % ("x", "a", "x", ONE_OUTPUT, spec % "")
-    with pytest.raises(ValueError, match=r"blob 0 has shape \(1, 4\) .* which has shape \(1, 3\)"):
-        model_of(pair + FC % ("y", "b", "y", ONE_OUTPUT, spec % "")).infer_shapes()
-    turned = FC % ("y", "a", "y", "num_output: 1 bias_term: false transpose: true", spec)
-    with pytest.raises(ValueError, match=r"shape \(3, 1\)"):
-        model_of(pair + turned % "").infer_shapes()
-    assert model_of(pair + turned % "share_mode: PERMISSIVE").infer_shapes().params["y"] == (
-        (3, 1),
-    )
-    # One layer that shares a parameter with itself.
-    with pytest.raises(ValueError, match=r"blob 1 has shape \(1,\)"):
-        model_of(IN % TWO + FC % ("x", "a", "x", "num_output: 1", spec % "" * 2)).infer_shapes()
-
-
-def test_a_blob_that_is_used_twice_is_not_written_in_place():
-    """Caffe splits it, and the copies have other names."""
-    relu = 'layer { name: "%s" type: "ReLU" bottom: "a" top: "%s" }'
-    refused = IN % TWO + relu % ("x", "x") + relu % ("y", "a")
-    with pytest.raises(ValueError, match=r"layer 'y' \(ReLU\): it writes its bottom 'a' in place"):
-        model_of(refused).infer_shapes()
-    accepted = IN % TWO + relu % ("y", "a") + relu % ("z", "a") + relu % ("x", "x")
-    assert model_of(accepted).infer_shapes().blobs["x"] == (2, 3)
-
-
 def test_layers_of_other_types():
     fork = """
         layer { name: "p" type: "Permute" bottom: "data" top: "p" }

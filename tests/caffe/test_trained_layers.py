@@ -113,14 +113,6 @@ def test_a_gradient_that_the_source_does_not_have_is_kept():
     assert target["a"].blobs[0].diff.tolist() == [7, 7]
 
 
-def test_models_with_blobs():
-    target = ModelFile("t", [Layer("a", blobs=blobs((2, 3))), Layer("b", blobs=blobs((4,)))])
-    ones = np.ones((2, 3), np.float32)
-    report = target.copy_trained_layers_from(ModelFile("s", [Layer("a", blobs=[ones])]))
-    assert report == CopyReport(copied=("a",), missing=("b",), ignored=())
-    assert target["a"].blobs[0].cpu_data().sum() == 6
-
-
 def test_of_source_layers_of_one_name_the_last_wins():
     source = ModelFile("s", [Layer("a", blobs=[[1.0]]), Layer("a", blobs=[[2.0]])])
     target = ModelFile("t", [Layer("a", blobs=[[0.0]])])

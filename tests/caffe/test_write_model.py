@@ -276,17 +276,6 @@ def test_layers_of_another_file(write, v2_net, saved):
     assert other["a"].blobs[0].head is Head.UNINITIALIZED
 
 
-def test_a_made_model(saved):
-    weights = np.arange(6, dtype=np.float32).reshape(2, 3)
-    layer = Layer("ip", "InnerProduct", ["data"], ["ip"], [weights.T, np.float64([1, 2])])
-    net = saved(ModelFile("made", [layer, Layer("loss")]))
-    assert net.name == "made"
-    assert [layer.name for layer in net.layer] == ["ip", "loss"]
-    transposed, doubles = net.layer[0].blobs
-    assert (list(transposed.shape.dim), list(transposed.data)) == ([3, 2], [0, 3, 1, 4, 2, 5])
-    assert list(doubles.double_data) == [1, 2]
-
-
 def test_a_made_layer_is_laid_out_in_the_order_of_field_numbers(saved):
     proto = LayerParameter(name="x", loss_weight=[1])
     proto.blobs.add(data=[1])
@@ -571,11 +560,6 @@ def test_what_is_no_blob(tmp_path, what, words):
         write_blob(what, tmp_path / "x.binaryproto")
 
 
-def test_writing_an_array_of_another_library(tmp_path):
-    write_blob(np.ones((1, 2, 1), np.float32), tmp_path / "x.binaryproto")
-    assert read_blob(tmp_path / "x.binaryproto").tolist() == [[[1], [1]]]
-
-
 # --- any model ------------------------------------------------------------------------------------
 
 dims = st.lists(st.integers(0, 4), max_size=4).map(tuple)
@@ -639,7 +623,3 @@ def test_pieces_larger_than_a_chunk(monkeypatch, tmp_path, write):
     assert half[:209] == values.astype(np.float16).astype(np.float32).ravel().tolist()[:209]
     assert list(net.layer[1].blobs[1].diff) == [0] * 99
     assert list(net.layer[2].blobs[0].data) == values.T.ravel().tolist()
-
-
-def test_the_limit_is_that_of_protobuf():
-    assert pieces.MAX_MESSAGE == 2**31 - 1

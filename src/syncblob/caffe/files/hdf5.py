@@ -23,7 +23,7 @@ import contextlib
 import io
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -523,7 +523,7 @@ def plan_hdf5(
 
 
 def plan_state_hdf5(
-    facts: dict[bytes, int | bytes], history: Sequence[Blob]
+    facts: Mapping[str, int | bytes], history: Sequence[Blob]
 ) -> Callable[[Path], None]:
     """Return a function that writes a ``.solverstate.h5`` into an existing file.
 
@@ -532,7 +532,7 @@ def plan_state_hdf5(
     for name, fact in facts.items():
         if isinstance(fact, bytes) and (b"\0" in fact or len(fact) >= _MOST_TEXT):
             raise ValueError(
-                f"expected {name.decode()} without NUL, of less than {_MOST_TEXT:,} bytes, which "
+                f"expected {name} without NUL, of less than {_MOST_TEXT:,} bytes, which "
                 f"Caffe's HDF5 format can hold, got {fact[:80]!r}; change it, or write a "
                 f".solverstate"
             )
@@ -613,7 +613,7 @@ def _write(  # noqa: PLR0913, PLR0917  # what a file contains
     h5py: ModuleType,
     groups: Sequence[bytes],
     datasets: list[_Dataset],
-    facts: dict[bytes, int | bytes],
+    facts: Mapping[str, int | bytes],
     links: dict[bytes, bytes],
     path: Path,
 ) -> None:
@@ -638,7 +638,9 @@ def _write(  # noqa: PLR0913, PLR0917  # what a file contains
                 kind, space = h5py.h5t.C_S1.copy(), h5py.h5s.create(h5py.h5s.SCALAR)
                 kind.set_size(len(fact) + 1)
                 value = np.array(fact, f"S{len(fact) + 1}")
-            h5py.h5d.create(file.id, name, kind, space, as_caffe).write(space, space, value)
+            h5py.h5d.create(file.id, name.encode(), kind, space, as_caffe).write(
+                space, space, value
+            )
         for dataset in datasets:
             created = h5py.h5d.create(
                 file.id,

@@ -17,13 +17,12 @@ from collections.abc import (
     MutableMapping,
     Sequence,
 )
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, NoReturn, Self
 
 import numpy as np
 
-from syncblob.caffe._pb.caffe_pb2 import NetParameter, Phase
+from syncblob.caffe._pb.caffe_pb2 import NetParameter, NetState, Phase
 from syncblob.caffe.files.hdf5 import index_hdf5, plan_hdf5
 from syncblob.caffe.files.model_index import index_model
 from syncblob.caffe.files.other_formats import (
@@ -161,8 +160,9 @@ class ModelFile(MutableMapping[str, Layer]):
         )
         layers = list(settings.layer)
         if phase is not None:
-            state = _State(_phase(phase), level, frozenset((*settings.state.stage, *stages)))
-            layers = [layer for layer in layers if state.includes(layer)]
+            state = NetState(phase=_phase(phase), level=level, stage=stages)
+            state.stage.extend(settings.state.stage)
+            layers = [layer for layer in layers if _includes(state, layer)]
         made = [Layer.from_proto(layer) for layer in layers]
         for name in ("layer", "ignored", *["name"] * bool(net.name)):
             settings.ClearField(name)  # an empty name stays
@@ -527,39 +527,32 @@ def _copied(layer: Layer, name: str | None = None) -> Layer:
 # --- the phase of a definition --------------------------------------------------------------------
 
 
-def _phase(name: str) -> int:
+def _phase(name: str) -> str:
     if not isinstance(name, str) or name.upper() not in Phase.keys():  # noqa: SIM118  # no mapping
         raise ValueError(f"expected a phase of 'TRAIN' and 'TEST', or None for both, got {name!r}")
-    return Phase.Value(name.upper())
+    return name.upper()
 
 
-@dataclass(frozen=True, slots=True)
-class _State:
-    """The state in which Caffe runs a net: phase, level and stages."""
-
-    phase: int
-    level: int
-    stages: frozenset[str]
-
-    def includes(self, layer: LayerParameter) -> bool:
-        """Tell whether a layer is part of the net in this state."""
-        if layer.include and layer.exclude:
-            raise ValueError(
-                f"layer {layer.name!r} has rules of both kinds, include and exclude; Caffe takes "
-                f"one kind only"
-            )
-        if layer.include:
-            return any(self._meets(rule) for rule in layer.include)
-        return not any(self._meets(rule) for rule in layer.exclude)
-
-    def _meets(self, rule: NetStateRule) -> bool:
-        return (
-            (not rule.HasField("phase") or rule.phase == self.phase)
-            and (not rule.HasField("min_level") or rule.min_level <= self.level)
-            and (not rule.HasField("max_level") or rule.max_level >= self.level)
-            and self.stages.issuperset(rule.stage)
-            and self.stages.isdisjoint(rule.not_stage)
+def _includes(state: NetState, layer: LayerParameter) -> bool:
+    """Tell whether a layer is part of a net that Caffe runs in a state."""
+    if layer.include and layer.exclude:
+        raise ValueError(
+            f"layer {layer.name!r} has rules of both kinds, include and exclude; Caffe takes "
+            f"one kind only"
         )
+    if layer.include:
+        return any(_meets(state, rule) for rule in layer.include)
+    return not any(_meets(state, rule) for rule in layer.exclude)
+
+
+def _meets(state: NetState, rule: NetStateRule) -> bool:
+    return (
+        (not rule.HasField("phase") or rule.phase == state.phase)
+        and (not rule.HasField("min_level") or rule.min_level <= state.level)
+        and (not rule.HasField("max_level") or rule.max_level >= state.level)
+        and {*state.stage}.issuperset(rule.stage)
+        and {*state.stage}.isdisjoint(rule.not_stage)
+    )
 
 
 # --- files ----------------------------------------------------------------------------------------

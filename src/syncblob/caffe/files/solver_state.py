@@ -15,7 +15,7 @@ from syncblob.caffe.messages.fields import HISTORY
 from syncblob.caffe.messages.lazy import lazy_blob
 from syncblob.caffe.messages.pieces import Piece, require_message_size, size_of, write_pieces
 from syncblob.caffe.messages.streams import Source, Target, name_of, open_source, writing
-from syncblob.caffe.messages.texts import add_texts, decoded, encoded, naming
+from syncblob.caffe.messages.texts import decoded, encoded, naming, put_texts
 from syncblob.caffe.messages.wire import WireReader, length_header
 from syncblob.caffe.nets.layer import as_named_blob
 from syncblob.formats import Blob, is_integer
@@ -119,37 +119,32 @@ def save_solver_state(state: SolverState, path: Target) -> None:
             f"model"
         )
     hdf5 = require_path(name_of(path), "state")
-    iteration, step = _int32("iter", state.iter), _int32("current_step", state.current_step)
+    numbers = {name: _int32(name, getattr(state, name)) for name in ("iter", "current_step")}
     if not isinstance(state.learned_net, str):
         raise TypeError(f"expected a string as learned_net, got {state.learned_net!r}")
-    learned_net = encoded(state.learned_net)
     _require_list(state.history)
     history = [
         as_named_blob(f"history {number}", array) for number, array in enumerate(state.history)
     ]
     if hdf5:
-        facts: dict[bytes, int | bytes] = {
-            b"iter": iteration,
-            b"learned_net": learned_net,
-            b"current_step": step,
-        }
-        write = plan_state_hdf5(facts, history)
+        write = plan_state_hdf5(numbers | {"learned_net": encoded(state.learned_net)}, history)
     else:
-        write = partial(write_pieces, _pieces(iteration, learned_net, history, step))
+        write = partial(write_pieces, _pieces(numbers, state.learned_net, history))
     with writing(path) as temporary:
         write(temporary)
 
 
-def _pieces(iteration: int, learned_net: bytes, history: list[Blob], step: int) -> list[Piece]:
+def _pieces(numbers: dict[str, int], learned_net: str, history: list[Blob]) -> list[Piece]:
     """Return the message, with its fields in the order of their numbers."""
-    begin = messages.SolverState(iter=iteration)
-    add_texts(begin, "learned_net", [learned_net])
-    pieces: list[Piece] = [begin.SerializeToString()]
+    first = messages.SolverState(iter=numbers["iter"])
+    put_texts(first, "learned_net", [learned_net])
+    last = messages.SolverState(current_step=numbers["current_step"])
+    pieces: list[Piece] = [first.SerializeToString()]
     for number, blob in enumerate(history):
         with naming(f"history {number}"):
             message = blob_pieces(blob, write_diff=None)
         pieces += [length_header(HISTORY[0], size_of(message)), *message]
-    pieces.append(messages.SolverState(current_step=step).SerializeToString())
+    pieces.append(last.SerializeToString())
     require_message_size(pieces, "a .solverstate", "this state")
     return pieces
 

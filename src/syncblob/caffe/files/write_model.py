@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from syncblob.caffe.messages.blobproto import blob_pieces
@@ -10,7 +11,7 @@ from syncblob.caffe.messages.fields import BLOBS, LAYER, NET_NAME
 from syncblob.caffe.messages.lazy import unchanged
 from syncblob.caffe.messages.pieces import FileRange, Piece, joined, require_message_size, size_of
 from syncblob.caffe.messages.texts import naming
-from syncblob.caffe.messages.wire import Buffer, WireReader, length_field, length_header
+from syncblob.caffe.messages.wire import WireReader, length_field, length_header
 from syncblob.caffe.nets.layer import Layer, Origin, serialised
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def _layer(layer: Layer, *, write_diff: bool | None) -> list[Piece]:
             message = blob_pieces(entry.blob, write_diff=write_diff, legacy=entry.legacy)
         blobs.append([length_header(BLOBS, size_of(message)), *message])
     if origin is None or origin.version != _CURRENT or origin.settings != settings:
-        return _with_blobs(settings, blobs)
+        return [settings, *chain.from_iterable(blobs)]
     pieces: list[Piece] = []
     begin = origin.start
     with WireReader.of_file(origin.file) as reader:
@@ -74,17 +75,4 @@ def _layer(layer: Layer, *, write_diff: bool | None) -> list[Piece]:
             elif blobs:
                 pieces += blobs.pop(0)
             begin = field.stop
-    return joined([*pieces, *(piece for blob in blobs for piece in blob)])
-
-
-def _with_blobs(settings: bytes, blobs: list[list[Piece]]) -> list[Piece]:
-    """Insert blobs at their place among the fields of a serialised LayerParameter."""
-    reader = WireReader(Buffer(settings))
-    behind = len(settings)
-    position = 0
-    for field in reader.fields(0, len(settings)):
-        if field.number > BLOBS:
-            behind = position
-            break
-        position = field.stop
-    return [settings[:behind], *(piece for blob in blobs for piece in blob), settings[behind:]]
+    return joined([*pieces, *chain.from_iterable(blobs)])

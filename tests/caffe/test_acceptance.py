@@ -16,7 +16,7 @@ import pytest
 from google.protobuf import text_format
 from tiers import programs
 
-from syncblob import ModelFile
+from syncblob import Layer, ModelFile
 from syncblob.caffe._pb.caffe_pb2 import LayerParameter, NetParameter
 
 
@@ -963,4 +963,8 @@ def test_each_type_is_accepted_and_refused_as_by_caffe(kind):
             shapes = model.infer_shapes().params.get(layer.name, ())
             model.fill(rng=0)
             assert tuple(blob.shape for blob in layer.blobs) == shapes
+            # Without the shapes of its bottoms, the settings say less, and nothing else.
+            target = ModelFile(layers=[Layer.from_proto(layer.proto)])
+            target.copy_trained_layers_from(ModelFile(layers=[layer]))
+            assert [blob.shape for blob in target.layers[0].blobs] == list(shapes)
     assert 0 < accepted < 60

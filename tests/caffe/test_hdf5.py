@@ -758,6 +758,3 @@ def test_hdf5_does_not_note_when_it_was_written(tmp_path):
     time.sleep(1.1)
     save_model(model, second)
     assert first.read_bytes() == second.read_bytes()
-
-
-# --- functions for other programs -----------------------------------------------------------------

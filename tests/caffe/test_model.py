@@ -66,16 +66,6 @@ def test_v2(write, v2_net):
     assert ip.blobs[0].cpu_data().tolist() == [1, 2]
 
 
-def test_v1(write, v1_net):
-    net = open_model(write(v1_net))
-    assert (net.name, net.version) == ("old", 1)
-    conv1, loss, untyped = net.layers
-    assert (conv1.name, conv1.type, conv1.bottoms) == ("conv1", "Convolution", ("data",))
-    assert (loss.type, loss.tops, untyped.type) == ("SoftmaxWithLoss", ("l",), "")
-    assert conv1.blobs[0].shape == (1, 1, 2, 3)
-    assert conv1.blobs[0].cpu_data().ravel().tolist() == list(range(6))
-
-
 def test_the_gradient_in_a_file(write, v2_net):
     (blob,) = open_model(write(v2_net))["ip"].blobs
     assert blob.diff_head is Head.UNINITIALIZED
@@ -104,12 +94,6 @@ def test_a_missing_layer(write, v2_net):
     assert net.get("conv9") is None
     with pytest.raises(KeyError, match=r"net\.caffemodel has no layer 'conv9'"):
         net["conv9"]
-
-
-def test_of_repeated_scalars_the_last_counts(write):
-    layer = b"\x0a\x01a\x12\x01X\x0a\x01b\x12\x01Y"
-    net = open_model(write(b"\x0a\x01n\xa2\x06" + bytes([len(layer)]) + layer + b"\x0a\x01m"))
-    assert (net.name, net.layers[0].name, net.layers[0].type) == ("m", "b", "Y")
 
 
 def test_v1_types_that_caffe_does_not_know(write):
@@ -175,11 +159,6 @@ def test_read_blob(write, name):
 
 def test_read_blob_of_doubles_without_legacy_dims(write):
     assert read_blob(write(proto_of(2, double_data=[1, 2]))).cpu_data().tolist() == [1, 2]
-
-
-def test_read_blob_with_fields_of_a_fork(write):
-    content = BLOB.SerializeToString() + b"\xa2\x06\x01x"
-    assert read_blob(write(content)).cpu_data().tolist() == [0, 1]
 
 
 # --- lazy reading ---------------------------------------------------------------------------------

@@ -232,13 +232,6 @@ def test_layers_of_other_types():
     assert model.fill(shapes) == ("ip",)
 
 
-def test_every_type_that_has_blobs_has_shapes():
-    from syncblob.caffe.nets.param_shapes import _WITH
-    from syncblob.caffe.nets.top_shapes import _TYPES
-
-    assert set(_TYPES) > set(_WITH)
-
-
 # --- other readers --------------------------------------------------------------------------------
 
 

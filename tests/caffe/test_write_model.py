@@ -425,9 +425,6 @@ def test_changed_raw_values_are_written_as_caffe_can_read_them(write, raw_net, s
     assert blob == BlobProto(shape=BlobShape(dim=[3]), data=[7, 2, 0.5])
 
 
-# --- limits --------------------------------------------------------------------------------------
-
-
 # --- errors ---------------------------------------------------------------------------------------
 
 

@@ -38,7 +38,7 @@ class ExpectedBlob(NamedTuple):
     dims
         The dimensions; None for an unknown one.
     repeats
-        Whether more dimensions may follow that are equal to the last one.
+        Whether more dimensions may follow that are equal to the last one, or it may be absent.
     filler
         The filler, or the constant that Caffe uses without one; None if it leaves zeros.
     """
@@ -61,6 +61,7 @@ class ExpectedBlob(NamedTuple):
         dims = self.dims
         if self.repeats:
             dims += dims[-1:] * (len(shape) - len(dims))
+            dims = dims[: max(2, len(shape))]  # without spatial axes there is no kernel
         if legacy:
             dims = padded(dims)
         return len(dims) == len(shape) and all(

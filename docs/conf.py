@@ -53,7 +53,7 @@ nitpick_ignore_regex = [
     # Other libraries and the standard library: links to them would need the network.
     (
         "py:class",
-        r"(collections|contextlib|dask|io|np|numpy|os|pathlib|threading|torch|types)\..*|NDArray|DTypeLike|ModuleType|Path",
+        r"(collections|contextlib|da|dask|io|np|numpy|os|pathlib|threading|torch|types)\..*|NDArray|DTypeLike|ModuleType|Path",
     ),
     ("py:class", "AbstractContextManager|PickleBuffer|RemovableHandle"),
     ("py:obj", r"(cupy|numpy|time)\..*"),

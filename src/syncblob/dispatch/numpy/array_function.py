@@ -257,6 +257,8 @@ class _OneBlob(Plan):
             result = self.compute(home, (array, *args[1:]), kwargs)
         elif kwargs:
             result = self.native(array, *args[1:], **kwargs)
+        elif len(args) == 1:
+            result = self.native(array)
         else:
             result = self.native(array, *args[1:])
         # The usual results, in as few steps as possible.

@@ -22,12 +22,12 @@ from syncblob._source_lines import SourceLine as SourceLine
 from syncblob.array_api import *  # noqa: F403  # the names of the standard
 from syncblob.array_api import __array_api_version__ as __array_api_version__
 from syncblob.array_api import __array_namespace_info__ as __array_namespace_info__
-from syncblob.blob.eviction import Evictable as Evictable
-from syncblob.blob.eviction import MemoryRow as MemoryRow
-from syncblob.blob.eviction import MemorySummary as MemorySummary
-from syncblob.blob.eviction import memory_summary as memory_summary
-from syncblob.blob.eviction import set_eviction_policy as set_eviction_policy
-from syncblob.blob.eviction import set_memory_limit as set_memory_limit
+from syncblob.blob.eviction_policy import Evictable as Evictable
+from syncblob.blob.eviction_policy import set_eviction_policy as set_eviction_policy
+from syncblob.blob.memory_summary import MemoryRow as MemoryRow
+from syncblob.blob.memory_summary import MemorySummary as MemorySummary
+from syncblob.blob.memory_summary import memory_summary as memory_summary
+from syncblob.blob.memory_summary import set_memory_limit as set_memory_limit
 from syncblob.copies import Transfer as Transfer
 from syncblob.devices import Device as Device
 from syncblob.devices import available_devices as available_devices

@@ -17,6 +17,7 @@ from syncblob.arrays.foreign import is_ndarray_like
 from syncblob.blob.core import BlobCore
 from syncblob.blob.eviction import compute
 from syncblob.blob.foreign_operators import answer_of, by_array
+from syncblob.blob.in_parts import can_divide, compute_in_parts
 from syncblob.blob.operands import (
     as_blob,
     converted,
@@ -45,16 +46,12 @@ def unary(kernel: Callable[..., Any], x: Any) -> Any:
     except AttributeError:
         x = as_blob(kernel.__name__, x)
         array = None
-    if array is not None and shortcut.readable:
-        home = x._home
-    else:
-        require_device_of(kernel.__name__, x)
-        array, home = x._on_device(kernel.__name__)
-    if home.direct:
-        result = kernel(array)
-    else:
-        require_device(home.device, kernel.__name__)
-        result = compute(home, kernel, array)
+    home = x._home
+    if array is None or not (shortcut.readable and home.direct):
+        # They may have to go to make room.
+        array = shortcut = None
+        return _computed(kernel, x)
+    result = kernel(array)
     if type(result) is not np.ndarray:
         result = home.as_array(result)
     return x._fresh(result, home)
@@ -120,6 +117,8 @@ def binary(  # noqa: C901  # cases are inlined to save time
                 if type(result) is not np.ndarray:
                     result = home.as_array(result)
                 return x1._fresh(result, home)
+    # They may have to go to make room.
+    array = array1 = array2 = shortcut = shortcut1 = shortcut2 = None
     return _binary(kernel, x1, x2, operator)
 
 
@@ -149,9 +148,24 @@ def _binary(kernel: Callable[..., Any], x1: Any, x2: Any, operator: str) -> Any:
     elif x1 is None or x2 is None:
         # `gather` keeps None, and NumPy would compute an array of objects.
         raise refusal(kernel.__name__, None)
-    (array1, array2), home, (x1, x2) = gather(kernel.__name__, x1, x2)
-    result = kernel(array1, array2) if home.direct else compute(home, kernel, array1, array2)
-    like = x1 if isinstance(x1, BlobCore) else x2
+    return _computed(kernel, x1, x2)
+
+
+def _computed(kernel: Callable[..., Any], *operands: Any) -> Any:
+    """Compute a kernel of Blobs and scalars, in parts if all do not fit on the device together."""
+    try:
+        return _at_once(kernel, *operands)
+    except MemoryError:
+        if not can_divide(kernel, operands):
+            raise
+    # Only here: the error keeps frames alive, and these keep arrays.
+    return compute_in_parts(partial(_at_once, kernel), operands)
+
+
+def _at_once(kernel: Callable[..., Any], *operands: Any) -> Any:
+    arrays, home, operands = gather(kernel.__name__, *operands)
+    result = kernel(*arrays) if home.direct else compute(home, kernel, *arrays)
+    like = next(x for x in operands if isinstance(x, BlobCore))
     return like._fresh(home.as_array(result), home)
 
 

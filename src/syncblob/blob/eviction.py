@@ -67,7 +67,7 @@ def evict(blob: BlobCore, side: str) -> int:
     start, stop = memory.range_of(blob._layout)
     gone = Side.HOST if side == "cpu" else blob._accelerator_side(memory)
     with memory.lock:
-        freed = _give_up(blob, gone, start, stop)
+        freed = give_up(blob, gone, start, stop)
         kept = ledger.buffers.within(gone, start, stop)
         for window in kept if start < stop else ():
             reach = f"evict, which keeps a buffer of bytes {window.start} to {window.stop}"
@@ -75,7 +75,7 @@ def evict(blob: BlobCore, side: str) -> int:
     return freed
 
 
-def _give_up(blob: BlobCore, side: Side, start: int, stop: int) -> int:
+def give_up(blob: BlobCore, side: Side, start: int, stop: int) -> int:
     """Free the buffers of a side that lie in a range of a Blob's memory; return their bytes."""
     memory = blob._memory
     # Its own arrays are known. Those of other Blobs have to be searched for.
@@ -146,7 +146,7 @@ def _walk(blob: BlobCore, views: Sequence[Any]) -> Iterator[Any]:
         finally:
             for each in left:
                 if each is not None:
-                    _give_up(each, each._side, *each._memory.range_of(each._layout))
+                    give_up(each, each._side, *each._memory.range_of(each._layout))
 
 
 # --- making room ---------------------------------------------------------------------------------

@@ -52,11 +52,11 @@ class BlobBackendEntrypoint(NumpyBackendEntrypoint):
         return data.map_blocks(asarray, **kwargs)  # type: ignore[arg-type]  # Dask's type hints are wrong here
 
     # Each chunk is const and repeats one element, except of `empty` and `arange`.
-    ones = staticmethod(partial(_create, da.ones, "meta"))
-    zeros = staticmethod(partial(_create, da.zeros, "meta"))
-    empty = staticmethod(partial(_create, da.empty, "meta"))
-    full = staticmethod(partial(_create, da.full, "meta"))
-    arange = staticmethod(partial(_create, da.arange, "like"))
+    ones: Any = staticmethod(partial(_create, da.ones, "meta"))
+    zeros: Any = staticmethod(partial(_create, da.zeros, "meta"))
+    empty: Any = staticmethod(partial(_create, da.empty, "meta"))
+    full: Any = staticmethod(partial(_create, da.full, "meta"))
+    arange: Any = staticmethod(partial(_create, da.arange, "like"))
 
 
 def serialize(blob: Blob) -> tuple[dict[str, Any], list[memoryview]]:

@@ -128,8 +128,8 @@ class WireReader:
     __slots__ = ("_begin", "_fields", "_stop", "_window", "contents", "layer", "path")
 
     def __init__(self, contents: Contents, path: str | None = None) -> None:
-        self.contents = contents
-        self.path = path
+        self.contents: Contents = contents
+        self.path: str | None = path
         self.layer: str | None = None
         self._fields = 0
         # Bytes read ahead, the offset of the first one, and the offset from which on the head of a

@@ -39,6 +39,10 @@ _SILENT = frozenset(
 )
 
 
+# Python 3.13 reports no opcodes of a function that is traced for the first time.
+_BY_LINE = sys.version_info >= (3, 13)
+
+
 class Interrupt(KeyboardInterrupt):
     """The exception that is raised."""
 
@@ -143,15 +147,15 @@ def done_meanwhile(work: Callable[[], object], before: int, action: Callable[[],
         nonlocal came
         if came or not frame.f_code.co_filename.startswith(_PACKAGE):
             return None
-        frame.f_trace_lines = False
-        frame.f_trace_opcodes = True
+        frame.f_trace_lines = _BY_LINE
+        frame.f_trace_opcodes = not _BY_LINE
         name = _opcodes(frame.f_code)[frame.f_lasti] if event == "opcode" else "CACHE"
-        if name in {"CACHE", "PRECALL"}:
+        if name in {"CACHE", "PRECALL"} and event != "line":
             return trace
         previous = last.get(frame, "")
         last[frame] = name
         follows = previous.startswith("CALL") or previous in {"RESUME", "JUMP_BACKWARD"}
-        if follows and next(places) == before:
+        if (follows or event == "line") and next(places) == before:
             came = True
             sys.settrace(outside)
             with suppress(RuntimeError):

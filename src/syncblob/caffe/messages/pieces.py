@@ -136,7 +136,8 @@ def _converted(
 ) -> Iterator[NDArray[np.generic]]:
     """Yield the elements as one-dimensional arrays. Copies only if dtype or layout differ."""
     yield from np.nditer(  # type: ignore[call-overload]  # the stubs misspell "contig"
-        array,
+        # NumPy 2.2 gives no values of a 0-d array in a buffer.
+        np.atleast_1d(array),
         flags=["external_loop", "buffered", "zerosize_ok"],
         op_flags=["readonly", "contig"],
         op_dtypes=dtype,

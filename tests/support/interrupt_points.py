@@ -39,10 +39,6 @@ _SILENT = frozenset(
 )
 
 
-# Python 3.13 reports no opcodes of a function that is traced for the first time.
-_BY_LINE = sys.version_info >= (3, 13)
-
-
 class Interrupt(KeyboardInterrupt):
     """The exception that is raised."""
 
@@ -132,12 +128,21 @@ def _running(tracer: _Tracer) -> Iterator[None]:
         sys.setprofile(outside[1])
 
 
-def done_meanwhile(work: Callable[[], object], before: int, action: Callable[[], object]) -> bool:
+def done_meanwhile(
+    work: Callable[[], object],
+    before: int,
+    action: Callable[[], object],
+    *,
+    by_line: bool = sys.version_info >= (3, 13),
+) -> bool:
     """Do work, and an action at one of the places where CPython may run another thread.
 
     It may also run a signal handler there: after a call, at the start of a function, and at a
     backward jump. A RuntimeError of the action is ignored, because in the middle of a transfer it
     is refused. Returns whether there are so many places.
+
+    With `by_line`, the places are lines, also where no interrupt can come: Python 3.13 reports no
+    opcodes of a function that is traced for the first time.
     """
     places = itertools.count()
     last: dict[FrameType, str] = {}
@@ -147,8 +152,8 @@ def done_meanwhile(work: Callable[[], object], before: int, action: Callable[[],
         nonlocal came
         if came or not frame.f_code.co_filename.startswith(_PACKAGE):
             return None
-        frame.f_trace_lines = _BY_LINE
-        frame.f_trace_opcodes = not _BY_LINE
+        frame.f_trace_lines = by_line
+        frame.f_trace_opcodes = not by_line
         name = _opcodes(frame.f_code)[frame.f_lasti] if event == "opcode" else "CACHE"
         if name in {"CACHE", "PRECALL"} and event != "line":
             return trace

@@ -21,6 +21,7 @@ from syncblob.blob.operands import as_blob, gather
 from syncblob.blob.writers import writes
 from syncblob.guards import may_compute_directly
 from syncblob.interop.adopt import can_adopt
+from syncblob.memory import layout_of
 
 if TYPE_CHECKING:
     from syncblob._layout import Layout
@@ -152,7 +153,7 @@ def wrap(array: Any, home: Home, *operands: BlobCore) -> Any:
     if sharing:
         # Of several Blobs over one memory, a const one, because the result may be its view.
         x, window = next((pair for pair in sharing if pair[0]._readonly), sharing[0])
-        return x._view(home.layout(array, window.array).moved(window.start))
+        return x._view(layout_of(home, array, window))
     if not can_adopt(array, home):
         array = compute(home, array.copy)
     return operands[0]._fresh(array, home)

@@ -22,7 +22,7 @@ import numpy as np
 
 from syncblob._source_lines import Place, user_instruction
 from syncblob.memory.living_arrays import LivingArrays, Reference
-from syncblob.memory.windows import Window
+from syncblob.memory.windows import Window, placed_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -297,11 +297,10 @@ class Loans:
     def alias(self, home: Home, buffer: Any, layout: Layout) -> tuple[Any, object]:
         """Return an array over the side's buffer, and the object that dies with its last use."""
         over, exporter = self.exporter
+        array, layout = placed_in(buffer, layout)
         if over is not buffer:
-            exporter = home.exporter(buffer.array if type(buffer) is Window else buffer)
+            exporter = home.exporter(array)
             self.exporter = (buffer, exporter)
-        if type(buffer) is Window:
-            layout = layout.moved(-buffer.start)
         return home.alias(exporter, layout)
 
     def ranges(self, windows: Sequence[Window]) -> list[tuple[int, int]]:

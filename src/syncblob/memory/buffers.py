@@ -26,7 +26,7 @@ from syncblob.devices import (
     default_device,
     home_accelerator,
 )
-from syncblob.memory.windows import Window, part_of
+from syncblob.memory.windows import Window, array_of, part_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -242,7 +242,7 @@ class Buffers:
             if zeroed:
                 # Just made for this access, or an interrupted access left it.
                 home = HOST if side is Side.HOST or accelerator is None else accelerator
-                home.zero(buffer.array if type(buffer) is Window else buffer)
+                home.zero(array_of(buffer))
             return buffer
         if side and accelerator is not None:
             return accelerator.allocate(self.nbytes, zeroed=zeroed)

@@ -50,10 +50,7 @@ def lend(  # noqa: PLR0913, PLR0917  # an access, and what is handed out
 
 def view(ledger: Ledger, side: Side, buffer: Any, layout: Layout) -> Any:
     """Return an array for work that ends before the caller returns."""
-    home = ledger.buffers.home(side)
-    if type(buffer) is Window:
-        return laid(home, buffer, layout, writable=True)
-    return home.view(buffer, layout, writable=True)
+    return laid(ledger.buffers.home(side), buffer, layout, writable=True)
 
 
 def borrow(ledger: Ledger, side: Side, buffer: Any, layout: Layout) -> Any:

@@ -20,7 +20,7 @@ class Shortcut:
     Attributes
     ----------
     buffer
-        The buffer.
+        The buffer, or the window that the part lies in.
     readable
         Whether a const access has nothing to do: the side holds the newest contents, nothing is
         under way to it, and no open log has to be told.
@@ -62,8 +62,8 @@ class Shortcuts:
     epoch
         An object that is replaced whenever any shortcut is cleared.
     parts
-        Those of parts while the sides hold different parts of the memory, by side, start and stop.
-        They end with the next change.
+        Those of parts while the sides hold different parts of the memory, or the side has windows,
+        by side, start and stop. They end with the next change.
     """
 
     __slots__ = ("__weakref__", "epoch", "parts", "sides")
@@ -81,7 +81,7 @@ class Shortcuts:
         key
             The side, and the start and the stop of the part.
         buffer
-            The side's buffer.
+            The side's buffer, or the window of the part.
         part
             Whether the shortcut is valid for the part alone.
         """

@@ -464,8 +464,9 @@ class SyncedMemory:
         Returns
         -------
         Shortcut or None
-            None if the side has no buffer. The same object is returned as long as it has the same
-            one, unless the sides hold different parts of the memory.
+            None if no buffer or window of the side contains the range. The same object is returned
+            as long as the side has the same buffer, unless the sides hold different parts of the
+            memory.
         """
         return self.ledger.shortcut(side, layout)
 

@@ -147,7 +147,7 @@ def test_an_adoption_that_is_interrupted_is_made_or_not() -> None:
             with suppress(KeyboardInterrupt):
                 blob.set_cpu_data(np.full(4, 9, np.float32))
 
-        came = done_meanwhile(replace, place, interrupt, by_line=False)
+        came = done_meanwhile(replace, place, interrupt)
         contents = blob.tolist()
         blob.resize(8)
         # The adopted array has no spare capacity, and a resize beyond the capacity keeps no

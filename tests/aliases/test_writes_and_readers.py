@@ -207,7 +207,7 @@ def test_an_interrupted_adoption_leaves_no_old_array() -> None:
             with suppress(KeyboardInterrupt):
                 blob.set_cpu_data(np.full((4, SIZE), 5.0))
 
-        came = done_meanwhile(adopt, line, end, by_line=False)
+        came = done_meanwhile(adopt, line, end)
         expected = blob.gpu_data().tolist()
         assert [(view + 0).tolist() for view in (blob, *views)] == [
             expected,

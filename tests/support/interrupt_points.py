@@ -15,7 +15,7 @@ import itertools
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
@@ -128,52 +128,58 @@ def _running(tracer: _Tracer) -> Iterator[None]:
         sys.setprofile(outside[1])
 
 
-def done_meanwhile(
-    work: Callable[[], object],
-    before: int,
-    action: Callable[[], object],
-    *,
-    by_line: bool = sys.version_info >= (3, 13),
-) -> bool:
+def done_meanwhile(work: Callable[[], object], before: int, action: Callable[[], object]) -> bool:
     """Do work, and an action at one of the places where CPython may run another thread.
 
     It may also run a signal handler there: after a call, at the start of a function, and at a
     backward jump. A RuntimeError of the action is ignored, because in the middle of a transfer it
     is refused. Returns whether there are so many places.
 
-    With `by_line`, the places are lines, also where no interrupt can come: Python 3.13 reports no
-    opcodes of a function that is traced for the first time.
+    Python 3.13 does not report all opcodes. There, the places are those that a profile function
+    sees: after calls of C functions, and at the start of functions.
     """
     places = itertools.count()
     last: dict[FrameType, str] = {}
     came = False
 
-    def trace(frame: FrameType, event: str, _argument: object) -> Any:
+    def come() -> None:
         nonlocal came
+        came = True
+        stop()
+        with suppress(RuntimeError):
+            action()
+
+    def profile(frame: FrameType, event: str, _argument: object) -> None:
+        here = event in {"call", "c_return"} and frame.f_code.co_filename.startswith(_PACKAGE)
+        if here and next(places) == before:
+            come()
+
+    def trace(frame: FrameType, event: str, _argument: object) -> Any:
         if came or not frame.f_code.co_filename.startswith(_PACKAGE):
             return None
-        frame.f_trace_lines = by_line
-        frame.f_trace_opcodes = not by_line
+        frame.f_trace_lines = False
+        frame.f_trace_opcodes = True
         name = _opcodes(frame.f_code)[frame.f_lasti] if event == "opcode" else "CACHE"
-        if name in {"CACHE", "PRECALL"} and event != "line":
+        if name in {"CACHE", "PRECALL"}:
             return trace
         previous = last.get(frame, "")
         last[frame] = name
         follows = previous.startswith("CALL") or previous in {"RESUME", "JUMP_BACKWARD"}
-        if (follows or event == "line") and next(places) == before:
-            came = True
-            sys.settrace(outside)
-            with suppress(RuntimeError):
-                action()
+        if follows and next(places) == before:
+            come()
             return None
         return trace
 
-    outside = sys.gettrace()
-    sys.settrace(trace)
+    if sys.version_info >= (3, 13):
+        stop = partial(sys.setprofile, sys.getprofile())
+        sys.setprofile(profile)
+    else:
+        stop = partial(sys.settrace, sys.gettrace())
+        sys.settrace(trace)
     try:
         work()
     finally:
-        sys.settrace(outside)
+        stop()
     return came
 
 

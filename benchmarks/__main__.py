@@ -14,6 +14,7 @@ from benchmarks import (
     interop,
     pipeline,
     states,
+    streaming,
     transfers,
 )
 from benchmarks.results import Results
@@ -30,6 +31,7 @@ GROUPS: dict[str, Callable[[Timer], Measured]] = {
     "pipeline": pipeline.measure,
     "regions": pipeline.measure_parts,
     "states": states.measure,
+    "streaming": streaming.measure,
     "transfers": transfers.measure,
 }
 

@@ -22,9 +22,10 @@ __all__ = ["STEPS", "Context", "chosen", "gpu_files", "make_jobs", "process_envi
 # In the order in which they run.
 STEPS = (
     *("environment", "probes", "programs", "gpu-tests", "transfers", "interop", "regions"),
-    *("pipeline", "conformance", "sanitizer", "other-tests", "benchmarks"),
+    *("pipeline", "streaming", "full-device", "conformance", "sanitizer", "other-tests"),
+    "benchmarks",
 )
-_FIGURES = ("transfers", "interop", "regions", "pipeline")
+_FIGURES = ("transfers", "interop", "regions", "pipeline", "streaming")
 # What a test file has that runs on a GPU: the mark, or a fixture of tests/conftest.py with it.
 # A conftest.py that matches makes all tests of its folder such files, except that of all tests.
 _FOR_A_GPU = re.compile(r"mark\.gpu\b|\bACCELERATORS\b|\b(?:accelerator|program_device)\b[,):]")
@@ -109,6 +110,7 @@ def make_jobs(context: Context) -> list[Job]:
         *_probes(context),
         _programs(context),
         _gpu_tests(context),
+        _full_device(context),
         _conformance(context),
         *_sanitizer(context),
         _other_tests(context),
@@ -212,6 +214,13 @@ def _gpu_tests(context: Context) -> Job:
     job = _pytest(context, "gpu-tests", "gpu-tests", 420, "-m", "gpu", "--require-gpu", *paths)
     # The step "programs" runs more of them.
     return job._replace(environment={**job.environment, "SYNCBLOB_PROGRAMS": "200"})
+
+
+def _full_device(context: Context) -> Job:
+    # In one process, because a test takes all memory.
+    probes = ROOT / "gpu_checks" / "probes"
+    options = ("--confcutdir", probes, "-n", "0", probes / "full_device.py")
+    return _pytest(context, "full-device", "full-device", 180, *options)
 
 
 def _conformance(context: Context) -> Job:

@@ -74,3 +74,13 @@ def test_complex_numbers_of_infinite_and_undefined_parts(name, dtype):
         )
     scalar = function(on_device(np.array(complex(0, NAN), dtype)))
     assert (scalar.shape, scalar.dtype) == ((), dtype)
+
+
+@pytest.mark.parametrize(
+    "shapes",
+    [((2, 3, 3), (2, 3, 0)), ((2, 0, 0), (2, 0, 4)), ((2, 0, 0), (0,)), ((0, 3, 3), (3, 2))],
+)
+def test_systems_without_numbers_are_solved(shapes):
+    x1, x2 = np.ones(shapes[0], "float32"), np.ones(shapes[1], "float32")
+    x1 += np.eye(x1.shape[-1], dtype="float32")
+    same(xp.linalg.solve(on_device(x1), on_device(x2)), np.linalg.solve(x1, x2))

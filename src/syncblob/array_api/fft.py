@@ -208,14 +208,13 @@ name_made_functions(globals())
 
 
 def _apply(name: str, x: Any, **keywords: Any) -> Any:
-    """Compute, and say which axis is out of range; NumPy speaks of the index of a tuple."""
-    try:
-        result = apply(f"fft.{name}", x, **keywords)
-    except (IndexError, ValueError):
-        axes = keywords.get("axis", keywords.get("axes"))
-        if axes is not None:
-            normalize_axis_tuple(axes, x.ndim, allow_duplicate=True)
-        raise
+    """Compute, and say which axis is out of range."""
+    axes = keywords.get("axis", keywords.get("axes"))
+    if axes is not None:
+        x = as_blob(f"fft.{name}", x)
+        # NumPy speaks of the index of a tuple, and CuPy accepts some that are out of range.
+        normalize_axis_tuple(axes, x.ndim, allow_duplicate=True)
+    result = apply(f"fft.{name}", x, **keywords)
     # NumPy's inverse of a real transform leaves the result of an empty axis uninitialized.
     return result if x.size else apply("zeros_like", result)
 

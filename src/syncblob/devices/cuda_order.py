@@ -117,6 +117,8 @@ class Order:
         self._uses: dict[int, _Uses] = {}
         # The last points of each stream, with their events.
         self._points: dict[int, deque[tuple[int, Any]]] = {}
+        # See `torch`, which is called several times for each operation.
+        self._torch: Any = None
         # See `_streams`.
         self._seen: tuple[list[int], list[tuple[Any, int]]] = [], []
 
@@ -133,10 +135,13 @@ class Order:
 
     def torch(self) -> Any:
         """Return torch if it is loaded and uses CUDA, else None."""
-        torch = sys.modules.get("torch")
-        # A module that is being imported by another thread lacks these.
-        cuda = getattr(torch, "cuda", None)
-        return torch if cuda is not None and cuda.is_initialized() else None
+        if self._torch is None:
+            torch = sys.modules.get("torch")
+            # A module that is being imported by another thread lacks these.
+            cuda = getattr(torch, "cuda", None)
+            if cuda is not None and cuda.is_initialized():
+                self._torch = torch
+        return self._torch
 
     def torch_stream(self) -> int | None:
         """Return the pointer of torch's current stream, if it is another one than CuPy's."""

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 import torch.utils._python_dispatch as _modes
-from torch.autograd.graph import saved_tensors_hooks
 
 from syncblob.blob import writers
 from syncblob.blob.compute import forgets_newest
@@ -36,8 +35,8 @@ _ADVICE = (
     "simulated devices, and uses the host for them"
 )
 
-# A tensor that autograd saves, and its version at that time.
-_Saved = tuple[torch.Tensor, int]
+# Returns None outside of torch.func. Within, `requires_grad` may be False for recorded tensors.
+_transformation: Callable[[], object] = torch._C._functorch.peek_interpreter_stack
 
 # A Blob, and the loan that a reading function got.
 _Lent = tuple[BlobCore, Loan]
@@ -83,24 +82,17 @@ def call(  # the usual ways come first
         result = _call_directly(plan, function, values, names)
         if result is not NotImplemented:
             return result
-    # Whether autograd records the call.
-    followed = torch.is_grad_enabled() and (
-        any(x.requires_grad for x in tensors) or _transformation() is not None
+    # Whether autograd records the call, or `torch.func.linearize` does, by `make_fx`.
+    recorded = torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.PROXY) is not None or (
+        torch.is_grad_enabled()
+        and (any(x.requires_grad for x in tensors) or _transformation() is not None)
     )
-    # `torch.func.linearize` records calls by `make_fx`, in a graph that keeps their inputs.
-    recorded = torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.PROXY) is not None
-    copying = recorded or (followed and not _hooks_reach_all())
-    running = _Call(plan, (device, home), values, copying=copying)
+    running = _Call(plan, (device, home), values, recorded=recorded)
     beginning = None
     try:
         running.lend(values)
         beginning = watching.begun(home) if plan.computes else None
-        if followed and not copying:
-            with saved_tensors_hooks(_saving_copies(running.ranges()), _restore):
-                result = _compute(function, values, names)
-        else:
-            result = _compute(function, values, names)
-        return running.finish(result)
+        return running.finish(_compute(function, values, names))
     except RuntimeError as error:
         if "not resizable" not in str(error) or not running.written:
             raise
@@ -115,7 +107,7 @@ def call(  # the usual ways come first
         watching.ended(home, plan.name, beginning)
 
 
-def _call_directly(  # noqa: C901, PLR0911  # inlined, because calls take time
+def _call_directly(  # inlined, because calls take time
     plan: Plan, function: Callable[..., Any], values: Sequence[Any], names: tuple[str, ...]
 ) -> Any:
     """Implement `call` for the usual case: nothing is written, and torch computes on the host.
@@ -123,18 +115,15 @@ def _call_directly(  # noqa: C901, PLR0911  # inlined, because calls take time
     Returns NotImplemented, without a call, in other cases, if a Blob has negative strides, and
     within torch.func where gradients are enabled.
     """
+    recorded = False
     if plan.holds_tensors:
-        learned = False
+        followed = torch.is_grad_enabled()
+        if followed and _transformation() is not None:
+            return NotImplemented
         for x in plan.tensors_in(values):
             if x.is_cuda:
                 return NotImplemented
-            learned = learned or x.requires_grad
-        if torch.is_grad_enabled():
-            if _transformation() is not None:
-                return NotImplemented
-            # Inference mode records nothing, even within `torch.enable_grad`.
-            if learned and not torch.is_inference_mode_enabled():
-                return _call_followed(plan, function, values, names)
+            recorded = recorded or (followed and x.requires_grad)
     operands = list(values)
     if plan.views:
         # A loan would become an alias, and the next call would need a new one.
@@ -144,7 +133,7 @@ def _call_directly(  # noqa: C901, PLR0911  # inlined, because calls take time
         if alias is not None:
             operands[place] = alias
             return _compute(function, operands, names)
-    lent = _lend(plan, operands, host_loan)
+    lent = _lend(plan, operands, recorded=recorded)
     if lent is None:
         return NotImplemented
     result = _compute(function, operands, names) if names else function(*operands)
@@ -153,64 +142,19 @@ def _call_directly(  # noqa: C901, PLR0911  # inlined, because calls take time
     return _finish_reading(result, lent, HOST, plan.name)
 
 
-def _call_followed(
-    plan: Plan, function: Callable[..., Any], values: Sequence[Any], names: tuple[str, ...]
-) -> Any:
-    """Implement `_call_directly` for a call that autograd records.
-
-    Autograd gets copies of what it saves of Blobs, because it does not see writes to them. Returns
-    NotImplemented, too, after a call whose result is a view of a copy.
-    """
-    operands = list(values)
-    lent = _lend(plan, operands, _lend_recorded)
-    if lent is None:
-        return NotImplemented
-    result = _record(function, operands, names, lent)
-    if _is_apart(result, lent):
-        return result
-    if any(loan.copied for _, loan in lent):
-        # A view of a copy must be one of the Blob, so the function is called again.
-        again = _is_over(result, lent) and _hooks_reach_all()
-        return NotImplemented if again else result
-    return _finish_reading(result, lent, HOST, plan.name)
-
-
-def _lend_recorded(x: BlobCore, reason: str) -> Loan | None:
-    """Do what `host_loan` does; lend a copy if it is small, or if our hooks see nothing."""
-    loan = host_loan(x, reason)
-    if loan is None or not (loan.small or not _hooks_reach_all()):
-        return loan
-    return loan.copy()
-
-
-def _record(
-    function: Callable[..., Any],
-    operands: list[Any],
-    names: tuple[str, ...],
-    lent: Sequence[_Lent],
-) -> Any:
-    """Call a function, with copies of what autograd saves of the loans that are not copies."""
-    ranges = [(loan.start, loan.stop) for _, loan in lent if not loan.copied]
-    if not ranges:
-        return _compute(function, operands, names)
-    with saved_tensors_hooks(_saving_copies(ranges), _restore):
-        return _compute(function, operands, names)
-
-
-def _lend(
-    plan: Plan, operands: list[Any], lend: Callable[[BlobCore, str], Loan | None]
-) -> list[_Lent] | None:
+def _lend(plan: Plan, operands: list[Any], *, recorded: bool) -> list[_Lent] | None:
     """Replace Blobs by tensors, the same one for the same elements. Return Blobs and loans.
 
-    Returns None if `lend` does, or a Blob may be in a collection other than a list or tuple.
+    Autograd gets copies, because it does not see writes to Blobs. Returns None if `host_loan` does,
+    or a Blob may be in a collection other than a list or tuple.
     """
     lent: list[_Lent] = []
     for place in plan.blobs:
         x = operands[place]
-        loan = (_known(x, lent) if lent else None) or lend(x, plan.name)
+        loan = (_known(x, lent) if lent else None) or host_loan(x, plan.name)
         if loan is None:
             return None
-        operands[place] = loan.tensor
+        operands[place] = loan.tensor.clone() if recorded else loan.tensor
         lent.append((x, loan))
     for place in plan.nested_blobs:
         items = operands[place]
@@ -222,11 +166,11 @@ def _lend(
             if isinstance(item, NESTED):
                 return None
             if isinstance(item, BlobCore):
-                loan = _known(item, lent) or lend(item, plan.name)
+                loan = _known(item, lent) or host_loan(item, plan.name)
                 if loan is None:
                     return None
                 lent.append((item, loan))
-                tensors[index] = loan.tensor
+                tensors[index] = loan.tensor.clone() if recorded else loan.tensor
         operands[place] = tensors if kind is list else tuple(tensors)
     return lent
 
@@ -266,15 +210,6 @@ def _is_apart(result: Any, lent: Sequence[_Lent]) -> bool:
         if loan.start <= start <= loan.stop or loan.tensor._version != loan.version:
             return False
     return True
-
-
-def _is_over(result: Any, lent: Sequence[_Lent]) -> bool:
-    """Return whether a loan was written or a result shares its memory."""
-    found = [*instances(result, torch.Tensor)]
-    return any(
-        loan.was_written or any(over.lies_in(tensor, loan.tensor) for tensor in found)
-        for _, loan in lent
-    )
 
 
 def _finish_reading(result: Any, lent: Sequence[_Lent], home: Home, name: str) -> Any:
@@ -320,15 +255,15 @@ class _Call:
     """The loans and the written arguments of one call, on any device."""
 
     def __init__(
-        self, plan: Plan, place: tuple[torch.device, Home], values: Sequence[Any], *, copying: bool
+        self, plan: Plan, place: tuple[torch.device, Home], values: Sequence[Any], *, recorded: bool
     ) -> None:
         self._plan = plan
         self._name = plan.name
         self._device, self._home = place
         # Reusing a kept tensor skips the verification.
         self._keeps = plan.keeps and not verifying()
-        # Whether torch keeps its inputs and our hooks cannot replace them.
-        self._copying = copying
+        # Whether torch keeps its inputs, and so gets copies: it does not see writes to Blobs.
+        self._recorded = recorded
         written = [values[place] for place in plan.written]
         self.written: list[BlobCore] = [*instances(written, BlobCore)]
         self._written_tensors = [*instances(written, torch.Tensor)]
@@ -337,10 +272,10 @@ class _Call:
         self._direct: list[_Written] = []
         # Temporary tensors, copied to the Blobs after a successful call. Needed if an overwrite
         # would discard the newest contents on the other side, for outputs with gaps, for several
-        # outputs, and for negative strides, which torch lacks.
+        # outputs, for recorded calls, and for negative strides, which torch lacks.
         self._late: list[tuple[BlobCore, torch.Tensor]] = []
-        # Copies for reading Blobs with negative strides, which torch lacks.
-        self._reversed: list[tuple[BlobCore, torch.Tensor]] = []
+        # Copies of Blobs that are read.
+        self._copies: list[tuple[BlobCore, torch.Tensor]] = []
         if writers.FREE_THREADED:
             writers.note(self)
 
@@ -364,36 +299,46 @@ class _Call:
         if isinstance(self._home, CudaBackend):
             self._home.join()
 
-    def ranges(self) -> list[tuple[int, int]]:
-        """Return the address ranges of the storages of tensors over Blobs."""
-        loans = [loan for _, loan in self._read.values()]
-        written = map(over.storage_range, [written.tensor for written in self._direct])
-        return [*((loan.start, loan.stop) for loan in loans), *written]
-
     def _read_tensor(self, x: BlobCore) -> torch.Tensor:
         """Return a tensor to read."""
         memory, layout = x._memory, x._layout
+        written = [y._layout for y in self.written if y._memory is memory]
+        if self._recorded or layout.reversed_axes or any(other != layout for other in written):
+            copied = self._copied(x)
+            self._copies.append((x, copied))
+            return copied
+        return self._loan(x).tensor
+
+    def _loan(self, x: BlobCore) -> Loan:
+        """Return the loan of a Blob, which it keeps unless a tensor of its memory is written."""
+        memory, layout = x._memory, x._layout
         known = self._read.get((id(memory), layout))
         if known is not None:
-            return known[1].tensor
-        side = memory.side_of(self._home)
-        written = [y._layout for y in self.written if y._memory is memory]
-        if self._copying or any(other != layout for other in written):
-            return over.private(memory, layout, side, self._name)
-        if layout.reversed_axes:
-            copied = over.private(memory, layout, side, self._name)
-            self._reversed.append((x, copied))
-            return copied
+            return known[1]
         loan = None
-        if self._keeps and not written:
+        if self._keeps and all(y._memory is not memory for y in self.written):
             if self._home is HOST:
                 loan = host_loan(x, self._name)
             else:
                 loan = over.cuda_loan(x, self._home, self._name)
         if loan is None:
+            side = memory.side_of(self._home)
             loan = Loan(*over.tensor_over_memory(memory, layout, side, CONST, self._name))
         self._read[id(memory), layout] = x, loan
-        return loan.tensor
+        return loan
+
+    def _copied(self, x: BlobCore) -> torch.Tensor:
+        """Return a tensor over a copy of a Blob."""
+        memory, layout = x._memory, x._layout
+        if layout.reversed_axes or not self._recorded:
+            return over.private(memory, layout, memory.side_of(self._home), self._name)
+        # By torch, so that a CUDA graph copies again.
+        with (
+            torch.inference_mode(mode=False),
+            torch._C._DisableFuncTorch(),
+            _modes._disable_current_modes(),
+        ):
+            return self._loan(x).tensor.clone()
 
     def _shape_only(self, x: BlobCore) -> torch.Tensor:
         """Return a tensor with this shape, dtype and strides. Reads and transfers nothing."""
@@ -408,17 +353,17 @@ class _Call:
         """Return a tensor to read and write."""
         x._require_writable(self._name)
         memory, layout = x._memory, x._layout
-        side = memory.side_of(self._home)
-        if layout.reversed_axes:
-            # Torch does not support negative strides. The same Blob twice is written twice.
+        if layout.reversed_axes or self._recorded:
+            # The same Blob twice is written twice.
             for y, scratch in self._late:
                 if y._memory is memory and y._layout == layout:
                     return scratch
-            scratch = over.private(memory, layout, side, self._name)
+            scratch = self._copied(x)
             self._late.append((x, scratch))
             return scratch
         known = self._read.pop((id(memory), layout), None)
         if known is None:
+            side = memory.side_of(self._home)
             tensor, _ = over.tensor_over_memory(memory, layout, side, MUTABLE, self._name)
         else:
             known[1].become_alias(x, self._home, self._name)
@@ -468,19 +413,25 @@ class _Call:
                     "which a Blob cannot do; call it on a tensor and assign the result"
                 )
         delivered = {id(scratch): self._deliver(x, scratch) for x, scratch in self._late}
-        for x, copied in self._reversed:
+        for x, copied in self._copies:
             if copied._version:
                 x._require_writable(self._name)
                 self._deliver(x, copied)
         if delivered:
-            result = replaced(result, torch.Tensor, lambda x: delivered.get(id(x), x))
+            # A recorded one has a graph.
+            result = replaced(
+                result,
+                torch.Tensor,
+                lambda x: x if x.requires_grad else delivered.get(id(x), x),
+            )
         if isinstance(self._home, CudaBackend) and self._home.order.torch_captures():
             # The graph will write them again, and nobody says when.
             for x in self.written:
                 memory, layout = x._memory, x._layout
                 side = memory.side_of(self._home)
                 memory.expose(side, start=layout.start, stop=layout.stop)
-        return _finish_reading(result, [*self._read.values()], self._home, self._name)
+        lent = [] if self._recorded else [*self._read.values()]
+        return _finish_reading(result, lent, self._home, self._name)
 
     def _deliver(self, x: BlobCore, scratch: torch.Tensor) -> torch.Tensor:
         """Copy a temporary tensor into a Blob; return a tensor with its contents."""
@@ -499,57 +450,3 @@ class _Call:
         if axes:
             return scratch
         return over.tensor_over_memory(memory, layout, side, MUTABLE, self._name)[0]
-
-
-# --- autograd -------------------------------------------------------------------------------------
-
-
-def _hooks_reach_all() -> bool:
-    """Return whether our hooks would see everything that autograd saves.
-
-    Within torch.func they do not. Within the user's hooks they would hide it from those, because
-    autograd calls only the innermost ones.
-    """
-    if _transformation() is not None or not _hooks_are_enabled():
-        return False
-    return _innermost_hooks(False) is None  # noqa: FBT003  # torch's parameter has no name
-
-
-# Returns None outside of torch.func. Within, `requires_grad` may be False for recorded tensors.
-_transformation: Callable[[], object] = torch._C._functorch.peek_interpreter_stack
-_innermost_hooks: Callable[[bool], object] = torch._C._autograd._top_saved_tensors_default_hooks
-_hooks_are_enabled: Callable[[], bool] = torch._C._autograd._saved_tensors_hooks_is_enabled  # type: ignore[attr-defined]  # not in torch's stubs
-
-
-def _saving_copies(ranges: Sequence[tuple[int, int]]) -> Callable[[torch.Tensor], _Saved]:
-    """Return a hook that saves tensors for autograd, and copies those in ranges of addresses.
-
-    Copies, because autograd does not see writes to Blobs. The graph keeps the hook alive, so it
-    must reference neither a Blob nor a tensor.
-    """
-
-    def save(x: torch.Tensor) -> _Saved:
-        try:
-            address = x.data_ptr()
-        except RuntimeError:
-            # Sparse tensors have no storage.
-            return x, x._version
-        for start, stop in ranges:
-            if start <= address < stop:
-                x = x.clone()
-                break
-        return x, x._version
-
-    return save
-
-
-def _restore(saved: _Saved) -> torch.Tensor:
-    """Return a saved tensor. With hooks, autograd leaves this version check to them."""
-    tensor, version = saved
-    if tensor._version != version:
-        raise RuntimeError(
-            "one of the variables needed for gradient computation has been modified by an inplace "
-            f"operation: a tensor of shape {tuple(tensor.shape)} is at version {tensor._version}; "
-            f"expected version {version} instead"
-        )
-    return tensor

@@ -37,9 +37,6 @@ if TYPE_CHECKING:
 
 _KIND = "tensor"
 
-# The most bytes of a small loan.
-_SMALL = 1 << 16
-
 # The methods that return the components of a sparse tensor.
 _BY_ROWS = ("values", "crow_indices", "col_indices")
 _BY_COLUMNS = ("values", "ccol_indices", "row_indices")
@@ -124,34 +121,17 @@ def host_alias(
 class Loan:
     """A tensor over a Blob's data that torch functions read."""
 
-    __slots__ = ("copied", "owner", "shelf", "small", "start", "stop", "tensor", "version")
+    __slots__ = ("owner", "shelf", "start", "stop", "tensor", "version")
 
-    def __init__(
-        self, tensor: torch.Tensor, owner: Any, *, small: bool = False, copied: bool = False
-    ) -> None:
+    def __init__(self, tensor: torch.Tensor, owner: Any) -> None:
         self.tensor: torch.Tensor = tensor
         # Lives exactly as long as the tensor's storage.
         self.owner: object = owner
-        # Whether a copy, with the same strides, takes less time than autograd's hooks.
-        self.small: bool = small
-        # Whether the tensor is over a copy of the elements, which autograd may keep.
-        self.copied: bool = copied
         # The loans of a buffer on a CUDA device, by layout, if it is one of them.
         self.shelf: dict[Layout, Loan] | None = None
         self.version: int = tensor._version
         # The addresses of the storage and of its end.
-        self.start: int
-        self.stop: int
-        if not copied:
-            self.start, self.stop = storage_range(tensor)
-        else:
-            # The storage of a copy is new and contains only its elements.
-            self.start = tensor.data_ptr()
-            self.stop = self.start + tensor.nbytes
-
-    def copy(self) -> Loan:
-        """Return a loan of a copy, which autograd may keep."""
-        return Loan(self.tensor.clone(), None, copied=True)
+        self.start, self.stop = storage_range(tensor)
 
     @property
     def was_written(self) -> bool:
@@ -226,8 +206,7 @@ def _new_host_loan(x: BlobCore, reason: str) -> Loan | None:
     memory, layout = x._memory, x._layout
     if not x._home.native or layout.reversed_axes:
         return None
-    small = layout.gapless and layout.nbytes <= _SMALL
-    loan = Loan(*tensor_over_memory(memory, layout, Side.HOST, CONST, reason), small=small)
+    loan = Loan(*tensor_over_memory(memory, layout, Side.HOST, CONST, reason))
     if layout.size:
         x._keep(HOST_DATA, memory)
         kept = x._kept[HOST_DATA]

@@ -1,5 +1,7 @@
 """Elementwise operations on Blobs that do not fit on their device together."""
 
+import operator
+
 import numpy as np
 import pytest
 from devices import LIMITED
@@ -69,6 +71,54 @@ def test_a_blob_may_be_larger_than_the_device(room, function):
     assert room.used_nbytes <= room.capacity
     assert result.base is None
     assert np.array_equal(np.asarray(result.on("cpu")), expected)
+
+
+@pytest.mark.parametrize("held", ["nowhere", "first", "second"])
+@pytest.mark.parametrize("devices", [(LIMITED, LIMITED), (LIMITED, "cpu"), ("cpu", LIMITED)])
+def test_a_blob_is_written_in_parts(room, held, devices):
+    room.capacity = 2 * NBYTES - 1
+    first, second = (
+        blob_of(x, device)
+        for x, device in zip((NUMBERS, NUMBERS[::-1].copy()), devices, strict=True)
+    )
+    if held != "nowhere":
+        (first if held == "first" else second).on(LIMITED).gpu_data()
+    same = first
+    with record_transfers() as log:
+        first *= second
+    assert first is same
+    assert room.used_nbytes <= room.capacity
+    assert first.on("cpu").tolist() == (NUMBERS * NUMBERS[::-1]).tolist()
+    assert second.on("cpu").tolist() == NUMBERS[::-1].tolist()
+    # Both up; the first down again, and what was there.
+    assert log.nbytes <= 4 * NBYTES
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda x: operator.iadd(x, 2.5),
+        lambda x: operator.iadd(x, x),
+        lambda x: operator.imul(x[1:], 3),
+    ],
+    ids=["number", "itself", "view"],
+)
+def test_a_blob_larger_than_the_device_is_written(room, write):
+    values = np.arange(4 * COUNT, dtype=np.float32).reshape(4, COUNT)
+    blob = blob_of(values)
+    write(blob)
+    write(values)
+    assert room.used_nbytes <= room.capacity
+    assert np.array_equal(np.asarray(blob.on("cpu")), values)
+
+
+@pytest.mark.usefixtures("room")
+def test_views_that_share_elements_are_not_written_in_parts():
+    values = np.arange(4 * COUNT, dtype=np.float32).reshape(4, COUNT)
+    blob = blob_of(values)
+    with pytest.raises(MemoryError, match="in use"):
+        operator.iadd(blob[1:], blob[:-1])
+    assert blob.tolist() == values.tolist()
 
 
 @pytest.mark.parametrize(

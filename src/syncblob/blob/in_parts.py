@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from syncblob._dtypes import SCALARS
 from syncblob.blob.core import BlobCore
 from syncblob.blob.eviction import give_up
 from syncblob.devices import HOST
+
+if TYPE_CHECKING:
+    from syncblob.devices.base import Home
 
 # The first number of parts, and the fewest elements of one.
 _PARTS, _LEAST = 8, 1 << 12
@@ -49,6 +52,43 @@ def compute_in_parts(function: Callable[..., Any], operands: Sequence[Any]) -> A
     MemoryError
         If not even small parts fit.
     """
+    like: Any = next(x for x in operands if isinstance(x, BlobCore))
+    home, flat = _divided(operands)
+    dtype = function(*_of_part(flat, slice(1))).dtype
+    result = type(like)(like.shape, dtype, device=home.device)
+    into: Any = result.reshape(-1)
+
+    def compute(part: slice) -> None:
+        into[part] = function(*_of_part(flat, part))
+
+    _for_each_part(compute, result.size)
+    return result
+
+
+def may_share_parts(x1: BlobCore, x2: Any) -> bool:
+    """Return whether a part of one Blob may lie in another part of the other."""
+    if not isinstance(x2, BlobCore) or x1._memory is not x2._memory:
+        return False
+    return x1._layout.start != x2._layout.start or x1.dtype.itemsize != x2.dtype.itemsize
+
+
+def write_in_parts(function: Callable[..., Any], x1: BlobCore, x2: Any) -> None:
+    """Call a function that writes into its first operand for each part of both.
+
+    `can_divide` accepts them, and they share no other parts. The device needs room for a part of
+    each. If memory runs out later than at the first part, the parts before have been written.
+
+    Raises
+    ------
+    MemoryError
+        If not even small parts fit.
+    """
+    _, flat = _divided((x1, x2))
+    _for_each_part(lambda part: function(*_of_part(flat, part)), x1.size)
+
+
+def _divided(operands: Sequence[Any]) -> tuple[Home, list[Any]]:
+    """Return the home that computes, and the operands with one axis, with their buffers freed."""
     blobs: list[Any] = [x for x in operands if isinstance(x, BlobCore)]
     (home,) = {x._home for x in blobs} - {HOST}
     for x in blobs:
@@ -57,22 +97,21 @@ def compute_in_parts(function: Callable[..., Any], operands: Sequence[Any]) -> A
             # Whole buffers of the operands of a running operation are not evicted otherwise.
             with suppress(BufferError):
                 give_up(x, side, *x._memory.range_of(x._layout))
-    flat = [x if type(x) in SCALARS else x.reshape(-1) for x in operands]
-    dtype = function(*_of_part(flat, slice(1))).dtype
-    result = type(blobs[0])(blobs[0].shape, dtype, device=home.device)
-    into, size = result.reshape(-1), result.size
+    return home, [x if type(x) in SCALARS else x.reshape(-1) for x in operands]
+
+
+def _for_each_part(compute: Callable[[slice], None], size: int) -> None:
+    """Call a function for each part of the elements, for smaller ones if memory is short."""
     step, start = max(size // _PARTS, 1), 0
     while start < size:
-        part = slice(start, start + step)
         try:
-            into[part] = function(*_of_part(flat, part))
+            compute(slice(start, start + step))
         except MemoryError:
             step //= 2
             if step < _LEAST:
                 raise
         else:
             start += step
-    return result
 
 
 def _of_part(operands: Sequence[Any], part: slice) -> list[Any]:

@@ -13,6 +13,7 @@ from syncblob._dtypes import SCALARS, can_hold, is_bfloat16
 from syncblob.arrays.foreign import is_array, is_ndarray_like
 from syncblob.blob.core import BlobCore
 from syncblob.blob.foreign_operators import answer_of
+from syncblob.blob.in_parts import can_divide, may_share_parts, write_in_parts
 from syncblob.blob.operands import converted, gather, is_number, require_device_of
 from syncblob.blob.writers import writes
 from syncblob.guards import require_device
@@ -26,14 +27,15 @@ _EXACT = 2048
 
 
 @writes("x1")
-def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, operator: str) -> Any:  # noqa: C901, PLR0912, PLR0915  # each case is inlined, because calls take time
+def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, operator: str) -> Any:  # noqa: C901, PLR0911, PLR0912, PLR0915  # each case is inlined, because calls take time
     """Compute ``kernel(x1, x2)`` into x1, without a temporary array, and return x1.
 
     `operator` is Python's name of the operator, such as ``"add"``.
 
     Runs on the accelerator if one of the operands is there. An exception leaves x1 unchanged,
     except those that NumPy raises while it writes: floating-point errors under ``numpy.errstate``,
-    and the ValueError for integers to negative powers.
+    and the ValueError for integers to negative powers. Operands that do not fit on the device
+    together are computed in parts; see `write_in_parts`.
 
     Raises
     ------
@@ -108,11 +110,20 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, operator: str) -> Any:
         # Raise before anything is transferred.
         _require_kept_dtype(kernel, x1.dtype, x2)
         _require_same_shape(kernel, x1.shape, getattr(x2, "shape", ()))
-    (array1, array2), home, _ = gather(kernel.__name__, x1, x2)
-    array1 = x1._make_writable(_reason(kernel)) if home is x1._home else None
-    if array1 is None:
-        array1 = x1._array_on(x1._memory.side_of(home), MUTABLE, _reason(kernel))
-    return _write(kernel, x1, array1, array2, home)
+    try:
+        (array1, array2), home, _ = gather(kernel.__name__, x1, x2)
+        array1 = x1._make_writable(_reason(kernel)) if home is x1._home else None
+        if array1 is None:
+            array1 = x1._array_on(x1._memory.side_of(home), MUTABLE, _reason(kernel))
+    except MemoryError:
+        if not can_divide(kernel, (x1, x2)) or may_share_parts(x1, x2):
+            raise
+    else:
+        return _write(kernel, x1, array1, array2, home)
+    # They may have to go to make room.
+    array1 = array2 = shortcut = None
+    write_in_parts(partial(inplace, kernel, operator=operator), x1, x2)
+    return x1
 
 
 def _cannot_raise(kernel: Callable[..., Any], x1: Any, x2: Any) -> bool:

@@ -96,6 +96,19 @@ def test_what_pytorch_keeps_makes_room():
     assert all(blob.head is Head.HEAD_AT_GPU for blob in blobs)
 
 
+def test_blobs_make_room_for_pytorch():
+    torch = pytest.importorskip("torch")
+    if is_model() or not torch.cuda.is_available():
+        pytest.skip("needs a GPU, and PyTorch built for CUDA")
+    blobs = [_blob() for _ in range(ROOM)]
+    for blob in blobs:
+        blob.overwrite_gpu_data().fill(6)
+    result = torch.bitwise_not(blobs[-1])
+    assert int(result[-1]) == 255 - 6
+    assert [blob.head for blob in blobs[1:]] == [Head.HEAD_AT_GPU] * 2
+    assert int(blobs[0].cpu_data()[-1]) == 6
+
+
 def test_fresh_results_make_room():
     if is_model():
         pytest.skip("the model does not compute")

@@ -7,10 +7,11 @@ model's memory.
 import pytest
 from cupy_model import launch
 
-from syncblob import Blob
+from syncblob import Blob, Head
 
 pytest.importorskip("torch")
 
+import torch  # it may be missing
 import torch_model  # it needs torch
 
 from syncblob.dispatch.torch.calls import call  # it needs torch
@@ -59,3 +60,28 @@ def test_cupys_stream_and_pytorchs_are_ordered_also_where_the_function_fails(str
     of_cupy.synchronize()
     assert blob.tolist() == [2] * 3
     assert seen == [[1] * 3]
+
+
+@pytest.mark.parametrize("streams", [("default", "default")], indirect=True, ids="-".join)
+@pytest.mark.parametrize("needed", [1, 2, 3])
+def test_a_buffer_makes_room_where_pytorch_has_none(streams, needed):
+    del streams
+    blob, *others = (Blob(3, device="cuda:0") for _ in range(3))
+    for value, each in enumerate((blob, *others)):
+        each.overwrite_gpu_data().fill(value)
+
+    def function(x):
+        if sum(each.head is Head.HEAD_AT_GPU for each in others) > len(others) - needed:
+            raise torch.OutOfMemoryError("short")
+        return x + 0
+
+    if needed <= len(others):
+        assert call(function, (blob,), {}).tolist() == [0] * 3
+        assert sum(each.head is Head.HEAD_AT_CPU for each in others) == needed
+    else:
+        with pytest.raises(
+            torch.OutOfMemoryError, match=r"(?s)short.*nothing .* be evicted:.*Blob"
+        ):
+            call(function, (blob,), {})
+    assert blob.head is Head.HEAD_AT_GPU
+    assert [each.tolist() for each in others] == [[1] * 3, [2] * 3]

@@ -162,7 +162,7 @@ def compute(home: Home, function: Callable[..., Any], *args: Any, **keywords: An
                 raise
 
 
-def make_room(home: Home, error: MemoryError, reason: str) -> bool:
+def make_room(home: Home, error: Exception, reason: str) -> bool:
     """Make room on an accelerator, and return whether the caller should try again.
 
     Freed memory that other libraries keep is given back; else a buffer that nobody sees is evicted.

@@ -12,6 +12,7 @@ import torch.utils._python_dispatch as _modes
 from syncblob.blob import writers
 from syncblob.blob.compute import forgets_newest
 from syncblob.blob.core import HOST_DATA, BlobCore
+from syncblob.blob.eviction import make_room
 from syncblob.blob.writers import writes
 from syncblob.devices import HOST, watching
 from syncblob.devices.cuda import CudaBackend
@@ -92,7 +93,9 @@ def call(  # the usual ways come first
     try:
         running.lend(values)
         beginning = watching.begun(home) if plan.computes else None
-        return running.finish(_compute(function, values, names))
+        if running.written or home is HOST:
+            return running.finish(_compute(function, values, names))
+        return running.finish(_compute_in_room(home, plan.name, function, values, names))
     except RuntimeError as error:
         if "not resizable" not in str(error) or not running.written:
             raise
@@ -189,6 +192,18 @@ def _compute(function: Callable[..., Any], operands: list[Any], names: tuple[str
     for name in reversed(names):
         named[name] = operands.pop()
     return function(*operands, **named)
+
+
+def _compute_in_room(
+    home: Home, name: str, function: Callable[..., Any], operands: list[Any], names: tuple[str, ...]
+) -> Any:
+    """Call a function that writes no Blob, again when room has been made for PyTorch's memory."""
+    while True:
+        try:
+            return _compute(function, [*operands], names)
+        except torch.OutOfMemoryError as error:
+            if not make_room(home, error, name):
+                raise
 
 
 def _is_apart(result: Any, lent: Sequence[_Lent]) -> bool:

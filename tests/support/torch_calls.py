@@ -201,6 +201,10 @@ VIEWS = [
     _row(torch.view_as_real, C),
     _row(torch.real, C),
     _row(F.dropout, M, training=False),
+    _row(torch.broadcast_tensors, M, M + 1),
+    _row(lambda x: torch.einsum("ij->ij", x), M),
+    _row(lambda x: torch.meshgrid([x.reshape(-1)], indexing="ij"), M),
+    _row(lambda x: [torch.detach(x)], M),
 ]
 
 # Functions that write the first argument.

@@ -251,7 +251,8 @@ REMEMBERED = {
     "of a transposed Blob": lambda blob, w: torch.mm(blob.T, w),
     "of a reversed Blob": lambda blob, w: torch.mul(blob[::-1], w),
     "of a const Blob": lambda blob, w: torch.mul(blob.const, w**2),
-    "a list": lambda blob, w: torch.einsum("ij,kj->ik", blob, w),
+    "after a text": lambda blob, w: torch.einsum("ij,kj->ik", blob, w),
+    "a list": lambda blob, w: torch.linalg.multi_dot([w, blob.T]),
     "the other way": lambda blob, w: w * blob,
 }
 

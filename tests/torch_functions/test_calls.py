@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -18,30 +17,7 @@ F = torch.nn.functional
 T = torch.arange(6.0).reshape(2, 3)
 
 
-class Pair(NamedTuple):
-    first: object
-    second: object
-
-
 # --- operands ------------------------------------------------------------------------------------
-
-
-def test_a_blob_may_be_anywhere_among_the_arguments():
-    blob = blob_in(CPU)
-    for result in (
-        torch.add(blob, T),
-        torch.add(T, blob),
-        torch.add(input=T, other=blob),
-        T + blob,
-        T.add(blob),
-        torch.stack([blob, T]).sum(0),
-        torch.stack((T, blob)).sum(0),
-        torch.stack(Pair(blob, T)).sum(0),
-        torch.stack([blob, blob]).sum(0),
-        torch.einsum("ij,ij->ij", blob, torch.full((2, 3), 2.0)),
-    ):
-        assert type(result) is torch.Tensor
-        assert torch.equal(result, T * 2)
 
 
 def test_an_operator_is_of_the_left_operands_kind():

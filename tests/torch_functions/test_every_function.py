@@ -149,35 +149,39 @@ def test_a_function_gives_what_it_gives_for_tensors_and_takes_the_const_path(row
 @pytest.mark.parametrize("row", calls.VIEWS, ids=named)
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_view_is_a_tracked_alias_until_it_is_gone(row, device):
-    maker = Maker(device)
-    result = maker.call(row)
-    assert_same(result, with_tensors(row)[0])
-    assert maker.heads == {CPU}
-    assert maker.aliased
-    blob = maker.blobs[0]
-    before = blob.tolist()
-    first = result if isinstance(result, torch.Tensor) else result[0]
-    first[(0,) * first.ndim] = 77
-    assert blob.tolist() != before
-    if device == "simulated":
-        blob.gpu_data()
-        assert blob.head is CPU  # sticky: the alias may be written at any moment
-    del result, first
-    assert not maker.aliased
+    function, args, kwargs = row
+    blob = Maker(device)(args[0])
+    assert_same(function(blob, *args[1:], **kwargs), with_tensors(row)[0])
+    for count in (1, 2):
+        result = function(blob, *args[1:], **kwargs)
+        assert (blob.head, blob.memory.aliased) == (CPU, True)
+        before = blob.tolist()
+        first = result if isinstance(result, torch.Tensor) else result[0]
+        first[(0,) * first.ndim] = 77 * count
+        assert blob.tolist() == torch.clone(blob).tolist() != before
+        if device == "simulated":
+            with pytest.raises(syncblob.StaleAliasWarning):
+                blob.mutable_gpu_data()
+            blob.gpu_data()
+            assert blob.head is CPU  # sticky: the alias may be written at any moment
+        del result, first
+        assert not blob.memory.aliased
 
 
 @pytest.mark.parametrize("row", calls.VIEWS, ids=named)
 def test_a_view_of_a_const_blob_is_a_copy(row):
     function, args, kwargs = row
     blob = Blob.asarray(args[0].numpy(), copy=True).to_device("simulated")
-    result = function(blob.const, *args[1:], **kwargs)
-    assert_same(result, with_tensors(row)[0])
-    assert blob.head is SYNCED
-    before = blob.tolist()
-    first = result if isinstance(result, torch.Tensor) else result[0]
-    if 0 not in first.stride():
-        first.zero_()
-    assert blob.tolist() == before
+    const, before = blob.const, blob.tolist()
+    for _ in range(2):
+        # The second one is of a tensor that the Blob has kept.
+        result = function(const, *args[1:], **kwargs)
+        assert_same(result, with_tensors(row)[0])
+        assert (blob.head, blob.memory.aliased) == (SYNCED, False)
+        first = result if isinstance(result, torch.Tensor) else result[0]
+        if 0 not in first.stride():
+            first.zero_()
+        assert blob.tolist() == torch.clone(const).tolist() == before
 
 
 @pytest.mark.parametrize("device", DEVICES)

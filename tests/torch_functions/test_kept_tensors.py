@@ -3,7 +3,7 @@
 import gc
 import os
 import weakref
-from contextlib import nullcontext
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from in_threads import in_threads
 from made_blobs import CPU, GPU, PAIR, SYNCED, blob_in, values
 
 import syncblob
-from syncblob import Blob, Head, StaleAliasWarning
+from syncblob import Blob, Head
 from syncblob.devices import Side
 
 torch = pytest.importorskip("torch")
@@ -157,42 +157,6 @@ def test_views_and_blobs_of_another_dtype_keep_tensors_of_their_own():
 
 # --- calls that make aliases ---------------------------------------------------------------------
 
-ALIASING = {
-    "reshape": lambda b: torch.reshape(b, (3, 2)),
-    "itself": lambda b: F.dropout(b, training=False),
-    "a tuple": lambda b: torch.split(b, 1),
-    "broadcast": lambda b: torch.broadcast_tensors(b, T)[0],
-    "einsum": lambda b: torch.einsum("ij->ij", b),
-    "of a list": lambda b: torch.meshgrid([b[0], b[1]], indexing="ij"),
-    "at least": torch.atleast_1d,
-    "detach": torch.detach,
-}
-
-
-@pytest.mark.parametrize("call", ALIASING.values(), ids=ALIASING)
-@pytest.mark.parametrize("head", [CPU, SYNCED])
-def test_a_result_over_a_kept_tensor_is_a_tracked_alias_and_no_longer_kept(head, call):
-    blob = blob_in(head)
-    warm(blob)
-    for _ in range(2):
-        result = call(blob)
-        first = result if isinstance(result, torch.Tensor) else result[0]
-        assert blob.memory.aliased
-        assert blob.head is CPU
-        if 0 not in first.stride():
-            first.fill_(77)
-            assert blob.cpu_data()[0, 0] == 77
-            assert torch.clone(blob)[0, 0] == 77
-            blob.gpu_data()
-            assert blob.head is CPU
-        with pytest.raises(StaleAliasWarning):
-            blob.mutable_gpu_data()
-        del result, first
-        assert not blob.memory.aliased
-        warm(blob)
-        assert not blob.memory.aliased
-
-
 VIEWS = {
     "reshape": lambda b: torch.reshape(b, (3, 2)),
     "by name": lambda b: torch.reshape(input=b, shape=(3, 2)),
@@ -202,15 +166,13 @@ VIEWS = {
 }
 
 
-@pytest.mark.parametrize("guard", [nullcontext, lambda: syncblob.compute_only_on("cpu")])
 @pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
-def test_a_view_is_an_alias_and_leaves_the_kept_tensor_to_other_functions(view, guard):
+def test_a_view_is_an_alias_and_leaves_the_kept_tensor_to_other_functions(view):
     blob = blob_in(CPU)
     warm(blob)
     first = kept(blob)
     for count in (1, 2):
-        with guard():
-            result = view(blob)
+        result = view(blob)
         assert kept(blob) is first
         (lease,) = blob.memory.loans(0).leases
         assert lease.described(Side.HOST).startswith("a tensor alias")
@@ -226,28 +188,15 @@ def test_a_view_that_is_a_copy_and_one_that_fails_leave_everything_as_it_was():
     for part in (blob, blob.T):
         warm(part)
         history = blob.memory.history
-        with pytest.raises(RuntimeError, match="shape"):
-            torch.reshape(part, (4, 2))
+        for shape in ((4, 2), (1, 6.0)):
+            with pytest.raises((RuntimeError, TypeError), match=r"shape|float"):
+                torch.reshape(part, shape)
         assert blob.memory.history == history
         assert not blob.memory.aliased
     flat = torch.reshape(blob.T, (6,))
     assert not blob.memory.aliased
     flat.zero_()
     assert blob.tolist() == values().tolist()
-
-
-@pytest.mark.parametrize("call", ALIASING.values(), ids=ALIASING)
-def test_a_result_over_the_kept_tensor_of_a_const_blob_is_a_copy(call):
-    blob = blob_in(SYNCED).const
-    warm(blob)
-    for _ in range(2):
-        result = call(blob)
-        first = result if isinstance(result, torch.Tensor) else result[0]
-        if 0 not in first.stride():
-            first.fill_(77)
-        assert blob.tolist() == values().tolist()
-        assert blob.head is SYNCED
-        assert not blob.memory.aliased
 
 
 def overridable(work, module=__name__):
@@ -318,36 +267,6 @@ def test_a_failing_call_leaves_what_is_kept_as_it_was():
     assert not blob.memory.aliased
 
 
-# --- autograd, modes, guards ---------------------------------------------------------------------
-
-
-TRANSFORMATIONS = {
-    "vmap": lambda f: torch.vmap(f)(T),
-    "grad": lambda f: torch.func.grad(lambda x: f(x).sum())(T[0]),
-    "jvp": lambda f: torch.func.jvp(f, (T[0],), (T[1],)),
-    "functionalize": lambda f: torch.func.functionalize(f)(T[0]),
-    "nested": lambda f: torch.func.jacrev(torch.func.grad(lambda x: f(x).sum()))(T[0]),
-    "no gradient": lambda f: torch.no_grad()(f)(T[0]),
-}
-
-
-# A warning of torch about its own code.
-@pytest.mark.filterwarnings("ignore::DeprecationWarning:torch.*")
-@pytest.mark.parametrize("transform", TRANSFORMATIONS.values(), ids=TRANSFORMATIONS)
-@pytest.mark.parametrize("head", [CPU, SYNCED])
-def test_what_is_kept_inside_of_a_transformation_is_good_outside(head, transform):
-    blob = blob_in(head, shape=(3,))
-    transform(lambda x: torch.mul(torch.mul(blob, 2), x))
-    for _ in range(2):
-        assert torch.clone(blob).tolist() == [0, 1, 2]
-        weight = torch.ones(3, requires_grad=True)
-        torch.mul(blob, weight).sum().backward()
-        assert weight.grad.tolist() == [0, 1, 2]
-        transform(lambda x: torch.mul(blob, x))
-        blob[...] = [0, 1, 2]
-    assert not blob.memory.aliased
-
-
 def test_what_is_verified_is_no_kept_tensor():
     blob = blob_in(SYNCED)
     warm(blob)
@@ -369,6 +288,11 @@ def test_what_is_verified_is_no_kept_tensor():
 # --- plans ---------------------------------------------------------------------------------------
 
 
+class Pair(NamedTuple):
+    first: object
+    second: object
+
+
 def test_a_function_is_planned_for_each_pattern_of_arguments():
     blob, other = blob_in(CPU), blob_in(CPU)
     warm(blob, other)
@@ -376,7 +300,7 @@ def test_a_function_is_planned_for_each_pattern_of_arguments():
     for _ in range(2):
         assert torch.add(blob, other).tolist() == double
         assert torch.add(blob, T).tolist() == double
-        assert torch.add(T, blob).tolist() == double
+        assert torch.add(T, blob).tolist() == (T + blob).tolist() == T.add(blob).tolist() == double
         assert torch.add(blob, 1).tolist() == (values() + 1).tolist()
         assert torch.add(blob, other=other).tolist() == double
         assert torch.add(other=T, input=blob).tolist() == double
@@ -384,6 +308,8 @@ def test_a_function_is_planned_for_each_pattern_of_arguments():
         assert torch.cat([blob]).tolist() == values().tolist()
         twice = values().tolist() * 2
         assert torch.cat([blob, T]).tolist() == torch.cat((T, blob)).tolist() == twice
+        assert torch.stack(Pair(blob, T)).sum(0).tolist() == double
+        assert torch.einsum("ij,ij->ij", blob, T).tolist() == (values() ** 2).tolist()
         assert torch.block_diag(blob, other, T).shape == (6, 9)
         assert torch.add(T, 1, out=other) is not None
         other[...] = values()
@@ -563,16 +489,3 @@ def test_a_tensor_of_zeros_without_memory_is_refused():
         with pytest.raises(BufferError, match=r"tensor\.clone\(\)"):
             use(tensor)
     assert syncblob.asarray(tensor.clone()).tolist() == [0, 0, 0]
-
-
-@pytest.mark.parametrize("shape", [(4, 2), (1, 6.0), (2.0, 3)])
-def test_a_call_like_one_that_returned_a_view_changes_nothing_if_it_fails(shape):
-    blob = Blob((2, 3), device="simulated")
-    for like in ((2, 3), (1, 6)):
-        blob.mutable_gpu_data()[...] = 2
-        torch.reshape(blob, like)
-    blob.mutable_gpu_data()[...] = 2
-    with pytest.raises((RuntimeError, TypeError)):
-        torch.reshape(blob, shape)
-    assert blob.head is not CPU
-    assert blob.gpu_data().tolist() == [[2] * 3] * 2

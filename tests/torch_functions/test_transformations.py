@@ -110,6 +110,8 @@ TRANSFORMATIONS = {
     "vjp": lambda f, x: torch.func.vjp(f, x)[1](torch.ones(2, 3))[0],
     "jacrev": lambda f, x: torch.func.jacrev(f)(x),
     "jvp": lambda f, x: torch.func.jvp(f, (x,), (T,))[1],
+    "functionalize": lambda f, x: torch.func.functionalize(f)(x),
+    "nested": lambda f, x: torch.func.jacrev(torch.func.grad(lambda y: f(y).sum()))(x),
 }
 
 
@@ -119,6 +121,12 @@ def test_a_transformed_function_reads_the_blobs_around_it(transform):
     expected = transform(lambda x: torch.mul(torch.arange(3.0), x), T)
     assert torch.equal(transform(lambda x: torch.mul(blob, x), T), expected)
     assert torch.equal(transform(lambda x: x * blob, T), expected)
+    assert torch.equal(torch.no_grad()(transform)(lambda x: torch.mul(blob, x), T), expected)
+    # What the Blob has kept inside is good outside.
+    assert torch.clone(blob).tolist() == [0, 1, 2]
+    weight = torch.ones(3, requires_grad=True)
+    torch.mul(blob, weight).sum().backward()
+    assert weight.grad.tolist() == [0, 1, 2]
     assert blob.head is SYNCED
     assert not blob.memory.aliased
 
@@ -182,6 +190,21 @@ def test_a_blob_is_not_written_from_inside_a_transformation():
     with pytest.raises(RuntimeError, match=r"vmap|out="):
         torch.vmap(lambda x: torch.add(blob, x, out=blob))(torch.ones(4))
     assert blob.tolist() == values().tolist()
+
+
+def test_statistics_are_written_inside_a_transformation():
+    mean, var = blob_in(GPU, shape=(3,)), blob_in(GPU, shape=(3,))
+    norm = nn.BatchNorm1d(3)
+    norm.running_mean, norm.running_var = torch.arange(3.0), torch.arange(3.0)
+
+    def loss(weight, mean, var):
+        return nn.functional.batch_norm(T, mean, var, weight, training=True).pow(2).sum()
+
+    weight = torch.ones(3)
+    expected = torch.func.grad(loss)(weight, norm.running_mean, norm.running_var)
+    assert torch.func.grad(lambda x: loss(x, mean, var))(weight).equal(expected)
+    assert (mean.tolist(), var.tolist()) == (norm.running_mean.tolist(), norm.running_var.tolist())
+    assert not mean.memory.aliased
 
 
 def test_a_checkpoint_computes_again_what_it_computed_of_blobs():

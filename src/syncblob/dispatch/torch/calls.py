@@ -69,8 +69,7 @@ def call(  # the usual ways come first
     if names and plan.positional:
         # Many functions of torch.nn.functional pass all their options on by name.
         function, values, names = partial(function, **kwargs), [*args], ()
-    direct = plan.direct and not _modes._is_in_torch_dispatch_mode
-    if direct and HOST.direct:
+    if plan.direct and HOST.direct and not _modes._is_in_torch_dispatch_mode:
         result = _call_directly(plan, function, values, names)
         if result is not NotImplemented:
             return result
@@ -78,11 +77,6 @@ def call(  # the usual ways come first
     device, home = device_of_tensors(tensors, [x.device for x in plan.blobs_in(values)])
     if plan.computes:
         require_device(home.device, plan.name, _ADVICE)
-    if direct and home is HOST and not (HOST.direct or verifying() or watching.watchers):
-        # A guard has been asked.
-        result = _call_directly(plan, function, values, names)
-        if result is not NotImplemented:
-            return result
     # Whether autograd records the call, or `torch.func.linearize` does, by `make_fx`.
     recorded = torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.PROXY) is not None or (
         torch.is_grad_enabled()
@@ -427,11 +421,13 @@ class _Call:
                     f"{self._name} changes a tensor's storage or strides, "
                     "which a Blob cannot do; call it on a tensor and assign the result"
                 )
-        delivered = {id(scratch): self._deliver(x, scratch) for x, scratch in self._late}
-        for x, copied in self._copies:
-            if copied._version:
-                x._require_writable(self._name)
-                self._deliver(x, copied)
+        # Within torch.func, it would refuse to write them.
+        with torch._C._DisableFuncTorch():
+            delivered = {id(scratch): self._deliver(x, scratch) for x, scratch in self._late}
+            for x, copied in self._copies:
+                if copied._version:
+                    x._require_writable(self._name)
+                    self._deliver(x, copied)
         if delivered:
             # A recorded one has a graph.
             result = replaced(

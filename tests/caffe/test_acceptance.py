@@ -825,6 +825,7 @@ CONVOLVED = """kernel_size: 1 | kernel_size: 3 | kernel_size: 3 stride: 2 pad: 1
     | kernel_h: 2 kernel_w: 3 | kernel_size: 3 dilation: 2
     | kernel_size: 12 stride: 4 | kernel_size: 3 stride: 0 | kernel_size: 2 axis: -2
     | kernel_size: 2 stride: [1, 2] pad_h: 1 | kernel_h: 2 kernel_size: 1 | kernel_size: 1 pad: 5
+    | kernel_h: 2 kernel_w: 3 stride_h: 2 stride_w: 3 pad_h: 1 pad_w: 0 dilation: 2
     | kernel_size: 3 dilation: 0 | kernel_size: [1, 2, 3] stride: 2 | kernel_size: 10 |"""
 POOLED = """kernel_size: 2 | kernel_size: 3 stride: 2 | kernel_size: 3 stride: 2 round_mode: FLOOR
     | kernel_h: 2 kernel_w: 3 | kernel_h: 2 | kernel_size: 2 kernel_h: 3 | global_pooling: true

@@ -185,6 +185,60 @@ def test_a_pipe_is_not_waited_for(tmp_path):
 # --- damaged files --------------------------------------------------------------------------------
 
 
+# The message, and its bytes with another field at the end.
+PLACES = {
+    "net": (NetParameter, lambda end: b"\xa2\x06\x03\x0a\x01a" + end),
+    "V2": (NetParameter, lambda end: field(100, b"\x0a\x01a" + end)),
+    "V1": (NetParameter, lambda end: field(2, b"\x22\x01a" + end)),
+    "V0": (NetParameter, lambda end: field(2, field(1, end))),
+    "blob": (BlobProto, lambda end: BLOB.SerializeToString() + end),
+    "blob's beginning": (BlobProto, lambda begin: begin + BLOB.SerializeToString()),
+    "state": (SolverState, lambda end: STATE.SerializeToString() + end),
+    "row": (BlobProtoVector, lambda end: end),
+}
+READERS = {
+    NetParameter: open_model,
+    BlobProto: read_blob,
+    SolverState: open_solver_state,
+    BlobProtoVector: read_blobs,
+}
+
+
+@pytest.mark.parametrize(
+    ("place", "content", "name"),
+    [
+        ("net", b"\x08\x41", r"field 1 \(name\) has wire type VARINT"),
+        ("net", b"\x10\x41", r"field 2 \(layers\) has wire type VARINT"),
+        ("net", b"\xa0\x06\x05", r"field 100 \(layer\) has wire type VARINT"),
+        ("V2", b"\x08\x01", r"field 1 \(name\) has wire type VARINT"),
+        ("V2", b"\x10\x04", r"field 2 \(type\) has wire type VARINT"),
+        ("V2", b"\x38\x01", r"field 7 \(blobs\) has wire type VARINT"),
+        ("V1", b"\x2a\x04ReLU", r"field 5 \(type\) has wire type LENGTH"),
+        ("V1", b"\x08\x01", r"field 1 \(layer\) has wire type VARINT"),
+        ("V0", b"\x90\x03\x01", r"field 50 \(blobs\) has wire type VARINT"),
+        ("blob", b"\x0a\x01\x02", r"field 1 \(num\) has wire type LENGTH"),
+        ("blob", b"\x25" + bytes(4), r"field 4 \(width\) has wire type FIXED32"),
+        ("blob's beginning", b"\x28\x05", r"field 5 \(data\) has wire type VARINT"),
+        ("blob", b"\x29" + bytes(8), r"field 5 \(data\) has wire type FIXED64"),
+        ("blob", b"\x33\x34", r"field 6 \(diff\) has wire type GROUP_START"),
+        ("blob's beginning", b"\x38\x04", r"field 7 \(shape\) has wire type VARINT"),
+        ("blob", b"\x3a\x05\x0d" + bytes(4), r"field 1 \(dim\) has wire type FIXED32"),
+        ("blob", b"\x45" + bytes(4), r"field 8 \(double_data\) has wire type FIXED32"),
+        ("state", b"\x0a\x00", r"field 1 \(iter\) has wire type LENGTH"),
+        ("state", b"\x22\x00", r"field 4 \(current_step\) has wire type LENGTH"),
+        ("state", b"\x1d" + bytes(4), r"field 3 \(history\) has wire type FIXED32"),
+        ("row", b"\x0d" + bytes(4), r"field 1 \(blobs\) has wire type FIXED32"),
+    ],
+)
+def test_a_field_of_caffes_with_another_wire_type_is_named(write, place, content, name):
+    """protobuf would skip it, and the rest would be taken for all that there is."""
+    kind, around = PLACES[place]
+    message = around(content)
+    kind.FromString(message)
+    with pytest.raises(ModelFileError, match=name + r".*a fork of Caffe"):
+        READERS[kind](write(message))
+
+
 def test_cut_off_anywhere(write, v2_net):
     """A cut can go unnoticed only between two fields of the net itself."""
     whole = v2_net.SerializeToString()

@@ -51,8 +51,10 @@ class Edits(RuleBasedStateMachine):
             return
         array = self.array(shape)
         neighbour = data.draw(st.sampled_from([None, *dict(self.expected)]))
-        self.model.add(Layer(name, blobs=[array]), before=neighbour)
+        side = data.draw(st.sampled_from(["before", "after"]))
+        self.model.add(Layer(name, blobs=[array]), **{side: neighbour})
         position = len(self.expected) if neighbour is None else self.position(neighbour)
+        position += neighbour is not None and side == "after"
         self.expected.insert(position, (name, [array.copy()]))
 
     @precondition(lambda self: self.expected)
@@ -61,6 +63,7 @@ class Edits(RuleBasedStateMachine):
         source = data.draw(st.sampled_from(list(dict(self.expected))))
         blobs = dict(self.expected)[source]
         self.model[name] = self.model[source]
+        assert self.model[name].blobs[0] is self.model[source].blobs[0]
         if self.has(name):
             self.expected[self.position(name)] = (name, blobs)
         else:
@@ -99,10 +102,13 @@ class Edits(RuleBasedStateMachine):
         self.expected[self.position(name)] = (name, [*blobs, array.copy()])
 
     @precondition(lambda self: self.expected)
-    @rule(data=st.data())
-    def touch(self, data):
-        name, _ = data.draw(st.sampled_from(self.expected))
-        self.model[name].blobs[0].mutable_cpu_data()
+    @rule(data=st.data(), change=st.booleans())
+    def touch(self, data, change):
+        name, blobs = data.draw(st.sampled_from(self.expected))
+        values = self.model[name].blobs[0].mutable_cpu_data()
+        if change:
+            values += 1
+            blobs[0] += 1
 
     @rule(name=st.sampled_from(["", "net"]))
     def name_the_net(self, name):
@@ -116,6 +122,7 @@ class Edits(RuleBasedStateMachine):
         self.compare(again)
         if reopened:
             self.model = again
+            self.expected = [(name, [*map(np.copy, blobs)]) for name, blobs in self.expected]
             before = self.path.read_bytes()
             save_model(again, self.path)
             assert self.path.read_bytes() == before

@@ -211,11 +211,3 @@ def test_parameters_of_one_name_and_another_shape():
     a, b = model["a"].blobs[0], model["b"].blobs[0]
     assert (a.shape, b.shape) == ((2, 4), (4, 2))
     assert a.memory is b.memory
-
-
-def test_what_is_there_is_kept():
-    model = sharing()
-    model["a"].blobs.assign([np.full((4, 4), 5, np.float32), np.zeros(4, np.float32)])
-    assert model.fill(rng=0) == ("b",)
-    assert model["b"].blobs[0] is model["a"].blobs[0]
-    assert model.params["b"][0].data_at(0, 0) == 5

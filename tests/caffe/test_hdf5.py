@@ -58,23 +58,6 @@ def refused(h5, words, reader=open_model):
     return caught.value
 
 
-def test_layers_and_blobs(h5, path):
-    h5["data/conv/0"], h5["data/conv/1"] = WEIGHTS, BIAS
-    h5.create_group("data/relu")
-    net = opened(h5)
-    assert (net.path, net.name, net.version, list(net)) == (str(path), "", 2, ["conv", "relu"])
-    weights, bias = net["conv"].blobs
-    assert (weights.shape, weights.dtype, weights.head) == (
-        (2, 3),
-        np.float32,
-        Head.UNINITIALIZED,
-    )
-    assert weights.cpu_data().tolist() == WEIGHTS.tolist()
-    assert bias.cpu_data().tolist() == [7, 8]
-    assert weights.cpu_diff().tolist() == [[0, 0, 0], [0, 0, 0]]
-    assert len(net["relu"].blobs) == 0
-
-
 @pytest.mark.parametrize(
     ("stored", "expected"),
     [
@@ -109,14 +92,6 @@ def test_values_within_the_description(h5, values):
     assert (blob.shape, blob.tolist()) == (values.shape, values.tolist())
 
 
-def test_gradients(h5):
-    h5["data/a/0"], h5["diff/a/0"] = WEIGHTS, WEIGHTS + 1
-    h5["data/b/0"] = BIAS
-    net = opened(h5)
-    assert net["a"].blobs[0].cpu_diff().tolist() == (WEIGHTS + 1).tolist()
-    assert net["b"].blobs[0].cpu_diff().tolist() == [0, 0]
-
-
 def test_a_name_that_is_not_utf8(h5):
     h5["data"].create_group(b"\xff")
     (layer,) = opened(h5).layers
@@ -134,19 +109,6 @@ def test_the_file_that_is_read_need_not_be_in_this_folder(h5, path, monkeypatch,
 
 
 # --- solver states --------------------------------------------------------------------------------
-
-
-def test_a_solver_state(h5):
-    del h5["data"]
-    h5["iter"] = np.array([5], np.int32)
-    h5["current_step"] = np.array([2], np.int32)
-    h5["learned_net"] = np.bytes_(b"net_iter_5.caffemodel.h5")
-    h5["history/0"], h5["history/1"] = WEIGHTS, BIAS
-    state = opened(h5, open_solver_state)
-    assert (state.iter, state.current_step) == (5, 2)
-    assert state.learned_net == "net_iter_5.caffemodel.h5"
-    assert [blob.shape for blob in state.history] == [(2, 3), (2,)]
-    assert state.history[1].cpu_data().tolist() == [7, 8]
 
 
 def test_a_solver_state_with_little_in_it(h5):
@@ -515,13 +477,6 @@ def test_shapes_and_dtypes(saved, tmp_path, shape, dtype):
     (again,) = open_model(tmp_path / "saved.caffemodel.h5")["a"].blobs
     assert again.shape == shape
     np.testing.assert_array_equal(again.cpu_data(), written)
-
-
-def test_views(saved):
-    blob = Blob.asarray(np.arange(6, dtype=np.float32).reshape(2, 3))
-    groups = saved(ModelFile("", [Layer("a", blobs=[blob.T, blob[:, 1]])]))
-    assert groups["data"]["a"]["0"].tolist() == [[0, 3], [1, 4], [2, 5]]
-    assert groups["data"]["a"]["1"].tolist() == [1, 4]
 
 
 def test_names(tmp_path):

@@ -138,17 +138,6 @@ def test_the_name_is_changed_by_the_model(write, v2_net):
 # --- settings -------------------------------------------------------------------------------------
 
 
-def test_settings_are_changed_in_the_message(write, v2_net, saved):
-    model = open_model(write(v2_net))
-    model["conv1"].proto.convolution_param.num_output = 3
-    model["conv1"].proto.type = "Deconvolution"
-    assert model["conv1"].type == "Deconvolution"
-    v2_net.layer[1].convolution_param.num_output = 3
-    v2_net.layer[1].type = "Deconvolution"
-    assert saved(model) == v2_net
-    assert model.to_net().layer[1].convolution_param.num_output == 3
-
-
 def test_settings_that_a_fork_has_stay_with_those_that_are_changed(write, saved):
     fork = b"\xca\x3e\x03abc"
     net = NetParameter(layer=[LayerParameter.FromString(b"\x0a\x01a" + fork)])

@@ -28,102 +28,41 @@ def layer_of(text, bottoms, tops):
     return ModelFile(layers=[Layer.from_proto(layer)]), given
 
 
-# The text of a layer, and the shapes of its bottoms, its tops and its blobs. The expected shapes
-# follow from the arithmetic in Caffe's sources.
+# The text of a layer of a type that `test_acceptance` lacks, and the shapes of its bottoms and its
+# tops. The expected shapes follow from the arithmetic in Caffe's sources.
 LAYERS = [
     (
-        (
-            'type: "Convolution" convolution_param { num_output: 4 group: 2 kernel_h: 2 '
-            "kernel_w: 3 stride_h: 2 stride_w: 3 pad_h: 1 pad_w: 0 dilation: 2 bias_term: false }"
-        ),
-        *([IMAGE], [(2, 4, 5, 3)], [(4, 3, 2, 3)]),
-    ),
-    (
-        'type: "Deconvolution" convolution_param { num_output: 1 kernel_size: 3 dilation: 2 }',
-        *([IMAGE], [(2, 1, 13, 15)], [(6, 1, 3, 3), (1,)]),
-    ),
-    ('type: "Pooling" pooling_param { kernel_size: 2 stride: 2 }', [IMAGE], [(2, 6, 5, 6)], []),
-    (
-        (
-            'type: "Pooling" pooling_param { kernel_h: 1 kernel_w: 3 stride_h: 3 stride_w: 3 '
-            "pad_h: 0 pad_w: 1 }"
-        ),
-        *([(1, 1, 8, 8)], [(1, 1, 3, 3)], []),
-    ),
-    ('type: "SPP" spp_param { pyramid_height: 3 }', [IMAGE], [(2, 6 * 21)], []),
-    (
-        (
-            'type: "InnerProduct" inner_product_param { num_output: 5 axis: -2 transpose: true '
-            "bias_term: false }"
-        ),
-        *([IMAGE], [(2, 6, 5)], [(99, 5)]),
-    ),
-    (
-        'type: "LSTM" recurrent_param { num_output: 5 expose_hidden: true }',
-        [(7, 2, 3), (7, 2), (2, 8), (1, 2, 5), (1, 2, 5)],
-        [(7, 2, 5), (1, 2, 5), (1, 2, 5)],
-        [(20, 3), (20,), (20, 8), (20, 5)],
-    ),
-    (
-        'type: "RNN" recurrent_param { num_output: 5 }',
-        [(7, 2, 3), (7, 2), (2, 8, 2)],
-        [(7, 2, 5)],
-        [(5, 3), (5,), (5, 16), (5, 5), (5, 5), (5,)],
-    ),
-    (
         'type: "LSTMUnit"',
-        *([(1, 2, 5), (1, 2, 20), (1, 2)], [(1, 2, 5)] * 2, []),
-    ),
-    (
-        'type: "Scale" scale_param { axis: 0 bias_term: true }',
-        *([IMAGE, (2, 6)], [IMAGE], [(2, 6)]),
-    ),
-    ('type: "Slice" slice_param { slice_point: [1, 3] }', [(2, 6)], [(2, 1), (2, 2), (2, 3)], []),
-    (
-        'type: "Reshape" reshape_param { shape { dim: 3 dim: 0 dim: -1 } axis: 1 num_axes: 2 }',
-        *([(2, 6, 4, 11)], [(2, 3, 4, 2, 11)], []),
-    ),
-    (
-        'type: "Crop" crop_param { axis: 1 offset: [1, 0, 7] }',
-        *([IMAGE, (1, 5, 9, 4)], [(2, 5, 9, 4)], []),
-    ),
-    ('type: "ArgMax" argmax_param { top_k: 3 out_max_val: true }', [(2, 9)], [(2, 2, 3)], []),
-    (
-        'type: "InfogainLoss" loss_weight: [1, 0]',
-        *([(4, 10), (4,), (10, 10)], [(), (4, 10)], []),
+        *([(1, 2, 5), (1, 2, 20), (1, 2)], [(1, 2, 5)] * 2),
     ),
     (
         'type: "MemoryData" memory_data_param { batch_size: 2 channels: 3 height: 4 width: 5 }',
-        *([], [(2, 3, 4, 5), (2,)], []),
+        *([], [(2, 3, 4, 5), (2,)]),
     ),
     (
         (
             'type: "ImageData" image_data_param { batch_size: 2 new_height: 4 new_width: 5 '
             "is_color: false }"
         ),
-        *([], [(2, 1, 4, 5), (2,)], []),
+        *([], [(2, 1, 4, 5), (2,)]),
     ),
     (
         'type: "ImageData" image_data_param { batch_size: 2 } transform_param { crop_size: 7 }',
-        *([], [(2, 3, 7, 7), (2,)], []),
+        *([], [(2, 3, 7, 7), (2,)]),
     ),
 ]
 
 
-@pytest.mark.parametrize(("text", "bottoms", "tops", "blobs"), LAYERS)
-def test_a_layer_has_the_shapes_of_caffe(text, bottoms, tops, blobs):
+@pytest.mark.parametrize(("text", "bottoms", "tops"), LAYERS)
+def test_a_layer_has_the_shapes_of_caffe(text, bottoms, tops):
     model, given = layer_of(text, bottoms, len(tops))
     found = model.infer_shapes(given)
     assert [found.blobs[f"t{number}"] for number in range(len(tops))] == tops
-    assert list(found.params.get("x", ())) == blobs
-    assert model.fill(given, rng=0) == (("x",) if blobs else ())
-    assert [blob.shape for blob in model["x"].blobs] == blobs
+    assert not found.params
 
 
 REFUSED = [
     ('type: "ImageData" image_data_param { batch_size: 2 }', [], "expected 2 tops, got 1"),
-    ('type: "InnerProduct"', [IMAGE], "a num_output of 1 or more"),
-    ('type: "Concat"', [IMAGE, (2, 6, 9, 12)], "differ along axis 1 only"),
     ('type: "Data" data_param { batch_size: 8 }', [], r"'t0': \(8, channels, height, width\)"),
     ('type: "HDF5Data"', [], r"top is in the data; give it: shapes=\{'t0': \(\.\.\.\)\}"),
     ('type: "Fancy"', [IMAGE], r"not one of Caffe's; give .*: shapes=\{'t0': \(\.\.\.\)\}"),
@@ -131,10 +70,6 @@ REFUSED = [
     ('type: "LSTMUnit"', [(1, 2, 5), (1, 2, 15), (1, 2)], "4 \\* size"),
     ('type: "LSTMUnit"', [(1, 2, 5), (1, 2, 20), (2, 1)], "4 \\* size"),
     ('type: "HDF5Data" transform_param { }', [], "no transform_param"),
-    (
-        'type: "InnerProduct" inner_product_param { num_output: 50000 }',
-        *([(1, 50000)], r"at most 2147483647 values, got shape \(50000, 50000\)"),
-    ),
     ('type: "InfogainLoss"', [(4, 10), (4,)], "a source, or the matrix"),
 ]
 

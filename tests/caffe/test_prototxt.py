@@ -53,19 +53,6 @@ def text(tmp_path):
     return text
 
 
-def test_reading(text):
-    net = read_prototxt(text(STOCK))
-    assert (net.name, list(net.input)) == ("stock", ["data"])
-    conv1, loss = net.layer
-    assert (conv1.name, conv1.type) == ("conv1", "Convolution")
-    settings = conv1.convolution_param
-    assert (settings.num_output, list(settings.kernel_size)) == (20, [5, 5])
-    assert settings.weight_filler.type == "xavier"
-    assert settings.engine == settings.CUDNN
-    assert [spec.lr_mult for spec in conv1.param] == [1, 2]
-    assert loss.loss_param.ignore_label == -1
-
-
 def test_writing(text, tmp_path):
     net = read_prototxt(text(STOCK))
     net.name = "größe"

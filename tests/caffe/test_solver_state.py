@@ -28,39 +28,6 @@ def values(blobs):
     return [blob.cpu_data().ravel().tolist() for blob in blobs]
 
 
-def test_a_solver_state(write):
-    path = write(SolverState(iter=7, learned_net="net", history=BLOBS, current_step=3))
-    state = open_solver_state(path)
-    assert (state.iter, state.learned_net, state.current_step) == (7, "net", 3)
-    assert {blob.head for blob in state.history} == {Head.UNINITIALIZED}
-    assert values(state.history) == VALUES
-
-
-def test_an_old_solver_state_has_no_step(write):
-    state = open_solver_state(write(SolverState(iter=7, history=BLOBS[:1])))
-    assert (state.iter, state.learned_net, state.current_step) == (7, "", 0)
-
-
-def test_numbers_are_int32(write):
-    state = open_solver_state(write(b"\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x12\x00"))
-    assert state.iter == -1
-
-
-@pytest.mark.parametrize(
-    ("reader", "field", "name"),
-    [
-        (open_solver_state, b"\x0a\x00", r"field 1 \(iter\)"),
-        (open_solver_state, b"\x22\x00", r"field 4 \(current_step\)"),
-        (open_solver_state, b"\x1d" + bytes(4), r"field 3 \(history\)"),
-        (read_blobs, b"\x0d" + bytes(4), r"field 1 \(blobs\)"),
-    ],
-)
-def test_a_field_of_caffes_with_another_wire_type_is_named(write, reader, field, name):
-    state = SolverState(iter=7, learned_net="net", history=BLOBS).SerializeToString()
-    with pytest.raises(ModelFileError, match=name + " has wire type"):
-        reader(write(state + field if reader is open_solver_state else field))
-
-
 def c3d_mean(values):
     """Return a BlobProto of C3D: num, channels, length, height, width and data, 1 to 6."""
     dims = b"".join(bytes([number << 3, dim]) for number, dim in enumerate((1, 3, 1, 2, 2), 1))

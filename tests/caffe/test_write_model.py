@@ -1,7 +1,6 @@
 """Saving models: unchanged bytes are copied, older formats are kept, other contents are refused."""
 
 import os
-import sys
 
 import numpy as np
 import pytest
@@ -126,22 +125,6 @@ def test_values_that_are_in_memory_are_not_read_again(write, tmp_path, monkeypat
     assert sum(read) < 100
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows replaces no file that is open")
-def test_saving_over_the_file_that_is_open(write, v2_net):
-    path = write(v2_net)
-    model = open_model(path)
-    model["conv1"].blobs[0].mutable_cpu_data()[...] += 1
-    del model["data"]
-    save_model(model, path)
-    model["ip"].blobs[0].mutable_cpu_data()[...] += 1
-    save_model(model, path)
-    again = open_model(path)
-    assert list(again) == ["conv1", "ip"]
-    assert again["conv1"].blobs[0].cpu_data().tolist() == [[1, 2, 3], [4, 5, 6]]
-    assert again["conv1"].blobs[1].cpu_data().tolist() == [0, 1]
-    assert again["ip"].blobs[0].cpu_data().tolist() == [2, 3]
-
-
 @pytest.mark.parametrize("touched", [False, True])
 @pytest.mark.parametrize("content", [UNPACKED, UNPACKED + UNKNOWN, b"\x08\x02\x10\x01" + UNPACKED])
 def test_an_unchanged_blob_gives_the_same_bytes(write, tmp_path, content, touched):
@@ -220,24 +203,6 @@ def test_a_resized_blob(write, v2_net, saved):
     assert list(layers[2].blobs[0].double_data) == [0] * 5
 
 
-def test_structural_edits(write, v2_net, saved):
-    model = open_model(write(v2_net))
-    model["conv1"].blobs.append([4.0, 5.0])
-    del model["ip"].blobs[0]
-    model.rename("conv1", "first")
-    model.add(Layer("top", "Input"), before="data")
-    model["again"] = model["first"]
-    model.name = "edited"
-    net = saved(model)
-    assert net.name == "edited"
-    assert [layer.name for layer in net.layer] == ["top", "data", "first", "ip", "again"]
-    first = net.layer[2]
-    assert (first.loss_weight, first.bottom, first.top) == ([1, 2], ["data"], ["conv1"])
-    assert [len(blob.data or blob.double_data) for blob in first.blobs] == [6, 2, 2]
-    assert len(net.layer[3].blobs) == 0
-    assert net.layer[4].blobs == first.blobs
-
-
 def test_fields_of_the_net_that_caffe_does_not_have_stay(write, tmp_path):
     content = field(1, b"n") + field(100, field(1, b"a")) + UNKNOWN + field(100, field(1, b"b"))
     model = open_model(write(content))
@@ -245,21 +210,6 @@ def test_fields_of_the_net_that_caffe_does_not_have_stay(write, tmp_path):
     save_model(model, tmp_path / "again")
     expected = field(1, b"n") + UNKNOWN + field(100, field(1, b"a"))
     assert (tmp_path / "again").read_bytes() == expected
-
-
-def test_a_net_without_a_name_gets_one(write, saved):
-    model = open_model(write(field(100, field(1, b"a"))))
-    model.name = "n"
-    model.rename("a", "\udcff")
-    assert saved(model).name == "n"
-    (layer,) = saved(model).layer
-    assert layer.SerializeToString() == field(1, b"\xff")
-
-
-def test_a_layer_without_a_name_gets_one(write, saved):
-    model = open_model(write(field(100, field(2, b"X"))))
-    model.rename("", "x")
-    assert saved(model).layer[0] == LayerParameter(name="x", type="X")
 
 
 def test_layers_of_another_file(write, v2_net, saved):
@@ -274,14 +224,6 @@ def test_layers_of_another_file(write, v2_net, saved):
     assert net.layer[4].name == "b"
     assert list(net.layer[4].blobs[0].data) == [1, 2]
     assert other["a"].blobs[0].head is Head.UNINITIALIZED
-
-
-def test_a_made_layer_is_laid_out_in_the_order_of_field_numbers(saved):
-    proto = LayerParameter(name="x", loss_weight=[1])
-    proto.blobs.add(data=[1])
-    proto.convolution_param.num_output = 1
-    (written,) = saved(ModelFile("", [Layer.from_proto(proto)])).layer
-    assert written.SerializeToString() == proto.SerializeToString()
 
 
 def test_what_is_newest_on_the_accelerator(saved):
@@ -308,12 +250,6 @@ def test_gradients(write, v2_net, saved, write_diff, touched):
     written = (*layers[1].blobs, *layers[2].blobs)
     assert tuple([*blob.diff, *blob.double_diff] for blob in written) == GRADIENTS[write_diff]
     assert list(layers[2].blobs[0].double_data) == [1, 2]
-
-
-def test_a_changed_gradient(write, v2_net, saved):
-    model = open_model(write(v2_net))
-    model["ip"].blobs[0].mutable_cpu_diff()[1] = 9
-    assert list(saved(model).layer[2].blobs[0].double_diff) == [3, 9]
 
 
 def test_zeros_are_written_without_a_gradient_being_made(tmp_path):

@@ -115,15 +115,6 @@ def test_files_of_different_formats(run, write_model, tmp_path):
     assert json.loads(run("diff", path, tmp_path / "x.npz", "--json").out)["same"] is True
 
 
-def test_real_files(run, real_files):
-    done = run("diff", *(real_files / f"mtcnn_det{i}.caffemodel" for i in (1, 2)))
-    assert done.status == 1
-    assert done.out.endswith("\n12 added, 7 removed, 6 reshaped, 0 changed, 0 same\n")
-    means = [real_files / f"mean_{name}.binaryproto" for name in ("w32", "7x7")]
-    assert run("diff", means[0], means[0]).status == 0
-    assert run("diff", *means).status == 1
-
-
 def test_trouble_is_two(run, pair, tmp_path):
     for arguments in ((pair[0], tmp_path / "nowhere"), (tmp_path / "nowhere", pair[0])):
         done = run("diff", *arguments)

@@ -36,18 +36,6 @@ def test_a_model_comes_back_as_it_was(model, tmp_path, first, second):
     assert back.read_bytes() == Path(model.path).read_bytes()
 
 
-@pytest.mark.parametrize("extension", ["pt", "pth", "npz", "h5"])
-def test_a_format_of_tensors_keeps_names_and_values(model, tmp_path, extension):
-    need_library_of(extension)
-    between, back = tmp_path / f"between.{extension}", tmp_path / "back.caffemodel"
-    convert(model.path, between)
-    convert(between, back)
-    with syncblob.open_model(back) as found:
-        assert by_name(found) == by_name(model)
-        assert found["bn.1"].type == "BatchNorm", "its names say so"
-        assert found["conv1"].type == "", "names do not say"
-
-
 @pytest.mark.parametrize("name", _REAL_MODELS)
 @pytest.mark.parametrize("extension", [*FAITHFUL, "pt", "npz"])
 def test_real_models(real_files, tmp_path, name, extension):

@@ -12,8 +12,8 @@ _KIBI = 1024
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
-    """Return a number with its noun, in the plural if needed."""
-    return f"{number} {noun}" if number == 1 else f"{number} {plural or f'{noun}s'}"
+    """Return a number with its noun, in the plural if needed: ``"1,024 blobs"``."""
+    return f"{number} {noun}" if number == 1 else f"{number:,} {plural or f'{noun}s'}"
 
 
 def noun(direction: str) -> str:

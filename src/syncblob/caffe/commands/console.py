@@ -37,11 +37,6 @@ _PATIENCE_SECONDS = 0.5
 _BAR = 30
 
 
-def counted(number: int, noun: str) -> str:
-    """Format a number with its noun: ``"1,024 blobs"``."""
-    return f"{number:,} {noun}{'s' * (number != 1)}"
-
-
 def listed(counts: Iterable[tuple[str, int]]) -> str:
     """Format names with how often they occur: ``"layer.clip (3), layer.axis (1)"``."""
     return ", ".join(f"{name} ({count:,})" for name, count in counts)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from syncblob.caffe.commands.console import (
     Cell,
     Output,
-    counted,
     listed,
     print_json,
     printable,
@@ -16,7 +15,7 @@ from syncblob.caffe.commands.console import (
 )
 from syncblob.caffe.commands.local_file import local_file
 from syncblob.caffe.convert import DTYPES, Conversion, plan_conversion, writable_extensions
-from syncblob.formats import human_bytes
+from syncblob.formats import counted, human_bytes
 
 if TYPE_CHECKING:
     import argparse

@@ -6,10 +6,10 @@ import copy
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from syncblob.caffe.commands.console import Cell, Output, counted, listed, printable
+from syncblob.caffe.commands.console import Cell, Output, listed, printable
 from syncblob.caffe.commands.stats import stats_of
 from syncblob.caffe.messages.texts import decoded
-from syncblob.formats import Blob, human_bytes
+from syncblob.formats import Blob, counted, human_bytes
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message

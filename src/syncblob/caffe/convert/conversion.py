@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from syncblob.caffe import blob_values
-from syncblob.caffe.convert import single
-from syncblob.caffe.convert.batch_norm import for_caffe
 from syncblob.caffe.convert.formats import Format, format_of_name, open_weights, writable_extensions
 from syncblob.caffe.convert.recognition import ONLY_UNPACKED
 from syncblob.caffe.convert.weights import LayerWeights, Weights, lazy_blob
@@ -30,13 +28,6 @@ if TYPE_CHECKING:
 
 DTYPES = ("bfloat16", "float16", "float32", "float64")
 """The dtypes that values can be converted to."""
-
-_OF_LAYERS = ("caffemodel", "caffemodel.h5")
-# The formats that store types and settings of the layers.
-_DESCRIBING = ("caffemodel", "safetensors")
-# Caffe's formats support no dtype narrower than float32.
-_MEAN = "binaryproto"
-_WIDENING = (_MEAN, *_OF_LAYERS)
 
 
 class ConversionError(SyncblobError, ValueError):
@@ -65,7 +56,7 @@ class Conversion:
         If the file cannot be written.
     """
 
-    __slots__ = ("_progress", "_write", "path", "result", "source")
+    __slots__ = ("_progress", "_target", "_write", "path", "result", "source")
 
     path: str
     source: Weights
@@ -76,13 +67,14 @@ class Conversion:
     def __init__(
         self,
         source: Weights,
-        layers: tuple[LayerWeights, ...],
+        layers: Iterable[LayerWeights],
         dtypes: Mapping[str, np.dtype[np.generic]],
         path: str,
         target: Format,
     ) -> None:
         self.source = source
         self.path = path
+        self._target = target
         self._progress: Callable[[int], object] = _ignore
         converted = (
             layer.with_blobs(
@@ -100,7 +92,7 @@ class Conversion:
     def left_out(self) -> str:
         """A text on what the file will lack, such as types of layers; often ``""``."""
         lost = list(self.source.others)
-        if self.result.kind in _DESCRIBING:
+        if self._target.describes:
             return ", and ".join(lost)
         lost += [f"{field.name} of the net" for field, _ in self.source.settings.ListFields()]
         layers = [each.layer for each in self.result.layers]
@@ -133,13 +125,11 @@ class Conversion:
     @property
     def reshaped(self) -> str:
         """A text on the changed shape; usually ``""``."""
-        if self.result.kind != _MEAN:
-            return ""
         before = self.source.tensors
         return ", ".join(
             f"{before[name].shape} to {blob.shape}, as Caffe expects a mean"
             for name, blob in self.result.tensors.items()
-            if before[name].shape != blob.shape
+            if name in before and before[name].ndim < blob.ndim
         )
 
     def run(self, progress: Callable[[int], object] | None = None) -> None:
@@ -278,13 +268,7 @@ def plan_conversion(  # the options of the command
     try:
         chosen = _choose(weights, [layers] if isinstance(layers, str) else layers)
         _require_names(chosen, path)
-        if target.name in _OF_LAYERS:
-            chosen = for_caffe(chosen)
-        elif target.name == _MEAN:
-            chosen = single.as_mean(chosen)
-        if target.name not in {"caffemodel", _MEAN}:
-            # Caffe leaves such axes out of account in a .caffemodel only.
-            chosen = tuple(each.squeezed() for each in chosen)
+        chosen = tuple(target.prepare(chosen))
         dtypes = {
             name: _stored_dtype(name, blob.dtype, asked, target)
             for layer in chosen
@@ -365,7 +349,7 @@ def _stored_dtype(
     if found.name in target.dtypes:
         return found
     narrow = found == np.float16 or is_bfloat16(found)
-    if narrow and target.name in _WIDENING:
+    if narrow and target.widens:
         return np.dtype(np.float32)
     advice = (
         "convert its real and imaginary parts, or write .npz"

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from syncblob.caffe import open_solver_state
 from syncblob.caffe.convert import caffe_models, hdf5, npz, pytorch, safetensors, single
+from syncblob.caffe.convert.batch_norm import for_caffe
 from syncblob.caffe.convert.recognition import recognise
-from syncblob.caffe.convert.weights import ALL_DTYPES, Weights
+from syncblob.caffe.convert.weights import ALL_DTYPES, LayerWeights, Weights, squeezed
 from syncblob.errors import ModelFileError
 
 
@@ -31,6 +32,10 @@ class Format(NamedTuple):
     plan
         Returns the function that writes a file, replacing its contents. Raises ValueError or
         TypeError if that is impossible. Reads no values.
+    prepare
+        Returns the layers as they are in such a file.
+    describes
+        Whether it stores types and settings of the layers.
     """
 
     name: str
@@ -38,19 +43,45 @@ class Format(NamedTuple):
     dtypes: frozenset[str]
     read: Callable[[str], Weights]
     plan: Callable[[Weights], Callable[[Path], None]]
+    prepare: Callable[[Iterable[LayerWeights]], Iterable[LayerWeights]] = squeezed
+    describes: bool = False
+
+    @property
+    def widens(self) -> bool:
+        """Whether narrower floats than it supports are converted, as Caffe's own files need."""
+        return self.dtypes == _IN_CAFFE
 
 
 _IN_CAFFE = frozenset(("float32", "float64"))
 _IN_NUMPY = ALL_DTYPES - {"bfloat16"}
 
-_CAFFE_HDF5 = partial(caffe_models.plan, hdf5=True)
 # The first match of the extension wins.
 _FORMATS = (
-    Format("caffemodel.h5", (".caffemodel.h5",), _IN_CAFFE, hdf5.read, _CAFFE_HDF5),
-    Format("caffemodel", (".caffemodel",), _IN_CAFFE, caffe_models.read, caffe_models.plan),
+    Format(
+        "caffemodel.h5",
+        (".caffemodel.h5",),
+        _IN_CAFFE,
+        hdf5.read,
+        partial(caffe_models.plan, hdf5=True),
+        lambda layers: squeezed(for_caffe(layers)),
+    ),
+    Format(
+        "caffemodel",
+        (".caffemodel",),
+        _IN_CAFFE,
+        caffe_models.read,
+        caffe_models.plan,
+        for_caffe,  # Caffe leaves the axes of the older formats out of account here only
+        describes=True,
+    ),
     Format("hdf5", (".h5", ".hdf5"), _IN_NUMPY, hdf5.read, hdf5.plan),
     Format(
-        "safetensors", (".safetensors",), safetensors.DTYPES, safetensors.read, safetensors.plan
+        "safetensors",
+        (".safetensors",),
+        safetensors.DTYPES,
+        safetensors.read,
+        safetensors.plan,
+        describes=True,
     ),
     Format("npz", (".npz",), _IN_NUMPY, npz.read, npz.plan),
     Format("torch", (".pt", ".pth"), ALL_DTYPES, pytorch.read, pytorch.plan),
@@ -60,6 +91,7 @@ _FORMATS = (
         _IN_CAFFE,
         single.read_binaryproto,
         single.plan_binaryproto,
+        single.as_mean,
     ),
     Format("npy", (".npy",), _IN_NUMPY, single.read_npy, single.plan_npy),
 )

@@ -9,7 +9,7 @@ from syncblob.caffe import ModelFile
 from syncblob.caffe.convert.batch_norm import for_caffe
 from syncblob.caffe.convert.caffe_models import name_layers
 from syncblob.caffe.convert.checkpoint import flatten
-from syncblob.caffe.convert.weights import Weights
+from syncblob.caffe.convert.weights import Weights, squeezed
 from syncblob.formats import Blob
 
 
@@ -36,10 +36,11 @@ def to_tensors(model: ModelFile, *, squeeze: bool = False) -> dict[str, Blob]:
             f"expected a ModelFile, got {type(model).__name__}; syncblob.open_model(path) opens "
             f"one, and open_weights(path).tensors has those of any file"
         )
+    layers = name_layers(model)
     return {
         name: blob
-        for each in name_layers(model)
-        for name, blob in (each.squeezed() if squeeze else each).tensors.items()
+        for each in (squeezed(layers) if squeeze else layers)
+        for name, blob in each.tensors.items()
     }
 
 

@@ -75,10 +75,6 @@ class LayerWeights(NamedTuple):
             layer.replace_blob(number, blob, resize=True)
         return type(self)(layer, Tensors(zip(self.tensors, blobs, strict=True)))
 
-    def squeezed(self) -> Self:
-        """Return the layer without the axes of the older formats that its type does not have."""
-        return self.with_blobs(squeezed_blobs(self.layer))
-
     @property
     def unreadable(self) -> dict[str, str]:
         """The names of the tensors that a Blob cannot hold, and why."""
@@ -220,6 +216,11 @@ class Weights:
             f"<Weights {self.path!r}, {self.kind}: {len(self.layers)} layers, "
             f"{len(self.tensors)} tensors, {values} values>"
         )
+
+
+def squeezed(layers: Iterable[LayerWeights]) -> list[LayerWeights]:
+    """Return layers without the axes of the older formats that their types do not have."""
+    return [each.with_blobs(squeezed_blobs(each.layer)) for each in layers]
 
 
 def require_readable(entries: Mapping[str, Entry]) -> None:

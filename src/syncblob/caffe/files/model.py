@@ -93,7 +93,9 @@ class ModelFile(MutableMapping[str, Layer]):
             )
         if isinstance(layers, Layer):
             raise TypeError("expected a list of layers, got one Layer; put it in a list: [layer]")
-        self._put(name, map(_copied, layers), NetParameter(), None)
+        self.name, self.settings, self.origin = name, NetParameter(), None
+        self._layers = [*map(_copied, layers)]
+        self._index()
 
     @classmethod
     def of_own(
@@ -107,16 +109,11 @@ class ModelFile(MutableMapping[str, Layer]):
 
         :meta private:
         """
-        model = cls.__new__(cls)
-        model._put(name, layers, settings, origin)  # noqa: SLF001  # its own
+        model = cls(name)
+        model.settings, model.origin = settings, origin
+        model._layers += layers
+        model._index()
         return model
-
-    def _put(
-        self, name: str, layers: Iterable[Layer], settings: NetParameter, origin: Origin | None
-    ) -> None:
-        self.name, self.settings, self.origin = name, settings, origin
-        self._layers = list(layers)
-        self._index()
 
     @classmethod
     def from_net(

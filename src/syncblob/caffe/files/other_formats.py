@@ -147,7 +147,11 @@ def require_message(reader: WireReader, wanted: str = "model") -> None:
         kinds.add((field.number, field.wire_type))
         if wanted == "model" and _V2_LAYER in kinds:
             return  # only a net has this field, and its other layers may be many
-    _refuse_other_messages(reader, kinds, wanted)
+    found = possible_messages(reader, kinds)
+    if found and wanted not in found:
+        description, advice = _MESSAGES[found[0]]
+        expected = _MESSAGES[wanted][0].partition(" (")[0]
+        raise reader.error(f"this is {description}, not {expected}; {advice}", 0)
 
 
 def refuse_other_formats(reader: WireReader, wanted: str = "model") -> None:
@@ -171,18 +175,6 @@ def refuse_other_formats(reader: WireReader, wanted: str = "model") -> None:
 
 
 # --- what a message holds -------------------------------------------------------------------------
-
-
-def _refuse_other_messages(reader: WireReader, kinds: Kinds, wanted: str) -> None:
-    """Raise ModelFileError if the fields of a message are those of another type than wanted.
-
-    `kinds` are their numbers and wire types; `wanted` is as for `require_message`.
-    """
-    found = possible_messages(reader, kinds)
-    if found and wanted not in found:
-        description, advice = _MESSAGES[found[0]]
-        expected = _MESSAGES[wanted][0].partition(" (")[0]
-        raise reader.error(f"this is {description}, not {expected}; {advice}", 0)
 
 
 def _has_blob(reader: WireReader) -> bool:

@@ -25,25 +25,6 @@ _CLOSING = {"{": "}", "<": ">", "[": "]"}
 _FORK_FIELDS = set(ForkLayer.DESCRIPTOR.fields_by_name) - {"pad_type"}
 
 
-class Foreign(NamedTuple):
-    """What a definition has of forks.
-
-    Attributes
-    ----------
-    text
-        The definition without it.
-    counts
-        How often each field or value occurs, by its name and the rule applied to it; ``""`` if it
-        was left out.
-    kept
-        Settings that only the fork has, by the number of the V2 layer: fields for a LayerParameter.
-    """
-
-    text: str
-    counts: Counter[tuple[str, str]]
-    kept: dict[int, bytes]
-
-
 class _Part(NamedTuple):
     """A field in the text, with its value."""
 
@@ -53,8 +34,8 @@ class _Part(NamedTuple):
     value: str
 
 
-def find_foreign(text: str, kind: Any, *, leave_out: bool, translate: bool) -> Foreign:
-    """Find the fields and enum values that Caffe does not have.
+class Foreign:
+    """The fields and enum values in a definition that Caffe does not have.
 
     Parameters
     ----------
@@ -67,20 +48,21 @@ def find_foreign(text: str, kind: Any, *, leave_out: bool, translate: bool) -> F
     translate
         Whether to apply the rules of forks.
 
+    Attributes
+    ----------
+    counts
+        How often each field or value occurs, by its name and the rule applied to it; ``""`` if it
+        was left out.
+    kept
+        Settings that only the fork has, by the number of the V2 layer: fields for a LayerParameter.
+
     Raises
     ------
     google.protobuf.text_format.ParseError
         If a field that is left out does not end.
     """
-    scan = _Scan(text, leave_out=leave_out, translate=translate)
-    scan.message(kind, "", "")
-    return scan.result()
 
-
-class _Scan:
-    """One pass over the tokens of a definition."""
-
-    def __init__(self, text: str, *, leave_out: bool, translate: bool) -> None:
+    def __init__(self, text: str, kind: Any, *, leave_out: bool, translate: bool) -> None:
         self._text = text
         self._leave_out = leave_out
         self._translate = translate
@@ -88,19 +70,21 @@ class _Scan:
         self._at = 0
         self._layer = -1
         self._edits: list[tuple[int, int, str]] = []
-        self._counts: Counter[tuple[str, str]] = Counter()
-        self._kept: dict[int, bytes] = {}
+        self.counts: Counter[tuple[str, str]] = Counter()
+        self.kept: dict[int, bytes] = {}
+        self._message(kind, "", "")
 
-    def result(self) -> Foreign:
-        """Return the text with all edits, in order."""
+    @property
+    def text(self) -> str:
+        """The definition without what was left out or translated."""
         pieces, position = [], 0
         for start, stop, new in sorted(self._edits):
             breaks = "\n" * self._text.count("\n", start, stop)
             pieces += [self._text[position:start], new.ljust(stop - start - len(breaks)), breaks]
             position = stop
-        return Foreign("".join([*pieces, self._text[position:]]), self._counts, self._kept)
+        return "".join([*pieces, self._text[position:]])
 
-    def message(self, kind: Any, path: str, closing: str) -> None:
+    def _message(self, kind: Any, path: str, closing: str) -> None:
         """Read the fields of a message up to a closing bracket."""
         foreign: dict[str, _Part] = {}
         known = set()
@@ -141,11 +125,11 @@ class _Scan:
         if field.message_type is not None and (closing := _CLOSING.get(self._next())):
             self._at += 1
             if closing != "]":
-                self.message(field.message_type, f"{path}.", closing)
+                self._message(field.message_type, f"{path}.", closing)
                 return
             while (closing := _CLOSING.get(self._next(), "")) in ("}", ">"):
                 self._at += 1
-                self.message(field.message_type, f"{path}.", closing)
+                self._message(field.message_type, f"{path}.", closing)
                 self._skip(",")
             self._at += 1
             return
@@ -194,7 +178,7 @@ class _Scan:
         before = re.sub(r"[^\n]", " ", self._text[: part.start])
         settings = ForkLayer()
         text_format.Parse(before + self._text[part.start : part.stop], settings)
-        self._kept[self._layer] = self._kept.get(self._layer, b"") + settings.SerializeToString()
+        self.kept[self._layer] = self.kept.get(self._layer, b"") + settings.SerializeToString()
         return "", rule
 
     def _drop(self, part: _Part) -> None:
@@ -203,7 +187,7 @@ class _Scan:
 
     def _edit(self, part: _Part, new: str, rule: str) -> None:
         self._edits.append((part.start, part.stop, new))
-        self._counts[part.path, rule] += 1
+        self.counts[part.path, rule] += 1
 
     # --- tokens ----------------------------------------------------------------------------------
 

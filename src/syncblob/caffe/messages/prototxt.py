@@ -17,7 +17,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from syncblob.caffe._pb.caffe_pb2 import NetParameter, SolverParameter
 from syncblob.caffe.messages.disk import replacing
-from syncblob.caffe.messages.forks import find_foreign
+from syncblob.caffe.messages.forks import Foreign
 from syncblob.caffe.messages.texts import require_complete, unknown_fields
 from syncblob.errors import ModelFileError
 
@@ -228,16 +228,10 @@ def _parsed(text: str, kind: type[M], *, ignore_unknown: bool, forks: bool) -> M
     """Parse a definition whose strings may escape any bytes."""
     foreign = None
     if ignore_unknown or forks:
-        foreign = find_foreign(text, kind.DESCRIPTOR, leave_out=ignore_unknown, translate=forks)
+        foreign = Foreign(text, kind.DESCRIPTOR, leave_out=ignore_unknown, translate=forks)
         text = foreign.text
-    message: Any = kind()
-    try:
-        text_format.Parse(text, message)
-    except text_format.ParseError as error:
-        if "codec can't" not in str(error):
-            raise
-        twin = text_format.Parse(text, _twin(kind.DESCRIPTOR.full_name)())
-        message = kind.FromString(twin.SerializePartialToString())
+    twin = text_format.Parse(text, _twin(kind.DESCRIPTOR.full_name)())
+    message: Any = kind.FromString(twin.SerializePartialToString())
     # Caffe's own messages have no such field.
     if any(part.ignored for part in _definitions(message)):
         raise text_format.ParseError(

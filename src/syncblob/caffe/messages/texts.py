@@ -25,11 +25,6 @@ def decoded(text: str | bytes) -> str:
     return text.decode(errors="surrogateescape") if isinstance(text, bytes) else text
 
 
-def all_decoded(texts: Iterable[str | bytes]) -> tuple[str, ...]:
-    """Return several strings, as `decoded` does."""
-    return tuple(map(decoded, texts))
-
-
 def encoded(text: str | bytes) -> bytes:
     """Return the bytes of a string in a file."""
     return text if isinstance(text, bytes) else text.encode(errors="surrogateescape")

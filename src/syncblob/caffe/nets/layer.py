@@ -11,7 +11,6 @@ from syncblob.caffe._pb.caffe_pb2 import LayerParameter
 from syncblob.caffe.messages.fields import LEGACY_AXES, LEGACY_NAMES
 from syncblob.caffe.messages.lazy import independent_copy, is_legacy
 from syncblob.caffe.messages.texts import (
-    all_decoded,
     decoded,
     naming,
     put_texts,
@@ -190,7 +189,7 @@ class Layer:
     @property
     def bottoms(self) -> tuple[str, ...]:
         """Names of the inputs. A list can be assigned."""
-        return all_decoded(self._proto.bottom)
+        return tuple(map(decoded, self._proto.bottom))
 
     @bottoms.setter
     def bottoms(self, value: Iterable[str]) -> None:
@@ -199,7 +198,7 @@ class Layer:
     @property
     def tops(self) -> tuple[str, ...]:
         """Names of the outputs. A list can be assigned."""
-        return all_decoded(self._proto.top)
+        return tuple(map(decoded, self._proto.top))
 
     @tops.setter
     def tops(self, value: Iterable[str]) -> None:

@@ -109,29 +109,22 @@ def _convolution(layer: LayerParameter, bottoms: _Bottoms) -> list[ExpectedBlob]
         repeats = not sides and len(kernel) <= 1
     first, second = (inputs, outputs) if layer.type == "Deconvolution" else (outputs, inputs)
     dims = (first, None if second is None else second // group, *kernel)
-    return [
-        ExpectedBlob(dims, repeats, settings.weight_filler),
-        *_bias(settings, settings.num_output),
-    ]
+    return _weight_and_bias(settings, dims, outputs, repeats=repeats)
 
 
 def _inner_product(layer: LayerParameter, bottoms: _Bottoms) -> list[ExpectedBlob]:
     settings = layer.inner_product_param
     inputs = math.prod(bottoms[0][axis_of(settings.axis, bottoms[0]) :]) if bottoms else None
     dims = (settings.num_output, inputs)
-    return [
-        ExpectedBlob(dims[::-1] if settings.transpose else dims, filler=settings.weight_filler),
-        *_bias(settings, settings.num_output),
-    ]
+    return _weight_and_bias(
+        settings, dims[::-1] if settings.transpose else dims, settings.num_output
+    )
 
 
 def _embed(layer: LayerParameter, _bottoms: _Bottoms) -> list[ExpectedBlob]:
     settings = layer.embed_param
     dims = (settings.input_dim, settings.num_output)
-    return [
-        ExpectedBlob(dims, filler=settings.weight_filler),
-        *_bias(settings, settings.num_output),
-    ]
+    return _weight_and_bias(settings, dims, settings.num_output)
 
 
 def _recurrent(layer: LayerParameter, bottoms: _Bottoms) -> list[ExpectedBlob]:
@@ -196,8 +189,7 @@ def _depthwise(layer: LayerParameter, bottoms: _Bottoms) -> list[ExpectedBlob]:
     settings = layer.convolution_param
     channels = bottoms[0][1] if bottoms else None
     kernel = tuple(of_spatial_axes(settings, "kernel_size", 2))
-    weight = ExpectedBlob((channels, 1, *kernel), filler=settings.weight_filler)
-    return [weight, *_bias(settings, channels)]
+    return _weight_and_bias(settings, (channels, 1, *kernel), channels)
 
 
 def _normalize(layer: LayerParameter, bottoms: _Bottoms) -> list[ExpectedBlob] | None:
@@ -215,8 +207,11 @@ def _factors(settings: Any, name: str, default: float, bottoms: _Bottoms) -> lis
     return [ExpectedBlob(dims, filler=_own(settings, name, default))]
 
 
-def _bias(settings: Any, outputs: int | None) -> list[ExpectedBlob]:
-    return [ExpectedBlob((outputs,), filler=settings.bias_filler)] * settings.bias_term
+def _weight_and_bias(
+    settings: Any, dims: Partial, outputs: int | None, *, repeats: bool = False
+) -> list[ExpectedBlob]:
+    bias = ExpectedBlob((outputs,), filler=settings.bias_filler)
+    return [ExpectedBlob(dims, repeats, settings.weight_filler), *[bias] * settings.bias_term]
 
 
 def _own(settings: Any, name: str, default: float) -> FillerParameter | float:

@@ -25,7 +25,6 @@ from syncblob.blob import (
     eviction,
     making,
     pickling,
-    protocols,
     resize,
     scalars,
     sharing,
@@ -45,7 +44,7 @@ from syncblob.devices import HOST, Device, Side, home_of
 from syncblob.dispatch.numpy.array_function import array_function
 from syncblob.dispatch.numpy.ndarray_methods import NdarrayMethods
 from syncblob.dispatch.numpy.ufuncs import array_ufunc
-from syncblob.interop import cuda, dlpack, shared_blocks
+from syncblob.interop import arrow, cuda, dlpack, shared_blocks
 from syncblob.interop import numpy as numpy_protocol
 from syncblob.memory import CONST, MUTABLE, OVERWRITE, Head, SyncedMemory
 from syncblob.memory.verify import verifying
@@ -1529,7 +1528,11 @@ class Blob(Operators, NdarrayMethods):
             If `device` is not a CUDA device, or the dtype is bfloat16, which the interface does not
             support.
         """
-        return protocols.cuda_array_interface(self)
+        cuda.require_own_interface(self._home)
+        described, self._exposed = cuda.interface(
+            self._memory, self._side, self._layout, self._exposed, readonly=self._readonly
+        )
+        return described
 
     @property
     def __cupy_get_ndarray__(self) -> Callable[[], Any]:
@@ -1577,8 +1580,8 @@ class Blob(Operators, NdarrayMethods):
         AttributeError
             If there is not exactly one axis, except for Polars, or PyArrow is missing.
         """
-        protocols.require_arrow(self)
-        return partial(protocols.arrow_capsules, self)
+        arrow.require_arrow(self)
+        return partial(arrow.capsules, self)
 
     @property
     def __jax_array__(self) -> Callable[[], Any]:

@@ -9,9 +9,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from syncblob._dtypes import is_bfloat16
+from syncblob._source_lines import user_instruction
 from syncblob.devices import Accelerator
 from syncblob.devices.cuda import CudaBackend
 from syncblob.errors import NoDeviceError
+from syncblob.memory import CONST, MUTABLE, Head
 
 if TYPE_CHECKING:
     from syncblob._layout import Layout
@@ -82,3 +84,28 @@ def for_cupy(memory: SyncedMemory, side: Side, lender: Any) -> Callable[[], Any]
     import cupy  # installed: there is a CUDA device
 
     return lambda: cupy.from_dlpack(lender)
+
+
+def interface(
+    memory: SyncedMemory,
+    side: Side,
+    layout: Layout,
+    kept: tuple[Any, ...],
+    *,
+    readonly: bool,
+) -> tuple[dict[str, Any], tuple[Any, ...]]:
+    """Return the interface of a Blob's side, and the arrays that the Blob keeps for its readers.
+
+    Libraries read the attribute twice: to test for it and to get it. The first read must give the
+    newest contents, but it may be the test alone, so it makes a borrow. The second one exposes the
+    memory, and must not repeat the warning. Numba reads it once, and keeps the address.
+    """
+    exposed_before = memory.is_exposed(side, layout.start, layout.stop)
+    access = CONST if readonly or exposed_before else MUTABLE
+    unchanged = memory.head_of(layout, side) is Head.HEAD_AT_GPU
+    array = array_over_memory(memory, side, layout, access)
+    asked = any(array.data.mem is each.data.mem for each in kept)
+    if access is not CONST and ((asked and unchanged) or user_instruction()[2] == "numba"):
+        memory.expose(side, start=layout.start, stop=layout.stop)
+    home = require_protocol(memory, side, CUDA)
+    return home.describe(array, readonly=readonly), kept if asked else (*kept, array)

@@ -178,11 +178,21 @@ NEW = (
     "xp.stack([x])",
     "xp.reshape(x, (2, 1), copy=True)",
     "xp.tril(xp.reshape(x, (1, 2)))",
+    "xp.triu(xp.reshape(x, (1, 2)), k=-1)",
+    "xp.roll(x, 0)",
+    "xp.tile(x, ())",
+    "xp.astype(x, x.dtype)",
+    "xp.positive(x)",
+    "xp.round(x)",
+    "xp.conj(x)",
+    "xp.repeat(x, 1, axis=0)",
     "xp.clip(x)",
 )
 # Those that are views.
 VIEWS = (
     "xp.flip(x)",
+    "xp.real(x)",
+    "linalg.matrix_power(xp.reshape(x, (1, 2))[:, :1], 1)",
     "xp.reshape(x, (2, 1), copy=False)",
     "xp.broadcast_to(x, (1, 2))",
     "xp.broadcast_arrays(x, on(1))[0]",
@@ -195,11 +205,15 @@ VIEWS = (
 
 @pytest.mark.parametrize("call", [*NEW, *VIEWS])
 def test_results_that_are_views_share_memory_and_the_others_do_not(call: str, on: Any) -> None:
-    x = on([1, 2], complex if "fft" in call else None)
-    result = eval(call, {"x": x, "xp": xp, "on": on})  # noqa: S307  # of the table
-    assert (result.memory is x.memory) is (call in VIEWS)
-    result[...] = 7
-    assert x.tolist() == ([7, 7] if call in VIEWS else [1, 2])
+    given = on([1, 2], complex if "fft" in call else None)
+    # The second operand has no memory yet.
+    for x in (given, given + 0):
+        result = eval(call, {"x": x, "xp": xp, "linalg": linalg, "on": on})  # noqa: S307  # of the table
+        assert (result.memory is x.memory) is (call in VIEWS)
+        result[...] = 7
+        assert x.tolist() == (
+            [7] * result.size + [1, 2][result.size :] if call in VIEWS else [1, 2]
+        )
 
 
 def test_repeated_elements_cannot_be_written(on: Any) -> None:

@@ -209,20 +209,6 @@ def test_from_dlpack_takes_blobs_and_arrays(device: str) -> None:
 # --- matrices and grids --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("device", DEVICES)
-def test_triangles_are_new_blobs(device: str) -> None:
-    blob = xp.ones((2, 2), device=device)
-    with no_transfers():
-        lower, upper = xp.tril(blob), xp.triu(blob, k=1)
-    blob[...] = 9
-    assert (lower.tolist(), upper.tolist()) == ([[1, 0], [1, 1]], [[0, 1], [0, 0]])
-    for function in (xp.tril, xp.triu):
-        with pytest.raises(ValueError, match="two axes"):
-            function(xp.ones(3))
-        with pytest.raises(TypeError, match="asarray"):
-            function(np.ones((2, 2)))
-
-
 def test_grids_are_a_tuple_of_blobs_with_memories_of_their_own() -> None:
     x, y = xp.arange(3), xp.arange(2)
     grid = xp.meshgrid(x, y)

@@ -157,6 +157,14 @@ REFUSED: list[tuple[Any, ...]] = [
     ("xp.einsum('ijk->i', x)", ValueError, "subscript"),
     ("xp.pad(np.ones(3), 1)", TypeError, "asarray"),
     ("xp.pad(x, 1, 'no_such_mode')", ValueError, "mode"),
+    *(
+        row
+        for name in ("tril", "triu")
+        for row in (
+            (f"xp.{name}(o(3))", ValueError, "two axes"),
+            (f"xp.{name}(np.ones((2, 2)))", TypeError, "asarray"),
+        )
+    ),
     ("xp.transpose(np.ones((2, 3)))", TypeError, "asarray"),
     ("xp.transpose(x, (0,))", ValueError, "axes"),
     # --- linear algebra ---

@@ -127,39 +127,6 @@ def test_results_that_overlap_an_operand_are_views(name: str, made: str | Head) 
     assert np.array_equal(view, expected)
 
 
-SAME: dict[str, Callable[[Blob], Blob]] = {
-    "matrix_power": lambda x: xp.linalg.matrix_power(x, 1),
-    "diff": lambda x: xp.diff(x, n=0),
-    "broadcast_arrays": lambda x: xp.broadcast_arrays(x)[0],
-    "fftn": lambda x: xp.fft.fftn(x + 0j, axes=()),
-    "real": xp.real,
-    "reshape": lambda x: xp.reshape(x, (2, 2)),
-    "concat": lambda x: xp.concat([x]),
-    "tile": lambda x: xp.tile(x, ()),
-    "roll": lambda x: xp.roll(x, 0),
-    "clip": xp.clip,
-    "astype": lambda x: xp.astype(x, xp.float64),
-    "positive": xp.positive,
-    "round": xp.round,
-    "conj": xp.conj,
-    "repeat": lambda x: xp.repeat(x, 1, axis=0),
-}
-
-
-@pytest.mark.parametrize("device", HOMES)
-@pytest.mark.parametrize("name", list(SAME))
-def test_a_result_is_the_operands_memory_or_has_its_own(name: str, device: str) -> None:
-    """NumPy's function may return the operand itself. Two memories never share an array."""
-    blob = fresh(device, (2, 2))
-    result = SAME[name](blob)
-    shared = result.memory is blob.memory
-    assert shared is np.may_share_memory(newest(result), newest(blob))
-    blob += 5
-    expected = np.arange(4.0).reshape(2, 2) + (5 if shared else 0)
-    for side in ("gpu", "cpu"):
-        assert np.array_equal(getattr(result, f"{side}_data")(), expected)
-
-
 def test_results_of_a_const_view_that_overlap_it_are_const() -> None:
     const = fresh("cpu", (2, 3)).const
     for name, view in VIEWS.items():

@@ -180,17 +180,6 @@ def test_a_negative_stride_of_no_step_is_none(shape):
     assert set(np.asarray(blob).ravel().tolist()) <= {8}
 
 
-@pytest.mark.parametrize("shape", [(), (0,), (5,), (2, 3)])
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_torch_asarray_has_the_values_the_shape_and_the_dtype(shape, dtype):
-    blob = Blob(shape, dtype, device="simulated")
-    blob[...] = 1
-    blob[...] = np.arange(blob.size).reshape(shape).astype(blob.dtype)
-    tensor = torch.asarray(blob)
-    assert (tuple(tensor.shape), tensor.dtype) == (shape, getattr(torch, dtype))
-    assert tensor.tolist() == blob.tolist()
-
-
 # --- devices -------------------------------------------------------------------------------------
 
 

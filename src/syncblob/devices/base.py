@@ -262,6 +262,9 @@ class Home(ABC):
         """
         return self.view(buffer, layout, writable=writable)
 
+    def lend(self, array: Any) -> None:  # noqa: B027  # only some record it
+        """Record that other code uses an array that `own_view` has returned."""
+
     def kept_views(self, buffer: Any, layout: Layout) -> tuple[Any, Any] | None:
         """Return two objects that Blobs keep, whose ``view()`` does again what `view` does.
 

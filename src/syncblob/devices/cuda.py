@@ -562,9 +562,13 @@ class CudaBackend(Accelerator):
     def view(self, buffer: Any, layout: Layout, *, writable: bool) -> Any:
         """Return an array over a buffer, for any use. CuPy arrays are always writable."""
         array = self.own_view(buffer, layout, writable=writable)
+        self.lend(array)
+        return array
+
+    def lend(self, array: Any) -> None:
+        """Record that other code uses an array, on any stream, after the work queued so far."""
         self.join()
         self.order.lend(array)
-        return array
 
     def own_view(self, buffer: Any, layout: Layout, *, writable: bool) -> Any:
         """Return an array over a buffer that only this package uses, through `compute`."""

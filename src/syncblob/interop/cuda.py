@@ -64,12 +64,14 @@ def array_over_memory(  # noqa: PLR0913  # an access, and what is made of it
     `target` is an object that only the consumer keeps; None makes no lease. Raises AttributeError
     if the device's arrays do not have the protocol, or it does not support the dtype.
     """
-    require_protocol(memory, side, protocol)
+    home = require_protocol(memory, side, protocol)
     if is_bfloat16(layout.dtype):
         raise AttributeError(f"{protocol}: it does not support bfloat16; use DLPack")
     if target is None:
         memory.make_whole(side, layout, protocol)
-        return memory.array(side, access, layout, protocol)
+        array = memory.array(side, access, layout, protocol)
+        home.lend(array)
+        return array
     kind = "CUDA array interface" if protocol == CUDA else protocol
     return memory.export(side, access, layout, protocol, kind, target)
 

@@ -49,13 +49,13 @@ def lend(  # noqa: PLR0913, PLR0917  # an access, and what is handed out
 
 
 def view(ledger: Ledger, side: Side, buffer: Any, layout: Layout) -> Any:
-    """Return an array for work that ends before the caller returns."""
-    return laid(ledger.buffers.home(side), buffer, layout, writable=True)
+    """Return an array that is only passed to `Home.compute`."""
+    return laid(ledger.buffers.home(side), buffer, layout, writable=True, own=True)
 
 
 def borrow(ledger: Ledger, side: Side, buffer: Any, layout: Layout) -> Any:
     """Return a borrow; see `SyncedMemory.lend`."""
-    array = view(ledger, side, buffer, layout)
+    array = laid(ledger.buffers.home(side), buffer, layout, writable=True)
     # Only NumPy arrays have a write permission to revoke.
     if isinstance(array, np.ndarray):
         ledger.own_loans(side).borrows.add(array)

@@ -531,8 +531,8 @@ class SyncedMemory:
     ) -> Any:
         """Prepare one side for an access and return an array over it. Copies as the table says.
 
-        Only for work that ends before the caller returns. For arrays that are kept longer, use
-        `lend` and `export`.
+        Only for `Home.compute`, before the caller returns. For other uses, and for arrays that are
+        kept longer, use `lend` and `export`.
 
         Parameters
         ----------
@@ -558,7 +558,7 @@ class SyncedMemory:
         """
         if access is CONST:
             buffer = self.read(side, layout, reason)
-            return laid(self.home(side), buffer, layout, writable=False)
+            return laid(self.home(side), buffer, layout, writable=False, own=True)
         return self._announced(side, reason, lend, side, access, layout, reason, view)
 
     def read(self, side: Side, layout: Layout, reason: str) -> Any:

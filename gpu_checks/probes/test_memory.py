@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gpu_checks.device import is_model
-from syncblob import Blob, Head, set_memory_limit
+from syncblob import Blob
 from syncblob.devices import page_locked
 
 
@@ -74,18 +74,6 @@ def test_ordinary_memory_is_used_where_none_can_be_page_locked(cupy, backend, mo
         array = blob.mutable_gpu_data()
         array += 1
         assert set(blob.tolist()) == {3.0}
-
-
-def test_evicted_buffers_make_room_for_a_larger_one(cupy):
-    cupy.get_default_memory_pool().free_all_blocks()
-    with set_memory_limit("cuda:0", 3 << 20):
-        blobs = [Blob(1 << 20, "uint8", device="cuda:0") for _ in range(3)]
-        for value, blob in enumerate(blobs):
-            blob.overwrite_gpu_data().fill(value)
-        large = Blob(2 << 20, "uint8", device="cuda:0")
-        large.overwrite_gpu_data().fill(5)
-        assert [blob.head for blob in blobs] == [Head.HEAD_AT_CPU] * 2 + [Head.HEAD_AT_GPU]
-    assert [blob.tolist()[-1] for blob in (*blobs, large)] == [0, 1, 2, 5]
 
 
 def test_what_torch_keeps_is_given_back(torch, backend):

@@ -23,7 +23,6 @@ from syncblob.caffe._pb.caffe_pb2 import (
     SolverState,
     V1LayerParameter,
 )
-from syncblob.caffe.convert import open_weights
 from syncblob.caffe.messages import wire
 from syncblob.caffe.messages.wire import length_field as field
 from syncblob.caffe.messages.wire import varint
@@ -61,6 +60,10 @@ def both_refuse(path, words):
         # No header of a safetensors file is this long.
         (b"\x00\x00\x00\x00\x01\x00\x00\x00{}", "byte 0: expected a field number"),
         (b"\x1f\x8b\x08\x00", "the gzip archive is damaged"),
+        (bz2.compress(b"x" * 99), r"bzip2 \(.bz2\); unpack it first: bunzip2"),
+        (lzma.compress(b"x" * 99), r"xz \(.xz\); unpack it first: unxz"),
+        (b"\x28\xb5\x2f\xfd" + bytes(99), r"Zstandard \(.zst\); unpack it first: unzstd"),
+        (b"x" * 257 + b"ustar\x0000" + bytes(300), "a tar archive; unpack it first: tar -xf"),
         (b"\n<!DOCTYPE html>\n<html>", "a web page"),
         (b'<?xml version="1.0"?>', "a web page"),
         (b'name: "net"\nlayer {\n  name: "data"\n}\n', r"\.prototxt"),
@@ -362,20 +365,3 @@ def test_damaged_settings_of_the_net(write):
     state = b"\x32\x02\x0a\x05"  # a length that goes beyond its message
     with pytest.raises(ModelFileError, match="settings of the net or of its layers, or"):
         open_model(write(b"\x0a\x03net" + state))
-
-
-@pytest.mark.parametrize(
-    ("contents", "words"),
-    [
-        (bz2.compress(b"x" * 99), r"bzip2 \(.bz2\); unpack it first: bunzip2"),
-        (lzma.compress(b"x" * 99), r"xz \(.xz\); unpack it first: unxz"),
-        (b"\x28\xb5\x2f\xfd" + bytes(99), r"Zstandard \(.zst\); unpack it first: unzstd"),
-        (b"x" * 257 + b"ustar\x0000" + bytes(300), "a tar archive; unpack it first: tar -xf"),
-    ],
-)
-def test_compressed_files_are_named(tmp_path, contents, words):
-    path = tmp_path / "x.caffemodel"
-    path.write_bytes(contents)
-    for opens in (open_model, read_blob, open_solver_state, open_weights):
-        with pytest.raises(ModelFileError, match=words):
-            opens(path)

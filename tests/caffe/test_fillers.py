@@ -188,16 +188,6 @@ def sharing(outputs=4, mode=""):
     return ModelFile.from_net(text_format.Parse(text, NetParameter()))
 
 
-def test_parameters_of_one_name_are_one_blob():
-    model = sharing()
-    model.fill(rng=0)
-    a, b = model["a"].blobs, model["b"].blobs
-    assert a[0] is b[0]
-    assert a[1] is not b[1]
-    a[0].data[...] = 3
-    assert b[0].asum_data() == 48
-
-
 def test_parameters_of_one_name_and_another_shape():
     for mode in ("", "share_mode: PERMISSIVE"):
         model = sharing(2, mode)

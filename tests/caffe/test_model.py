@@ -48,14 +48,6 @@ def test_an_empty_net(tmp_path):
     assert (net.name, net.version, net.layers, dict(net)) == ("", 2, (), {})
 
 
-def test_the_first_of_several_layers_of_one_name(write):
-    layers = [LayerParameter(name="a", type="First"), LayerParameter(name="a", type="Second")]
-    net = open_model(write(NetParameter(layer=layers)))
-    assert net["a"].type == "First"
-    assert [layer.type for layer in net.layers] == ["First", "Second"]
-    assert len(net) == 1
-
-
 def test_a_missing_layer(write, v2_net):
     net = open_model(write(v2_net))
     assert "conv9" not in net
@@ -301,6 +293,7 @@ def test_renaming(model):
 
 def test_of_several_layers_of_one_name_the_first_is_edited():
     model = ModelFile("n", [Layer("a", "First"), Layer("b"), Layer("a", "Second")])
+    assert (model["a"].type, len(model)) == ("First", 2)
     model["a"] = Layer("a", "New")
     assert [layer.type for layer in model.layers] == ["New", "", "Second"]
     del model["a"]

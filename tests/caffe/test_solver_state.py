@@ -162,17 +162,7 @@ def test_texts_that_hdf5_cannot_hold(tmp_path, learned_net):
     assert open_solver_state(path).learned_net == state.learned_net
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("x.caffemodel", "save_model writes a model"),
-        ("x.npz", "expected the extension .solverstate or .h5 or .hdf5, got .npz"),
-        ("x.binaryproto", "write_blob writes one blob"),
-    ],
-)
-def test_extensions_of_what_is_no_state(tmp_path, name, words):
-    with pytest.raises(ValueError, match=words):
-        save_solver_state(syncblob.SolverState(), tmp_path / name)
+def test_what_is_no_state(tmp_path):
     with pytest.raises(TypeError, match=r"expected a SolverState, got ModelFile; save_model"):
         save_solver_state(syncblob.ModelFile(), tmp_path / "x.solverstate")
 

@@ -56,15 +56,6 @@ def file_contents(read):
     return file.getvalue()
 
 
-def test_what_was_closed_is_not_read():
-    read = syncblob.open_model(io.BytesIO(file_contents(model())))
-    read["ip"].blobs[1].cpu_data()
-    read.close()
-    with pytest.raises(ValueError, match="<BytesIO> was closed"):
-        read["ip"].blobs[0].cpu_data()
-    assert read["ip"].blobs[1].tolist() == [0, 0]
-
-
 def test_blobs():
     file = io.BytesIO()
     syncblob.write_blob(VALUES, file)

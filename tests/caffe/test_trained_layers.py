@@ -213,13 +213,11 @@ def test_from_the_older_format(old, saved, made, touched):
 
 
 @pytest.mark.parametrize("touched", [False, True])
-def test_gradients_from_the_older_format(write, saved, touched):
-    layer = V1LayerParameter(name="ip", type=V1LayerParameter.LayerType.INNER_PRODUCT)
-    layer.inner_product_param.num_output = 2
-    layer.blobs.extend([legacy_proto(1, 1, 2, 3), legacy_proto(1, 1, 1, 2)])
-    for blob in layer.blobs:
+def test_gradients_from_the_older_format(write, old, saved, touched):
+    net = NetParameter.FromString(Path(old.path).read_bytes())
+    for blob in net.layers[0].blobs:
         blob.diff.extend(blob.data)
-    source = open_model(write(NetParameter(layers=[layer])))
+    source = open_model(write(net))
     if touched:
         for blob in source["ip"].blobs:
             blob.cpu_data()

@@ -96,12 +96,6 @@ def test_long_names_fold_on_a_terminal(terminal, large_model, columns):
     assert {len(row) for row in statistics if len(row) > 1} >= {6, 5}
 
 
-def test_each_row_is_one_line_in_a_pipe(run, large_model):
-    rows = [line.split() for line in run("inspect", large_model).out.splitlines()]
-    for i in range(150):
-        assert sum(row[:2] == [_LONG.format(i), "Convolution"] for row in rows) == 2
-
-
 # --- reads ---------------------------------------------------------------------------------------
 
 

@@ -6,13 +6,10 @@ Most formats have a signature. Caffe's messages have none, and are told apart by
 from __future__ import annotations
 
 import contextlib
-import errno
 import gzip
 import os
-import stat
 import zipfile
 import zlib
-from pathlib import Path
 
 from syncblob.caffe import open_solver_state
 from syncblob.caffe.files.other_formats import (
@@ -20,6 +17,7 @@ from syncblob.caffe.files.other_formats import (
     possible_messages,
     refuse_other_formats,
 )
+from syncblob.caffe.messages.disk import OpenFile
 from syncblob.caffe.messages.streams import open_source
 from syncblob.caffe.messages.wire import WireReader
 from syncblob.errors import ModelFileError
@@ -63,16 +61,8 @@ def recognise(path: str | os.PathLike[str], promised: str | None) -> str:
 
 def read_head(path: str | os.PathLike[str]) -> bytes:
     """Return the first bytes of a file, at most `HEAD`. Pipes and devices raise OSError."""
-    try:
-        mode = Path(path).stat().st_mode
-        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-            # Opening a pipe would block.
-            raise OSError(errno.EINVAL, "expected a file, got a pipe or a device")  # noqa: TRY301  # it gets the path below
-        with Path(path).open("rb") as file:
-            return file.read(HEAD)
-    except OSError as error:
-        error.filename = os.fspath(path)
-        raise
+    file = OpenFile(path)
+    return bytes(file.read(0, min(HEAD, len(file))))
 
 
 def _packed_signature(path: str | os.PathLike[str]) -> str:

@@ -31,13 +31,6 @@ def blob_of(values, dtype="float32"):
 # --- from_proto -----------------------------------------------------------------------------------
 
 
-def test_from_message():
-    blob = Blob.from_proto(proto_of([2, 3], data=range(6)))
-    assert (blob.shape, blob.dtype) == ((2, 3), np.float32)
-    assert (blob.head, blob.diff_head) == (Head.HEAD_AT_CPU, Head.UNINITIALIZED)
-    assert blob.cpu_data().tolist() == [[0, 1, 2], [3, 4, 5]]
-
-
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
 def test_values_are_copied_from_bytes(kind):
     data = kind(proto_of([2], data=[1, 2]).SerializeToString())
@@ -266,8 +259,6 @@ def test_other_dtypes_are_refused(dtype):
     ("shape", "dtype", "write_diff"),
     [
         ((2**29,), "float32", False),
-        ((2**28, 1), "float64", False),
-        ((2**29,), "float16", False),
         ((2**28,), "float32", True),
         # The values take 4 bytes less than 2 GiB, but the message with its other bytes takes more.
         ((2**29 - 1,), "float32", False),

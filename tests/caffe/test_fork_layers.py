@@ -142,6 +142,7 @@ NET = """
 layer { name: "data" type: "Input" top: "data" input_param { shape { dim: [1, 3, 8, 8] } } }
 layer { name: "odd" type: "Odd" bottom: "data" top: "odd" top: "side" }
 layer { name: "relu" type: "ReLU" bottom: "odd" top: "odd" }
+layer { name: "odd in place" type: "Odd" bottom: "odd" top: "odd" }
 layer { name: "fc" type: "InnerProduct" bottom: "odd" top: "fc"
   inner_product_param { num_output: 2 } }
 layer { name: "odder" type: "Odder" bottom: "fc" top: "odder" }

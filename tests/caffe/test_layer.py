@@ -86,18 +86,13 @@ def test_what_is_assigned_and_then_taken_back_changes_nothing(write, v1_net, sav
     assert saved(model) == v1_net
 
 
-@pytest.mark.parametrize("version", [1, 2])
-def test_what_was_not_there_is_added_and_what_was_is_taken_away(write, saved, version):
-    if version == 1:
-        net = NetParameter(layers=[V1LayerParameter(name="a", bottom=["x"], top=["y"])])
-        net.layers.add(name="b", type=TYPES.RELU)
-    else:
-        net = NetParameter(layer=[LayerParameter(name="a", bottom=["x"], top=["y"])])
-        net.layer.add(name="b", type="ReLU")
+def test_what_was_not_there_is_added_and_what_was_is_taken_away(write, saved):
+    net = NetParameter(layers=[V1LayerParameter(name="a", bottom=["x"], top=["y"])])
+    net.layers.add(name="b", type=TYPES.RELU)
     model = open_model(write(net))
     model["a"].type, model["a"].bottoms, model["a"].tops = "ReLU", [], []
     model["b"].type, model["b"].bottoms, model["b"].tops = "", ["x"], ["y"]
-    net = saved(model, upgrade=version == 1)
+    net = saved(model)
     assert [outline(layer) for layer in net.layer] == [
         ("a", "ReLU", [], []),
         ("b", "", ["x"], ["y"]),

@@ -154,19 +154,6 @@ def test_shapes_of_the_inputs_of_a_file(tmp_path, dims):
     assert list(model) == ["ip"]
 
 
-def test_layers_of_other_types():
-    fork = """
-        layer { name: "p" type: "Permute" bottom: "data" top: "p" }
-        layer { name: "q" type: "InPlace" bottom: "p" top: "p" }
-        layer { name: "ip" type: "InnerProduct" bottom: "p" top: "ip"
-          inner_product_param { num_output: 2 } }
-    """
-    model = model_of(fork)
-    shapes = {"data": (2, 3, 4), "p": (2, 4, 3)}
-    assert model.infer_shapes(shapes).params == {"ip": ((2, 12), (2,))}
-    assert model.fill(shapes) == ("ip",)
-
-
 # --- other readers --------------------------------------------------------------------------------
 
 

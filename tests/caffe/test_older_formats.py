@@ -14,7 +14,6 @@ from syncblob.caffe._pb.caffe_pb2 import (
 )
 from syncblob.caffe.messages.older_formats import upgrade_net
 from syncblob.errors import ModelFileError
-from syncblob.memory import Head
 
 WEIGHTS = BlobProto(num=1, channels=1, height=2, width=3, data=range(6))
 BIAS = BlobProto(num=1, channels=1, height=1, width=2, data=[7, 8])
@@ -27,50 +26,7 @@ def v0_layer(bottom="", top="", **settings):
     return layer
 
 
-@pytest.fixture
-def v0_net():
-    """A net of the first format: a padding before a convolution, and two more layers."""
-    return NetParameter(
-        name="oldest",
-        input=["data"],
-        layers=[
-            v0_layer("data", "padded", name="pad1", type="padding", pad=2),
-            v0_layer(
-                "padded",
-                "conv1",
-                name="conv1",
-                type="conv",
-                num_output=2,
-                kernelsize=3,
-                blobs=[WEIGHTS, BIAS],
-                blobs_lr=[1, 2],
-                weight_decay=[1, 0],
-            ),
-            v0_layer("conv1", "conv1", name="relu1", type="relu"),
-            v0_layer("conv1", "ip", name="ip", type="innerproduct", blobs=[WEIGHTS]),
-        ],
-    )
-
-
 # --- opening --------------------------------------------------------------------------------------
-
-
-def test_v0(write, v0_net):
-    net = open_model(write(v0_net))
-    assert (net.name, net.version, list(net)) == ("oldest", 0, ["conv1", "relu1", "ip"])
-    conv1, relu1, ip = net.layers
-    assert (conv1.type, conv1.bottoms, conv1.tops) == ("Convolution", ("data",), ("conv1",))
-    assert (relu1.type, ip.type, len(relu1.blobs)) == ("ReLU", "InnerProduct", 0)
-    weights, bias = conv1.blobs
-    assert (weights.shape, bias.shape, weights.head) == (
-        (1, 1, 2, 3),
-        (1, 1, 1, 2),
-        Head.UNINITIALIZED,
-    )
-    assert weights.cpu_data().ravel().tolist() == list(range(6))
-    assert bias.cpu_data().ravel().tolist() == [7, 8]
-    assert conv1.proto.convolution_param.pad == [2]
-    assert [(spec.lr_mult, spec.decay_mult) for spec in conv1.proto.param] == [(1, 1), (2, 0)]
 
 
 def test_a_v0_layer_in_two_pieces_is_merged(write):
@@ -92,8 +48,8 @@ def test_one_v0_layer_makes_it_a_net_of_v0(write, v0_net, v1_net, v2_net):
     last = net.layers[-1]
     assert (last.name, last.type, last.bottoms, len(last.blobs)) == ("", "", ("data",), 0)
     upgraded = upgrade_net(v0_net)
-    assert [layer.name for layer in upgraded.layer] == [layer.name for layer in net.layers]
-    assert [layer.type for layer in upgraded.layer] == [layer.type for layer in net.layers]
+    assert [layer.name for layer in upgraded.layer] == ["input", *net]
+    assert [layer.type for layer in upgraded.layer[1:]] == [layer.type for layer in net.layers]
 
 
 @pytest.mark.parametrize(

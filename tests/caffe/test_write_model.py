@@ -23,7 +23,6 @@ from syncblob.caffe._pb.caffe_pb2 import (
     BlobShape,
     LayerParameter,
     NetParameter,
-    V1LayerParameter,
 )
 from syncblob.caffe.files.solver_state import SolverState, save_solver_state
 from syncblob.caffe.messages import pieces
@@ -263,32 +262,6 @@ def test_zeros_are_written_without_a_gradient_being_made(tmp_path):
 
 
 # --- older formats -------------------------------------------------------------------------------
-
-
-def test_a_layer_added_to_an_old_net_upgrades_it(write, v1_net, saved):
-    v1_net.layers.append(V1LayerParameter(name="last", bottom=["l"]))
-    model = open_model(write(v1_net))
-    model.add(Layer("new", "Swish"))
-    net = saved(model)
-    assert not net.layers
-    assert [layer.name for layer in net.layer] == ["conv1", "loss", "untyped", "last", "new"]
-
-
-@pytest.fixture
-def v0_net():
-    """A net of the first format. Its padding layer belongs to the convolution."""
-    net = NetParameter(name="first", input=["data"], input_dim=[1, 3, 8, 8])
-    for name, kind, bottom, top in (
-        ("pad1", "padding", "data", "pad1"),
-        ("conv1", "conv", "pad1", "conv1"),
-        ("relu1", "relu", "conv1", "conv1"),
-    ):
-        net.layers.add(bottom=[bottom], top=[top], layer={"name": name, "type": kind})
-    net.layers[0].layer.pad = 2
-    conv1 = net.layers[1].layer
-    conv1.num_output, conv1.kernelsize = 2, 1
-    conv1.blobs.add(num=2, channels=3, height=1, width=1, data=range(6))
-    return net
 
 
 @pytest.mark.parametrize("edit", ["blob", "remove", "rename", "upgrade"])

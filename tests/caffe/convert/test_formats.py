@@ -234,14 +234,6 @@ def test_a_name_with_a_slash_makes_a_group_also_if_it_looks_like_caffes(tmp_path
         assert list(found.tensors) == [name]
 
 
-def test_caffes_layout_is_caffes(model, tmp_path):
-    h5py = pytest.importorskip("h5py")
-    convert(model.path, tmp_path / "x.caffemodel.h5")
-    with h5py.File(tmp_path / "x.caffemodel.h5") as file:
-        assert file["data/conv1/0"].shape == (4, 3, 2, 2)
-        assert len(file["data/data"]) == 0
-
-
 # --- choice of the format ------------------------------------------------------------------------
 
 

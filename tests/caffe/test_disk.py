@@ -334,37 +334,6 @@ def test_less_may_be_in_use_than_the_file_has(write):
     assert blob.memory.cpu_data().tobytes()[10:] == bytes(6)
 
 
-FULL = """
-import os, resource, signal, sys
-import numpy as np, syncblob
-from syncblob import Layer, ModelFile, save_model
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-model = ModelFile(layers=[Layer("a", blobs=[np.ones(1 << 16, "f4")])])
-resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 14, 1 << 14))
-try:
-    save_model(model, sys.argv[1])
-except OSError as error:
-    print(error.errno, error.filename)
-"""
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="limits are those of Linux")
-def test_an_archive_that_may_not_grow(tmp_path):
-    """Its unpacked contents are elsewhere. For the other formats see `tests/faults`."""
-    path = tmp_path / "x.caffemodel.gz"
-    path.write_bytes(b"old")
-    done = subprocess.run(
-        [sys.executable, "-c", FULL, path],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "TMPDIR": str(tmp_path)},
-    )
-    assert (done.stdout.split(), done.stderr) == ([str(errno.EFBIG), str(tmp_path)], "")
-    assert path.read_bytes() == b"old"
-    assert list(tmp_path.iterdir()) == [path]
-
-
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="permissions are those of POSIX")
 def test_a_read_only_file_in_a_writable_folder_is_replaced(tmp_path, monkeypatch):
     path = tmp_path / "x"

@@ -257,10 +257,6 @@ def test_names_of_the_users_own_stay(model):
     assert names(model["first"]) == ["mine", "first[1]"]
 
 
-def test_a_layer_without_a_name_gives_none():
-    assert names(Layer("", blobs=[array()])) == [""]
-
-
 def test_shared_blobs_keep_their_first_name(model):
     other = copy.copy(model)
     model["again"] = model["conv1"]

@@ -299,17 +299,6 @@ def test_metadata_of_other_programs_is_left_out(tmp_path):
         (tmp_path / name).replace(tmp_path / "x.safetensors")
 
 
-@pytest.mark.parametrize("extension", ["npz", "pt", "caffemodel.h5"])
-def test_names_of_layers_that_are_no_utf_8(tmp_path, extension):
-    need_library_of(extension)
-    layer = Layer("name", "InnerProduct", blobs=[np.ones((2, 2))])
-    layer.proto.inner_product_param.num_output = 2
-    path = _save(tmp_path / "x.caffemodel", layer)
-    path.write_bytes(path.read_bytes().replace(b"name", b"n\xffme"))
-    with pytest.raises(ConversionError, match=r"is not UTF-8.*rename the layer"):
-        plan_conversion(path, tmp_path / f"y.{extension}")
-
-
 def test_a_place_that_cannot_be_written_is_named(model, tmp_path):
     with pytest.raises(FileNotFoundError, match="folder to write to does not exist") as caught:
         plan_conversion(model.path, tmp_path / "no" / "x.npz")

@@ -124,7 +124,7 @@ def plan(weights: Weights) -> Callable[[Path], None]:
 
 
 def _tensor(torch: ModuleType, values: NDArray[np.generic]) -> Any:
-    dense = np.ascontiguousarray(values).reshape(values.shape)
+    dense = np.asarray(values, order="C")
     if is_bfloat16(dense.dtype):
         return torch.from_numpy(dense.view(np.int16)).view(torch.bfloat16)
     return torch.from_numpy(dense)

@@ -107,8 +107,7 @@ def plan(weights: Weights) -> Callable[[Path], None]:
     def write(path: Path) -> None:
         # The package needs all arrays at once. Those in another order would be written wrongly.
         arrays = {
-            name: np.ascontiguousarray(blob_values(blob)).reshape(blob.shape)
-            for name, blob in weights.tensors.items()
+            name: np.asarray(blob_values(blob), order="C") for name, blob in weights.tensors.items()
         }
         mode = path.stat().st_mode
         numpy_module.save_file(arrays, path, metadata={_DESCRIPTION: _description(weights)})

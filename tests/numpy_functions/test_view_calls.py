@@ -238,8 +238,9 @@ def test_blobs_stand_for_axes_and_counts(device):
     assert np.transpose(blob, (one, 0)).tolist() == values().T.tolist()
     ends = on(device, np.array([1, 2]))
     assert [part.shape for part in np.split(blob, ends, axis=1)] == [(2, 1)] * 3
-    # It calls another function of its arguments.
-    assert [part.shape for part in np.hsplit(blob, on(device, np.array(3)))] == [(2, 1)] * 3
+    # These call other functions, with a Blob that has no array yet.
+    three = on(device, np.array(3))
+    assert [part.shape for part in np.hsplit(Blob((2, 3), device=device), three)] == [(2, 1)] * 3
     assert np.tile(values(), on(device, np.array([2, 1]))).shape == (4, 3)
     assert np.repeat(values(), two, axis=0).shape == (4, 3)
     assert np.roll(blob, one, axis=one).tolist() == np.roll(values(), 1, axis=1).tolist()

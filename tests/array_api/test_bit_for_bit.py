@@ -153,7 +153,11 @@ def same(part: Blob, reference: np.ndarray, device: str, where: str) -> None:
 TAKE_OTHERS = {"asarray", "astype", "from_dlpack", "where"}
 
 
-@pytest.mark.parametrize("other", [np.ones((3, 4)), [1.0, 2.0], 1.0, None], ids=type)
+@pytest.mark.parametrize(
+    "other",
+    [np.ones((3, 4)), [np.float64(1)], 1.0, None, np.longdouble(1), np.str_("a")],
+    ids=type,
+)
 @pytest.mark.parametrize("name", [x for x in TABLE if TABLE[x][0].shapes and x not in TAKE_OTHERS])
 def test_other_than_blobs_are_refused(name: str, other: Any) -> None:
     for call in TABLE[name]:

@@ -296,24 +296,6 @@ def test_threads_make_one_memory(device: str) -> None:
 # --- transfers -----------------------------------------------------------------------------------
 
 
-def test_work_on_the_device_transfers_nothing(simulated: SimulatedBackend) -> None:
-    a = xp.linspace(0, 1, 12)
-    matrix = xp.reshape(a, (3, 4))
-    with no_transfers():
-        total = xp.sum(xp.matmul(matrix, matrix.T), axis=0)
-        matrix[1:, :] += matrix[0, :]
-        matrix[matrix > 1] = 0
-        ordered = xp.sort(xp.concat([matrix, xp.ones((1, 4))]), axis=0)
-        vectors = xp.linalg.svd(ordered, full_matrices=False)
-        spectrum = xp.fft.fft(vectors.S)
-        chosen = xp.where(total > 0, total, xp.zeros_like(total))
-        blobs = [total, matrix, ordered, *vectors, spectrum, chosen, xp.eye(3), xp.arange(3)]
-    assert {str(blob.device) for blob in blobs} == {"simulated:0"}
-    assert (simulated.uploads, simulated.downloads) == (0, 0)
-    assert float(chosen[0]) > 0
-    assert (simulated.uploads, simulated.downloads) == (0, 1)
-
-
 def test_a_host_operand_is_uploaded_once(simulated: SimulatedBackend) -> None:
     host = xp.ones(3, device="cpu")
     with no_transfers():

@@ -89,6 +89,8 @@ WAYS = {
     ],
     "clip": [
         lambda a, _: np.clip(a, 0, 3),
+        lambda a, _: np.clip(a, 0, 3, None),
+        lambda a, _: np.clip(a, 0, 3, a.copy()),
         lambda a, _: np.clip(a, None, 3),
         lambda a, _: np.clip(a, min=0),
         lambda a, b: np.clip(a, b, None),
@@ -213,28 +215,6 @@ def test_views_of_views_write_into_the_blob(make):
         assert blob.tolist() == array.tolist()
 
 
-@pytest.mark.parametrize("device", DEVICES)
-def test_overlapping_views_are_const_and_share_memory(device, make):
-    blob = make(A, device)
-    for function in (
-        np.diag,
-        np.diagonal,
-        lambda x: np.broadcast_to(x, (2, 3, 4)),
-        lambda x: np.lib.stride_tricks.sliding_window_view(x, 2, axis=1),
-        lambda x: np.broadcast_arrays(x, np.zeros((2, 1, 1)))[0],
-    ):
-        for _ in range(2):
-            view = function(blob)
-            assert view.memory is blob.memory
-            with pytest.raises(ValueError, match="const"):
-                view[...] = 1
-    blob[1, 1] = 30
-    assert np.diag(blob).tolist() == [-5, 30, 5]
-    window = np.lib.stride_tricks.sliding_window_view(blob, 2, axis=1, writeable=True)
-    window[0, 0, 0] = 9
-    assert blob.tolist()[0][0] == 9
-
-
 def test_views_of_two_blobs_over_one_memory_are_of_the_right_one(make):
     blob = make(A)
     first, second = blob[:2], blob[1:]
@@ -280,27 +260,6 @@ def test_a_view_of_a_computed_array_is_no_view_of_the_operand(make):
 
 
 # --- writes ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("device", DEVICES)
-def test_out_is_seen_in_whatever_place(device, make):
-    a, b = make(A, device), make(B, device)
-    out = Blob((3, 4), device=device)
-    row = Blob(4, device=device)
-    for _ in range(2):
-        same(np.clip(a, 0, 3), np.clip(A, 0, 3))
-        assert np.clip(a, 0, 3, out) is out
-        same(out, np.clip(A, 0, 3))
-        assert np.clip(a, 1, 2, out=out) is out
-        same(out, np.clip(A, 1, 2))
-        same(np.clip(a, 0, 3, None), np.clip(A, 0, 3))
-        assert np.sum(a, 0, None, row) is row
-        assert a.max(0, row) is row
-        same(row, A.max(0))
-        assert np.cumsum(a, 0, out=out) is out
-        whole = Blob((6, 4), device=device)
-        assert np.concatenate((a, b), 0, whole) is whole
-        same(whole, np.concatenate((A, B)))
 
 
 def test_what_a_value_makes_a_function_write_is_asked_each_time(make):

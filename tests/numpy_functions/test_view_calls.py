@@ -110,6 +110,11 @@ def test_views_transfer_nothing_and_share_memory(view, device):
             assert (result.shape, result.dtype, result.device) == (part.shape, part.dtype, device)
             assert result.memory is blob.memory
             assert np.shares_memory(result, blob)
+            overlaps = any(
+                n > 1 and not step for n, step in zip(part.shape, part.strides, strict=True)
+            )
+            const = overlaps or not part.flags.writeable
+            assert result.flags.writeable is not const
             if result.flags.writeable:
                 result[...] = part[...] = 7
             assert result.tolist() == part.tolist()

@@ -21,6 +21,7 @@ OUT = {
     "ufunc, positional": lambda x, out: np.add(x, x, out),
     "one operand": lambda x, out: np.negative(x, out=(out,)),
     "function": lambda x, out: np.concatenate([x[:1], x[1:]], out=out),
+    "concatenate, positional": lambda x, out: np.concatenate([x[:1], x[1:]], 0, out),
     "function, positional": lambda x, out: np.round(x, 1, out),
     "clip": lambda x, out: np.clip(x, 1, 3, out=out),
     "method": lambda x, out: x.clip(1, 3, out=out),

@@ -252,6 +252,8 @@ def decompositions() -> Iterator[Call]:
     yield Call("linalg.trace", ((2, 3, 4),), keywords={"offset": 1}, kinds=NUMBERS)
     for order in (0, 1, 2, 3.5, math.inf, -math.inf):
         yield Call("linalg.vector_norm", keywords={"ord": order, "axis": 1}, **tame)
+        several = {"ord": order, "axis": (0, -1), "keepdims": True}
+        yield Call("linalg.vector_norm", ((2, 3, 4),), keywords=several, **tame)
     yield Call("linalg.vector_norm", keywords={"keepdims": True}, **tame)
 
 

@@ -10,15 +10,17 @@ import tiers
 from devices import LIMITED
 
 import syncblob
-from syncblob import Blob, Head, record_transfers
+from syncblob import Blob, Head, SyncedMemory, record_transfers
+from syncblob._layout import Layout
 from syncblob.devices import Side
+from syncblob.memory import Access
 
 COUNT = 64
 NBYTES = 4 * COUNT
 
 
-class Numbers:
-    """A source that can be read again, and counts how often it is."""
+class Everything:
+    """A source that can be read again, but not in parts, and counts how often it is."""
 
     def __init__(self, values):
         self.values = values
@@ -29,12 +31,16 @@ class Numbers:
         self.reads += 1
         return self.values.view(np.uint8).copy()
 
+    def again(self):
+        return self if self.is_there else None
+
+
+class Numbers(Everything):
+    """The same, in parts."""
+
     def read_into(self, buffer, offset):
         self.reads += 1
         buffer[:] = self.values.view(np.uint8)[offset : offset + len(buffer)]
-
-    def again(self):
-        return self if self.is_there else None
 
 
 def of_numbers(source):
@@ -57,7 +63,9 @@ def file(tmp_path):
 
 
 @pytest.mark.parametrize("side", ["cpu", "gpu"])
-def test_what_nobody_wrote_is_dropped_and_read_again(limited, source, side):
+@pytest.mark.parametrize("make", [Numbers, Everything])
+def test_what_nobody_wrote_is_dropped_and_read_again(limited, make, side):
+    source = make(np.arange(COUNT, dtype="int32"))
     blob = of_numbers(source)
     for times in (1, 2, 3):
         assert (blob.gpu_data() if side == "gpu" else blob.cpu_data())[5] == 5
@@ -110,7 +118,7 @@ def test_what_was_written_is_kept(source, write, read):
 
 
 @pytest.mark.usefixtures("small", "exact_parts")
-def test_of_a_part_that_was_written_only_that_is_downloaded(limited, source):
+def test_of_a_part_that_was_written_only_that_is_downloaded(limited, source, monkeypatch):
     blob = of_numbers(source)
     blob.gpu_data()
     blob[8:16] += 1
@@ -119,7 +127,19 @@ def test_of_a_part_that_was_written_only_that_is_downloaded(limited, source):
     assert limited.downloaded_bytes == 32
     assert blob.memory.head_over(0, 32) is Head.UNINITIALIZED
     assert blob.memory.head_over(32, 64) is Head.HEAD_AT_CPU
+    # The rest is read again, in parts.
+    monkeypatch.delattr(Everything, "__call__")
     assert blob.tolist() == [*range(8), *range(9, 17), *range(16, COUNT)]
+
+
+@pytest.mark.usefixtures("exact_parts")
+def test_a_source_is_kept_for_the_first_byte(limited):
+    memory = SyncedMemory(8, device=LIMITED, source=Numbers(np.zeros(2, "int32")))
+    memory.lend(Side.HOST, Access.MUTABLE, Layout.raw(7, 1), "use")[...] = 1
+    memory.cpu_data()
+    memory.evict(Side.HOST)
+    assert limited.uploaded_bytes == 7
+    assert memory.cpu_data().tolist() == [0] + [1] * 7
 
 
 def test_a_source_that_is_gone_is_not_relied_on(limited, source):
@@ -128,6 +148,7 @@ def test_a_source_that_is_gone_is_not_relied_on(limited, source):
     source.is_there = False
     blob.evict("gpu")
     assert (blob.head, limited.downloads) == (Head.HEAD_AT_CPU, 1)
+    assert ("evict", "download") in {(each.reason, each.copied) for each in blob.memory.history}
     assert blob.memory.ledger.source is None
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from syncblob import SyncedMemory, use_device
+from syncblob import SyncedMemory, record_transfers, use_device
 from syncblob import simulated as simulated_device
 from syncblob._dtypes import UINT8
 from syncblob._layout import Layout
@@ -49,6 +49,20 @@ def test_a_copy_on_an_accelerator_binds_the_memory_to_it():
     with use_device("simulated:1"):
         assert memory.gather(ACCELERATOR, GAPPED, "test").tolist() == EXPECTED
     assert memory.accelerator is simulated_device(1)
+
+
+@pytest.mark.parametrize("copied", ["upload", "peer"])
+def test_the_log_has_the_place_and_the_reason_of_what_is_copied(copied):
+    memory = SyncedMemory(
+        NBYTES, device="simulated", source=lambda: np.array(VALUES, dtype=np.uint8)
+    )
+    side = ACCELERATOR
+    if copied == "peer":
+        memory.mutable_gpu_data()
+        side = memory.side_of(simulated_device(1))
+    with record_transfers() as log:
+        memory.gather(side, Layout.raw(8, 16), "test")
+    assert [(one.direction, one.offset, one.reason) for one in log] == [(copied, 16, "test")]
 
 
 # --- uploads under way ---------------------------------------------------------------------------
@@ -99,14 +113,19 @@ def test_a_copy_on_the_accelerator_of_what_the_host_holds_waits_for_no_upload(si
 # --- calls during a transfer ---------------------------------------------------------------------
 
 
-def test_who_copies_what_is_just_being_taken_from_a_source_is_refused():
+@pytest.mark.parametrize(
+    "use",
+    [lambda memory: memory.gather(HOST, GAPPED, "test"), lambda memory: memory.evict(HOST)],
+    ids=["gather", "evict"],
+)
+def test_a_use_of_what_is_just_being_taken_from_a_source_is_refused(use):
     refused = []
 
     def source():
         if not refused:
             refused.append(True)
             with pytest.raises(RuntimeError, match="in the middle of a transfer"):
-                memory.gather(HOST, GAPPED, "test")
+                use(memory)
         return np.array(VALUES, np.uint8)
 
     memory = SyncedMemory(NBYTES, device="simulated", source=source)

@@ -129,7 +129,7 @@ class FiveInPlace:
         raise AssertionError("there is read_into")
 
     def read_into(self, buffer: NDArray[np.uint8], offset: int) -> None:
-        assert 0 <= offset <= offset + len(buffer) <= NBYTES
+        assert 0 <= offset <= offset + buffer.nbytes <= NBYTES
         buffer[:] = 5
 
 

@@ -178,6 +178,8 @@ def test_under_watch_nothing_may_be_used_at_once(side):
         export = memory.export(side, CONST, WHOLE, "use", "NumPy")
         assert not shortcut.readable
         assert usable(memory, side) == ""
+        write = side, 0, NBYTES, "use", memory.buffer(side), 7
+        assert not assign(memory.ledger, shortcut, *write)
         del export
 
 
@@ -350,7 +352,9 @@ def test_a_memory_is_not_claimed_by_the_shortcut_of_another():
     synced(memory, Side.HOST)
     synced(other, Side.HOST)
     shortcut = memory.shortcut(Side.HOST, WHOLE)
-    assert not claim_shared(other.ledger, shortcut, Side.HOST, 0, NBYTES, "use")
+    write = other.ledger, shortcut, Side.HOST, 0, NBYTES, "use"
+    assert not claim_shared(*write)
+    assert not assign(*write, other.buffer(Side.HOST), 7)
     assert (memory.head, other.head) == (Head.SYNCED, Head.SYNCED)
 
 
@@ -397,43 +401,54 @@ def test_a_claim_after_a_failed_upload_raises_and_the_next_one_succeeds(simulate
 
 # --- numbers -------------------------------------------------------------------------------------
 
+PART = Layout.raw(1)
+
+# What happens, the range to write into, and whether a number can be written.
 ASSIGNED = {
-    "other side newest": (lambda m: m.mutable_gpu_data(), (0, 2), True),
+    "other side newest": (lambda m: m.mutable_gpu_data(), (2, 4), True),
     "both sides": (lambda m: m.gpu_data(), (0, 2), True),
-    "own side": (lambda _: None, (0, 2), True),
-    "mixed": (lambda m: m.lend(Side.ACCELERATOR, MUTABLE, Layout.raw(1), "use"), (0, 2), False),
-    "alias": (
-        lambda m: m.export(Side.ACCELERATOR, MUTABLE, Layout.raw(1), "use", "DLPack"),
-        (0, 2),
-        False,
-    ),
+    "own side": (lambda _: None, (0, NBYTES), True),
+    "upload": (lambda m: m.async_gpu_push(), (0, 2), True),
+    "upload of the rest": (lambda m: m.async_gpu_push(None, 4, NBYTES), (0, 2), False),
+    "mixed": (lambda m: [m.lend(Side.ACCELERATOR, MUTABLE, PART, "use")] * 0, (0, 2), False),
+    "alias": (lambda m: m.export(Side.ACCELERATOR, MUTABLE, PART, "use", "DLPack"), (0, 2), False),
+    "exposure": (lambda m: m.expose(Side.ACCELERATOR), (0, 2), False),
     "borrow": (lambda m: m.mutable_gpu_data(), (0, 2), False),
+    "third side": (lambda m: m.side_of(syncblob.simulated(1)), (0, 2), False),
+    "many spans": (lambda m: [m.gpu_data(), setattr(m.ledger, "span_limit", 1)], (0, 2), False),
+    "eviction": (lambda m: [m.gpu_data(), m.evict(Side.HOST)], (0, 2), False),
+    "smaller size": (lambda m: m.fit(NBYTES - 1), (0, NBYTES), False),
 }
 
 
 @pytest.mark.parametrize("state", ASSIGNED)
 @pytest.mark.parametrize("logging", [False, True])
-def test_a_number_is_written_where_nothing_has_to_be_moved_or_warned_of(state, logging):
+def test_a_number_is_written_where_nothing_has_to_be_moved_or_warned_of(state, logging, simulated):
     happens, (start, stop), written = ASSIGNED[state]
     memory = used(Side.HOST)
+    buffer, shortcut = memory.buffer(Side.HOST), memory.shortcut(Side.HOST, WHOLE)
+    simulated.delay = 0.02
     kept = happens(memory)
     if written:
         del kept
-    buffer, before = memory.buffer(Side.HOST), memory.spans
-    old = [memory.gather(side, WHOLE, "look").tolist() for side in Side]
-    target = buffer[start:stop]
+    before, known = memory.spans, memory.history
+    everything = Layout.raw(memory.used_nbytes)
     with record_transfers() if logging else nullcontext() as log:
-        write = Side.HOST, start, stop, "use", target, 7
-        shortcut = memory.shortcut(Side.HOST, WHOLE)
+        write = Side.HOST, start, stop, "use", buffer[start:stop], 7
         assert assign(memory.ledger, shortcut, *write) is written
     assert not log
     if written:
         assert memory.head_over(start, stop) is Head.HEAD_AT_CPU
-        assert memory.gather(Side.HOST, WHOLE, "look").tolist() == [7, 7, *old[0][2:]]
-        assert memory.gpu_data().tolist() == [7, 7, *old[0][2:]]
+        last = memory.history[-1]
+        assert memory.spans == before or (last.reason, *last[-2:]) == ("use", start, stop)
+        expected = [1] * start + [7] * (stop - start) + [1] * (NBYTES - stop)
+        assert memory.gather(Side.HOST, WHOLE, "look").tolist() == expected
+        assert memory.gpu_data().tolist() == expected
     else:
-        assert memory.spans is before
-        assert [memory.gather(side, WHOLE, "look").tolist() for side in Side] == old
+        assert (memory.spans, memory.history) == (before, known)
+        for side in Side:
+            old = [1] * memory.used_nbytes
+            assert memory.gather(side, everything, "look").tolist() == old
 
 
 @pytest.mark.parametrize("side", ["cpu", "gpu"])

@@ -99,6 +99,9 @@ def test_a_source_is_read_into_windows(limited):
     blob = Blob.from_source(100, "int32", lambda: values.view(np.uint8), device=LIMITED)
     assert blob[40:50].sum().item() == values[40:50].sum()
     assert (limited.uploaded_bytes, ranges(blob)) == (40, [(40, 50)])
+    assert blob.evict("gpu") == 40
+    assert blob[40:50].head is Head.HEAD_AT_CPU
+    assert blob.tolist() == values.tolist()
 
 
 @pytest.mark.usefixtures("small")
@@ -347,8 +350,17 @@ def test_what_two_windows_hold_is_gathered_and_downloaded(limited):
     limited.reset_counts()
     assert blob[8:22:3].tolist() == [8, 111, 114, 117, 20]
     assert limited.downloaded_bytes == 3 * 4
+    assert blob[10:20:4].tolist() == [110, 114, 118]
+    for side in Side:
+        copy = blob.memory.gather(side, blob[10:20]._layout, "test")
+        assert copy.tolist() == [*range(110, 120)]
+    limited.reset_counts()
     assert blob.cpu_data()[8:22].tolist() == [8, 9, *range(110, 120), 20, 21]
-    assert (limited.downloaded_bytes, limited.downloads) == (3 * 4 + 40, 5)
+    assert (limited.downloaded_bytes, limited.downloads) == (40, 2)
+    # What the host holds is not divided where windows begin that lack it.
+    blob.mutable_cpu_data()
+    blob.memory.gather(Side.ACCELERATOR, blob[10:20:4]._layout, "test")
+    assert limited.uploads == 1
 
 
 @pytest.mark.usefixtures("small")

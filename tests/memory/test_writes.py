@@ -7,12 +7,20 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from syncblob import Blob, Head, StaleAliasWarning, SyncedMemory, record_transfers
+from syncblob import (
+    Blob,
+    Head,
+    StaleAliasWarning,
+    SyncedMemory,
+    record_transfers,
+    verified_const,
+)
 from syncblob._layout import Layout
 from syncblob.devices import Side
 from syncblob.devices.host import NumpyHome
-from syncblob.memory import Access, changes
+from syncblob.memory import Access, assign, changes
 from syncblob.memory.borrows_and_aliases import NUMPY
+from syncblob.memory.shortcut import Shortcuts
 
 # They count the bytes of parts of small memories.
 pytestmark = pytest.mark.usefixtures("exact_parts")
@@ -187,6 +195,46 @@ def test_an_assignment_warns_of_an_alias_that_a_handler_makes_in_its_midst():
     ):
         blob.on("cpu")[...] = np.full(4, 5, np.float32)
     assert blob.tolist() == blob.gpu_data().tolist() == [5] * 4
+
+
+def test_a_handler_is_refused_in_the_midst_of_a_number():
+    memory = at(Side.HOST)
+    memory.mutable_gpu_data()
+    shortcut = memory.shortcut(Side.HOST, Layout.raw(NBYTES))
+
+    def handler():
+        with pytest.raises(RuntimeError, match="in the middle of a transfer"):
+            memory.mutable_gpu_data()
+
+    with at_the_start_of(Shortcuts.revoke, handler):
+        write = Side.HOST, 0, NBYTES, "use", memory.buffer(Side.HOST), 2
+        assert assign(memory.ledger, shortcut, *write)
+    assert memory.gpu_data().tolist() == [2] * NBYTES
+
+
+def test_an_eviction_in_whose_midst_a_handler_writes_fails_and_loses_nothing():
+    memory = at(Side.ACCELERATOR)
+    memory.cpu_data()
+
+    def handler():
+        memory.mutable_gpu_data()[:] = 7
+
+    with (
+        at_the_start_of(changes.commit, handler),
+        pytest.raises(RuntimeError, match=r"^this memory was written from a finaliser .* evicted$"),
+    ):
+        memory.evict(Side.ACCELERATOR)
+    assert memory.cpu_data().tolist() == [7] * NBYTES
+
+
+def test_an_export_of_what_is_evicted_is_watched_no_longer():
+    memory = at(Side.ACCELERATOR)
+    memory.cpu_data()
+    with verified_const():
+        export = memory.export(Side.ACCELERATOR, Access.CONST, PART, "use", "NumPy")
+        memory.evict(Side.ACCELERATOR)
+        assert memory.cpu_data().tolist() == [1] * NBYTES
+        del export
 
 
 @pytest.mark.parametrize("both", [0, 2])

@@ -339,9 +339,10 @@ class Ledger:
         """Let a side no longer hold the bytes of a range that others hold, too."""
         self.shortcuts.revoke()
         spans = self.spans
-        runs = [*spans.runs(start, stop)] or [Run(0, 0, spans.holders[0])] * (not spans.nbytes)
-        rest = [run._replace(holders=run.holders & ~(1 << side) or run.holders) for run in runs]
-        self.spans = spans.replaced(rest)
+        self.spans = spans.replaced(
+            run._replace(holders=run.holders & ~(1 << side) or run.holders)
+            for run in spans.runs(start, stop)
+        )
 
     def refuse_reentry(self) -> Never:
         """Refuse an access in the middle of a transfer.

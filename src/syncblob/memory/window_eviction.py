@@ -77,7 +77,7 @@ def _plan_eviction(  # a range
     ledger: Ledger, _host: Side, _access: Access, start: int, stop: int, side: Side
 ) -> Change:
     before, mine = ledger.spans, 1 << side
-    after, losses = before, []
+    after = before
     for window in ledger.buffers.inside(side, start, stop, before.nbytes):
         low, high = window.start, min(window.stop, before.nbytes)
         # Check again: an alias may have been made since.
@@ -88,8 +88,8 @@ def _plan_eviction(  # a range
                 "this memory was written from a finaliser or a signal handler while it was evicted"
             )
         after = after.replaced(runs)
-        losses.append((side, ((low, high),)))
-    return Change(side, before, after, start, stop, losses=losses, prepare=_drop, between=after)
+    # Borrows there lost their write permission when the bytes were copied elsewhere.
+    return Change(side, before, after, start, stop, prepare=_drop, between=after)
 
 
 def _drop(ledger: Ledger, change: Change, _reason: str) -> tuple[Any, Sequence[Upload]]:

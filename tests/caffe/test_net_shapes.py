@@ -28,9 +28,10 @@ def layer_of(text, bottoms, tops):
     return ModelFile(layers=[Layer.from_proto(layer)]), given
 
 
-# The text of a layer of a type that `test_acceptance` lacks, and the shapes of its bottoms and its
+# The text of a layer that `test_acceptance` lacks, and the shapes of its bottoms and its
 # tops. The expected shapes follow from the arithmetic in Caffe's sources.
 LAYERS = [
+    ('type: "ArgMax" argmax_param { top_k: 3 out_max_val: true }', [(2, 9)], [(2, 2, 3)]),
     (
         'type: "LSTMUnit"',
         *([(1, 2, 5), (1, 2, 20), (1, 2)], [(1, 2, 5)] * 2),
@@ -61,7 +62,14 @@ def test_a_layer_has_the_shapes_of_caffe(text, bottoms, tops):
     assert not found.params
 
 
+def test_the_offsets_of_a_scale_have_the_shape_of_its_second_bottom():
+    text = 'type: "Scale" scale_param { axis: 0 bias_term: true }'
+    model, given = layer_of(text, [IMAGE, (2, 6)], 1)
+    assert model.infer_shapes(given).params == {"x": ((2, 6),)}
+
+
 REFUSED = [
+    ('type: "Concat"', [(2, 6, 9, 11), (2, 6, 9, 12)], "differ along axis 1 only"),
     ('type: "ImageData" image_data_param { batch_size: 2 }', [], "expected 2 tops, got 1"),
     ('type: "Data" data_param { batch_size: 8 }', [], r"'t0': \(8, channels, height, width\)"),
     ('type: "HDF5Data"', [], r"top is in the data; give it: shapes=\{'t0': \(\.\.\.\)\}"),

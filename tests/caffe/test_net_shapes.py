@@ -31,6 +31,7 @@ def layer_of(text, bottoms, tops):
 # The text of a layer that `test_acceptance` lacks, and the shapes of its bottoms and its
 # tops. The expected shapes follow from the arithmetic in Caffe's sources.
 LAYERS = [
+    ('type: "SPP" spp_param { pyramid_height: 3 }', [IMAGE], [(2, 6 * 21)]),
     ('type: "ArgMax" argmax_param { top_k: 3 out_max_val: true }', [(2, 9)], [(2, 2, 3)]),
     (
         'type: "LSTMUnit"',

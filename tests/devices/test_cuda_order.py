@@ -155,6 +155,28 @@ def test_a_download_of_a_result_waits_for_its_stream_only(backend, machine):
 
 
 @lazily
+@pytest.mark.parametrize("head", ["cpu", "gpu"])
+@pytest.mark.parametrize("key", [..., slice(2, 5), slice(0, 8, 3), 3])
+@pytest.mark.parametrize("value", [9, np.int64(9), "blob"])
+def test_a_download_waits_for_what_wrote_and_not_for_the_device(machine, backend, head, key, value):
+    x, expected, late = Blob(8, device="cuda:0"), np.full(8, 3), []
+    x.overwrite_cpu_data()[...] = 3
+    if head == "gpu":
+        computing(backend, x, lambda _: None)
+        x[0] = expected[0] = 4
+    if value == "blob":
+        value = Blob(np.shape(expected[key]), device="cuda:0")
+        value.overwrite_cpu_data()[...] = 9
+    launch(lambda: late.append(1), stream=side_stream())
+    x[key] = value
+    expected[key] = 9
+    assert x.item(3) == expected[3]
+    assert x.tolist() == expected.tolist()
+    assert not late
+    assert machine.calls["deviceSynchronize"] == 0
+
+
+@lazily
 def test_what_was_lent_is_waited_for_on_all_streams(backend, machine):
     x = Blob(8, device="cuda:0")
     x.overwrite_cpu_data()[...] = 3

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import enum
+import operator
 import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cache
-from operator import attrgetter
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from syncblob._layout import Layout
 from syncblob.devices import watching
@@ -31,6 +31,7 @@ __all__ = [
     "DLPACK_CUDA_MANAGED",
     "DLPACK_HOST_TYPES",
     "Accelerator",
+    "Calls",
     "Device",
     "Home",
     "Push",
@@ -186,6 +187,24 @@ def _torch_name(name: object) -> str | None:
 CPU = Device("cpu")
 
 
+class Calls(map):  # type: ignore[type-arg]  # no map can be subscripted
+    """An iterator that makes calls, one at each step, for `Home.compute`.
+
+    Attributes
+    ----------
+    calls
+        The calls. A backend finds the arrays that they use in them.
+    """
+
+    calls: tuple[Callable[[], Any], ...]
+
+    def __new__(cls, *calls: Callable[[], Any]) -> Self:
+        """Make the iterator. Nothing is called yet."""
+        made = super().__new__(cls, operator.call, calls)
+        made.calls = calls
+        return made
+
+
 class Home(ABC):
     """The memory of one side: allocates buffers, and returns arrays over them.
 
@@ -216,7 +235,7 @@ class Home(ABC):
 
     def own(self, name: str) -> Callable[..., Any]:
         """Return the function of this home's library of a name, such as ``"linalg.inv"``."""
-        function: Callable[..., Any] = attrgetter(name)(self.namespace)
+        function: Callable[..., Any] = operator.attrgetter(name)(self.namespace)
         return function
 
     @abstractmethod

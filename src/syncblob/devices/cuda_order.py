@@ -17,6 +17,8 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from syncblob.devices.base import Calls
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
@@ -382,6 +384,8 @@ def _arrays(values: Iterable[Any], kind: type, found: list[Any]) -> list[Any]:
             _arrays(value, kind, found)
         elif isinstance(value, dict):
             _arrays(value.values(), kind, found)
+        elif isinstance(value, Calls):
+            _arrays(value.calls, kind, found)
         elif isinstance(value, partial):
             _arrays((value.func, *value.args, *value.keywords.values()), kind, found)
         elif isinstance(getattr(value, "__self__", None), kind):

@@ -5,13 +5,13 @@ Call the functions under the memory's lock.
 
 from __future__ import annotations
 
-import operator
 from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from syncblob.devices.base import Calls
 from syncblob.memory.accesses import acquire
 from syncblob.memory.changes import finish_write
 from syncblob.memory.state import CONST, Access
@@ -119,8 +119,8 @@ def write(  # noqa: PLR0913, PLR0917  # an access, and what is done in it
             home.compute(function, array, *args)
             return
         # One call in C makes both calls, so that no signal handler can run between them.
-        calls = (partial(function, array, *args), partial(written.append, object()))
-        home.compute(deque, map(operator.call, calls), 0)
+        calls = Calls(partial(function, array, *args), partial(written.append, object()))
+        home.compute(deque, calls, 0)
 
     acquire(ledger, side, access, layout, reason, announced, fill)
     finish_write(ledger, side, *ledger.range_of(layout), reason)

@@ -27,7 +27,7 @@ from syncblob.blob import (
     pickling,
     resize,
     scalars,
-    sharing,
+    share_data,
     text,
     views,
 )
@@ -44,7 +44,7 @@ from syncblob.devices import HOST, Device, Side, home_of
 from syncblob.dispatch.numpy.array_function import array_function
 from syncblob.dispatch.numpy.ndarray_methods import NdarrayMethods
 from syncblob.dispatch.numpy.ufuncs import array_ufunc
-from syncblob.interop import arrow, cuda, dlpack, shared_blocks
+from syncblob.interop import arrow, cuda, dlpack, shared_memory
 from syncblob.interop import numpy as numpy_protocol
 from syncblob.memory import CONST, MUTABLE, OVERWRITE, Head, SyncedMemory
 from syncblob.memory.verify import verifying
@@ -246,11 +246,11 @@ class Blob(Operators, NdarrayMethods):
         """
         layout = making.dense_layout(shape, dtype)
         if create:
-            memory = shared_blocks.create(name, layout.nbytes, device)
+            memory = shared_memory.create(name, layout.nbytes, device)
         elif name is None:
             raise ValueError("expected the name of the shared memory to attach to, got None")
         else:
-            memory = shared_blocks.attach(name, layout.nbytes, device)
+            memory = shared_memory.attach(name, layout.nbytes, device)
         return cls._of(memory, layout)
 
     # --- attributes; none of them moves data -----------------------------------------------------
@@ -503,7 +503,7 @@ class Blob(Operators, NdarrayMethods):
         TypeError, ValueError
             If it is not.
         """
-        sharing.replace_side(self, Side.HOST, array, "set_cpu_data", diff=False)
+        share_data.replace_side(self, Side.HOST, array, "set_cpu_data", diff=False)
 
     def gpu_data(self) -> Any:
         """Return data on the accelerator, to read. Uploads what is newer on the host.
@@ -532,7 +532,7 @@ class Blob(Operators, NdarrayMethods):
             On a CUDA device, a CuPy array or any with ``__cuda_array_interface__`` or DLPack. On a
             simulated device, a NumPy array or any host array with DLPack.
         """
-        sharing.replace_side(self, Side.ACCELERATOR, array, "set_gpu_data", diff=False)
+        share_data.replace_side(self, Side.ACCELERATOR, array, "set_gpu_data", diff=False)
 
     def async_gpu_push(self, stream: Any = None) -> None:
         """Start an asynchronous upload of data and return.
@@ -655,7 +655,7 @@ class Blob(Operators, NdarrayMethods):
 
     def set_cpu_diff(self, array: Any) -> None:
         """Use an array as the host side of diff; see `set_cpu_data`."""
-        sharing.replace_side(self, Side.HOST, array, "set_cpu_diff", diff=True)
+        share_data.replace_side(self, Side.HOST, array, "set_cpu_diff", diff=True)
 
     def gpu_diff(self) -> Any:
         """Return diff on the accelerator, to read; see `gpu_data`."""
@@ -671,7 +671,7 @@ class Blob(Operators, NdarrayMethods):
 
     def set_gpu_diff(self, array: Any) -> None:
         """Use an array as the accelerator side of diff; see `set_gpu_data`."""
-        sharing.replace_side(self, Side.ACCELERATOR, array, "set_gpu_diff", diff=True)
+        share_data.replace_side(self, Side.ACCELERATOR, array, "set_gpu_diff", diff=True)
 
     def diff_at(self, *indices: Any) -> Any:
         """Return one element of diff as a Python scalar; see `data_at`."""
@@ -1106,11 +1106,11 @@ class Blob(Operators, NdarrayMethods):
         TypeError, ValueError
             If it is not.
         """
-        sharing.share(self, other, diff=False)
+        share_data.share(self, other, diff=False)
 
     def share_diff(self, other: Blob) -> None:
         """Share the memory of another Blob's diff; see `share_data`."""
-        sharing.share(self, other, diff=True)
+        share_data.share(self, other, diff=True)
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         """Pickle shape, dtype, device and the bytes of data and diff, out-of-band with protocol 5.

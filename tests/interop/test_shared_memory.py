@@ -16,7 +16,7 @@ from made_blobs import address
 
 import syncblob
 from syncblob import Blob, Head
-from syncblob.interop import shared_blocks
+from syncblob.interop import shared_memory
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def name():
 
 def exists(name):
     try:
-        shared_blocks.attach(name, 0, None)
+        shared_memory.attach(name, 0, None)
     except FileNotFoundError:
         return False
     return True

@@ -34,7 +34,7 @@ from syncblob import Blob, Head, StaleAliasWarning, max_transfers, record_transf
 from syncblob.blob.writers import FREE_THREADED
 from syncblob.devices import SimulatedBackend
 from syncblob.memory import accesses, living_arrays
-from syncblob.memory.state import SMALL
+from syncblob.memory.transitions import SMALL
 
 try:
     import torch

@@ -8,7 +8,7 @@ from syncblob import Blob, Head, SyncedMemory, record_transfers, verified_const
 from syncblob._layout import Layout
 from syncblob.devices import Side
 from syncblob.memory import Access
-from syncblob.memory.state import SMALL
+from syncblob.memory.transitions import SMALL
 
 scipy_linalg = pytest.importorskip("scipy.linalg")
 

@@ -29,7 +29,7 @@ from syncblob.caffe.files.model_index import index_model
 from syncblob.caffe.files.solver_state import open_solver_state
 from syncblob.caffe.messages.blob_index import MessageIndex
 from syncblob.caffe.messages.disk import OpenFile
-from syncblob.caffe.messages.lazy import origin_of
+from syncblob.caffe.messages.lazy_blobs import origin_of
 from syncblob.caffe.messages.texts import encoded
 from syncblob.caffe.messages.wire import Buffer, WireReader
 from syncblob.caffe.nets.layer import serialised

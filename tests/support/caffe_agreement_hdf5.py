@@ -17,7 +17,7 @@ import pytest
 
 from syncblob.caffe import open_model
 from syncblob.caffe.files.solver_state import open_solver_state
-from syncblob.caffe.messages.lazy import had_diff
+from syncblob.caffe.messages.lazy_blobs import had_diff
 from syncblob.errors import ModelFileError
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from syncblob._layout import Layout
 from syncblob.devices import Side, accelerator, home_of
 from syncblob.errors import NoDeviceError
-from syncblob.interop import shared_blocks
+from syncblob.interop import shared_memory
 from syncblob.memory import CONST, MUTABLE, SyncedMemory
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def reduce(blob: BlobCore, protocol: Any) -> tuple[Callable[..., Any], tuple[Any
     memory, layout, existing = blob._memory, blob._layout, blob._existing_diff()
     bound_to = memory.accelerator
     where = str(blob.device), None if bound_to is None else str(bound_to.device)
-    if shared_blocks.name_of(memory) is None:
+    if shared_memory.name_of(memory) is None:
         data, diff = (
             _contents(each, layout, out_of_band=int(protocol) >= _OUT_OF_BAND)
             for each in (memory, existing)
@@ -38,7 +38,7 @@ def reduce(blob: BlobCore, protocol: Any) -> tuple[Callable[..., Any], tuple[Any
     memory.array(Side.HOST, access, layout, "pickle")
     if access is MUTABLE:
         memory.expose(Side.HOST, start=layout.start, stop=layout.stop, shared=True)
-    block = shared_blocks.name_of(memory), memory.used_nbytes
+    block = shared_memory.name_of(memory), memory.used_nbytes
     diff = existing and _contents(existing, Layout.raw(existing.used_nbytes), out_of_band=False)
     placed = layout.shape, layout.dtype, layout.strides, layout.offset
     return _unpickle, (type(blob), placed, block, diff, where, blob._readonly)
@@ -87,7 +87,7 @@ def _memory(contents: Any, nbytes: int, where: tuple[str, str | None]) -> Synced
     device, bound_to = (name if name is not None and _usable(name) else None for name in where)
     device = device or "cpu"
     if isinstance(contents, tuple):
-        memory = shared_blocks.attach(contents[0], contents[1], device)
+        memory = shared_memory.attach(contents[0], contents[1], device)
     elif contents is None or not memoryview(contents).nbytes:
         memory = SyncedMemory(nbytes, device=device)
     else:

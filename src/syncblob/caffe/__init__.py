@@ -10,7 +10,7 @@ from syncblob.caffe.files.model import ModelFile, open_model, plan_model, save_m
 from syncblob.caffe.files.solver_state import SolverState, open_solver_state, save_solver_state
 from syncblob.caffe.messages.blobproto import equal_shapes
 from syncblob.caffe.messages.disk import replacing
-from syncblob.caffe.messages.lazy import blob_values
+from syncblob.caffe.messages.lazy_blobs import blob_values
 from syncblob.caffe.messages.prototxt import read_prototxt, read_solver_prototxt, write_prototxt
 from syncblob.caffe.nets.layer import Layer, LayerBlobs
 from syncblob.caffe.nets.net_shapes import NetShapes

@@ -18,7 +18,7 @@ from syncblob.memory.history import note, note_use
 from syncblob.memory.span_limit import exceeds_limit
 from syncblob.memory.spans import Run, Spans
 from syncblob.memory.stale_aliases import require_announced
-from syncblob.memory.state import CONST, MUTABLE, OVERWRITE, SMALL, Access, plan_access
+from syncblob.memory.transitions import CONST, MUTABLE, OVERWRITE, SMALL, Access, plan_access
 from syncblob.memory.uploads import await_uploads, finish_uploads, start_uploads
 from syncblob.memory.window_growth import provide
 

@@ -22,7 +22,7 @@ from syncblob.memory.history import note, note_use
 from syncblob.memory.span_limit import exceeds_limit, joined, lowered, next_limit
 from syncblob.memory.spans import Run, Spans
 from syncblob.memory.stale_aliases import require_announced
-from syncblob.memory.state import CONST, MUTABLE, OVERWRITE, Access
+from syncblob.memory.transitions import CONST, MUTABLE, OVERWRITE, Access
 from syncblob.memory.uploads import await_uploads, finish_uploads
 from syncblob.memory.windows import Window, part_of
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from syncblob._layout import Layout
 from syncblob.devices import Accelerator, Side
-from syncblob.memory.state import CONST
+from syncblob.memory.transitions import CONST
 from syncblob.memory.uploads import await_uploads
 from syncblob.memory.windows import laid, part_of
 

@@ -17,7 +17,7 @@ from syncblob.memory.buffers import Buffers
 from syncblob.memory.history import is_use_noted
 from syncblob.memory.shortcut import NO_SHORTCUT, NO_SHORTCUTS, Shortcut, Shortcuts
 from syncblob.memory.spans import Run, Spans
-from syncblob.memory.state import CONST, Access
+from syncblob.memory.transitions import CONST, Access
 from syncblob.memory.verify import Watch
 
 if TYPE_CHECKING:

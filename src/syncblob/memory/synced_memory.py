@@ -25,7 +25,7 @@ from syncblob.memory.lending import alias, borrow, export_watched, lend, view, w
 from syncblob.memory.sources import Source
 from syncblob.memory.spans import Spans
 from syncblob.memory.stale_aliases import announcing
-from syncblob.memory.state import CONST, MUTABLE, OVERWRITE, Access, Head, head_over
+from syncblob.memory.transitions import CONST, MUTABLE, OVERWRITE, Access, Head, head_over
 from syncblob.memory.uploads import await_uploads
 from syncblob.memory.verify import verifying
 from syncblob.memory.window_eviction import evict

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from syncblob.devices import Side
-from syncblob.memory.state import CONST, Access
+from syncblob.memory.transitions import CONST, Access
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,7 +11,7 @@ from syncblob._layout import Layout
 from syncblob.devices import Accelerator, Side
 from syncblob.memory.accesses import acquire
 from syncblob.memory.changes import Change, commit
-from syncblob.memory.state import CONST, MUTABLE, Access
+from syncblob.memory.transitions import CONST, MUTABLE, Access
 from syncblob.memory.window_growth import forget_exports
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from syncblob.memory.changes import Change, commit
-from syncblob.memory.state import MUTABLE, Access
+from syncblob.memory.transitions import MUTABLE, Access
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,7 +10,7 @@ from syncblob.caffe.files.model import ModelFile
 from syncblob.caffe.files.other_formats import require_message, require_path
 from syncblob.caffe.messages.blob_index import MessageIndex
 from syncblob.caffe.messages.blobproto import blob_pieces
-from syncblob.caffe.messages.lazy import lazy_blob
+from syncblob.caffe.messages.lazy_blobs import lazy_blob
 from syncblob.caffe.messages.pieces import write_pieces
 from syncblob.caffe.messages.streams import Source, Target, name_of, open_source, writing
 from syncblob.caffe.messages.wire import WireReader

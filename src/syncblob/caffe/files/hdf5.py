@@ -39,7 +39,7 @@ from syncblob.caffe.files.write_model import is_unchanged
 from syncblob.caffe.messages.blob_index import BlobIndex, Run, Values
 from syncblob.caffe.messages.blobproto import require_axes, wire_dtype
 from syncblob.caffe.messages.fields import MOST_ELEMENTS
-from syncblob.caffe.messages.lazy import had_diff, lazy_blob
+from syncblob.caffe.messages.lazy_blobs import had_diff, lazy_blob
 from syncblob.caffe.messages.pieces import BlobValues, FileRange, buffers, write_pieces
 from syncblob.caffe.messages.texts import decoded, encoded, naming, put_texts
 from syncblob.caffe.nets.param_shapes import own_shapes

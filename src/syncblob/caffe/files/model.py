@@ -31,7 +31,7 @@ from syncblob.caffe.files.other_formats import (
     require_path,
 )
 from syncblob.caffe.files.write_model import model_pieces
-from syncblob.caffe.messages.lazy import lazy_blob
+from syncblob.caffe.messages.lazy_blobs import lazy_blob
 from syncblob.caffe.messages.older_formats import upgrade_net
 from syncblob.caffe.messages.pieces import write_pieces
 from syncblob.caffe.messages.streams import Source, Target, name_of, open_source, writing

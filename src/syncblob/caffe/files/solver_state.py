@@ -12,7 +12,7 @@ from syncblob.caffe.files.other_formats import is_hdf5, require_message, require
 from syncblob.caffe.messages.blob_index import MessageIndex
 from syncblob.caffe.messages.blobproto import blob_pieces
 from syncblob.caffe.messages.fields import HISTORY
-from syncblob.caffe.messages.lazy import lazy_blob
+from syncblob.caffe.messages.lazy_blobs import lazy_blob
 from syncblob.caffe.messages.pieces import Piece, require_message_size, size_of, write_pieces
 from syncblob.caffe.messages.streams import Source, Target, name_of, open_source, writing
 from syncblob.caffe.messages.texts import decoded, encoded, naming, put_texts

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from syncblob.caffe.messages.blobproto import blob_pieces
 from syncblob.caffe.messages.fields import BLOBS, LAYER, NET_NAME
-from syncblob.caffe.messages.lazy import unchanged
+from syncblob.caffe.messages.lazy_blobs import unchanged
 from syncblob.caffe.messages.pieces import FileRange, Piece, joined, require_message_size, size_of
 from syncblob.caffe.messages.texts import naming
 from syncblob.caffe.messages.wire import WireReader, length_field, length_header

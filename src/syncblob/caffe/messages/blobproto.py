@@ -21,7 +21,7 @@ from syncblob.caffe.messages.fields import (
     LEGACY_NAMES,
     MOST_AXES,
 )
-from syncblob.caffe.messages.lazy import (
+from syncblob.caffe.messages.lazy_blobs import (
     Origin,
     had_diff,
     is_legacy,

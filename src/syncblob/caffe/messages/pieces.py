@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from syncblob.caffe.messages.lazy import CHUNK, ValuesInFile, parts_of
+from syncblob.caffe.messages.lazy_blobs import CHUNK, ValuesInFile, parts_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Never, NoReturn, Self, TypeVa
 
 from syncblob.caffe._pb.caffe_pb2 import LayerParameter
 from syncblob.caffe.messages.fields import LEGACY_AXES, LEGACY_NAMES
-from syncblob.caffe.messages.lazy import independent_copy, is_legacy
+from syncblob.caffe.messages.lazy_blobs import independent_copy, is_legacy
 from syncblob.caffe.messages.texts import (
     decoded,
     naming,

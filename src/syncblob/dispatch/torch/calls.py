@@ -69,7 +69,8 @@ def call(  # the usual ways come first
     if names and plan.positional:
         # Many functions of torch.nn.functional pass all their options on by name.
         function, values, names = partial(function, **kwargs), [*args], ()
-    if plan.direct and HOST.direct and not _modes._is_in_torch_dispatch_mode:
+    direct = plan.direct and not _modes._is_in_torch_dispatch_mode
+    if direct and HOST.direct:
         result = _call_directly(plan, function, values, names)
         if result is not NotImplemented:
             return result
@@ -77,6 +78,11 @@ def call(  # the usual ways come first
     device, home = device_of_tensors(tensors, [x.device for x in plan.blobs_in(values)])
     if plan.computes:
         require_device(home.device, plan.name, _ADVICE)
+    if direct and home is HOST and not (HOST.direct or verifying() or watching.watchers):
+        # A guard has been asked.
+        result = _call_directly(plan, function, values, names)
+        if result is not NotImplemented:
+            return result
     # Whether autograd records the call, or `torch.func.linearize` does, by `make_fx`.
     recorded = torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.PROXY) is not None or (
         torch.is_grad_enabled()

@@ -501,7 +501,7 @@ def test_any_model_comes_back(tmp_path, examples):
 
 
 def test_pieces_larger_than_a_chunk(monkeypatch, tmp_path, write):
-    for module in ("lazy", "pieces"):
+    for module in ("lazy_blobs", "pieces"):
         monkeypatch.setattr(f"syncblob.caffe.messages.{module}.CHUNK", 64)
     values = np.random.default_rng(3).standard_normal((7, 30)).astype(np.float32)
     proto = BlobProto(shape=BlobShape(dim=[7, 30]), data=values.ravel())

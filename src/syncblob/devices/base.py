@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     # Returns when something happened, in seconds of `time.perf_counter`; None if it has not yet, or
     # if that is unknown.
     Moment: TypeAlias = Callable[[], float | None]
+    _Map: TypeAlias = map[Any]
+else:
+    # Python 3.11 cannot subscript it.
+    _Map = map
 
 __all__ = [
     "CPU",
@@ -187,7 +191,7 @@ def _torch_name(name: object) -> str | None:
 CPU = Device("cpu")
 
 
-class Calls(map):  # type: ignore[type-arg]  # no map can be subscripted
+class Calls(_Map):
     """An iterator that makes calls, one at each step, for `Home.compute`.
 
     Attributes

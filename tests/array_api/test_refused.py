@@ -218,6 +218,7 @@ REFUSED: list[tuple[Any, ...]] = [
     ("linalg.solve(o(2, 3, 3), o(3, 3, 3))", ValueError),
     ("linalg.solve(o(3), o(3))", ValueError),
     ("linalg.solve(x, o(2))", ValueError),
+    ("linalg.solve(o(3, 3), o())", ValueError, "dimension"),
     # The standard: an error if the axis does not have size 3 before broadcasting.
     ("linalg.cross(o(2), o(2))", ValueError, "axis"),
     ("linalg.cross(o(3), o(1))", ValueError, "axis"),

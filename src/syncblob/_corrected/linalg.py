@@ -119,8 +119,8 @@ def solve(xp: Any, x1: Any, x2: Any) -> Any:
         stack = np.broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
         x1 = xp.broadcast_to(x1, stack + x1.shape[-2:])
         x2 = xp.broadcast_to(x2, stack + x2.shape[-2:])
-    rows, columns = x2.shape[-2:] if x2.ndim > 1 else (*x2.shape, 1)
-    if x1.shape[-2:] == (rows, rows) and not rows * columns:
+    matrix = x2.shape[-2:] if x2.ndim > 1 else (*x2.shape, 1)
+    if 0 in matrix and x1.shape[-2:] == (matrix[0], matrix[0]):
         shape = x2.shape if x2.ndim > 1 else x1.shape[:-1]
         one = (np.ones((1, 1), x.dtype) for x in (x1, x2))
         return xp.empty(shape, dtype=np.linalg.solve(*one).dtype)

@@ -93,7 +93,7 @@ def call(  # the usual ways come first
     try:
         running.lend(values)
         beginning = watching.begun(home) if plan.computes else None
-        if running.written or home is HOST:
+        if plan.written or home is HOST:
             return running.finish(_compute(function, values, names))
         return running.finish(_compute_in_room(home, plan.name, function, values, names))
     except RuntimeError as error:
@@ -197,7 +197,7 @@ def _compute(function: Callable[..., Any], operands: list[Any], names: tuple[str
 def _compute_in_room(
     home: Home, name: str, function: Callable[..., Any], operands: list[Any], names: tuple[str, ...]
 ) -> Any:
-    """Call a function that writes no Blob, again when room has been made for PyTorch's memory."""
+    """Call a function that writes nothing, again when room has been made for PyTorch's memory."""
     while True:
         try:
             return _compute(function, [*operands], names)

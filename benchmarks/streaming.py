@@ -37,14 +37,13 @@ def measure(timer: Timer) -> Measured:
     if blob.cpu_data().min() == 1:
         raise RuntimeError("a part was not doubled")
     blob.mutable_cpu_data().fill(1)
-    section = f"bytes moved, {blob.nbytes >> 20} MiB through {blob.nbytes // TIMES >> 20} MiB"
-    least = 2 * blob.nbytes
+    sizes = f"{blob.nbytes >> 20} MiB through {blob.nbytes // TIMES >> 20} MiB"
+    section, least = f"bytes moved, {sizes}", 2 * blob.nbytes
     moved = Row(section, "parts", log.nbytes, "the least possible", least, "bytes", Goal(1.0))
     calls = _on_host(shape) if device is None else _with_cupy(shape)
     times = timer.medians({"parts": on_blobs, **calls}, rounds=7, seconds=0)
     ours = times.pop("parts")
-    section = f"time, {blob.nbytes >> 20} MiB through {blob.nbytes // TIMES >> 20} MiB"
-    rows = [Row(section, "parts", ours, rival, seconds) for rival, seconds in times.items()]
+    rows = [Row(f"time, {sizes}", "parts", ours, *rival) for rival in times.items()]
     notes = [] if device else ["there is no CUDA device: copies are those of memory"]
     return Measured([moved, *rows], notes)
 

@@ -26,11 +26,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from conformance.libraries import SUITES
 from conformance.library_suites import KINDS, run_library_tests
-from conformance.report import ROOT, TIERS, as_text, report_of, run_pytest
+from conformance.report import ROOT, TIERS, XFAILS, as_text, report_of, run_pytest
 from conformance.suite import SuiteError, check_suite, clone_suite, find_suite, suite_folder
 
-# The tests that fail on a kind of device, with the reasons; on SYCL devices those that dpnp fails.
-XFAILS = {"cuda": "xfails-cuda.txt", "sycl": "xfails-dpnp.txt"}
 STANDARD = "2025.12"
 _REPORTS = ROOT / "build" / "conformance"
 _MODULES = ("hypothesis", "ndindex", "pytest", "pytest_jsonreport", "xdist")

@@ -38,6 +38,7 @@ def full():
             yield
         return
     free, _ = cupy.cuda.runtime.memGetInfo()
+    # The 200 MiB are for kernels, and for what cudaMalloc rounds up.
     taken = cupy.empty(free - ROOM * _nbytes() - (200 << 20), "uint8")
     yield
     del taken

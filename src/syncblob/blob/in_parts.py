@@ -53,7 +53,7 @@ def compute_in_parts(function: Callable[..., Any], operands: Sequence[Any]) -> A
         If not even small parts fit.
     """
     like: Any = next(x for x in operands if isinstance(x, BlobCore))
-    home, flat = _divided(operands)
+    home, flat = _divide(operands)
     dtype = function(*_of_part(flat, slice(1))).dtype
     result = type(like)(like.shape, dtype, device=home.device)
     into: Any = result.reshape(-1)
@@ -83,12 +83,12 @@ def write_in_parts(function: Callable[..., Any], x1: BlobCore, x2: Any) -> None:
     MemoryError
         If not even small parts fit.
     """
-    _, flat = _divided((x1, x2))
+    _, flat = _divide((x1, x2))
     _for_each_part(lambda part: function(*_of_part(flat, part)), x1.size)
 
 
-def _divided(operands: Sequence[Any]) -> tuple[Home, list[Any]]:
-    """Return the home that computes, and the operands with one axis, with their buffers freed."""
+def _divide(operands: Sequence[Any]) -> tuple[Home, list[Any]]:
+    """Free the buffers of operands; return the home that computes, and them with one axis."""
     blobs: list[Any] = [x for x in operands if isinstance(x, BlobCore)]
     (home,) = {x._home for x in blobs} - {HOST}
     for x in blobs:

@@ -58,8 +58,8 @@ def array_over_memory(  # noqa: PLR0913  # an access, and what is made of it
     protocol: str = CUDA,
     *,
     target: object | None = None,
-) -> Any:
-    """Return an array over an accelerator's side, for the protocol of its library.
+) -> tuple[Accelerator, Any]:
+    """Return an accelerator, and an array over its side for the protocol of its library.
 
     `target` is an object that only the consumer keeps; None makes no lease. Raises AttributeError
     if the device's arrays do not have the protocol, or it does not support the dtype.
@@ -71,9 +71,9 @@ def array_over_memory(  # noqa: PLR0913  # an access, and what is made of it
         memory.make_whole(side, layout, protocol)
         array = memory.array(side, access, layout, protocol)
         home.lend(array)
-        return array
+        return home, array
     kind = "CUDA array interface" if protocol == CUDA else protocol
-    return memory.export(side, access, layout, protocol, kind, target)
+    return home, memory.export(side, access, layout, protocol, kind, target)
 
 
 def for_cupy(memory: SyncedMemory, side: Side, lender: Any) -> Callable[[], Any]:
@@ -105,9 +105,8 @@ def interface(
     exposed_before = memory.is_exposed(side, layout.start, layout.stop)
     access = CONST if readonly or exposed_before else MUTABLE
     unchanged = memory.head_of(layout, side) is Head.HEAD_AT_GPU
-    array = array_over_memory(memory, side, layout, access)
+    home, array = array_over_memory(memory, side, layout, access)
     asked = any(array.data.mem is each.data.mem for each in kept)
     if access is not CONST and ((asked and unchanged) or user_instruction()[2] == "numba"):
         memory.expose(side, start=layout.start, stop=layout.stop)
-    home = require_protocol(memory, side, CUDA)
     return home.describe(array, readonly=readonly), kept if asked else (*kept, array)

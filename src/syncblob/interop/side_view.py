@@ -117,10 +117,9 @@ class SideView:
             # The second read must not repeat a warning.
             access = CONST
         target = None if leased else self
-        array = cuda.array_over_memory(memory, side, layout, access, name, target=target)
+        home, array = cuda.array_over_memory(memory, side, layout, access, name, target=target)
         # The consumer has only an address, which must stay valid as long as this object exists.
         self._lent.append((memory, array))
-        home = cuda.require_protocol(memory, side, name)
         return home.describe(array, readonly=self._access is CONST)
 
     if not TYPE_CHECKING:  # for type checkers it is not callable

@@ -615,6 +615,28 @@ def test_the_error_names_the_operands(limited):
         first + second
 
 
+def test_what_other_threads_free_meanwhile_is_used(limited, monkeypatch):
+    limited.capacity = 2 * NBYTES
+    blob, others = filled(1), [filled(2)]
+    frees, ends = threading.Event(), threading.Event()
+
+    def free():
+        assert frees.wait(20)
+        others.clear()
+        ends.set()
+
+    def give_back():
+        frees.set()
+        return not ends.wait(20)
+
+    def add():
+        # The buffer is freed after the failure, and before anything to evict is looked for.
+        monkeypatch.setattr(limited, "give_back", give_back)
+        return (blob + 1).tolist()
+
+    assert in_threads(free, add, seconds=20)[1] == [2] * COUNT
+
+
 @pytest.mark.usefixtures("two")
 def test_a_policy_is_a_function_that_returns_a_number():
     with pytest.raises(TypeError, match="expected a function"):

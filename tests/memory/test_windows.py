@@ -3,6 +3,7 @@
 import random
 import threading
 import time
+import types
 from functools import partial
 
 import numpy as np
@@ -306,7 +307,7 @@ def test_a_window_is_not_replaced_while_another_thread_writes_into_it(read):
 
 @pytest.mark.usefixtures("small")
 def test_nobody_waits_forever_for_a_write(monkeypatch):
-    monkeypatch.setattr(eviction, "_PATIENCE", 3)
+    monkeypatch.setattr(eviction, "_PATIENCE", 0.02)
     blob = numbered()
     part = blob[:50]
     part.gpu_data()
@@ -320,6 +321,33 @@ def test_nobody_waits_forever_for_a_write(monkeypatch):
 
     in_threads(write, read_everything, seconds=20)
     assert blob.gpu_data().tolist() == list(range(100))
+
+
+@pytest.mark.usefixtures("small")
+def test_each_operation_waits_anew_for_a_write(monkeypatch):
+    clock = types.SimpleNamespace(now=1.0, waits=0)
+
+    def sleep(seconds):
+        clock.now += seconds
+        clock.waits += 1
+        if clock.now > until:
+            goes_on.set()
+            time.sleep(0.01)
+
+    slow = types.SimpleNamespace(monotonic=lambda: clock.now, sleep=sleep)
+    monkeypatch.setattr(eviction, "time", slow)
+    for _ in range(3):
+        blob = numbered()
+        part = blob[:50]
+        part.gpu_data()
+        write, began, goes_on = slow_write(part)
+        until = clock.now + 0.8 * eviction._PATIENCE
+        thread = threading.Thread(target=write)
+        thread.start()
+        assert began.wait(20)
+        assert blob.gpu_data().tolist() == list(range(100))
+        thread.join()
+    assert clock.waits > 3 * 0.7 * eviction._PATIENCE / eviction._PAUSE
 
 
 @pytest.mark.usefixtures("small")

@@ -43,9 +43,9 @@ if TYPE_CHECKING:
     from syncblob.blob.core import BlobCore
     from syncblob.devices.base import Home
 
-# How often to try again while other threads use everything, and the seconds in between.
-_PATIENCE, _PAUSE = 200, 0.005
-_waits = threading.local()
+# The seconds that an operation tries again while other threads use everything, and those between
+# two tries. Under load, a thread that needs little may be overtaken many times.
+_PATIENCE, _PAUSE = 5.0, 0.005
 
 # The memories that threads wait for, by thread.
 _awaited: dict[int, Ledger | None] = {}
@@ -154,66 +154,79 @@ def _walk(blob: BlobCore, views: Sequence[Any]) -> Iterator[Any]:
 
 def compute(home: Home, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
     """Call a function with arrays of a home; make room and call it again if memory is short."""
+    since = 0.0
     while True:
         try:
             return home.compute(function, *args, **keywords)
         except MemoryError as error:
-            if not make_room(home, error, getattr(function, "__name__", "a computation")):
+            since = make_room(home, error, getattr(function, "__name__", "a computation"), since)
+            if not since:
                 raise
 
 
-def make_room(home: Home, error: Exception, reason: str) -> bool:
+def make_room(home: Home, error: Exception, reason: str, since: float) -> float:
     """Make room on an accelerator, and return whether the caller should try again.
 
     Freed memory that other libraries keep is given back; else a buffer that nobody sees is evicted.
     For a window that another thread is writing into, this waits a little instead.
 
+    Parameters
+    ----------
+    since : float
+        What the last call for the same operation returned; 0.0 if it fails for the first time.
+
+    Returns
+    -------
+    float
+        The time of that first failure, in seconds of `time.monotonic`; 0.0 if there is no use in
+        trying again. It is negative if nothing was found, but other threads may have freed buffers
+        since the failure. The next such failure is the last.
+
     If not, add to the error a list of what is there. The caller raises it: a frame with a name for
     it would keep all objects of the traceback alive.
     """
+    again = since >= 0.0 and threading.active_count() > 1
+    since = abs(since) or time.monotonic()
     if isinstance(error, BeingWrittenError):
-        return _wait(error.ledger)
+        return _wait(since, error.ledger)
     if not home.bounded or not isinstance(home, Accelerator):
-        return False
+        return 0.0
     # Its frames refer to buffers, and to look at the variables of the callers keeps it alive.
     traceback, error.__traceback__, error.__context__ = error.__traceback__, None, None
     began = _made_room
     with _making_room.held:
         # Another thread may have made some in the meantime.
         if _made_room != began or home.give_back():
-            return True
+            return since
         evicted, waiting = _evict_one(home, reason)
     if not (evicted or waiting):
         # Cycles may keep memories.
         count = len(ledgers_on(home))
         gc.collect()
         evicted = len(ledgers_on(home)) < count
-    if evicted:
-        return True
     # What the others use is free soon. If it is not, the next allocation calls this again.
-    if waiting and _wait():
-        return True
+    if evicted or (waiting and _wait(since)):
+        return since
+    if again and not waiting:
+        return -since
     listed = "\n".join(map(str, rows(home, reason))) or (
         "    nothing that a Blob has; other arrays, and those that other code keeps of evicted "
         "buffers, are not listed"
     )
     extend(error, f"nothing there can be evicted:\n{listed}")
     error.__traceback__ = traceback
-    return False
+    return 0.0
 
 
-def _wait(ledger: Ledger | None = None) -> bool:
-    """Wait for other threads a little; return False if this thread has waited too often.
+def _wait(since: float, ledger: Ledger | None = None) -> float:
+    """Wait for other threads a little; return `since`, or 0.0 if the operation has waited too long.
 
     `ledger` is the memory that this thread cannot use yet.
     """
-    thread, now = threading.get_ident(), time.monotonic()
-    count, last = getattr(_waits, "waits", (0, 0.0))
-    count = count + 1 if now - last < 100 * _PAUSE else 0
-    _waits.waits = count, now
-    if count >= _PATIENCE:
-        return False
-    if FREE_THREADED and count % 20 == 1:
+    thread, waited = threading.get_ident(), time.monotonic() - since
+    if waited > _PATIENCE:
+        return 0.0
+    if FREE_THREADED and waited % 0.1 < _PAUSE:
         # An array of a thread that waits ends only when that goes on, or here.
         gc.collect()
     try:
@@ -221,7 +234,7 @@ def _wait(ledger: Ledger | None = None) -> bool:
         time.sleep(_PAUSE)
     finally:
         _awaited.pop(thread, None)
-    return True
+    return since
 
 
 def written_by_others(ledger: Ledger) -> bool:

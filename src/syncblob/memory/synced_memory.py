@@ -89,7 +89,7 @@ class SyncedMemory:
 
     # Evicts something from a home after an allocation has failed; returns whether to try again. The
     # module that knows Blobs, `blob.eviction`, assigns it.
-    make_room: ClassVar[Callable[[Home, MemoryError, str], bool]]
+    make_room: ClassVar[Callable[[Home, MemoryError, str, float], float]]
 
     def __init__(
         self,
@@ -564,14 +564,15 @@ class SyncedMemory:
     def read(self, side: Side, layout: Layout, reason: str) -> Any:
         """Prepare one side for a const access, as `array` does, and return its buffer or window."""
         # This changes no state, so it needs no lock.
-        buffer = None if recording() else self.newest(side, layout)
+        since, buffer = 0.0, None if recording() else self.newest(side, layout)
         while buffer is None:
             # As in `_in_room`, in fewer steps.
             try:
                 with self.ledger.lock:
                     buffer = acquire(self.ledger, side, CONST, layout, reason)
             except MemoryError as error:
-                if not SyncedMemory.make_room(self.home(side), error, reason):
+                since = SyncedMemory.make_room(self.home(side), error, reason, since)
+                if not since:
                     raise
         return buffer
 
@@ -684,11 +685,13 @@ class SyncedMemory:
 
     def _in_room(self, side: Side, reason: str, function: Callable[..., Any], *args: Any) -> Any:
         """Call a function of the ledger, and again as long as evictions make room on a side."""
+        since = 0.0
         while True:
             try:
                 return function(self.ledger, *args)
             except MemoryError as error:
-                if not SyncedMemory.make_room(self.home(side), error, reason):
+                since = SyncedMemory.make_room(self.home(side), error, reason, since)
+                if not since:
                     raise
 
     def elements(self, side: Side, layout: Layout, reason: str) -> Any:

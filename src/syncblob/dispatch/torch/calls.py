@@ -198,11 +198,13 @@ def _compute_in_room(
     home: Home, name: str, function: Callable[..., Any], operands: list[Any], names: tuple[str, ...]
 ) -> Any:
     """Call a function that writes nothing, again when room has been made for PyTorch's memory."""
+    since = 0.0
     while True:
         try:
             return _compute(function, [*operands], names)
         except torch.OutOfMemoryError as error:
-            if not make_room(home, error, name):
+            since = make_room(home, error, name, since)
+            if not since:
                 raise
 
 

@@ -27,7 +27,7 @@ from syncblob.devices import (
     Device,
     allow_direct_calls,
     forbid_direct_calls,
-    home_accelerator,
+    home_of,
     watching,
 )
 from syncblob.errors import DeviceGuardError, TransferGuardError
@@ -381,9 +381,7 @@ def compute_only_on(device: Device | str) -> DeviceGuard:
     ...
     syncblob.errors.DeviceGuardError: only simulated:0 may compute here, and multiply would ...
     """
-    device = Device(device)
-    home_accelerator(device)
-    return DeviceGuard(device)
+    return DeviceGuard(home_of(device).device)
 
 
 def require_device(device: Device, name: str, advice: str = "") -> None:
@@ -392,7 +390,13 @@ def require_device(device: Device, name: str, advice: str = "") -> None:
     `name` is the operation. `advice` replaces that of moving the operands to the other device.
     """
     for guard, block in _running.get():
-        if isinstance(guard, DeviceGuard) and guard.device != device and not block.over:
+        if (
+            type(guard) is DeviceGuard
+            # Comparing them takes time, and they are usually one object.
+            and guard.device is not device
+            and guard.device != device
+            and not block.over
+        ):
             wanted = str(guard.device)
             raise DeviceGuardError(
                 f"only {wanted} may compute here, and {name} would run on {device}, at "

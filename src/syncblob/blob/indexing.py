@@ -19,7 +19,7 @@ from syncblob.blob.operands import blob_to_read, require_device_of
 from syncblob.blob.writers import writes
 from syncblob.devices import HOST
 from syncblob.devices.base import is_on_device
-from syncblob.guards import require_device
+from syncblob.guards import may_compute_directly, require_device
 from syncblob.memory import CONST, MUTABLE, OVERWRITE, assign, claim_shared
 
 _NUMBERS = frozenset({bool, int, float})
@@ -71,7 +71,8 @@ def set_item(blob: BlobCore, key: Any, value: Any) -> None:  # noqa: C901, PLR09
     full = _full_index(key)
     if full is not None and type(value) in _NUMBERS:
         home = blob._home
-        if not home.direct:
+        direct = home.direct or may_compute_directly(home, "__setitem__")
+        if not direct:
             require_device(home.device, "__setitem__")
         shortcut, array = blob._shortcut, blob._array
         if not shortcut.writable:
@@ -79,7 +80,7 @@ def set_item(blob: BlobCore, key: Any, value: Any) -> None:  # noqa: C901, PLR09
             if not (shortcut.shared or blob._is_shared()):
                 array = blob._make_writable("__setitem__")
         if array is not None:
-            if home.direct:
+            if direct:
                 array[full] = value
             else:
                 home.compute(operator.setitem, array, full, value)

@@ -16,7 +16,7 @@ from syncblob.blob.foreign_operators import answer_of
 from syncblob.blob.in_parts import can_divide, may_share_parts, write_in_parts
 from syncblob.blob.operands import converted, gather, is_number, require_device_of
 from syncblob.blob.writers import writes
-from syncblob.guards import require_device
+from syncblob.guards import may_compute_directly, require_device
 from syncblob.memory import MUTABLE
 
 if TYPE_CHECKING:
@@ -67,7 +67,9 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, operator: str) -> Any:
         if type(x2) is type(x1):
             shortcut, array2 = x2._shortcut, x2._array
             if array2 is not None and shortcut.readable and home is x2._home:
-                if home.direct and array1.dtype is array2.dtype:
+                if array1.dtype is array2.dtype and (
+                    home.direct or may_compute_directly(home, _reason(kernel))
+                ):
                     # The usual case. Most kernels keep the common dtype.
                     if array1.size == 1 and array1.shape == array2.shape:
                         # For one element, NumPy's ``out=`` takes twice as long.

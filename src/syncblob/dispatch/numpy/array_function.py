@@ -35,7 +35,7 @@ from syncblob.dispatch.numpy.general_call import (
 )
 from syncblob.dispatch.numpy.view_calls import makes_view, stand_in, view_of, views_of_each
 from syncblob.dispatch.walk import instances, mapped, replaced
-from syncblob.guards import require_device
+from syncblob.guards import may_compute_directly, require_device
 from syncblob.memory import laid
 
 if TYPE_CHECKING:
@@ -253,7 +253,7 @@ class _OneBlob(Plan):
             array = x._make_readable()
         if array is None:
             return Plan.run(self, like, args, kwargs)
-        if not home.direct:
+        if not (home.direct or may_compute_directly(home, self.function.__name__)):
             result = self.compute(home, (array, *args[1:]), kwargs)
         elif kwargs:
             result = self.native(array, *args[1:], **kwargs)
@@ -306,7 +306,7 @@ class _SomeBlobs(Plan):
         named = kwargs
         if self.keywords:
             arguments, named = split(arguments)
-        if not home.direct:
+        if not (home.direct or may_compute_directly(home, self.function.__name__)):
             result = self.compute(home, arguments, named)
         elif named:
             result = self.native(*arguments, **named)

@@ -1399,7 +1399,7 @@ class Blob(Operators, NdarrayMethods):
         ValueError
             If `copy` is False and a conversion is needed.
         """
-        if dtype is None and copy is None and not verifying():
+        if dtype is None and copy is None and (HOST.direct or not verifying()):
             return self._read_host("__array__")
         return numpy_protocol.to_ndarray(self._memory, self._layout, dtype, copy)
 

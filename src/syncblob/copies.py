@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from syncblob._formatting import noun
 from syncblob._locks import Lock
 from syncblob._source_lines import SourceLine, user_line
 from syncblob.devices.base import Push
-from syncblob.guards import count_transfer, guarded, uncount_transfer
+from syncblob.guards import count_transfer, running_guards, uncount_transfer
 
 if TYPE_CHECKING:
     import numpy as np
@@ -88,8 +89,8 @@ class Transfer(NamedTuple):
 
 # --- the logs that are open ----------------------------------------------------------------------
 
-# Replaced as a whole, so that readers need no lock.
-_open_logs: tuple[TransferLog, ...] = ()
+# Every access looks whether there are any.
+open_logs: list[TransferLog] = []
 _open_logs_lock = Lock()
 _generation = 0
 
@@ -104,10 +105,10 @@ def follow_logs(follower: Shortcuts) -> None:
 
 def open_log(log: TransferLog) -> None:
     """Start recording transfers in a log."""
-    global _open_logs, _generation  # noqa: PLW0603  # see above
+    global _generation  # noqa: PLW0603  # counts for the process
     with _open_logs_lock.held:
-        first = not _open_logs
-        _open_logs = (*_open_logs, log)
+        first = not open_logs
+        open_logs.append(log)
         if first:
             # This comes before the calls below: who uses the old number from now on sees it.
             _generation += 1
@@ -120,19 +121,8 @@ def open_log(log: TransferLog) -> None:
 
 def close_log(log: TransferLog) -> None:
     """Stop recording transfers in a log."""
-    global _open_logs  # noqa: PLW0603  # see above
-    with _open_logs_lock.held:
-        _open_logs = tuple(other for other in _open_logs if other is not log)
-
-
-def recording() -> bool:
-    """Return whether any log is open."""
-    return bool(_open_logs)
-
-
-def observed() -> bool:
-    """Return whether copies have to be told to a log, or to a guard of this context."""
-    return bool(_open_logs) or guarded()
+    with _open_logs_lock.held, suppress(ValueError):
+        open_logs.remove(log)
 
 
 def log_generation() -> int:
@@ -142,13 +132,13 @@ def log_generation() -> int:
 
 def avoided(nbytes: int) -> None:
     """Record in the open logs an access that found the newest contents already there."""
-    for log in _open_logs:
+    for log in [*open_logs]:
         log.add_avoided(nbytes)
 
 
 def count_eviction(memory: int, start: int, stop: int) -> None:
     """Record in the open logs that a range of a memory has left an accelerator to make room."""
-    for log in _open_logs:
+    for log in [*open_logs]:
         log.add_eviction(memory, start, stop)
 
 
@@ -207,7 +197,7 @@ def _observe(
 
     An asynchronous copy returns a Push.
     """
-    if not _open_logs and not guarded():
+    if not (open_logs or running_guards.get()):
         return copy(*args)
     blocks = count_transfer(direction, nbytes, copying.reason, copying.name)
     start = time.perf_counter()
@@ -216,7 +206,7 @@ def _observe(
     except BaseException:
         uncount_transfer(blocks, nbytes)
         raise
-    if not _open_logs:
+    if not open_logs:
         return result
     transfer = Transfer(
         direction,
@@ -232,6 +222,6 @@ def _observe(
         offset,
         copying.name,
     )
-    for log in _open_logs:
+    for log in [*open_logs]:
         log.add(transfer, result.arrival if isinstance(result, Push) else None)
     return result

@@ -53,7 +53,9 @@ class _Block:
 
 # The guards and blocks that are running, outermost first. A guard nested in itself occurs
 # repeatedly. A block does not refer to its guard, which would make a cycle.
-_running: ContextVar[tuple[tuple[Guard, _Block], ...]] = ContextVar("syncblob_guards", default=())
+running_guards: ContextVar[tuple[tuple[Guard, _Block], ...]] = ContextVar(
+    "syncblob_guards", default=()
+)
 
 # Held while transfers are counted.
 _counting = Lock()
@@ -79,7 +81,7 @@ class Guard(ContextDecorator):
         block = _Block(_with_frame())
         try:
             self._begin(block)
-            _running.set((*_still_running(), (self, block)))
+            running_guards.set((*_still_running(), (self, block)))
         except BaseException:
             self._end(block)
             raise
@@ -138,7 +140,7 @@ class Guard(ContextDecorator):
 
     def _end(self, block: _Block) -> None:
         block.over = True
-        _running.set(_still_running())
+        running_guards.set(_still_running())
         with self._lock.held:
             if block in self._blocks:
                 self._blocks.remove(block)
@@ -160,7 +162,7 @@ def _with_frame() -> tuple[int, CodeType]:
 
 def _still_running() -> tuple[tuple[Guard, _Block], ...]:
     """Return the running blocks of this context, without those ended in another context."""
-    return tuple(pair for pair in _running.get() if not pair[1].over)
+    return tuple(pair for pair in running_guards.get() if not pair[1].over)
 
 
 def _is_one_of(function: Callable[..., Any], *kinds: Callable[[object], bool]) -> bool:
@@ -271,18 +273,13 @@ def max_transfers(count: int | None = None, bytes: int | None = None) -> Transfe
     return TransferGuard(count, bytes)
 
 
-def guarded() -> bool:
-    """Return whether a guard is active in this context."""
-    return bool(_running.get())
-
-
 def count_transfer(direction: str, nbytes: int, reason: str, name: str = "") -> Sequence[_Block]:
     """Check a transfer that is about to begin, and count it in the blocks of this context.
 
     Return the blocks, for `uncount_transfer` if the transfer fails. `name` is that of the Blob. If
     a guard forbids the transfer, it raises a TransferGuardError, and is not counted.
     """
-    running = _running.get()
+    running = running_guards.get()
     if not running:
         return ()
     blocks: list[_Block] = []
@@ -389,7 +386,7 @@ def require_device(device: Device, name: str, advice: str = "") -> None:
 
     `name` is the operation. `advice` replaces that of moving the operands to the other device.
     """
-    for guard, block in _running.get():
+    for guard, block in running_guards.get():
         if (
             type(guard) is DeviceGuard
             # Comparing them takes time, and they are usually one object.

@@ -631,8 +631,12 @@ class BlobCore:
         kept = self._kept[place]
         if kept is not None and kept[0].readable and place <= GPU_DATA:
             return kept[1].view()
-        memory = self._diff_memory() if place > GPU_DATA else self._memory
-        side, layout = _SIDES[place & 1], self._layout
+        memory: Any = self._held
+        layout: Any = self._placed
+        if kept is None or place > GPU_DATA:
+            memory = self._diff_memory() if place > GPU_DATA else self._memory
+            layout = self._layout
+        side = _SIDES[place & 1]
         if memory._device_home is not self._home and side:
             side = self._accelerator_side(memory)
         buffer = memory.read(side, layout, reason)

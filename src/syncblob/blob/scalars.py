@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob._shape import offset
-from syncblob.copies import Copying, download, recording
+from syncblob.copies import Copying, download, open_logs
 from syncblob.devices import HOST, Side
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def element(blob: BlobCore, reason: str, index: tuple[int, ...] = ()) -> NDArray
         if home is HOST or (home.native and held is not None and (held.spans.uniform or 0) & 1):
             # The host has the same number, and NumPy reads it where it is.
             return array
-        logged = recording()
+        logged = bool(open_logs)
         if blob._shortcut.writable and (held is not None or not logged):
             # The host lacks it.
             accelerator: Any = home

@@ -10,8 +10,9 @@ import operator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from syncblob.copies import observed, recording
+from syncblob.copies import open_logs
 from syncblob.devices import Side
+from syncblob.guards import running_guards
 from syncblob.memory.borrows_and_aliases import NO_LOANS
 from syncblob.memory.changes import Change, commit, shortened, take
 from syncblob.memory.history import note, note_use
@@ -91,7 +92,7 @@ def claim(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0915, PLR0917  # an acce
         held = before.common(start, stop) if uniform is None else uniform
         shortcuts = ledger.shortcuts
         if held & mine:
-            if recording():
+            if open_logs:
                 note_use(ledger, side, start, stop)
             if access is CONST or before.any(start, stop) == mine:
                 return True
@@ -100,7 +101,7 @@ def claim(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0915, PLR0917  # an acce
                 return False
             shortcuts.revoke()
         else:
-            if not uniform or start or stop != before.nbytes or observed():
+            if not uniform or start or stop != before.nbytes or open_logs or running_guards.get():
                 return False
             if not pair:
                 # What `others` returns is a copy then, and misses what is lent from here on.
@@ -268,7 +269,7 @@ def assign(  # noqa: C901, PLR0912, PLR0913, PLR0917  # a write
             ):
                 # Of an array with gaps, the bytes in these would not be overwritten.
                 return False
-            if recording():
+            if open_logs:
                 note_use(ledger, side, start, stop)
             changes = some != mine
             if changes:
@@ -346,7 +347,7 @@ def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0917  # an access
     if not held or buffer is None:
         plan = _plan_crossing, side, access, start, stop, reason, announced
         return commit(ledger, *plan, layout=layout, fill=fill)
-    if recording():
+    if open_logs:
         note_use(ledger, side, start, stop)
     if writes:
         for other, loans in enumerate(ledger.loans):
@@ -496,7 +497,7 @@ def _bring(ledger: Ledger, change: Change, reason: str) -> tuple[Any, Sequence[U
         # With two sides, it is the other one.
         origin = _OTHER[side] if pair else buffers.nearest(side, holders)
         because = ""
-        if not change.writes and recording():
+        if not change.writes and open_logs:
             because = ledger.loans[origin].writer_in(origin, start, stop)
         partner = accelerator if side or pair else buffers.home(origin)
         copying = buffers.copying(partner, reason, because)  # type: ignore[arg-type]  # it is one

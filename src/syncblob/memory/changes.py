@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from syncblob.copies import recording
+from syncblob.copies import open_logs
 from syncblob.devices import Side
 from syncblob.memory.borrows_and_aliases import NO_LOANS, Exposure, restore
 from syncblob.memory.history import note, note_use
@@ -172,7 +172,7 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
         # Harmless before the map changes: bytes that the map does not count may hold anything.
         buffers.sides[side] = whole
         buffers.windows[side] = windows
-        if change.counted and recording():
+        if change.counted and open_logs:
             note_use(ledger, side, change.start, change.stop)
         if fill is not None:
             # Bytes that several sides hold are about to be overwritten here, perhaps only in part.

@@ -10,7 +10,7 @@ import threading
 from typing import TYPE_CHECKING, Any, ClassVar, Never
 
 from syncblob._locks import LostLock, is_lost, notify
-from syncblob.copies import follow_logs, recording
+from syncblob.copies import follow_logs, open_logs
 from syncblob.devices import current_accelerator
 from syncblob.memory.borrows_and_aliases import NO_LOANS, Loans, joined
 from syncblob.memory.buffers import Buffers
@@ -233,7 +233,7 @@ class Ledger:
             or self.watch is not None
             or self.moving
             or (self.uploads and self.awaits(side))
-            or (recording() and not is_use_noted(self, side, start, stop))
+            or (open_logs and not is_use_noted(self, side, start, stop))
         ):
             return _UNUSABLE
         alone = (spans.any(start, stop) if uniform is None else uniform) == mine
@@ -312,7 +312,7 @@ class Ledger:
 
         Only if everything has the same holders, and they alone decide.
         """
-        if self.uploads or self.watch is not None or self.source is not None or recording():
+        if self.uploads or self.watch is not None or self.source is not None or open_logs:
             return
         for loans in self.loans:
             if loans.leases or loans.exposures:

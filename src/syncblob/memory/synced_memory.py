@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Never
 from syncblob._layout import Layout
 from syncblob._source_lines import Place, user_place
 from syncblob.arrays.native import buffer_of
-from syncblob.copies import recording
+from syncblob.copies import open_logs
 from syncblob.devices import CPU, HOST, Device, Side, default_device, home_accelerator
 from syncblob.memory.accesses import acquire, claim, pull, push
 from syncblob.memory.borrows_and_aliases import Exposure
@@ -564,7 +564,7 @@ class SyncedMemory:
     def read(self, side: Side, layout: Layout, reason: str) -> Any:
         """Prepare one side for a const access, as `array` does, and return its buffer or window."""
         # This changes no state, so it needs no lock.
-        since, buffer = 0.0, None if recording() else self.newest(side, layout)
+        since, buffer = 0.0, None if open_logs else self.newest(side, layout)
         while buffer is None:
             # As in `_in_room`, in fewer steps.
             try:

@@ -9,7 +9,7 @@ import pytest
 import syncblob
 from syncblob import Blob, ModelFileError, record_transfers
 from syncblob._blob import _TorchDispatch
-from syncblob.arrays import capsules
+from syncblob.arrays import dlpack_capsules
 
 
 def recording_twice():
@@ -30,7 +30,7 @@ def editing_a_consumed_capsule():
             },
         )()
     )
-    capsules.edit(capsule, device=(1, 0))
+    dlpack_capsules.edit(capsule, device=(1, 0))
 
 
 def without(name, call):

@@ -11,8 +11,8 @@ from syncblob import Blob, Device, record_transfers
 from syncblob import simulated as simulated_device
 from syncblob._source_lines import SourceLine
 from syncblob._timeline import draw
-from syncblob.copies import Transfer
 from syncblob.transfer_log import Operation
+from syncblob.transfers import Transfer
 
 matplotlib = pytest.importorskip("matplotlib", reason="plots need matplotlib")
 matplotlib.use("Agg")

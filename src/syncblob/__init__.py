@@ -28,7 +28,6 @@ from syncblob.blob.memory_summary import MemoryRow as MemoryRow
 from syncblob.blob.memory_summary import MemorySummary as MemorySummary
 from syncblob.blob.memory_summary import memory_summary as memory_summary
 from syncblob.blob.memory_summary import set_memory_limit as set_memory_limit
-from syncblob.copies import Transfer as Transfer
 from syncblob.devices import Device as Device
 from syncblob.devices import available_devices as available_devices
 from syncblob.devices import default_device as default_device
@@ -47,6 +46,7 @@ from syncblob.transfer_log import PingPong as PingPong
 from syncblob.transfer_log import Thrashing as Thrashing
 from syncblob.transfer_log import TransferLog as TransferLog
 from syncblob.transfer_log import record_transfers as record_transfers
+from syncblob.transfers import Transfer as Transfer
 
 if TYPE_CHECKING:
     from syncblob.caffe import CopyReport as CopyReport

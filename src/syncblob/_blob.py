@@ -44,7 +44,7 @@ from syncblob.devices import HOST, Device, Side, home_of
 from syncblob.dispatch.numpy.array_function import array_function
 from syncblob.dispatch.numpy.ndarray_methods import NdarrayMethods
 from syncblob.dispatch.numpy.ufuncs import array_ufunc
-from syncblob.interop import arrow, cuda, dlpack, shared_memory
+from syncblob.interop import arrow, cuda_array_interface, dlpack, shared_memory
 from syncblob.interop import numpy as numpy_protocol
 from syncblob.memory import CONST, MUTABLE, OVERWRITE, Head, SyncedMemory
 from syncblob.memory.verify import verifying
@@ -1528,8 +1528,8 @@ class Blob(Operators, NdarrayMethods):
             If `device` is not a CUDA device, or the dtype is bfloat16, which the interface does not
             support.
         """
-        cuda.require_own_interface(self._home)
-        described, self._exposed = cuda.interface(
+        cuda_array_interface.require_own_interface(self._home)
+        described, self._exposed = cuda_array_interface.interface(
             self._memory, self._side, self._layout, self._exposed, readonly=self._readonly
         )
         return described
@@ -1547,7 +1547,7 @@ class Blob(Operators, NdarrayMethods):
             If there is no CUDA device, or the memory is on a device of another kind.
         """
         memory = self._memory
-        return cuda.for_cupy(memory, self._accelerator_side(memory), self.gpu)
+        return cuda_array_interface.for_cupy(memory, self._accelerator_side(memory), self.gpu)
 
     def __arrow_array__(self, type: Any = None) -> Any:  # noqa: A002  # PyArrow's name
         """Convert a 1-d Blob to a PyArrow array over host data, read-only and without a copy.

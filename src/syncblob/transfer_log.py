@@ -10,9 +10,9 @@ from syncblob._formatting import counted, noun
 from syncblob._locks import Lock
 from syncblob._source_lines import SourceLine, user_line
 from syncblob._timeline import draw
-from syncblob.copies import EVICTION, Transfer, close_log, open_log
 from syncblob.devices import Device, allow_direct_calls, forbid_direct_calls
 from syncblob.devices.watching import unwatch, watch
+from syncblob.transfers import EVICTION, Transfer, close_log, open_log
 
 if TYPE_CHECKING:
     from syncblob.devices.base import Moment

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import syncblob
-from syncblob import Blob, copies, no_transfers, record_transfers
+from syncblob import Blob, no_transfers, record_transfers, transfers
 from syncblob.blob import core
 from syncblob.devices import SimulatedBackend, selection
 from syncblob.memory import verify
@@ -211,7 +211,7 @@ def test_locks_of_the_process_are_free_in_a_child(simulated: SimulatedBackend) -
     guard = no_transfers()
     log = record_transfers()
     locks = [
-        copies._open_logs_lock,
+        transfers._open_logs_lock,
         verify._depth_lock,
         selection._backends_lock,
         core.making,

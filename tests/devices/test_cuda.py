@@ -752,9 +752,9 @@ class Lender:
 
 
 def read_only(capsule):
-    from syncblob.arrays import capsules
+    from syncblob.arrays import dlpack_capsules
 
-    return capsules.edit(capsule, flags=capsules.READ_ONLY)
+    return dlpack_capsules.edit(capsule, flags=dlpack_capsules.READ_ONLY)
 
 
 @pytest.mark.parametrize("take", [Blob.asarray, Blob.from_dlpack])
@@ -838,9 +838,9 @@ def test_dlpack_is_asked_for_the_dtype_where_the_interface_has_no_name_for_it(cu
 
 
 def bfloat16(capsule):
-    from syncblob.arrays import capsules
+    from syncblob.arrays import dlpack_capsules
 
-    return capsules.edit(capsule, code=capsules.BFLOAT)
+    return dlpack_capsules.edit(capsule, code=dlpack_capsules.BFLOAT)
 
 
 def test_an_array_of_cupys_is_taken_as_it_is(cupy):

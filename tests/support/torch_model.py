@@ -15,7 +15,7 @@ import pytest
 import torch
 from cuda_model import Machine
 
-from syncblob.arrays import capsules
+from syncblob.arrays import dlpack_capsules
 from syncblob.dispatch.torch import devices, tensors
 
 
@@ -79,7 +79,7 @@ def installed() -> Iterator[Streams]:
 
     def of_capsule(capsule: Any) -> torch.Tensor:
         streams.exports += 1
-        return imported(capsules.edit(capsule, device=(1, 0)))
+        return imported(dlpack_capsules.edit(capsule, device=(1, 0)))
 
     def capturing() -> bool:
         # Of the legacy stream, CUDA says that it would depend on a capture, if one is blocking.

@@ -18,7 +18,7 @@ from syncblob._corrected import functions as corrected
 from syncblob._dtypes import as_dtype
 from syncblob._made_functions import name_made_functions
 from syncblob.blob.compute import apply
-from syncblob.blob.elementwise import unary
+from syncblob.blob.elementwise_operators import unary
 from syncblob.blob.operands import as_blob
 
 if TYPE_CHECKING:

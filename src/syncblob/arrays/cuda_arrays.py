@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from syncblob.arrays import capsules
+from syncblob.arrays import dlpack_capsules
 from syncblob.devices import accelerator
 from syncblob.devices.cuda import CudaBackend, device_count
 
@@ -72,7 +72,7 @@ def _writable(array: Any, copy: bool | None) -> Any:
     return array if copy else backend.compute(array.copy)
 
 
-class _Producer(capsules.Producer):
+class _Producer(dlpack_capsules.Producer):
     """A producer that records whether its capsule is read-only, which CuPy ignores."""
 
     read_only: bool = False
@@ -82,6 +82,6 @@ class _Producer(capsules.Producer):
             # PyTorch refuses it. The legacy stream is ordered with it.
             keywords["stream"] = _LEGACY
         capsule = super().__dlpack__(**keywords)
-        capsules.supported_type(capsule, self._producer)
-        self.read_only = capsules.is_read_only(capsule)
+        dlpack_capsules.supported_type(capsule, self._producer)
+        self.read_only = dlpack_capsules.is_read_only(capsule)
         return capsule

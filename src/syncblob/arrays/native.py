@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob._dtypes import as_dtype
-from syncblob.arrays import capsules, cuda_arrays
+from syncblob.arrays import cuda_arrays, dlpack_capsules
 from syncblob.arrays.foreign import PROTOCOLS
 from syncblob.devices import HOST, Side, accelerator, current_accelerator, owner_of
 from syncblob.devices.base import (
@@ -203,7 +203,7 @@ def import_array(x: Any, *, copy: bool | None = None) -> Any:
 
 
 def _import_host(x: Any, copy: bool | None) -> NDArray[Any]:
-    producer = capsules.Producer(x)
+    producer = dlpack_capsules.Producer(x)
     try:
         # NumPy asks producers with an older ``__dlpack__`` again, without keywords.
         return np.from_dlpack(producer, copy=False if copy is False else None)
@@ -216,7 +216,7 @@ def _import_host(x: Any, copy: bool | None) -> NDArray[Any]:
     except (RuntimeError, BufferError):  # BufferError since NumPy 2.5
         # NumPy does not support bfloat16, and has not consumed the capsule.
         capsule = producer.capsule
-        if capsule is None or capsules.supported_type(capsule, x) != "bfloat16":
+        if capsule is None or dlpack_capsules.supported_type(capsule, x) != "bfloat16":
             raise
-        capsules.edit(capsule, code=capsules.UINT)
+        dlpack_capsules.edit(capsule, code=dlpack_capsules.UINT)
         return np.from_dlpack(producer).view(as_dtype("bfloat16"))

@@ -31,13 +31,13 @@ from syncblob.blob.living_blobs import (
 )
 from syncblob.blob.memory_summary import rows
 from syncblob.blob.writers import FREE_THREADED, changed_by_others
-from syncblob.copies import EVICTION, count_eviction
 from syncblob.devices import HOST, Accelerator, Side
 from syncblob.memory import MUTABLE, Ledger, SyncedMemory, evict_windows
 from syncblob.memory.history import note
 from syncblob.memory.uploads import await_uploads
 from syncblob.memory.window_growth import BeingWrittenError
 from syncblob.memory.windows import array_of, part_of
+from syncblob.transfers import EVICTION, count_eviction
 
 if TYPE_CHECKING:
     from syncblob.blob.core import BlobCore

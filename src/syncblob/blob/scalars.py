@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob._shape import offset
-from syncblob.copies import Copying, download, open_logs
 from syncblob.devices import HOST, Side
+from syncblob.transfers import Copying, download, open_logs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

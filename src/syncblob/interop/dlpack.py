@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob._dtypes import is_bfloat16, register_for_dlpack
-from syncblob.arrays import capsules
+from syncblob.arrays import dlpack_capsules
 from syncblob.devices import HOST, Side
 from syncblob.devices.host import NumpyHome
 from syncblob.errors import NoDeviceError
@@ -105,11 +105,11 @@ def export(  # noqa: PLR0913  # the keywords of the protocol
         raise BufferError(f"{home.device} has no streams: expected stream=None, got {stream!r}")
     if copy:
         array = home.compute(memory.elements(side, layout, "__dlpack__").copy)
-        flags = capsules.IS_COPIED
+        flags = dlpack_capsules.IS_COPIED
     else:
         array = memory.export(side, access, layout, "__dlpack__", "DLPack")
         # NumPy sets the flag itself, according to the array.
-        flags = capsules.READ_ONLY if readonly and not isinstance(home, NumpyHome) else 0
+        flags = dlpack_capsules.READ_ONLY if readonly and not isinstance(home, NumpyHome) else 0
     bfloat16 = is_bfloat16(layout.dtype)
     if bfloat16:
         register_for_dlpack(layout.dtype)
@@ -117,6 +117,6 @@ def export(  # noqa: PLR0913  # the keywords of the protocol
         array.view(np.uint16) if bfloat16 else array, stream=stream, max_version=max_version
     )
     if flags or bfloat16 or reported != HOST_DEVICE:
-        code = capsules.BFLOAT if bfloat16 else None
-        capsules.edit(capsule, device=reported, code=code, flags=flags)
+        code = dlpack_capsules.BFLOAT if bfloat16 else None
+        dlpack_capsules.edit(capsule, device=reported, code=code, flags=flags)
     return capsule

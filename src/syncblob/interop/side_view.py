@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from syncblob.devices.base import protocols
 from syncblob.devices.host import NumpyHome
-from syncblob.interop import cuda, dlpack
+from syncblob.interop import cuda_array_interface, dlpack
 from syncblob.interop import numpy as numpy_protocol
 from syncblob.memory import CONST, OVERWRITE, Access, Head, SyncedMemory
 
@@ -104,12 +104,12 @@ class SideView:
         AttributeError
             On the host, if the accelerator's library has another protocol, and for bfloat16.
         """
-        if self._host or name not in {*protocols, cuda.CUPY}:
+        if self._host or name not in {*protocols, cuda_array_interface.CUPY}:
             which = "host" if self._host else "accelerator"
             raise AttributeError(f"the {which} side of a Blob has no attribute {name!r}")
         memory, side, layout = self._what()
-        if name == cuda.CUPY:
-            return cuda.for_cupy(memory, side, self)
+        if name == cuda_array_interface.CUPY:
+            return cuda_array_interface.for_cupy(memory, side, self)
         # Most consumers read the attribute twice: make one lease, but return the newest contents.
         leased = any(lender is memory for lender, _ in self._lent)
         access = self._access
@@ -117,7 +117,9 @@ class SideView:
             # The second read must not repeat a warning.
             access = CONST
         target = None if leased else self
-        home, array = cuda.array_over_memory(memory, side, layout, access, name, target=target)
+        home, array = cuda_array_interface.array_over_memory(
+            memory, side, layout, access, name, target=target
+        )
         # The consumer has only an address, which must stay valid as long as this object exists.
         self._lent.append((memory, array))
         return home.describe(array, readonly=self._access is CONST)

@@ -10,7 +10,6 @@ import operator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from syncblob.copies import open_logs
 from syncblob.devices import Side
 from syncblob.guards import running_guards
 from syncblob.memory.borrows_and_aliases import NO_LOANS
@@ -22,6 +21,7 @@ from syncblob.memory.stale_aliases import require_announced
 from syncblob.memory.transitions import CONST, MUTABLE, OVERWRITE, SMALL, Access, plan_access
 from syncblob.memory.uploads import await_uploads, finish_uploads, start_uploads
 from syncblob.memory.window_growth import provide
+from syncblob.transfers import open_logs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence

@@ -17,7 +17,6 @@ import numpy as np
 
 from syncblob._formatting import extend, human_bytes
 from syncblob._source_lines import user_line
-from syncblob.copies import Copying, download, peer, pull, push, upload
 from syncblob.devices import (
     HOST,
     Accelerator,
@@ -27,6 +26,7 @@ from syncblob.devices import (
     home_accelerator,
 )
 from syncblob.memory.windows import Window, array_of, part_of
+from syncblob.transfers import Copying, download, peer, pull, push, upload
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from syncblob.copies import open_logs
 from syncblob.devices import Side
 from syncblob.memory.borrows_and_aliases import NO_LOANS, Exposure, restore
 from syncblob.memory.history import note, note_use
@@ -25,6 +24,7 @@ from syncblob.memory.stale_aliases import require_announced
 from syncblob.memory.transitions import CONST, MUTABLE, OVERWRITE, Access
 from syncblob.memory.uploads import await_uploads, finish_uploads
 from syncblob.memory.windows import Window, part_of
+from syncblob.transfers import open_logs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence

@@ -9,9 +9,9 @@ from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from syncblob._source_lines import Place, user_instruction
-from syncblob.copies import avoided, log_generation
 from syncblob.memory.spans import Spans
 from syncblob.memory.transitions import Head, head_over
+from syncblob.transfers import avoided, log_generation
 
 if TYPE_CHECKING:
     from types import CodeType

@@ -10,7 +10,6 @@ import threading
 from typing import TYPE_CHECKING, Any, ClassVar, Never
 
 from syncblob._locks import LostLock, is_lost, notify
-from syncblob.copies import follow_logs, open_logs
 from syncblob.devices import current_accelerator
 from syncblob.memory.borrows_and_aliases import NO_LOANS, Loans, joined
 from syncblob.memory.buffers import Buffers
@@ -19,6 +18,7 @@ from syncblob.memory.shortcut import NO_SHORTCUT, NO_SHORTCUTS, Shortcut, Shortc
 from syncblob.memory.spans import Run, Spans
 from syncblob.memory.transitions import CONST, Access
 from syncblob.memory.verify import Watch
+from syncblob.transfers import follow_logs, open_logs
 
 if TYPE_CHECKING:
     from collections import deque

@@ -1,7 +1,7 @@
 """SyncedMemory: bytes with a buffer on each side. Caffe's class, with Caffe's accessors.
 
-The table in `state` says what each access moves. `array` is for work that ends before the caller
-returns, `lend` makes borrows, and `export` makes aliases.
+The table in `transitions` says what each access moves. `array` is for work that ends before the
+caller returns, `lend` makes borrows, and `export` makes aliases.
 """
 
 from __future__ import annotations
@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Never
 from syncblob._layout import Layout
 from syncblob._source_lines import Place, user_place
 from syncblob.arrays.native import buffer_of
-from syncblob.copies import open_logs
 from syncblob.devices import CPU, HOST, Device, Side, default_device, home_accelerator
 from syncblob.memory.accesses import acquire, claim, pull, push
 from syncblob.memory.borrows_and_aliases import Exposure
 from syncblob.memory.changes import adopt, expose, finish_write, fit, leave
-from syncblob.memory.gather import gather
 from syncblob.memory.ledger import Ledger
 from syncblob.memory.lending import alias, borrow, export_watched, lend, view, write
+from syncblob.memory.private_copies import gather
 from syncblob.memory.sources import Source
 from syncblob.memory.spans import Spans
 from syncblob.memory.stale_aliases import announcing
@@ -31,6 +30,7 @@ from syncblob.memory.verify import verifying
 from syncblob.memory.window_eviction import evict
 from syncblob.memory.window_growth import grow
 from syncblob.memory.windows import Window, laid
+from syncblob.transfers import open_logs
 
 if TYPE_CHECKING:
     import threading

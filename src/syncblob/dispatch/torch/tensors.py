@@ -22,7 +22,7 @@ from torch._C._functorch import get_unwrapped, is_functorch_wrapped_tensor
 from torch.utils import _python_dispatch
 
 from syncblob._dtypes import is_bfloat16
-from syncblob.arrays import capsules
+from syncblob.arrays import dlpack_capsules
 from syncblob.blob.core import HOST_DATA, NOTHING_KEPT
 from syncblob.devices import HOST, Side
 from syncblob.dispatch.torch.devices import require_reach
@@ -358,7 +358,9 @@ def tensor_of(home: Home, array: Any) -> tuple[torch.Tensor, Any]:
     if bfloat16 or not home.native:
         # Torch takes managed memory only as that of the device.
         device = None if home.native else home.dlpack_device
-        capsules.edit(capsule, device=device, code=capsules.BFLOAT if bfloat16 else None)
+        dlpack_capsules.edit(
+            capsule, device=device, code=dlpack_capsules.BFLOAT if bfloat16 else None
+        )
     return _of_capsule(capsule), array
 
 

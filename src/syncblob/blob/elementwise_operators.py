@@ -14,10 +14,10 @@ import numpy as np
 
 from syncblob._dtypes import SCALARS, is_supported
 from syncblob.arrays.foreign import is_ndarray_like
+from syncblob.blob.compute_in_parts import can_divide, compute_in_parts
 from syncblob.blob.core import BlobCore
 from syncblob.blob.eviction import compute
 from syncblob.blob.foreign_operators import answer_of, by_array
-from syncblob.blob.in_parts import can_divide, compute_in_parts
 from syncblob.blob.operands import (
     as_blob,
     converted,

@@ -11,9 +11,9 @@ import numpy as np
 from syncblob._corrected import elementwise as corrected
 from syncblob._dtypes import SCALARS, can_hold, is_bfloat16
 from syncblob.arrays.foreign import is_array, is_ndarray_like
+from syncblob.blob.compute_in_parts import can_divide, may_share_parts, write_in_parts
 from syncblob.blob.core import BlobCore
 from syncblob.blob.foreign_operators import answer_of
-from syncblob.blob.in_parts import can_divide, may_share_parts, write_in_parts
 from syncblob.blob.operands import converted, gather, is_number, require_device_of
 from syncblob.blob.writers import writes
 from syncblob.guards import may_compute_directly, require_device

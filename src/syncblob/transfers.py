@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from syncblob.devices.base import Accelerator, Device
+    from syncblob.devices.base import Accelerator
+    from syncblob.devices.device import Device
     from syncblob.memory.shortcut import Shortcuts
     from syncblob.transfer_log import TransferLog
 

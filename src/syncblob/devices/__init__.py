@@ -1,6 +1,7 @@
 """Devices: the host, CUDA devices and simulated devices."""
 
-from syncblob.devices.base import CPU, Accelerator, Device, Side
+from syncblob.devices.base import Accelerator, Side
+from syncblob.devices.device import CPU, Device
 from syncblob.devices.host import HOST, allow_direct_calls, forbid_direct_calls
 from syncblob.devices.selection import (
     accelerator,

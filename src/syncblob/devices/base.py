@@ -1,14 +1,12 @@
-"""The name of a device, the sides of a memory, and the interface of backends."""
+"""The sides of a memory, and the interface of backends."""
 
 from __future__ import annotations
 
 import enum
 import operator
-import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
@@ -18,7 +16,8 @@ from syncblob.devices import watching
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-    from torch import device as torch_device
+
+    from syncblob.devices.device import Device
 
     # Returns when something happened, in seconds of `time.perf_counter`; None if it has not yet, or
     # if that is unknown.
@@ -29,19 +28,15 @@ else:
     _Map = map
 
 __all__ = [
-    "CPU",
     "DLPACK_CPU",
     "DLPACK_CUDA",
     "DLPACK_CUDA_MANAGED",
     "DLPACK_HOST_TYPES",
     "Accelerator",
     "Calls",
-    "Device",
     "Home",
     "Push",
     "Side",
-    "factories",
-    "installed_backends",
     "is_on_device",
     "protocols",
 ]
@@ -53,19 +48,8 @@ DLPACK_CUDA_MANAGED = 13
 # kDLCPU, kDLCUDAHost and kDLROCMHost. The host must not read kDLCUDAManaged before the work on it.
 DLPACK_HOST_TYPES = frozenset({DLPACK_CPU, 3, 11})
 
-# What makes the backends of each kind of accelerator; filled by `selection`.
-factories: dict[str, Any] = {}
-
 # The attributes by which arrays on devices describe themselves.
 protocols: list[str] = ["__cuda_array_interface__", "__sycl_usm_array_interface__"]
-
-
-@cache
-def installed_backends() -> dict[str, Any]:
-    """Return the entry points of backends in installed packages, by kind."""
-    from importlib.metadata import entry_points  # slow, and rarely needed
-
-    return {point.name: point for point in entry_points(group="syncblob.devices")}
 
 
 def is_on_device(x: object) -> bool:
@@ -93,102 +77,6 @@ class Side(enum.IntEnum):
         # As `enum.Flag` does for combinations.
         made: Side = cls._value2member_map_.setdefault(value, side)  # type: ignore[assignment]  # of this class
         return made
-
-
-class Device:
-    """A device: ``"cpu"``, ``"cuda:N"``, ``"simulated:N"``, or one of a registered kind.
-
-    A Device equals its name, and has the same hash, so that code can compare and look up either.
-
-    Parameters
-    ----------
-    name
-        The name, a Device, or a ``torch.device`` that is a host or a CUDA device. Without an index,
-        ``"cuda"`` and the like mean index 0; ``torch.device("cuda")`` is torch's current device.
-
-    Attributes
-    ----------
-    type
-        ``"cpu"``, ``"cuda"``, ``"simulated"``, or a kind registered by `syncblob.devices.register`.
-    index
-        The N of the name; 0 for the host.
-
-    Raises
-    ------
-    ValueError
-        If there is no such kind of device. Whether the device is available is not checked.
-    """
-
-    __slots__ = ("_name", "index", "type")
-
-    type: str
-    index: int
-
-    def __init__(self, name: str | Device | torch_device) -> None:
-        if isinstance(name, Device):
-            # Works even if the kind was unregistered meanwhile.
-            self.type, self.index = name.type, name.index
-            self._name: str = str(name)
-            return
-        text = name if isinstance(name, str) else _torch_name(name) or repr(name)
-        kind, colon, index = text.partition(":")
-        is_kind = kind == "cpu" or kind in factories or kind in installed_backends()
-        if not is_kind or (colon and not (index.isascii() and index.isdigit())):
-            *others, last = (f'"{each}:N"' for each in factories | installed_backends())
-            raise ValueError(f'a device is "cpu", {", ".join(others)} or {last}, got {name!r}')
-        if kind == "cpu" and int(index or 0) != 0:
-            raise ValueError(f'there is one host, "cpu", got {name!r}')
-        self.type = kind
-        self.index = int(index or 0)
-        self._name = kind if kind == "cpu" else f"{kind}:{self.index}"
-
-    @property
-    def torch(self) -> torch_device:
-        """The ``torch.device`` on which torch computes with Blobs of this device; imports torch.
-
-        This is the host for all devices except CUDA devices. Example:
-        ``torch.zeros(3, device=blob.device.torch)``.
-        """
-        import torch  # the caller uses torch
-
-        return torch.device(self._name if self.type == "cuda" else "cpu")
-
-    def __str__(self) -> str:
-        """Return the name."""
-        return self._name
-
-    def __repr__(self) -> str:
-        """Show the name."""
-        return f"Device({self._name!r})"
-
-    def __eq__(self, other: object) -> bool:
-        """Compare with a Device or a name."""
-        if isinstance(other, Device):
-            return self._name == other._name
-        if isinstance(other, str):
-            return self._name == other
-        return NotImplemented
-
-    def __hash__(self) -> int:
-        """Hash like the name."""
-        return hash(self._name)
-
-    def __reduce__(self) -> tuple[Callable[[str], Device], tuple[str]]:
-        """Pickle by name."""
-        return (Device, (self._name,))
-
-
-def _torch_name(name: object) -> str | None:
-    """Return the name of a ``torch.device``; None for other objects."""
-    torch = sys.modules.get("torch")
-    if torch is None or not isinstance(name, torch.device):
-        return None
-    if name.type == "cuda" and name.index is None and torch.cuda.is_available():
-        return f"cuda:{torch.cuda.current_device()}"
-    return str(name)
-
-
-CPU = Device("cpu")
 
 
 class Calls(_Map):

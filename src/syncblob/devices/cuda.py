@@ -23,8 +23,9 @@ from syncblob._formatting import extend, human_bytes
 from syncblob._locks import notify
 from syncblob._source_lines import user_line
 from syncblob.devices import watching
-from syncblob.devices.base import DLPACK_CUDA, Accelerator, Device, Push
+from syncblob.devices.base import DLPACK_CUDA, Accelerator, Push
 from syncblob.devices.cuda_order import Order, Pointer, is_capturing
+from syncblob.devices.device import Device
 from syncblob.devices.host import HOST
 from syncblob.devices.page_locked import PageLocked
 from syncblob.errors import DeviceMismatchError, NoDeviceError

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from syncblob._locks import Lock
-from syncblob.devices.base import CPU, DLPACK_CPU, Home
+from syncblob.devices.base import DLPACK_CPU, Home
+from syncblob.devices.device import CPU
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

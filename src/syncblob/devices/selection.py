@@ -9,15 +9,8 @@ from typing import Any, cast
 
 from syncblob._locks import Lock
 from syncblob.devices import cuda
-from syncblob.devices.base import (
-    CPU,
-    Accelerator,
-    Device,
-    Home,
-    factories,
-    installed_backends,
-    protocols,
-)
+from syncblob.devices.base import Accelerator, Home, protocols
+from syncblob.devices.device import CPU, Device, factories, installed_backends
 from syncblob.devices.host import HOST
 from syncblob.devices.simulation import SimulatedBackend
 from syncblob.devices.sycl import SyclBackend

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from syncblob._locks import Lock
-from syncblob.devices.base import DLPACK_CPU, Accelerator, Device, Push
+from syncblob.devices.base import DLPACK_CPU, Accelerator, Push
+from syncblob.devices.device import Device
 from syncblob.devices.host import NumpyHome, update_homes
 
 if TYPE_CHECKING:

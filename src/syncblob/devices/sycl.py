@@ -17,7 +17,8 @@ import numpy as np
 from syncblob._dtypes import is_bfloat16
 from syncblob._layout import Layout
 from syncblob.devices.array_library import LibraryHome, Namespace
-from syncblob.devices.base import Device, Push
+from syncblob.devices.base import Push
+from syncblob.devices.device import Device
 from syncblob.errors import DeviceMismatchError, NoDeviceError
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from syncblob.devices.base import Device, Home, Moment
+    from syncblob.devices.base import Home, Moment
+    from syncblob.devices.device import Device
 
     # Gets the device, the name of the operation, its beginning and its end.
     Watcher = Callable[[Device, str, Moment, Moment], None]

@@ -19,7 +19,7 @@ import syncblob
 from syncblob.devices import SimulatedBackend, cuda
 from syncblob.devices import accelerator as accelerator_named
 from syncblob.errors import NoDeviceError
-from syncblob.memory import accesses, buffers
+from syncblob.memory import accesses, window_growth
 
 settings.register_profile(
     "default", deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -97,7 +97,7 @@ def limited() -> Iterator[SimulatedBackend]:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let small memories have windows, too."""
-    monkeypatch.setattr(buffers, "_WHOLE", 0)
+    monkeypatch.setattr(window_growth, "_WHOLE", 0)
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from syncblob import Blob, Head
 from syncblob.blob import eviction
 from syncblob.blob.compute import write_by
 from syncblob.devices import Side
-from syncblob.memory import CONST, MUTABLE, buffers
+from syncblob.memory import CONST, MUTABLE, window_growth
 
 
 def ranges(blob):
@@ -551,7 +551,7 @@ class Program:
 @pytest.mark.usefixtures("small", "exact_parts")
 def test_programs(monkeypatch, count):
     # No window is made larger than needed, so that there are many.
-    monkeypatch.setattr(buffers, "_MOST", 2.0)
+    monkeypatch.setattr(window_growth, "_MOST", 2.0)
     for number in range(count):
         program = Program(number)
         try:

@@ -10,6 +10,7 @@ from syncblob._dtypes import SCALARS
 from syncblob.blob.core import BlobCore
 from syncblob.blob.eviction import give_up
 from syncblob.devices import HOST
+from syncblob.memory.window_growth import divisible
 
 if TYPE_CHECKING:
     from syncblob.devices.base import Home
@@ -35,7 +36,7 @@ def can_divide(kernel: Callable[..., Any], operands: Sequence[Any]) -> bool:
         and all(
             x.shape == blobs[0].shape
             and x._layout.contiguous
-            and x._memory.ledger.buffers.divisible
+            and divisible(x._memory.ledger.buffers)
             for x in blobs
         )
     )

@@ -29,8 +29,6 @@ from syncblob.memory.windows import Window, array_of, part_of
 from syncblob.transfers import Copying, download, peer, pull, push, upload
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from syncblob._layout import Layout
     from syncblob.devices.base import Home, Push
     from syncblob.memory.sources import Source
@@ -38,12 +36,6 @@ if TYPE_CHECKING:
 _serials = itertools.count(1)
 
 _PAIR = tuple(Side)
-
-# A memory of at most so many bytes has no windows: one buffer costs little more.
-_WHOLE = 1 << 20
-
-# Nor has one of which windows would be this share.
-_MOST = 0.5
 
 
 class Buffers:
@@ -167,11 +159,6 @@ class Buffers:
                     return other
         return others[0]
 
-    @property
-    def divisible(self) -> bool:
-        """Whether the memory is large enough for windows."""
-        return self.nbytes > _WHOLE
-
     def all_of(self, side: int) -> tuple[Window, ...]:
         """Return the windows of a side; one that is everything if it has one buffer."""
         buffer = self.sides[side]
@@ -193,27 +180,6 @@ class Buffers:
             if index >= 0 and stop <= windows[index].stop:
                 return windows[index]
         return buffer
-
-    def reaches(self, side: int, start: int, stop: int) -> Sequence[tuple[int, int]]:
-        """Return the ranges to try for the window to make for an access of a range.
-
-        The last one is the union of the range and the windows that it overlaps. If most of the
-        memory would have windows then, everything comes first. Small memories have no windows: for
-        them, the result is empty, and so it is if the first access is one of everything.
-        """
-        if not side or not self.divisible:
-            return ()
-        everything = (0, self.nbytes)
-        if start <= 0 and stop >= self.nbytes:
-            return (everything,) if self.windows[side] else ()
-        replaced = self.within(side, start, stop)
-        low = min([start, *(window.start for window in replaced)])
-        # An array of no elements needs an address, too.
-        high = max([stop, low + 1, *(window.stop for window in replaced)])
-        apart = sum(window.nbytes for window in self.windows[side] if window not in replaced)
-        if high - low + apart <= _MOST * self.nbytes or (low, high) == everything:
-            return ((low, high),)
-        return everything, (low, high)
 
     def get(  # a range, and its contents
         self,

@@ -28,7 +28,7 @@ from syncblob.memory.transitions import CONST, MUTABLE, OVERWRITE, Access, Head,
 from syncblob.memory.uploads import await_uploads
 from syncblob.memory.verify import verifying
 from syncblob.memory.window_eviction import evict
-from syncblob.memory.window_growth import grow
+from syncblob.memory.window_growth import grow, reaches
 from syncblob.memory.windows import Window, laid
 from syncblob.transfers import open_logs
 
@@ -676,7 +676,7 @@ class SyncedMemory:
         if side and ledger.buffers.sides[side] is None and layout.size:
             # Another alias may keep its window. Then this range gets one, too.
             with ledger.lock, suppress(MemoryError, BufferError):
-                if ledger.buffers.reaches(side, layout.start, layout.stop):
+                if reaches(ledger.buffers, side, layout.start, layout.stop):
                     grow(ledger, side, 0, self.nbytes, reason)
 
     def _announced(self, side: Side, reason: str, function: Callable[..., Any], *args: Any) -> Any:

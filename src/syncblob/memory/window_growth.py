@@ -15,9 +15,17 @@ if TYPE_CHECKING:
 
     from syncblob._layout import Layout
     from syncblob.devices import Side
+    from syncblob.memory.buffers import Buffers
     from syncblob.memory.ledger import Ledger
     from syncblob.memory.uploads import Upload
     from syncblob.memory.windows import Window
+
+
+# A memory of at most so many bytes has no windows: one buffer costs little more.
+_WHOLE = 1 << 20
+
+# Nor has one of which windows would be this share.
+_MOST = 0.5
 
 
 class BeingWrittenError(MemoryError):
@@ -31,6 +39,33 @@ class BeingWrittenError(MemoryError):
         self.ledger: Ledger = ledger
 
 
+def divisible(buffers: Buffers) -> bool:
+    """Return whether a memory is large enough for windows."""
+    return buffers.nbytes > _WHOLE
+
+
+def reaches(buffers: Buffers, side: int, start: int, stop: int) -> Sequence[tuple[int, int]]:
+    """Return the ranges to try for the window to make for an access of a range.
+
+    The last one is the union of the range and the windows that it overlaps. If most of the
+    memory would have windows then, everything comes first. Small memories have no windows: for
+    them, the result is empty, and so it is if the first access is one of everything.
+    """
+    if not side or not divisible(buffers):
+        return ()
+    everything = (0, buffers.nbytes)
+    if start <= 0 and stop >= buffers.nbytes:
+        return (everything,) if buffers.windows[side] else ()
+    replaced = buffers.within(side, start, stop)
+    low = min([start, *(window.start for window in replaced)])
+    # An array of no elements needs an address, too.
+    high = max([stop, low + 1, *(window.stop for window in replaced)])
+    apart = sum(window.nbytes for window in buffers.windows[side] if window not in replaced)
+    if high - low + apart <= _MOST * buffers.nbytes or (low, high) == everything:
+        return ((low, high),)
+    return everything, (low, high)
+
+
 def provide(  # noqa: PLR0913, PLR0917  # an access
     ledger: Ledger, side: Side, start: int, stop: int, reason: str, layout: Layout | None = None
 ) -> Any:
@@ -42,12 +77,12 @@ def provide(  # noqa: PLR0913, PLR0917  # an access
         The buffer of the whole memory, if it was made instead. None if the access is to make it.
     """
     found = ledger.buffers.containing(side, start, stop)
-    reaches = ledger.buffers.reaches(side, start, stop) if found is None else ()
-    if not reaches or ledger.moving:
+    tried = reaches(ledger.buffers, side, start, stop) if found is None else ()
+    if not tried or ledger.moving:
         return found
-    *larger, union = reaches
+    *larger, union = tried
     try:
-        grow(ledger, side, *reaches[0], reason, layout)
+        grow(ledger, side, *tried[0], reason, layout)
     except (MemoryError, BufferError):
         if not larger:
             raise

@@ -1,9 +1,9 @@
-"""Plans of calls, made once for each function and pattern of arguments.
+"""``__array_function__``: NumPy's functions other than ufuncs.
 
-A pattern is the types of the positional arguments, and the keywords with their types. A plan
-records which arguments are Blobs, which may contain Blobs, which are written, and which
-implementation NumPy runs. Each call checks only what depends on a Blob's state: whether its kept
-array is current.
+A plan is made once for each function and pattern of arguments: the types of the positional ones,
+and the keywords with their types. It records which arguments are Blobs, which may contain Blobs,
+which are written, and which implementation NumPy runs. Each call checks only what depends on a
+Blob's state: whether its kept array is current.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from google.protobuf.message import DecodeError
 
 from syncblob.caffe import read_blobs
 from syncblob.caffe._pb import caffe_pb2
-from syncblob.caffe.files.model_index import index_model
+from syncblob.caffe.files.read_model import index_model
 from syncblob.caffe.files.solver_state import open_solver_state
 from syncblob.caffe.messages.blob_index import MessageIndex
 from syncblob.caffe.messages.disk import OpenFile

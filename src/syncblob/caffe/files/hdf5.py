@@ -33,8 +33,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 
 from syncblob.caffe._pb.caffe_pb2 import LayerParameter, NetParameter
-from syncblob.caffe.files.model_index import LayerInFile, ModelIndex
 from syncblob.caffe.files.other_formats import OTHER_HDF5
+from syncblob.caffe.files.read_model import LayerInFile, ModelIndex
 from syncblob.caffe.files.write_model import is_unchanged
 from syncblob.caffe.messages.blob_index import BlobIndex, Run, Values
 from syncblob.caffe.messages.blobproto import require_axes, wire_dtype

@@ -24,12 +24,12 @@ import numpy as np
 
 from syncblob.caffe._pb.caffe_pb2 import NetParameter, NetState, Phase
 from syncblob.caffe.files.hdf5 import index_hdf5, plan_hdf5
-from syncblob.caffe.files.model_index import index_model
 from syncblob.caffe.files.other_formats import (
     is_hdf5,
     require_message,
     require_path,
 )
+from syncblob.caffe.files.read_model import index_model
 from syncblob.caffe.files.write_model import model_pieces
 from syncblob.caffe.messages.lazy_blobs import lazy_blob
 from syncblob.caffe.messages.older_formats import upgrade_net
@@ -37,9 +37,9 @@ from syncblob.caffe.messages.pieces import write_pieces
 from syncblob.caffe.messages.streams import Source, Target, name_of, open_source, writing
 from syncblob.caffe.messages.texts import decoded, put_texts
 from syncblob.caffe.messages.wire import WireReader
+from syncblob.caffe.nets.copy_trained_layers import CopyReport, copy_trained_layers
 from syncblob.caffe.nets.layer import Layer, LayerBlobs, Origin, own_copy, serialised
 from syncblob.caffe.nets.net_shapes import NetShapes, fill_layers, infer_shapes
-from syncblob.caffe.nets.trained_layers import CopyReport, copy_trained_layers
 
 if TYPE_CHECKING:
     import os

@@ -5,6 +5,9 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import threading
+import time
+import types
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -16,7 +19,7 @@ from hypothesis import HealthCheck, settings
 from program_devices import Cuda, Simulated, Sycl
 
 import syncblob
-from syncblob.devices import SimulatedBackend, cuda
+from syncblob.devices import SimulatedBackend, cuda, simulation
 from syncblob.devices import accelerator as accelerator_named
 from syncblob.errors import NoDeviceError
 from syncblob.memory import accesses, window_growth
@@ -81,6 +84,38 @@ def simulated() -> Iterator[SimulatedBackend]:
     backend.delay = 0.0
     backend.capacity = None
     backend.synchronize()
+
+
+@pytest.fixture
+def gate(simulated: SimulatedBackend, monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Give the event that the copies of streams with a delay wait for."""
+    opened = threading.Event()
+
+    def sleep(seconds: float) -> None:
+        if seconds:
+            opened.wait()
+
+    clock = types.SimpleNamespace(sleep=sleep, perf_counter=time.perf_counter)
+    monkeypatch.setattr(simulation, "time", clock)
+    simulated.delay = 1.0
+    yield opened
+    opened.set()
+    simulated.synchronize()
+
+
+@pytest.fixture
+def held(
+    simulated: SimulatedBackend, gate: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> SimulatedBackend:
+    """Hold back asynchronous copies until something waits for one."""
+    wait = simulation._Work.wait
+
+    def release(work: simulation._Work) -> None:
+        gate.set()
+        wait(work)
+
+    monkeypatch.setattr(simulation._Work, "wait", release)
+    return simulated
 
 
 @pytest.fixture

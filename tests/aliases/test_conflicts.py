@@ -117,9 +117,7 @@ def test_a_growing_resize_warns_of_both_memories_without_holding_a_lock(
     used: list[Any] = []
 
     def show(*_: Any, **__: Any) -> None:
-        used.extend(
-            in_threads(lambda: (blob.mutable_cpu_data()[0], blob.mutable_cpu_diff()[0]), seconds=10)
-        )
+        used.extend(in_threads(lambda: (blob.mutable_cpu_data()[0], blob.mutable_cpu_diff()[0])))
 
     with warnings.catch_warnings(action="always"):
         monkeypatch.setattr(warnings, "showwarning", show)

@@ -634,7 +634,7 @@ def test_what_other_threads_free_meanwhile_is_used(limited, monkeypatch):
         monkeypatch.setattr(limited, "give_back", give_back)
         return (blob + 1).tolist()
 
-    assert in_threads(free, add, seconds=20)[1] == [2] * COUNT
+    assert in_threads(free, add)[1] == [2] * COUNT
 
 
 @pytest.mark.usefixtures("two")

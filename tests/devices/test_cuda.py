@@ -360,7 +360,7 @@ def test_when_a_push_arrived_is_known_afterwards(machine, backend):
 
 
 def test_a_log_times_the_work_of_the_stream_and_not_the_calls(cupy, machine):
-    blob = Blob(3, device="cuda:0")
+    blob, started = Blob(3, device="cuda:0"), time.perf_counter()
     with record_transfers(operations=True) as log:
         blob.overwrite_cpu_data()
         blob.async_gpu_push()
@@ -374,7 +374,7 @@ def test_a_log_times_the_work_of_the_stream_and_not_the_calls(cupy, machine):
     (operation,) = log.operations
     assert (operation.name, operation.device) == ("zeros", "cuda:0")
     assert (operation.start > called) != machine.eager
-    assert 0 <= operation.seconds < 0.01
+    assert 0 <= operation.seconds <= time.perf_counter() - started
     assert log[0].arrived is not None
     with record_transfers(operations=True) as later:
         syncblob.zeros(3, device="cuda:0")

@@ -99,7 +99,7 @@ def is_free(blob):
         with blob.memory.lock:
             pass
 
-    in_threads(use, seconds=10)
+    in_threads(use)
 
 
 # Python reports and ignores an interrupt in a finaliser.

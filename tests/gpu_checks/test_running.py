@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import subprocess
 import sys
 import time
 
 import pytest
 
+from gpu_checks import running
 from gpu_checks.journal import summary
 from gpu_checks.running import Job, Record, run_jobs
 
@@ -46,39 +49,57 @@ def test_what_a_process_says_and_writes_is_kept(run, tmp_path):
     assert result["tail"] == (tmp_path / "out" / "step-one.log").read_text() == "said\n"
 
 
-@pytest.mark.long
-def test_a_process_over_its_limit_is_stopped_and_costs_the_others_nothing(run, tmp_path):
-    found, end = tmp_path / "found.json", tmp_path / "end"
+@pytest.fixture
+def begun(tmp_path, monkeypatch):
+    """Give a file: when the first process has made it, its time is over."""
+    path, limits = tmp_path / "begun", []
+
+    class Process(subprocess.Popen):
+        def wait(self, timeout=None):
+            while not path.exists():
+                time.sleep(0.01)
+            limits.append(timeout)
+            if len(limits) == 1:
+                raise subprocess.TimeoutExpired(self.args, timeout)
+            return super().wait(60)
+
+    monkeypatch.setattr(running.subprocess, "Popen", Process)
+    yield path
+    assert limits[:2] == [1.5, 0.5]
+
+
+def test_a_process_over_its_limit_is_stopped_and_costs_the_others_nothing(run, tmp_path, begun):
+    found, lock = tmp_path / "found.json", tmp_path / "lock"
+    child = (
+        "import fcntl, pathlib, sys, time\n"
+        "file = open(sys.argv[1], 'w')\n"
+        "fcntl.flock(file, fcntl.LOCK_EX)\n"
+        "pathlib.Path(sys.argv[2]).touch()\n"
+        "time.sleep(600)"
+    )
     code = FILE + (
-        "import time, subprocess, pathlib;"
-        "print('begun', flush=True);"
-        "subprocess.Popen([sys.executable, '-c', "
-        "f'import time, pathlib; time.sleep(3); pathlib.Path({sys.argv[3]!r}).touch()']);"
-        "time.sleep(60)"
+        "import subprocess, time; print('begun', flush=True);"
+        "subprocess.Popen([sys.executable, '-c', *sys.argv[3:]]); time.sleep(600)"
     )
-    start = time.monotonic()
-    _, results = run(
-        job("hangs", code, found, "[1]", end, seconds=2.0, found=found), job("next", "")
-    )
-    assert time.monotonic() - start < 30
+    hangs = job("hangs", code, found, "[1]", child, lock, begun, seconds=2.0, found=found)
+    _, results = run(hangs, job("next", ""))
     assert statuses(results) == {"step/hangs": "cut off", "step/next": "passed"}
     assert results["step/hangs"]["found"] == [1]
     assert "begun" in results["step/hangs"]["tail"]
-    time.sleep(3)
-    # What it had started was killed, too.
-    assert not end.exists()
+    # What it had started was killed, too, and so it holds no lock.
+    with lock.open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
 
 
-@pytest.mark.long
-def test_a_process_is_interrupted_first(run):
+def test_a_process_is_interrupted_first(run, begun):
     code = (
-        "import signal, time\n"
+        "import pathlib, signal, sys, time\n"
         # A shell that starts the tests in the background lets them ignore it.
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "try: time.sleep(60)\n"
+        "try: pathlib.Path(sys.argv[1]).touch(); time.sleep(600)\n"
         "except KeyboardInterrupt: print('as far as I came'); raise SystemExit(0)"
     )
-    _, results = run(job("polite", code, seconds=4.0))
+    _, results = run(job("polite", code, begun, seconds=2.0))
     assert results["step/polite"]["status"] == "cut off"
     assert "as far as I came" in results["step/polite"]["tail"]
 

@@ -361,4 +361,4 @@ def test_a_read_of_what_is_up_to_date_waits_for_nobody(side: Side) -> None:
     memory = SyncedMemory(NBYTES, device="simulated")
     getattr(memory, f"mutable_{READS[side]}")()[:] = 7
     with memory.lock:
-        assert in_threads(lambda: getattr(memory, READS[side])()[0], seconds=2) == [7]
+        assert in_threads(lambda: getattr(memory, READS[side])()[0]) == [7]

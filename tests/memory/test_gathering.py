@@ -69,45 +69,41 @@ def test_the_log_has_the_place_and_the_reason_of_what_is_copied(copied):
 
 
 @pytest.mark.parametrize("pushed", [NBYTES, NBYTES // 2])
-def test_a_copy_on_the_accelerator_waits_for_uploads_of_its_elements(pushed, simulated):
+@pytest.mark.usefixtures("held")
+def test_a_copy_on_the_accelerator_waits_for_uploads_of_its_elements(pushed):
     memory = on_host()
-    simulated.delay = 0.1
     memory.async_gpu_push(None, 0, pushed)
     assert memory.gather(ACCELERATOR, GAPPED, "test").tolist() == EXPECTED
 
 
-def test_a_copy_on_the_host_waits_for_no_upload_of_what_the_host_holds(simulated):
-    for split in (False, True):
-        memory = on_host()
-        if split:
-            memory.lend(ACCELERATOR, Access.MUTABLE, Layout.raw(NBYTES // 2, NBYTES // 2), "use")
-        simulated.delay = 0.2
-        simulated.reset_counts()
-        memory.async_gpu_push(None, 0, NBYTES // 2)
-        assert memory.gather(HOST, GAPPED, "test").tolist() == EXPECTED
-        assert simulated.uploads == 0
-        simulated.synchronize()
-        simulated.delay = 0
-
-
-def test_a_copy_on_the_host_waits_for_an_upload_into_what_it_reads(simulated):
+@pytest.mark.parametrize("split", [False, True])
+def test_a_copy_on_the_host_waits_for_no_upload_of_what_the_host_holds(split, held):
     memory = on_host()
-    simulated.delay = 0.1
+    if split:
+        memory.lend(ACCELERATOR, Access.MUTABLE, Layout.raw(NBYTES // 2, NBYTES // 2), "use")
+    before = held.uploads
+    memory.async_gpu_push(None, 0, NBYTES // 2)
+    assert memory.gather(HOST, GAPPED, "test").tolist() == EXPECTED
+    assert held.uploads == before
+
+
+@pytest.mark.usefixtures("held")
+def test_a_copy_on_the_host_waits_for_an_upload_into_what_it_reads():
+    memory = on_host()
     memory.async_gpu_push()
     # From now on only the accelerator is newest.
     memory.expose(ACCELERATOR)
     assert memory.gather(HOST, GAPPED, "test").tolist() == EXPECTED
 
 
-def test_a_copy_on_the_accelerator_of_what_the_host_holds_waits_for_no_upload(simulated):
+def test_a_copy_on_the_accelerator_of_what_the_host_holds_waits_for_no_upload(held):
     memory = on_host()
     # The uploaded bytes do not become newest, because the host is exposed.
     memory.expose(HOST)
-    simulated.delay = 0.2
     memory.async_gpu_push()
     assert memory.gather(ACCELERATOR, GAPPED, "test").tolist() == EXPECTED
     # The upload of the copy itself.
-    assert simulated.uploads == 1
+    assert held.uploads == 1
 
 
 # --- calls during a transfer ---------------------------------------------------------------------

@@ -251,14 +251,17 @@ def test_sixteen_threads_that_read_at_once_cause_one_download(
 # --- asynchronous uploads ------------------------------------------------------------------------
 
 
-def test_streams_run_side_by_side_and_keep_their_order(simulated: SimulatedBackend) -> None:
-    slow, fast = simulated.stream(delay=1.0), simulated.stream(delay=0.0)
+def test_streams_run_side_by_side_and_keep_their_order(
+    simulated: SimulatedBackend, gate: threading.Event
+) -> None:
+    slow, fast = simulated.stream(), simulated.stream(delay=0.0)
     first, second = at_cpu(1), at_cpu(2)
     first.async_gpu_push(slow)
     second.async_gpu_push(fast)
     fast.synchronize()
     assert second.ledger.buffers.sides[Side.ACCELERATOR][0] == 2
     assert first.ledger.buffers.sides[Side.ACCELERATOR][0] == POISON
+    gate.set()
     assert first.gpu_data()[0] == 1
 
 

@@ -150,12 +150,11 @@ def test_a_change_ends_the_shortcuts_of_all_parts():
     assert not any(shortcut.readable or shortcut.writable for shortcut in shortcuts)
 
 
-def test_an_upload_under_way_may_be_read_from_but_not_written_to(simulated):
+def test_an_upload_under_way_may_be_read_from_but_not_written_to(held):
     memory = used(Side.HOST)
-    simulated.delay = 0.1
     memory.async_gpu_push()
     assert (usable(memory, Side.HOST), usable(memory, Side.ACCELERATOR)) == ("r", "")
-    assert simulated.uploads == 0
+    assert held.uploads == 0
     memory.gpu_data()
     assert (usable(memory, Side.HOST), usable(memory, Side.ACCELERATOR)) == ("r", "r")
 
@@ -274,7 +273,7 @@ def test_asking_for_a_shortcut_waits_for_no_transfer(simulated, monkeypatch):
     copy = simulated.upload
 
     def upload(*args):
-        assert in_threads(lambda: usable(memory, Side.HOST), seconds=10) == [""]
+        assert in_threads(lambda: usable(memory, Side.HOST)) == [""]
         copy(*args)
 
     monkeypatch.setattr(simulated, "upload", upload)
@@ -377,13 +376,12 @@ def test_where_more_has_to_be_done_nothing_is_claimed(happens):
     del kept
 
 
-def test_a_claim_waits_for_an_upload_of_the_range(simulated):
+def test_a_claim_waits_for_an_upload_of_the_range(held):
     memory = used(Side.HOST)
-    simulated.delay = 0.1
     memory.async_gpu_push()
     shortcut = memory.shortcut(Side.HOST, WHOLE)
     assert memory.claim(shortcut, Side.HOST, WHOLE, "use")
-    assert simulated.uploads == 1
+    assert held.uploads == 1
     assert memory.head is Head.HEAD_AT_CPU
 
 

@@ -157,7 +157,7 @@ def test_what_a_window_holds_is_read_without_the_lock():
     part = numbered()[10:20]
     part.gpu_data()
     with part.memory.lock:
-        assert in_threads(part.gpu_data, seconds=20)[0].tolist() == [*range(10, 20)]
+        assert in_threads(part.gpu_data)[0].tolist() == [*range(10, 20)]
 
 
 def numbered_and_part():
@@ -174,11 +174,11 @@ def numbered_and_part():
 def test_a_view_over_a_window_needs_no_lock_until_something_changes():
     _, part = numbered_and_part()
     with part.memory.lock:
-        assert in_threads(lambda: (part + 1).sum().item(), seconds=20) == [176]
-        assert in_threads(part.gpu_data, seconds=20)[0][3:5].tolist() == [14, 15]
+        assert in_threads(lambda: (part + 1).sum().item()) == [176]
+        assert in_threads(part.gpu_data)[0][3:5].tolist() == [14, 15]
     part[5] = 0
     with part.memory.lock:
-        in_threads(lambda: part.__iadd__(1), seconds=20)
+        in_threads(lambda: part.__iadd__(1))
     assert part.on("cpu").tolist() == [23, 13, 14, 15, 16, 1, 18, 19, 20, 21]
 
 
@@ -301,7 +301,7 @@ def test_a_window_is_not_replaced_while_another_thread_writes_into_it(read):
         assert began.wait(20)
         return read(blob)
 
-    _, found = in_threads(writing(part, write), read_everything, seconds=20)
+    _, found = in_threads(writing(part, write), read_everything)
     assert found == blob.tolist() == [-1] * 50 + list(range(50, 100))
 
 
@@ -319,7 +319,7 @@ def test_nobody_waits_forever_for_a_write(monkeypatch):
             blob.gpu_data()
         goes_on.set()
 
-    in_threads(write, read_everything, seconds=20)
+    in_threads(write, read_everything)
     assert blob.gpu_data().tolist() == list(range(100))
 
 
@@ -332,7 +332,7 @@ def test_each_operation_waits_anew_for_a_write(monkeypatch):
         clock.waits += 1
         if clock.now > until:
             goes_on.set()
-            time.sleep(0.01)
+            thread.join()
 
     slow = types.SimpleNamespace(monotonic=lambda: clock.now, sleep=sleep)
     monkeypatch.setattr(eviction, "time", slow)

@@ -33,8 +33,6 @@ _FOR_A_GPU = re.compile(r"mark\.gpu\b|\bACCELERATORS\b|\b(?:accelerator|program_
 _OF_THE_SUITE = (
     "tests/memory/test_region_programs.py",
     "tests/memory/test_table.py",
-    "tests/memory/test_parts_of_sources.py",
-    "tests/blob/test_programs_of_parts.py",
     "tests/test_transfer_properties.py",
 )
 # Tests of the conformance suite that can compute on the model.

@@ -17,25 +17,6 @@ from syncblob.memory import Access
 NBYTES = 16
 U, C, G, S = Head.UNINITIALIZED, Head.HEAD_AT_CPU, Head.HEAD_AT_GPU, Head.SYNCED
 
-# For each access and head before: the head after and the copy. All others leave no entry.
-NOTED: dict[str, dict[Head, tuple[Head, str]]] = {
-    "cpu_data": {U: (C, ""), G: (S, "download")},
-    "mutable_cpu_data": {U: (C, ""), G: (C, "download"), S: (C, "")},
-    "overwrite_cpu_data": {U: (C, ""), G: (C, ""), S: (C, "")},
-    "set_cpu_data": {U: (C, ""), C: (C, ""), G: (C, ""), S: (C, "")},
-    "gpu_data": {U: (G, ""), C: (S, "upload")},
-    "mutable_gpu_data": {U: (G, ""), C: (G, "upload"), S: (G, "")},
-    "overwrite_gpu_data": {U: (G, ""), C: (G, ""), S: (G, "")},
-    "set_gpu_data": {U: (G, ""), C: (G, ""), G: (G, ""), S: (G, "")},
-    "async_gpu_push": {C: (S, "upload")},
-}
-CELLS = [
-    (access, before)
-    for access in NOTED
-    for before in (U, C, G, S)
-    if access != "async_gpu_push" or before is C
-]
-
 
 def memory_at(head: Head) -> SyncedMemory:
     memory = SyncedMemory(NBYTES, device="simulated")
@@ -46,21 +27,6 @@ def memory_at(head: Head) -> SyncedMemory:
     if head is S:
         memory.gpu_data()
     return memory
-
-
-@pytest.mark.parametrize(
-    ("access", "before"), CELLS, ids=[f"{access}-{before.name}" for access, before in CELLS]
-)
-def test_what_moves_the_head_or_copies_is_noted_with_its_reason(access: str, before: Head) -> None:
-    memory = memory_at(before)
-    known = len(memory.history)
-    arguments = [np.zeros(NBYTES, np.uint8)] if access.startswith("set_") else []
-    getattr(memory, access)(*arguments)
-    reason = "adoption" if arguments else access
-    after, copied = NOTED[access].get(before, (None, ""))
-    expected = [] if after is None else [(reason, before, after, copied)]
-    assert [(e.reason, e.before, e.after, e.copied) for e in memory.history[known:]] == expected
-    assert {(entry.start, entry.stop) for entry in memory.history[known:]} <= {(0, NBYTES)}
 
 
 def test_an_entry_is_one_line_that_names_the_line_of_the_access() -> None:

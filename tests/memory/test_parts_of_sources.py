@@ -6,8 +6,6 @@ import weakref
 import numpy as np
 import pytest
 from fault_states import newest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from syncblob import Head, SyncedMemory, record_transfers
 from syncblob._layout import Layout
@@ -75,45 +73,6 @@ def use(memory, side, access, start, stop):
 
 def spans(memory):
     return [tuple(run) for run in memory.spans.runs(0, memory.used_nbytes)]
-
-
-@st.composite
-def steps(draw):
-    start = draw(st.integers(0, NBYTES - 1))
-    stop = draw(st.integers(start + 1, NBYTES))
-    return draw(st.sampled_from(Side)), draw(st.sampled_from(Access)), start, stop
-
-
-@SOURCES
-@settings(max_examples=50)
-@given(program=st.lists(steps(), max_size=12), host_only=st.booleans())
-def test_each_byte_is_asked_for_once_and_only_if_it_is_needed(
-    make, program_device, program, host_only
-):
-    source = make()
-    memory = memory_of(source, "cpu" if host_only else program_device.name)
-    expected = list(VALUES)
-    needed = set()
-    held = [False] * NBYTES
-    for number, (side, access, start, stop) in enumerate(program):
-        if host_only:
-            side = HOST  # noqa: PLW2901  # there is no accelerator
-        if access is not OVERWRITE:
-            needed |= {byte for byte in range(start, stop) if not held[byte]}
-        array = use(memory, side, access, start, stop)
-        held[start:stop] = [True] * (stop - start)
-        if access is not OVERWRITE:
-            assert array.tolist() == expected[start:stop]
-        if access is not CONST:
-            array[:] = number
-            expected[start:stop] = [number] * (stop - start)
-        assert [bool(memory.spans.common(byte, byte + 1)) for byte in range(NBYTES)] == held
-    if make is Reader:
-        assert sorted(source.asked) == sorted(needed)
-    else:
-        assert source.calls == bool(needed)
-    assert list(newest(memory)) == expected
-    assert memory.cpu_data().tolist() == expected
 
 
 @SOURCES

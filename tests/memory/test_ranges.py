@@ -5,17 +5,13 @@ both.
 """
 
 import threading
-from contextlib import closing
 
 import numpy as np
 import pytest
 from fault_states import newest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from program_devices import Simulated
 
 from syncblob import Blob, Head, SyncedMemory, record_transfers
-from syncblob._dtypes import UINT8
 from syncblob._layout import Layout
 from syncblob.devices import POISON, Side
 from syncblob.memory import Access
@@ -77,103 +73,6 @@ def moved(log):
 # --- the table, applied to each part -------------------------------------------------------------
 
 
-@st.composite
-def accesses(draw):
-    letters = draw(st.text("HGB", min_size=1, max_size=UNITS))
-    first = draw(st.integers(0, len(letters) - 1))
-    last = draw(st.integers(first + 1, len(letters)))
-    return letters, draw(st.sampled_from(Side)), draw(st.sampled_from(Access)), first, last
-
-
-def expected(letters, side, access, first, last):
-    """Return what the table gives: the map afterwards, and the units that are copied."""
-    after, moves = list(letters), []
-    for place in range(first, last):
-        held = HELD[letters[place]]
-        if access is not OVERWRITE and side not in held:
-            moves.append(place)
-        held = held | {side} if access is CONST else {side}
-        after[place] = LETTERS[sum(1 << each for each in held)]
-    return "".join(after), moves
-
-
-@settings(max_examples=75)
-@given(accesses())
-def test_every_part_goes_through_the_table_by_itself(program_device, drawn_access):
-    letters, side, access, first, last = drawn_access
-    with closing(program_device()) as device:
-        memory = made(letters, device)
-        values = np.arange(memory.nbytes) % 199
-        after, moves = expected(*drawn_access)
-        with record_transfers() as log:
-            lent = use(memory, side, access, first, last)
-        assert drawn(memory) == after
-        # One copy for each contiguous piece.
-        copied = [place * UNIT + byte for place in moves for byte in range(UNIT)]
-        assert [b for _, start, size in moved(log) for b in range(start, start + size)] == copied
-        gaps = sum(place - 1 not in moves for place in moves)
-        assert len(log) == gaps
-        assert {each for each, *_ in moved(log)} <= {"upload" if side else "download"}
-        assert memory.head_over(first * UNIT, last * UNIT) is memory_head(after[first:last])
-        assert memory.head is memory_head(after)
-        part = slice(first * UNIT, last * UNIT)
-        array = device.seen(lent)
-        if access is CONST:
-            assert not (array.flags.writeable and (device.revocable or side is HOST))
-        else:
-            if access is MUTABLE:
-                assert np.asarray(array).tolist() == values[part].tolist()
-            array[:] = values[part] = NEW
-        if device.revocable:
-            assert contents(memory) == values.tolist()
-        on_device = device.seen(memory.gpu_data())
-        for each in (memory.cpu_data(), on_device):
-            assert np.asarray(each).tolist() == values.tolist()
-
-
-def memory_head(letters):
-    common = set.intersection(*(HELD[letter] for letter in letters))
-    return Head(sum(1 << side for side in common)) if common else Head.SPLIT
-
-
-@pytest.mark.parametrize("side", Side)
-@pytest.mark.parametrize("access", Access)
-def test_the_first_access_of_any_part_makes_a_buffer_and_zeroes_all_of_it(side, access):
-    memory = SyncedMemory(NBYTES, device="simulated")
-    with record_transfers() as log:
-        array = use(memory, side, access, 2, 4)
-    assert drawn(memory) == "HG"[side] * UNITS
-    assert memory.buffer(Side(1 - side)) is None
-    if access is not CONST:
-        array[:] = 5
-        assert contents(memory) == [0] * 16 + [5] * 16 + [0] * 32
-    assert len(log) == 0
-
-
-def test_an_overwrite_with_gaps_reads_and_reaches_what_lies_in_the_gaps():
-    memory = made("H" * UNITS)
-    every_other = Layout((4,), UINT8, (2,), UNIT)
-    with record_transfers() as log:
-        memory.lend(ACCELERATOR, OVERWRITE, every_other, "use")[:] = NEW
-    assert moved(log) == [("upload", UNIT, 7)]
-    spans = [(run.start, run.stop, run.holders) for run in memory.spans.runs(0, NBYTES)]
-    assert spans == [(0, 8, 1), (8, 15, 2), (15, 64, 1)]
-    expected = VALUES.tolist()
-    expected[8:15:2] = [NEW] * 4
-    assert memory.cpu_data().tolist() == expected
-
-
-def test_an_access_of_nothing_moves_nothing_and_leaves_the_map():
-    for letters in ("HGBHGBHG", "HHHHHHHH", "BBBBBBBB"):
-        memory = made(letters)
-        for side in Side:
-            for access in Access:
-                with record_transfers() as log:
-                    assert use(memory, side, access, 3, 3).size == 0
-                assert len(log) == 0
-                assert drawn(memory) == letters
-
-
 def test_what_is_noted_says_which_part():
     memory = made("HHHHGGGG")
     memory.name = "weights"
@@ -190,79 +89,11 @@ def test_what_is_noted_says_which_part():
 # --- borrows -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("side", Side)
-@pytest.mark.parametrize("access", Access)
-@pytest.mark.parametrize(
-    ("first", "last", "ends"),
-    [(0, 2, False), (5, 8, False), (0, 3, True), (4, 8, True), (3, 4, True), (0, 8, True)],
-)
-def test_a_borrow_ends_where_the_other_side_uses_some_of_it(side, access, first, last, ends):
-    memory = made("HG"[side] * UNITS)
-    borrow = use(memory, side, MUTABLE, 2, 5)
-    use(memory, Side(1 - side), access, first, last)
-    assert borrow.flags.writeable is not ends
-    if not ends:
-        borrow[:] = NEW
-        assert memory.cpu_data()[16:40].tolist() == memory.gpu_data()[16:40].tolist() == [NEW] * 24
-
-
-@pytest.mark.parametrize("access", Access)
-def test_borrows_with_gaps_end_by_what_lies_between_their_elements(access):
-    for step, offset in ((2, 16), (-2, 38)):
-        memory = made()
-        layout = Layout((12,), UINT8, (step,), offset)
-        borrow = memory.lend(HOST, MUTABLE, layout, "use")
-        use(memory, ACCELERATOR, access, 0, 2)
-        use(memory, ACCELERATOR, access, 5, 8)
-        assert borrow.flags.writeable
-        memory.lend(ACCELERATOR, access, Layout.raw(1, 17), "between two elements")
-        assert not borrow.flags.writeable
-
-
-def test_borrows_of_both_sides_live_side_by_side():
-    memory = made("HHHHGGGG")
-    host = use(memory, HOST, MUTABLE, 0, 4)
-    accelerator = use(memory, ACCELERATOR, MUTABLE, 4, 8)
-    with record_transfers() as log:
-        for value in (1, 2):
-            host[:] = value
-            accelerator[:] = value + 10
-            use(memory, HOST, MUTABLE, 1, 3)
-            use(memory, ACCELERATOR, OVERWRITE, 5, 6)[:] = value + 10
-    assert len(log) == 0
-    assert host.flags.writeable
-    assert accelerator.flags.writeable
-    assert contents(memory) == [2] * 32 + [12] * 32
-    assert memory.cpu_data().tolist() == [2] * 32 + [12] * 32
-    assert host.flags.writeable
-    assert not accelerator.flags.writeable
-
-
-def test_an_adoption_ends_the_borrows_of_all_parts():
-    for side in Side:
-        memory = made("HHHHGGGG")
-        borrows = [use(memory, HOST, MUTABLE, 0, 2), use(memory, ACCELERATOR, MUTABLE, 6, 8)]
-        memory.replace_side(side, np.full(NBYTES, 3, np.uint8))
-        assert not any(borrow.flags.writeable for borrow in borrows)
-        assert [len(memory.loans(each).borrows) for each in Side] == [0, 0]
-
-
 # --- asynchronous uploads ------------------------------------------------------------------------
 
 
 def push(memory, first, last):
     memory.async_gpu_push(None, first * UNIT, last * UNIT)
-
-
-def test_a_part_is_pushed_and_the_rest_stays(simulated):
-    memory = made()
-    borrows = [use(memory, HOST, MUTABLE, *part) for part in ((0, 2), (1, 3), (4, 8))]
-    with record_transfers() as log:
-        push(memory, 2, 4)
-    simulated.synchronize()
-    assert moved(log) == [("upload", 16, 16)]
-    assert drawn(memory) == "HHBBHHHH"
-    assert [borrow.flags.writeable for borrow in borrows] == [True, False, True]
 
 
 def test_a_push_moves_the_pieces_that_are_missing(simulated):
@@ -273,14 +104,6 @@ def test_a_push_moves_the_pieces_that_are_missing(simulated):
     assert moved(log) == [("upload", 0, 8), ("upload", 16, 16), ("upload", 40, 8)]
     assert drawn(memory) == "BBBBBBBH"
     assert memory.gpu_data().tolist() == VALUES.tolist()
-
-
-@pytest.mark.parametrize("letters", ["HHGHHHHH", "BBBBBBBB", "GGGGGGGG"])
-def test_a_push_of_what_the_host_does_not_have_alone_is_an_error(letters):
-    memory = made(letters)
-    with pytest.raises(RuntimeError, match="starts from HEAD_AT_CPU"):
-        push(memory, 0, 4)
-    assert drawn(memory) == letters
 
 
 @pytest.mark.parametrize("fails", [1, 2, 3])
@@ -309,21 +132,6 @@ def test_a_write_on_the_host_does_not_reach_an_upload_of_a_part(simulated):
 
 
 # --- bytes in use --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("letters", ["HHHHGGGG", "GGHHBBHH", "BBBBBBBG", "HGHGHGHG"])
-@pytest.mark.parametrize("count", [0, 1, 3, 4, 7])
-def test_bytes_that_come_into_use_again_are_zeros_wherever_the_rest_is(letters, count):
-    memory = made(letters)
-    memory.fit(count * UNIT)
-    assert drawn(memory) == letters[:count]
-    assert contents(memory) == VALUES[: count * UNIT].tolist()
-    memory.fit(6 * UNIT)
-    kept = min(count, 6)
-    expected = [*VALUES[: kept * UNIT].tolist(), *[0] * ((6 - kept) * UNIT)]
-    assert drawn(memory)[:kept] == letters[:kept]
-    assert contents(memory) == expected
-    assert memory.cpu_data().tolist() == memory.gpu_data().tolist() == expected
 
 
 def test_what_fit_has_changed_can_be_undone():
@@ -603,18 +411,6 @@ def test_two_who_share_the_host_lose_nothing_of_each_others():
         memory.cpu_data()
     assert buffer.tolist() == [1] * 32 + [2] * 32
     assert [memory.gpu_data().tolist() for memory in memories] == [buffer.tolist()] * 2
-
-
-@pytest.mark.parametrize("access", [Access.MUTABLE, Access.OVERWRITE])
-@pytest.mark.parametrize("side", Side)
-def test_a_write_of_no_bytes_changes_no_map(side, access):
-    memory = SyncedMemory(NBYTES, device="simulated")
-    memory.overwrite_cpu_data()[:] = 1
-    memory.lend(ACCELERATOR, MUTABLE, Layout.raw(NBYTES // 2), "use")
-    before = memory.spans
-    for place in (0, NBYTES // 4, NBYTES // 2, NBYTES):
-        memory.lend(side, access, Layout.raw(0, place), "use")
-        assert (memory.spans.ends, memory.spans.holders) == (before.ends, before.holders)
 
 
 @pytest.mark.parametrize("start", [0, 2])

@@ -169,6 +169,18 @@ def may_write(array: Any) -> bool | None:
     return None if isinstance(array, Lent) else writeable
 
 
+# Operations that change a Blob: their intents, and the new elements from those before.
+OPERATIONS: dict[str, tuple[str, Callable[[Any], object], Callable[[Any], Any]]] = {
+    "{} += 3": ("mutable", lambda v: v.__iadd__(3), lambda x: x + 3),
+    "np.multiply({0}, 2, out={0})": (
+        "mutable",
+        lambda v: np.multiply(v, 2, out=v),
+        lambda x: x * 2,
+    ),
+    "np.add(5, 2, out={})": ("overwrite", lambda v: np.add(5, 2, out=v), lambda x: x * 0 + 7),
+    "{}.fill(2)": ("overwrite", lambda v: v.fill(2), lambda x: x * 0 + 2),
+}
+
 # How a Blob is brought into the states of the benchmark ``states``: what `Program.bring` can do of
 # them. Untouched, it is in a state, too.
 STARTS = sorted(
@@ -203,7 +215,8 @@ class Program:
     """
 
     moves = """
-        access access access access access access view view drop_view private private tolist assign
+        access access access access access access view view drop_view private private tolist
+        assign operate operate result
         make_alias make_alias write_alias write_alias read_alias slice_alias drop_alias drop_alias
         write_borrow write_borrow push prefetch adopt share resize write_outside promise
     """.split()
@@ -610,6 +623,46 @@ class Program:
         if done:
             for element in part.cells.ravel().tolist():
                 part.memory.values[element] = value
+
+    def computing(self) -> Part | None:
+        """Choose a part of which each access is of its elements, on a device that computes."""
+        part = self.part(empty=False)
+        whole = not part.base or part.cells.size == part.memory.used
+        if not whole or not (self.device.computes or part.device == CPU):
+            return None
+        # An operation reads before it writes, and brings twice what others may write meanwhile.
+        sticky = (
+            part.memory.sticky(side, element)
+            for side in self.sides
+            if side != part.device
+            for element in reach(part.cells)
+        )
+        return None if any(sticky) else part
+
+    def operate(self) -> None:
+        """Change a Blob or view on its device by an operator or a function."""
+        part = self.computing()
+        if part is None:
+            return
+        kind = self.random.choice(list(OPERATIONS))
+        intent, change, expect = OPERATIONS[kind]
+        values = np.array(part.memory.values, np.int32)
+        self.note(kind.format(part.name))
+        plan = part.memory.plan(part.device, intent, part.cells)
+        done, _ = self.use(part, "an operation", plan, lambda: change(part.blob))
+        if done:
+            values[part.cells] = expect(values[part.cells])
+            part.memory.values[:] = values.tolist()
+
+    def result(self) -> None:
+        """Compute a new Blob, which reads on its device."""
+        part = self.computing()
+        if part is not None:
+            plan = part.memory.plan(part.device, "const", part.cells)
+            self.note(f"{part.name} + 0")
+            _, result = self.use(part, "a result", plan, lambda: part.blob + 0)
+            access = accessor(CPU if part.device == CPU else GPU, "const")
+            self.compare(part, getattr(result, access)())
 
     # --- failures --------------------------------------------------------------------------------
 

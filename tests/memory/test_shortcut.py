@@ -595,31 +595,6 @@ def test_a_size_that_changed_in_between_is_the_size_that_is_in_use(side, simulat
             assert blob.memory.used_nbytes == nbytes
 
 
-def test_heads_go_round_as_often_as_the_sides_are_written():
-    blob = blob_on(Side.HOST)
-    for number in range(6):
-        side = Side(number % 2)
-        getattr(blob, f"mutable_{READS[side]}")()[...] = number
-        assert blob.head is Head(1 << side)
-        assert getattr(blob, READS[Side(1 - side)])().tolist() == [number] * NBYTES
-        assert blob.head is Head.SYNCED
-
-
-@pytest.mark.parametrize("side", Side)
-def test_a_guard_is_told_the_direction(side):
-    memory = used(Side(1 - side))
-    direction = "an upload" if side else "a download"
-    with no_transfers(), pytest.raises(TransferGuardError, match=direction):
-        getattr(memory, READS[side])()
-
-
-def test_an_access_again_is_noted_with_its_reason():
-    memory = SyncedMemory(NBYTES, device="simulated")
-    for access in ("mutable_cpu_data", "mutable_gpu_data") * 2:
-        getattr(memory, access)()
-        assert memory.history[-1].reason == access
-
-
 @pytest.mark.parametrize("device", ["cpu", "simulated"])
 def test_a_number_written_beside_an_alias_of_the_other_side_warns_first(device):
     """The alias is stale already, and tracked still."""

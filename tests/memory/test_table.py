@@ -1,4 +1,4 @@
-"""Every cell of the transition table: head, copies, bytes, allocations, and contents.
+"""Every cell of the transition table: head, copies, bytes, allocations, contents, and history.
 
 On the simulated device, on the model of CUDA, and on CUDA if there is a GPU.
 """
@@ -70,6 +70,7 @@ def test_cell(access: str, before: Head, device: Simulated | Cuda) -> None:
     after, actions = TABLE[access][before]
     memory, counts = memory_at(before, device), device.controls
     counts.reset_counts()
+    known = len(memory.history)
 
     with record_transfers() as log:
         array = perform(memory, access, device)
@@ -85,8 +86,19 @@ def test_cell(access: str, before: Head, device: Simulated | Cuda) -> None:
     assert (log.uploads, log.downloads) == (counts.uploads, counts.downloads)
     assert log.nbytes == counts.uploaded_bytes + counts.downloaded_bytes
     assert all(transfer.reason == access for transfer in log)
+    # What moves the head or copies is noted, and so is an adoption.
+    adopts, copied = (
+        access.startswith("set_"),
+        {"u": "upload", "d": "download"}.get(actions[-1:], ""),
+    )
+    noted = [
+        (e.reason, e.before, e.after, e.copied, e.start, e.stop) for e in memory.history[known:]
+    ]
+    reason = "adoption" if adopts else access
+    expected = [(reason, before, after, copied, 0, NBYTES)]
+    assert noted == expected * bool(adopts or copied or after is not before)
 
-    if access.startswith("set_"):
+    if adopts:
         assert array is None
         assert memory.cpu_data().tolist() == [9] * NBYTES
     elif array is not None and "overwrite" not in access:

@@ -404,6 +404,16 @@ def test_pushes_go_into_windows(limited):
     limited.delay = 0.0
 
 
+@pytest.mark.usefixtures("small")
+def test_two_results_in_parts_of_one_blob_are_both_written():
+    numbers, blob = numbered(), Blob(100, "int32", device=LIMITED)
+    # The window of the second result replaces that of the first.
+    np.divmod(numbers[:40], 7, out=(blob[:40], blob[40:80]), where=numbers[:40] > 4)
+    expected = np.zeros(100, np.int32)
+    expected[5:40], expected[45:80] = divmod(np.arange(5, 40), 7)
+    assert blob.tolist() == expected.tolist()
+
+
 class Program:
     """A random program over parts of one Blob, with what each element is and who holds it."""
 

@@ -160,12 +160,16 @@ class Operands:
 
         Fully overwritten operands are not transferred. They are written after the call has
         succeeded, because an overwrite discards the newest contents on the other side. If one of
-        several results is written after the call, all are, so that a failure changes none. A const
+        several results is written after the call, all are, so that a failure changes none. So are
+        several in windows of one memory: that of one may replace that of another. A const
         Blob or a read-only array raises a ValueError before anything changes.
         """
         items = x if isinstance(x, tuple) else (x,)
         targets = [self._target(item) for item in items]
-        late = any(self._is_late(target, whole=whole) for target in targets)
+        blobs = [target for target in targets if isinstance(target, BlobCore)]
+        late = any(self._is_late(target, whole=whole) for target in targets) or (
+            len({x._memory for x in blobs}) < len(blobs) and any(map(self._is_windowed, blobs))
+        )
         arrays = [
             item
             if target is None
@@ -208,6 +212,10 @@ class Operands:
                 whole and not current and forgets_newest(target, target._memory.side_of(self.home))
             )
         return self.home is not HOST and isinstance(target, np.ndarray)
+
+    def _is_windowed(self, x: BlobCore) -> bool:
+        buffers = x._memory.ledger.buffers
+        return buffers.divisible and buffers.sides[x._memory.side_of(self.home)] is None
 
     def _pass(self, array: Any, x: Any) -> Any:
         self._passed[id(array)] = (array, x)

@@ -1,6 +1,7 @@
 """Evictions: by hand, and by themselves when an accelerator is full."""
 
 import gc
+import pickle
 import random
 import signal
 import threading
@@ -15,6 +16,7 @@ from devices import LIMITED
 from in_threads import in_threads
 
 import syncblob
+import syncblob.array_api as xp
 from syncblob import Blob, Evictable, Head, record_transfers, set_memory_limit
 from syncblob.blob.core import BlobCore
 from syncblob.blob.writers import FREE_THREADED
@@ -606,6 +608,51 @@ def test_what_leaves_the_host_makes_room_on_the_device():
     assert blob.evict("cpu") == NBYTES
     assert (blob.head, first.head) == (Head.HEAD_AT_GPU, Head.HEAD_AT_CPU)
     assert [each.sum().item() for each in (first, second, blob)] == [COUNT, 2 * COUNT, 3 * COUNT]
+
+
+def written_elsewhere(blob):
+    """Return a Blob whose newest contents an output would discard, so that it is written last."""
+    other = Blob(COUNT, "int32", device=LIMITED)
+    other.overwrite_cpu_data()[...] = 9
+    np.multiply(blob, 2, out=other)
+    return other
+
+
+def assigned(blob, change):
+    blob[: COUNT // 2] = change(blob[COUNT // 2 :])
+    return blob[: COUNT // 2]
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        pytest.param(lambda x: x[::2].tolist(), id="strided"),
+        pytest.param(lambda x: pickle.loads(pickle.dumps(x[::2])), id="pickle"),
+        pytest.param(lambda x: np.from_dlpack(x, copy=True), id="DLPack"),
+        pytest.param(lambda x: x.to_torch(copy=True), id="tensor"),
+        pytest.param(lambda x: assigned(x, lambda part: part), id="assigned"),
+        pytest.param(lambda x: assigned(x, lambda part: part.on("cpu") * 1.0), id="converted"),
+        pytest.param(lambda x: written_elsewhere(x) // 2, id="out"),
+        pytest.param(lambda _: xp.fft.fftfreq(COUNT // 2, device=LIMITED) * 0 + 1, id="fftfreq"),
+        pytest.param(lambda _: xp.linspace(1, 1, COUNT // 2, device=LIMITED), id="linspace"),
+    ],
+)
+def test_whatever_needs_memory_makes_room(limited, use):
+    limited.capacity = 4 * NBYTES
+    blob = filled(1)
+    # They use the rest.
+    others = [filled(2) for _ in range(3)]
+    assert set(np.asarray(use(blob)).tolist()) == {1}
+    assert [other.tolist() for other in others] == [[2] * COUNT] * 3
+
+
+def test_what_is_written_into_an_adopted_array_is_written_once(limited):
+    blob, others = Blob(COUNT, "int32", device=LIMITED), [filled(2), filled(3)]
+    blob.set_gpu_data(np.zeros(COUNT, np.int32))
+    limited.capacity = 2 * NBYTES
+    np.add(blob, 1, out=blob)
+    blob += 1
+    assert (blob.tolist(), others[0].head) == ([2] * COUNT, Head.HEAD_AT_GPU)
 
 
 def test_the_error_names_the_operands(limited):

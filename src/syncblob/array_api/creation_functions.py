@@ -17,10 +17,10 @@ from syncblob._made_functions import name_made_functions
 from syncblob._shape import as_shape
 from syncblob.array_api._operands import require_blobs
 from syncblob.blob.compute import apply
-from syncblob.blob.eviction import compute
 from syncblob.blob.operands import as_blob
 from syncblob.devices import Device, home_of
 from syncblob.guards import require_device
+from syncblob.memory import compute
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -377,7 +377,7 @@ def _made(
     if wanted is None:
         # Long doubles, dates and large integers give dtypes that Blobs do not support.
         as_dtype(array.dtype)
-    return Blob._fresh(array if home.owns(array) else home.compute(array.copy), home)
+    return Blob._fresh(array if home.owns(array) else compute(home, array.copy), home)
 
 
 def _triangle(name: str, x: Blob, k: int) -> Blob:

@@ -39,6 +39,7 @@ from syncblob.blob.compute import apply
 from syncblob.blob.operands import as_blob
 from syncblob.devices import Device, home_of
 from syncblob.guards import require_device
+from syncblob.memory import compute
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -148,8 +149,8 @@ def _of_frequencies(name: str, contents: str) -> Any:
             raise TypeError(f"{name} expects a real floating-point dtype, got {wanted}")
         home = home_of(device)
         require_device(home.device, name)
-        array = home.compute(getattr(home.namespace.fft, name), n, d=d)
-        return Blob._fresh(home.compute(array.astype, wanted, copy=False), home)
+        array = compute(home, getattr(home.namespace.fft, name), n, d=d)
+        return Blob._fresh(compute(home, array.astype, wanted, copy=False), home)
 
     function.__doc__ = f"""Return the frequencies of a transform of {contents}.
 

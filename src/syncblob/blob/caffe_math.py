@@ -17,7 +17,7 @@ from syncblob.blob.compute import write_by
 from syncblob.blob.writers import writes
 from syncblob.devices import Side
 from syncblob.guards import require_device
-from syncblob.memory import CONST, MUTABLE, Head, SyncedMemory
+from syncblob.memory import CONST, MUTABLE, Head, SyncedMemory, compute
 
 if TYPE_CHECKING:
     from syncblob.blob.core import BlobCore
@@ -61,7 +61,7 @@ def summed(
     home = memory.home(side)
     require_device(home.device, reason)
     array = memory.array(side, CONST, blob._layout, reason)
-    return home.compute(kernel, array, home.namespace)
+    return compute(home, kernel, array, home.namespace)
 
 
 @writes("memory")

@@ -16,12 +16,11 @@ import numpy as np
 
 from syncblob._dtypes import SCALARS
 from syncblob.blob.core import BlobCore
-from syncblob.blob.eviction import compute
 from syncblob.blob.operands import as_blob, gather
 from syncblob.blob.writers import writes
 from syncblob.guards import may_compute_directly
 from syncblob.interop.adopt import can_adopt
-from syncblob.memory import layout_of
+from syncblob.memory import compute, layout_of
 
 if TYPE_CHECKING:
     from syncblob._layout import Layout

@@ -16,7 +16,6 @@ from syncblob._dtypes import SCALARS, is_supported
 from syncblob.arrays.foreign import is_ndarray_like
 from syncblob.blob.compute_in_parts import can_divide, compute_in_parts
 from syncblob.blob.core import BlobCore
-from syncblob.blob.eviction import compute
 from syncblob.blob.foreign_operators import answer_of, by_array
 from syncblob.blob.operands import (
     as_blob,
@@ -28,6 +27,7 @@ from syncblob.blob.operands import (
 )
 from syncblob.devices import HOST
 from syncblob.guards import may_compute_directly, require_device
+from syncblob.memory import compute
 
 # These also accept sequences, buffers and other numbers, which Python would otherwise call unequal.
 _COMPARISONS = (np.equal, np.not_equal)

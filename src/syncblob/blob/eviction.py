@@ -152,18 +152,6 @@ def _walk(blob: BlobCore, views: Sequence[Any]) -> Iterator[Any]:
 # --- making room ---------------------------------------------------------------------------------
 
 
-def compute(home: Home, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
-    """Call a function with arrays of a home; make room and call it again if memory is short."""
-    since = 0.0
-    while True:
-        try:
-            return home.compute(function, *args, **keywords)
-        except MemoryError as error:
-            since = make_room(home, error, getattr(function, "__name__", "a computation"), since)
-            if not since:
-                raise
-
-
 def make_room(home: Home, error: Exception, reason: str, since: float) -> float:
     """Make room on an accelerator, and return whether the caller should try again.
 

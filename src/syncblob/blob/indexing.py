@@ -14,13 +14,12 @@ from syncblob.arrays.foreign import is_array
 from syncblob.arrays.native import native_array
 from syncblob.blob.compute import wrap, write_by
 from syncblob.blob.core import AnyBlob, BlobCore, making
-from syncblob.blob.eviction import compute
 from syncblob.blob.operands import blob_to_read, require_device_of
 from syncblob.blob.writers import writes
 from syncblob.devices import HOST
 from syncblob.devices.base import is_on_device
 from syncblob.guards import may_compute_directly, require_device
-from syncblob.memory import CONST, MUTABLE, OVERWRITE, assign, claim_shared
+from syncblob.memory import CONST, MUTABLE, OVERWRITE, assign, claim_shared, compute
 
 _NUMBERS = frozenset({bool, int, float})
 
@@ -264,9 +263,9 @@ def _value_on(blob: BlobCore, value: Any, shape: tuple[int, ...] | None) -> Any:
         array = _operand(blob, value, "__setitem__")
         if value._memory is blob._memory:
             # Copy, because the source must be newest here before the target is overwritten.
-            array = home.compute(array.copy)
+            array = compute(home, array.copy)
     # Before anything is written, because under `numpy.errstate` this may raise.
-    return array if array.dtype == blob.dtype else home.compute(array.astype, blob.dtype)
+    return array if array.dtype == blob.dtype else compute(home, array.astype, blob.dtype)
 
 
 def _require_broadcast(shape: tuple[int, ...], target: tuple[int, ...] | None) -> None:

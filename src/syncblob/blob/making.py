@@ -16,7 +16,7 @@ from syncblob.blob.copying import astype, to_device
 from syncblob.blob.core import GPU_DATA, AnyBlob, BlobCore
 from syncblob.devices import CPU, Device, default_device, home_of
 from syncblob.interop.adopt import adopt
-from syncblob.memory import SyncedMemory
+from syncblob.memory import SyncedMemory, compute
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -133,7 +133,7 @@ def _over(  # noqa: PLR0913  # an array, and what it becomes
         # The device fills it: nothing is transferred.
         dtype = as_dtype(array.dtype) if dtype is None else dtype
         home, value = home_of(device), array.astype(dtype).item()
-        return cls._fresh(home.compute(home.namespace.full, (), value, dtype=dtype), home)
+        return cls._fresh(compute(home, home.namespace.full, (), value, dtype=dtype), home)
     if (
         here == CPU
         and not (elsewhere or copy or owned)

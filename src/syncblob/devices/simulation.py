@@ -166,7 +166,13 @@ class SimulatedBackend(NumpyHome, Accelerator):
             owner = result
             while isinstance(owner.base, np.ndarray):
                 owner = owner.base
-            if not any(isinstance(each, _Block) for each in weakref.getweakrefs(owner)):
+            # One that the device adopted is not new either: an operand that was written.
+            out = keywords.get("out")
+            operands = (*args, *(out if isinstance(out, tuple) else (out,)))
+            known = any(isinstance(each, _Block) for each in weakref.getweakrefs(owner)) or any(
+                isinstance(x, np.ndarray) and np.may_share_memory(x, owner) for x in operands
+            )
+            if not known:
                 self._require_room(owner.nbytes)
                 self._charge(owner, owner.nbytes)
         return result

@@ -10,7 +10,7 @@ from syncblob._dtypes import SUPPORTED, as_dtype, is_supported
 from syncblob._layout import Layout
 from syncblob.arrays.native import backend_of
 from syncblob.devices import HOST, Device
-from syncblob.memory import SyncedMemory
+from syncblob.memory import SyncedMemory, compute
 
 if TYPE_CHECKING:
     from syncblob.devices.base import Accelerator, Home
@@ -51,7 +51,7 @@ def adopt(  # noqa: PLR0913  # an array, its target, and its ownership
         raise ValueError(f"copy=False was asked for, but {obstacle}")
     if obstacle is not None or copy:
         target = as_dtype(array.dtype.newbyteorder("=")) if dtype is None else dtype
-        array = home.compute(array.astype, target, order="C", copy=True)
+        array = compute(home, array.astype, target, order="C", copy=True)
         owned = True
     base = _dense_base(array, home)
     own = base is array

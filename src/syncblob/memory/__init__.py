@@ -6,7 +6,7 @@ from syncblob.memory.accesses import assign, claim_shared
 from syncblob.memory.history import Transition
 from syncblob.memory.ledger import Ledger
 from syncblob.memory.shortcut import FRESH, NO_SHORTCUT, Shortcut
-from syncblob.memory.synced_memory import SyncedMemory
+from syncblob.memory.synced_memory import SyncedMemory, compute
 from syncblob.memory.transitions import CONST, MUTABLE, OVERWRITE, Access, Head
 from syncblob.memory.window_eviction import evict as evict_windows
 from syncblob.memory.windows import Window, laid, layout_of, placed_in
@@ -26,6 +26,7 @@ __all__ = [
     "Window",
     "assign",
     "claim_shared",
+    "compute",
     "evict_windows",
     "laid",
     "layout_of",

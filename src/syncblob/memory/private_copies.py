@@ -17,9 +17,18 @@ from syncblob.memory.windows import laid, part_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from syncblob.devices.base import Home
     from syncblob.memory.buffers import Buffers
     from syncblob.memory.ledger import Ledger
     from syncblob.memory.sources import Source
+
+
+class ElsewhereError(MemoryError):
+    """Another side than that of the copy has no room for the elements that are gathered there."""
+
+    def __init__(self, home: Home, error: MemoryError) -> None:
+        super().__init__(*error.args)
+        self.home: Home = home
 
 
 def gather(  # noqa: C901  # each place that elements may come from
@@ -132,7 +141,10 @@ def _dense_bytes(buffers: Buffers, side: Side, part: Layout) -> Any:
     if isinstance(home, Accelerator) and not part.contiguous:
         # The gathering copy comes before the download, so it must wait for other work itself.
         home.settle(array)
-    return home.wrap(array if part.contiguous else home.compute(array.copy, order="C"))
+    try:
+        return home.wrap(array if part.contiguous else home.compute(array.copy, order="C"))
+    except MemoryError as error:
+        raise ElsewhereError(home, error) from None
 
 
 def _initial_bytes(source: Source, part: Layout) -> Any:

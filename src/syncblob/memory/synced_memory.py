@@ -20,7 +20,7 @@ from syncblob.memory.borrows_and_aliases import Exposure
 from syncblob.memory.changes import adopt, expose, finish_write, fit, leave
 from syncblob.memory.ledger import Ledger
 from syncblob.memory.lending import alias, borrow, export_watched, lend, view, write
-from syncblob.memory.private_copies import gather
+from syncblob.memory.private_copies import ElsewhereError, gather
 from syncblob.memory.sources import Source
 from syncblob.memory.spans import Spans
 from syncblob.memory.stale_aliases import announcing
@@ -690,7 +690,8 @@ class SyncedMemory:
             try:
                 return function(self.ledger, *args)
             except MemoryError as error:
-                since = SyncedMemory.make_room(self.home(side), error, reason, since)
+                home = error.home if isinstance(error, ElsewhereError) else self.home(side)
+                since = SyncedMemory.make_room(home, error, reason, since)
                 if not since:
                     raise
 
@@ -884,6 +885,19 @@ class SyncedMemory:
         if accelerator is not None:
             side = self.side_of(accelerator)
         adopt(ledger, side, buffer, announced)
+
+
+def compute(home: Home, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+    """Call a function with arrays of a home; make room and call it again if memory is short."""
+    since = 0.0
+    while True:
+        try:
+            return home.compute(function, *args, **keywords)
+        except MemoryError as error:
+            name = getattr(function, "__name__", "a computation")
+            since = SyncedMemory.make_room(home, error, name, since)
+            if not since:
+                raise
 
 
 def _locked(ledger: Ledger, function: Callable[..., Any], *args: Any) -> Any:

@@ -19,7 +19,6 @@ from syncblob._layout import Layout
 from syncblob.arrays.foreign import is_stranger
 from syncblob.arrays.native import backend_of, native_array
 from syncblob.blob.core import BlobCore
-from syncblob.blob.eviction import compute
 from syncblob.blob.operands import require_device_of
 from syncblob.devices import HOST
 from syncblob.dispatch.numpy import tables
@@ -36,7 +35,7 @@ from syncblob.dispatch.numpy.general_call import (
 from syncblob.dispatch.numpy.view_calls import makes_view, stand_in, view_of, views_of_each
 from syncblob.dispatch.walk import instances, mapped, replaced
 from syncblob.guards import may_compute_directly, require_device
-from syncblob.memory import laid
+from syncblob.memory import compute, laid
 
 if TYPE_CHECKING:
     from syncblob.devices.base import Home

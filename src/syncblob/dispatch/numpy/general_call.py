@@ -15,7 +15,6 @@ from syncblob.arrays.native import native_array
 from syncblob.blob import writers
 from syncblob.blob.compute import forgets_newest, wrap
 from syncblob.blob.core import BlobCore
-from syncblob.blob.eviction import compute
 from syncblob.blob.operands import preferred
 from syncblob.blob.writers import writes
 from syncblob.devices import HOST, Device
@@ -23,7 +22,7 @@ from syncblob.devices.base import Home, is_on_device
 from syncblob.dispatch.walk import instances, mapped
 from syncblob.guards import require_device
 from syncblob.interop.adopt import adopt
-from syncblob.memory import CONST, MUTABLE, OVERWRITE
+from syncblob.memory import CONST, MUTABLE, OVERWRITE, compute
 
 # Types that are passed on unchanged.
 LEAVES = (bool, int, float, complex, str, bytes, type, np.generic, np.dtype, np.ufunc)
@@ -196,7 +195,7 @@ class Operands:
             if whole and (not own or target._layout.gapless):
                 array = self._scratch(target)
             else:
-                array = self.home.compute(self.read(target).copy)
+                array = compute(self.home, self.read(target).copy)
             self._late.append((target, array))
             return array
         if own:
@@ -244,7 +243,7 @@ class Operands:
 
     def _scratch(self, x: Any) -> Any:
         dtype = x.dtype.newbyteorder("=")
-        return self.home.compute(self.home.namespace.empty, tuple(x.shape), dtype=dtype)
+        return compute(self.home, self.home.namespace.empty, tuple(x.shape), dtype=dtype)
 
     def _read_foreign(self, x: Any) -> Any:
         array = native_array(x)[0]
@@ -306,7 +305,7 @@ class Operands:
         overlap = self.home.overlap
         if const and not any(overlap(array, passed) for passed, _ in self._passed.values()):
             # Copied, because even reading the flags of such an array may warn.
-            return self.like._fresh(self.home.compute(array.copy), self.home)
+            return self.like._fresh(compute(self.home, array.copy), self.home)
         if any(overlap(array, foreign) for foreign in self._foreign):
             return adopted(array, self.like, self.home.device)
         blob: Any = wrap(array, self.home, *(self._blobs or [self.like]))

@@ -465,7 +465,7 @@ def test_loans_do_not_keep_a_buffer_from_being_evicted(streams):
         for _ in range(2):
             assert [torch.add(blob, 1)[0] for blob in blobs] == [1, 2, 3, 4, 5]
         kept = [torch.reshape(blob, (64, 2)) for blob in blobs[:3]]
-        with pytest.raises(MemoryError, match="alias of the accelerator side"):
+        with pytest.raises(MemoryError, match=r"alias.* of the accelerator side"):
             torch.add(blobs[3], 1)
     assert streams.exports > 5
     del kept

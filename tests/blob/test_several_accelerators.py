@@ -295,6 +295,13 @@ def test_a_push_and_a_prefetch_go_to_the_accelerator_of_the_blob():
     assert set(blob.cpu_data().ravel()) == set(blob.on(A).gpu_data().ravel()) == {3}
 
 
+def test_what_is_copied_elsewhere_has_arrived(simulated):
+    blob, simulated.delay = at("cpu").on(A), 0.05
+    blob.async_gpu_push()
+    # From the nearest device, which the contents are on their way to.
+    assert np.array_equal(blob[:, ::2].to_device(B), VALUES[:, ::2])
+
+
 def test_a_push_that_fails_takes_from_its_target_alone():
     blob = at(B)
     blob.cpu_data()

@@ -38,9 +38,9 @@ def gather(  # noqa: C901  # each place that elements may come from
 
     Call it under the memory's lock. See `SyncedMemory.gather`.
     """
+    # For copies to any side that the elements may come from.
+    await_uploads(ledger, side, CONST, layout.start, layout.stop)
     spans, buffers, source = ledger.spans, ledger.buffers, ledger.source
-    if ledger.moving:
-        ledger.refuse_reentry()
     ledger.compare_watch(side, CONST, layout.start, layout.stop)
     home = buffers.home(side)
     if isinstance(home, Accelerator) and buffers.accelerator is None:
@@ -48,7 +48,6 @@ def gather(  # noqa: C901  # each place that elements may come from
     reach = layout.start, layout.stop
     own = buffers.containing(side, *reach)
     if spans.common(*reach) & (1 << side) and own is not None:
-        await_uploads(ledger, side, CONST, *reach)
         array = laid(home, own, layout, writable=False, own=True)
         return home.compute(array.copy, order="C")
     dense = Layout.c_order(layout.shape, layout.dtype)
@@ -69,7 +68,6 @@ def gather(  # noqa: C901  # each place that elements may come from
         place = target[offset : offset + part.nbytes]
         held = spans.common(part.start, part.stop)
         if held & (1 << side):
-            await_uploads(ledger, side, CONST, part.start, part.stop)
             held_in = buffers.containing(side, part.start, part.stop)
             array = laid(home, held_in, part, writable=False, own=True)
             c_order = Layout.c_order(part.shape, part.dtype)

@@ -351,6 +351,23 @@ def test_each_operation_waits_anew_for_a_write(monkeypatch):
 
 
 @pytest.mark.usefixtures("small")
+def test_a_walk_waits_for_no_other_thread_to_bring_its_next_part(limited, monkeypatch):
+    never = types.SimpleNamespace(monotonic=time.monotonic, sleep=None)
+    monkeypatch.setattr(eviction, "time", never)
+    blob, other = numbered(), numbered(10)
+    other.gpu_data()
+    write, began, goes_on = slow_write(other)
+    thread = threading.Thread(target=write)
+    thread.start()
+    assert began.wait(20)
+    # There is no room for two parts, as long as that thread writes.
+    limited.capacity = 300
+    assert [part.sum().item() for part in blob.parts(nbytes=200)] == [1225, 3725]
+    goes_on.set()
+    thread.join()
+
+
+@pytest.mark.usefixtures("small")
 def test_a_resize_takes_bytes_into_use_beyond_the_windows():
     blob = numbered()
     blob.resize(50)

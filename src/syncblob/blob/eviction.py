@@ -47,6 +47,9 @@ if TYPE_CHECKING:
 # two tries. Under load, a thread that needs little may be overtaken many times.
 _PATIENCE, _PAUSE = 5.0, 0.005
 
+# A time, for `make_room`, after which it waits no more.
+_LONG_AGO = 1e-9
+
 # The memories that threads wait for, by thread.
 _awaited: dict[int, Ledger | None] = {}
 
@@ -137,9 +140,11 @@ def _walk(blob: BlobCore, views: Sequence[Any]) -> Iterator[Any]:
                 held = buffers.containing(blob._side, *of)
                 # Several windows have it if it was on the device already.
                 seen = view._on_device("parts")[0] if held is None else part_of(held, *of)[...]
-                # That is brought when it is used if there is no room for two.
+                # That is brought when it is used if there is no room for two. It waits for nobody:
+                # other threads may wait for this part.
+                next_of = following._memory.range_of(following._layout)
                 with suppress(MemoryError):
-                    following.prefetch()
+                    following._memory.prefetch(following._side, *next_of, since=_LONG_AGO)
                 del held, seen
             yield view
             left = [view]

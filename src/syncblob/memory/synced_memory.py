@@ -264,7 +264,7 @@ class SyncedMemory:
             )
         push(ledger, side, stream, start, stop, "async_gpu_push")
 
-    def prefetch(self, side: Side, start: int, stop: int) -> None:
+    def prefetch(self, side: Side, start: int, stop: int, since: float = 0.0) -> None:
         """Start to copy to a side the bytes of a range that it lacks.
 
         Copies may still run when the call returns, as that of `async_gpu_push` does. Bytes from a
@@ -277,8 +277,10 @@ class SyncedMemory:
             The side to copy to.
         start, stop
             The range.
+        since
+            As for `make_room`: after a time long ago, it waits for no other thread.
         """
-        self._in_room(side, "prefetch", _locked, _prefetch, side, start, stop)
+        self._in_room(side, "prefetch", _locked, _prefetch, side, start, stop, since=since)
 
     def evict(
         self, side: Side, start: int = 0, stop: int | None = None, reason: str = "evict"
@@ -683,9 +685,15 @@ class SyncedMemory:
         """Call a function as `announcing` does, and make room on a side if memory is short."""
         return self._in_room(side, reason, announcing, reason, function, *args)
 
-    def _in_room(self, side: Side, reason: str, function: Callable[..., Any], *args: Any) -> Any:
+    def _in_room(
+        self,
+        side: Side,
+        reason: str,
+        function: Callable[..., Any],
+        *args: Any,
+        since: float = 0.0,
+    ) -> Any:
         """Call a function of the ledger, and again as long as evictions make room on a side."""
-        since = 0.0
         while True:
             try:
                 return function(self.ledger, *args)

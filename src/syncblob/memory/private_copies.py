@@ -38,9 +38,9 @@ def gather(  # noqa: C901  # each place that elements may come from
 
     Call it under the memory's lock. See `SyncedMemory.gather`.
     """
-    # For copies to any side that the elements may come from.
-    await_uploads(ledger, side, CONST, layout.start, layout.stop)
     spans, buffers, source = ledger.spans, ledger.buffers, ledger.source
+    if ledger.moving:
+        ledger.refuse_reentry()
     ledger.compare_watch(side, CONST, layout.start, layout.stop)
     home = buffers.home(side)
     if isinstance(home, Accelerator) and buffers.accelerator is None:
@@ -48,6 +48,7 @@ def gather(  # noqa: C901  # each place that elements may come from
     reach = layout.start, layout.stop
     own = buffers.containing(side, *reach)
     if spans.common(*reach) & (1 << side) and own is not None:
+        await_uploads(ledger, side, CONST, *reach)
         array = laid(home, own, layout, writable=False, own=True)
         return home.compute(array.copy, order="C")
     dense = Layout.c_order(layout.shape, layout.dtype)
@@ -58,7 +59,7 @@ def gather(  # noqa: C901  # each place that elements may come from
         raise
     held = spans.alike(*reach)
     if layout.contiguous and held and not held >> side & 1:
-        origin = buffers.nearest(side, held)
+        origin = _origin(ledger, side, held, *reach)
         other = buffers.containing(origin, *reach)
         if other is not None:
             # The usual case, such as one number: a single copy.
@@ -68,12 +69,13 @@ def gather(  # noqa: C901  # each place that elements may come from
         place = target[offset : offset + part.nbytes]
         held = spans.common(part.start, part.stop)
         if held & (1 << side):
+            await_uploads(ledger, side, CONST, part.start, part.stop)
             held_in = buffers.containing(side, part.start, part.stop)
             array = laid(home, held_in, part, writable=False, own=True)
             c_order = Layout.c_order(part.shape, part.dtype)
             home.compute(operator.setitem, home.view(place, c_order, writable=True), ..., array)
         elif held:
-            origin = buffers.nearest(side, held)
+            origin = _origin(ledger, side, held, part.start, part.stop)
             contents = _dense_bytes(buffers, origin, part)
             _transfer(buffers, origin, side, contents, place, part, reason)
         elif source is None:
@@ -84,6 +86,14 @@ def gather(  # noqa: C901  # each place that elements may come from
             contents = _initial_bytes(source, part)
             _transfer(buffers, Side.HOST, side, contents, place, part, reason)
     return home.view(target, dense, writable=True)
+
+
+def _origin(ledger: Ledger, side: Side, held: int, start: int, stop: int) -> Side:
+    """Return the side that a range comes from, when it has arrived there."""
+    origin = ledger.buffers.nearest(side, held)
+    if ledger.awaits(origin):
+        await_uploads(ledger, side, CONST, start, stop)
+    return origin
 
 
 def _runs(ledger: Ledger, start: int, stop: int) -> Iterator[tuple[int, int]]:

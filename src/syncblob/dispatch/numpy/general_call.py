@@ -23,6 +23,7 @@ from syncblob.dispatch.walk import instances, mapped
 from syncblob.guards import require_device
 from syncblob.interop.adopt import adopt
 from syncblob.memory import CONST, MUTABLE, OVERWRITE, compute
+from syncblob.memory.window_growth import divisible
 
 # Types that are passed on unchanged.
 LEAVES = (bool, int, float, complex, str, bytes, type, np.generic, np.dtype, np.ufunc)
@@ -214,7 +215,7 @@ class Operands:
 
     def _is_windowed(self, x: BlobCore) -> bool:
         buffers = x._memory.ledger.buffers
-        return buffers.divisible and buffers.sides[x._memory.side_of(self.home)] is None
+        return divisible(buffers) and buffers.sides[x._memory.side_of(self.home)] is None
 
     def _pass(self, array: Any, x: Any) -> Any:
         self._passed[id(array)] = (array, x)

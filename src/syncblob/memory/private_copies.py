@@ -91,7 +91,7 @@ def gather(  # noqa: C901  # each place that elements may come from
 def _origin(ledger: Ledger, side: Side, held: int, start: int, stop: int) -> Side:
     """Return the side that a range comes from, when it has arrived there."""
     origin = ledger.buffers.nearest(side, held)
-    if ledger.awaits(origin):
+    if ledger.uploads and ledger.awaits(origin):
         await_uploads(ledger, side, CONST, start, stop)
     return origin
 

@@ -368,6 +368,22 @@ def test_a_walk_waits_for_no_other_thread_to_bring_its_next_part(limited, monkey
 
 
 @pytest.mark.usefixtures("small")
+def test_a_walk_leaves_what_another_thread_uses(limited):
+    blob = numbered()
+    blob[50:].gpu_data()
+    write, began, goes_on = slow_write(blob[50:])
+    thread = threading.Thread(target=write)
+    thread.start()
+    assert began.wait(20)
+    assert [part.sum().item() for part in blob[:50].parts(nbytes=100)] == [300, 925]
+    goes_on.set()
+    thread.join()
+    # It is evicted when room is needed.
+    limited.capacity = limited.used_nbytes
+    assert numbered(25).sum().item() == 300
+
+
+@pytest.mark.usefixtures("small")
 def test_a_resize_takes_bytes_into_use_beyond_the_windows():
     blob = numbered()
     blob.resize(50)

@@ -78,8 +78,12 @@ def evict(blob: BlobCore, side: str) -> int:
     return freed
 
 
-def give_up(blob: BlobCore, side: Side, start: int, stop: int) -> int:
-    """Free the buffers of a side that lie in a range of a Blob's memory; return their bytes."""
+def give_up(blob: BlobCore, side: Side, start: int, stop: int, *, needed: bool = True) -> int:
+    """Free the buffers of a side that lie in a range of a Blob's memory; return their bytes.
+
+    If another thread is using the memory, this raises a BufferError if it is `needed`, or else
+    leaves them there.
+    """
     memory = blob._memory
     # Its own arrays are known. Those of other Blobs have to be searched for.
     blob._use(memory)
@@ -88,6 +92,8 @@ def give_up(blob: BlobCore, side: Side, start: int, stop: int) -> int:
         _close(ledger, side)
         busy = in_use(beyond=True)
         if ledger in busy:
+            if not needed:
+                return 0
             raise BufferError(
                 f"another thread, or an operation that this one interrupts, is using {memory!r}"
             )
@@ -151,7 +157,9 @@ def _walk(blob: BlobCore, views: Sequence[Any]) -> Iterator[Any]:
         finally:
             for each in left:
                 if each is not None:
-                    give_up(each, each._side, *each._memory.range_of(each._layout))
+                    # What another thread uses is evicted when room is needed.
+                    reach = each._memory.range_of(each._layout)
+                    give_up(each, each._side, *reach, needed=False)
 
 
 # --- making room ---------------------------------------------------------------------------------

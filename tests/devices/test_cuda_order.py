@@ -471,6 +471,20 @@ def test_loans_do_not_keep_a_buffer_from_being_evicted(streams):
     del kept
 
 
+@pytest.mark.usefixtures("streams", "small")
+@pytest.mark.parametrize("machine", ["eager"], indirect=True)
+def test_a_written_loan_stays_in_its_window_also_if_there_is_room_for_everything_now():
+    gc.collect()
+    blob, other = Blob(1024, device="cuda:0"), Blob(4096, device="cuda:0")
+    other[...] = 0
+    with syncblob.set_memory_limit("cuda:0", other.nbytes + 512):
+        # The window makes the other Blob leave.
+        part = blob[:256]
+        torch.add(part, 1, out=part)
+    assert other.head is Head.HEAD_AT_CPU
+    assert blob.tolist() == [1] * 256 + [0] * 768
+
+
 @pytest.mark.parametrize("machine", ["eager"], indirect=True)
 def test_a_loan_that_a_function_returns_becomes_an_alias(streams):
     x = at_cpu()

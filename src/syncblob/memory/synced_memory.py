@@ -669,6 +669,11 @@ class SyncedMemory:
         hand_out = partial(alias, kind, target)
         return self._announced(side, reason, lend, side, access, layout, reason, hand_out)
 
+    def track(self, side: Side, layout: Layout, reason: str, kind: str, target: object) -> None:
+        """Record an array that lies over a side's buffer already as an alias; see `export`."""
+        hand_out = partial(alias, kind, target)
+        self._announced(side, reason, lend, side, MUTABLE, layout, reason, hand_out)
+
     def make_whole(self, side: Side, layout: Layout, reason: str) -> None:
         """Give a side one buffer, if it has none and the device has room for it.
 

@@ -147,7 +147,7 @@ class Loan:
         """
         self.forget(x)
         memory, layout = x._memory, x._layout
-        memory.export(memory.side_of(home), MUTABLE, layout, reason, _KIND, self.owner)
+        memory.track(memory.side_of(home), layout, reason, _KIND, self.owner)
 
     def forget(self, x: BlobCore) -> None:
         """Make a Blob drop this loan."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import statistics
+import tracemalloc
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -116,6 +118,20 @@ def in_adds(  # noqa: PLR0913  # keywords
     ):
         goal = Goal(limit, "value")
         yield Row(section, f"the {name} of {len(extra)}", value, unit="adds", goal=goal)
+
+
+def traced(make: Callable[[], object]) -> tuple[int, int]:
+    """Return the bytes allocated for the result of a function, and the most during the call."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        kept = make()
+        peak = tracemalloc.get_traced_memory()[1]
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0], peak
+    finally:
+        tracemalloc.stop()
+        del kept
 
 
 @contextlib.contextmanager

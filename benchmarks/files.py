@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.processes import can_measure_memory, growth, in_own_process
+from benchmarks.calls import traced
 from benchmarks.rows import Goal, Measured, Row
 from benchmarks.timing import Timer
 from syncblob import Layer, ModelFile, open_model, save_model
@@ -84,13 +84,8 @@ def measure(timer: Timer) -> Measured:
         made = make_model(BRIEF_SHAPES if timer.brief else SHAPES)
         save_model(made, path)
         rows = [*_reading(timer, path), *_writing(timer, path, made)]
-        del made
-        if not can_measure_memory():
-            return Measured(rows, ["memory is measured on Linux only"])
-        took = {name: in_own_process(memory, name, path) for name in KINDS}
         section = "peak memory above the weights"
-        rows.append(Row(section, TOUCH, took[TOUCH], PROTOBUF, took[PROTOBUF], "B", MEMORY))
-        rows += [Row(section, name, took[name], unit="B", goal=MEMORY) for name in KINDS[2:]]
+        rows += [Row(section, x, memory(x, path), unit="B", goal=MEMORY) for x in KINDS]
     return Measured(rows)
 
 
@@ -128,13 +123,13 @@ def _writing(timer: Timer, path: Path, made: ModelFile) -> list[Row]:
     ]
 
 
-KINDS = (TOUCH, PROTOBUF, "save_model, untouched", "save_model, changed")
+KINDS = (TOUCH, "save_model, untouched", "save_model, changed")
 
 
 def memory(kind: str, path: Path) -> int:
     """Return the peak of the memory that reading or writing takes above the weights."""
-    if kind in {TOUCH, PROTOBUF}:
+    if kind == TOUCH:
         weights = sum(blob.nbytes for layer in open_model(path).layers for blob in layer.blobs)
-        return growth(partial(touched if kind == TOUCH else parsed, path))[0] - weights
+        return traced(partial(touched, path))[1] - weights
     model = touched(path, changed=True) if kind.endswith("changed") else open_model(path)
-    return growth(partial(save_model, model, path.with_name("copy.caffemodel")))[0]
+    return traced(partial(save_model, model, path.with_name("copy.caffemodel")))[1]

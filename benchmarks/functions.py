@@ -6,14 +6,12 @@ calls of ``np.add(a, a)``, measured in the same run.
 
 from __future__ import annotations
 
-import gc
-import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from benchmarks.calls import as_blob, in_adds, one_thread
+from benchmarks.calls import as_blob, in_adds, one_thread, traced
 from benchmarks.rows import Goal, Measured, Row
 from benchmarks.timing import Timer
 from syncblob import Blob
@@ -111,7 +109,7 @@ def memory_rows() -> Iterator[Row]:
     section = f"memory of a Blob of {'x'.join(map(str, SMALL))} float32"
     made(1, written=True)  # the first Blob makes objects that all share
     for name, written, limit in (("untouched", False, 700), ("written", True, 1_300)):
-        value = _traced(lambda written=written: made(MANY, written=written)) / MANY
+        value = traced(lambda written=written: made(MANY, written=written))[0] / MANY
         yield Row(section, name, value, unit="bytes", goal=Goal(limit, "value"))
 
 
@@ -121,16 +119,3 @@ def made(count: int, *, written: bool) -> list[Blob]:
     for blob in blobs if written else ():
         blob[...] = 1
     return blobs
-
-
-def _traced(make: Callable[[], object]) -> int:
-    """Return the bytes allocated for the result of a function."""
-    gc.collect()
-    tracemalloc.start()
-    try:
-        kept = make()
-        gc.collect()
-        return tracemalloc.get_traced_memory()[0]
-    finally:
-        tracemalloc.stop()
-        del kept

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import re
+from collections.abc import Collection
 from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
@@ -59,8 +60,8 @@ def describe_machine() -> dict[str, Any]:
     )
 
 
-def versions() -> dict[str, str]:
-    """Return the versions of Python and of the compared packages."""
+def versions(packages: Collection[str] = PACKAGES) -> dict[str, str]:
+    """Return the versions of Python, of those packages that are installed, and of CuPy."""
     found = {re.sub("[-_.]+", "-", one.name).lower(): one.version for one in distributions()}
-    names = [*PACKAGES, *sorted(name for name in found if name.startswith("cupy-cuda"))]
+    names = [*packages, *sorted(name for name in found if name.startswith("cupy-cuda"))]
     return {"python": platform.python_version()} | {x: found[x] for x in names if x in found}

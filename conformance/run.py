@@ -9,14 +9,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import random
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -24,6 +22,7 @@ from typing import Any
 # For a script, Python looks for modules in its folder, and not in the one that has the package.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benchmarks.machine import versions
 from conformance.libraries import SUITES
 from conformance.library_suites import KINDS, run_library_tests
 from conformance.report import ROOT, TIERS, XFAILS, as_text, report_of, run_pytest
@@ -64,7 +63,7 @@ def _report(options: argparse.Namespace) -> dict[str, Any]:
     }
     if options.suite_of is not None:
         names = ("syncblob", SUITES[options.suite_of].distribution, "array-api-strict", "numpy")
-        request |= {"suite": options.suite_of, "versions": _versions(names)}
+        request |= {"suite": options.suite_of, "versions": versions(names)}
         return run_library_tests(request, options.n)
     suite = find_suite(options.suite)
     if suite is None:
@@ -76,7 +75,7 @@ def _report(options: argparse.Namespace) -> dict[str, Any]:
         "tier": options.tier,
         "seed": random.randrange(2**32) if options.seed is None else options.seed,  # noqa: S311  # no secret
         "commits": commits._asdict(),
-        "versions": _versions(("numpy", "array-api-compat", "hypothesis", "pytest")),
+        "versions": versions(("numpy", "array-api-compat", "hypothesis", "pytest")),
     }
     return run_suite(suite, request, options.n)
 
@@ -121,7 +120,7 @@ def run_suite(suite: Path, request: dict[str, Any], processes: str) -> dict[str,
 def as_row(report: dict[str, Any]) -> str:
     """Return the row of a run in the tables of README.md."""
     counts = Counter(report["counts"])
-    versions = ", ".join(f"{name} {version}" for name, version in report["versions"].items())
+    packages = ", ".join(f"{name} {version}" for name, version in report["versions"].items())
     if "suite" in report:
         kinds, strict = Counter(x[1] for x in report["found"]), Counter(report["reference_counts"])
         cells = [report["suite"], report["device"], counts["passed"], len(report["found"])]
@@ -131,7 +130,7 @@ def as_row(report: dict[str, Any]) -> str:
         names = ("passed", "failed", "error", "xfailed", "skipped")
         cells = [report["device"], report["tier"], *(counts[name] for name in names)]
         cells.append(report["seed"])
-    cells += [f"{report['seconds']} s", versions, report["started"][:10]]
+    cells += [f"{report['seconds']} s", packages, report["started"][:10]]
     return f"| {' | '.join(map(str, cells))} |"
 
 
@@ -160,17 +159,6 @@ def _device(device: str) -> str:
             return str(syncblob.default_device())
     except (ValueError, syncblob.NoDeviceError) as error:
         raise SuiteError(str(error)) from error
-
-
-def _versions(packages: Sequence[str]) -> dict[str, str]:
-    """Return the versions of installed packages, and of Python."""
-    versions = {}
-    for package in packages:
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return {**versions, "Python": platform.python_version()}
 
 
 if __name__ == "__main__":

@@ -29,12 +29,6 @@ _FIGURES = ("transfers", "interop", "regions", "pipeline", "streaming")
 # What a test file has that runs on a GPU: the mark, or a fixture of tests/conftest.py with it.
 # A conftest.py that matches makes all tests of its folder such files, except that of all tests.
 _FOR_A_GPU = re.compile(r"mark\.gpu\b|\bACCELERATORS\b|\b(?:accelerator|program_device)\b[,):]")
-# Properties and random programs that take the device as a parameter.
-_OF_THE_SUITE = (
-    "tests/memory/test_region_programs.py",
-    "tests/memory/test_table.py",
-    "tests/test_transfer_properties.py",
-)
 # Tests of the conformance suite that can compute on the model.
 _FEW = "test_zeros or test_abs or test_add"
 _PER_THREAD = {"CUPY_CUDA_PER_THREAD_DEFAULT_STREAM": "1"}
@@ -252,8 +246,9 @@ def _sanitizer(context: Context) -> list[Job]:
 
 
 def _programs(context: Context) -> Job:
+    paths = ["tests/gpu_checks/test_stream_programs.py"]
     # The ordinary tests run the others on the model.
-    paths = ("tests/gpu_checks/test_stream_programs.py", *(() if context.model else _OF_THE_SUITE))
+    paths += [] if context.model else ["tests/memory/test_region_programs.py"]
     wanted = () if context.model else ("-m", "gpu", "--require-gpu")
     job = _pytest(context, "programs", "programs", 240, *wanted, *paths)
     number = "100" if context.model else "1000"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 
 import numpy as np
 import pytest
@@ -12,8 +11,7 @@ import tiers
 
 from benchmarks import functions
 from benchmarks.__main__ import GROUPS, main
-from benchmarks.calls import as_blob, function
-from benchmarks.processes import can_measure_memory, growth, in_own_process
+from benchmarks.calls import as_blob, function, traced
 from benchmarks.results import Results
 from benchmarks.rows import Measured
 from benchmarks.tables import as_markdown
@@ -78,16 +76,7 @@ def test_an_unknown_group_is_named(capsys):
     assert "intreop" in capsys.readouterr().err
 
 
-# --- memory ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.skipif(not can_measure_memory(), reason="memory is measured on Linux only")
-def test_growth_sees_what_is_taken():
-    # More than an allocator can reuse from freed memory.
-    peak, resident = growth(lambda: np.ones(1 << 26, np.uint8))
-    assert peak >= resident > 1 << 25
-
-
-@pytest.mark.long
-def test_a_function_runs_in_its_own_process():
-    assert in_own_process(os.getpid) != os.getpid()
+def test_memory_that_is_taken_is_seen():
+    kept, peak = traced(lambda: np.ones(1 << 20, np.uint8).sum() and np.ones(1 << 16, np.uint8))
+    assert 1 << 16 <= kept < 1 << 17
+    assert 1 << 20 <= peak < 1 << 21

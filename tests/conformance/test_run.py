@@ -52,7 +52,7 @@ def test_quick_draws_once_for_special_cases_and_a_seed_repeats_a_run(run_small, 
     assert report["counts"] == {"passed": 3, "skipped": 2}
     assert (report["seed"], report["device"], report["tier"]) == (5, "simulated:0", "quick")
     assert report["commits"]["suite"] == "unknown"
-    assert report["versions"].keys() >= {"syncblob", "numpy", "hypothesis", "Python"}
+    assert report["versions"].keys() >= {"syncblob", "numpy", "hypothesis", "python"}
 
 
 @pytest.mark.long

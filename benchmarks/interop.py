@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -57,14 +58,6 @@ GPU_TORCH = [
 ]
 
 
-class Interface:
-    """Another library's array, with the CUDA array interface only."""
-
-    def __init__(self, array: Any) -> None:
-        self._array = array
-        self.__cuda_array_interface__ = array.__cuda_array_interface__
-
-
 def measure(timer: Timer) -> Measured:
     """Time accessors against slicing, and protocols in both directions against torch and NumPy."""
     notes = []
@@ -87,7 +80,8 @@ def measure(timer: Timer) -> Measured:
     import cupy  # there is a CUDA device, so CuPy is there
 
     array = cupy.ones(SHAPE, np.float32)
-    names |= {"cupy": cupy, "cupy_array": array, "interface": Interface(array)}
+    interface = SimpleNamespace(__cuda_array_interface__=array.__cuda_array_interface__)
+    names |= {"cupy": cupy, "cupy_array": array, "interface": interface}
     names["blob"] = on_both_sides(Blob(SHAPE, device=cuda_device()))
     rows += compared(timer, "a GPU's arrays", GPU, names)
     if "torch" in names and names["torch"].cuda.is_available():

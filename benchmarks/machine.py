@@ -47,21 +47,23 @@ def describe_machine() -> dict[str, Any]:
     properties = runtime.getDeviceProperties(0)
     # The tests' model of CUDA may replace CuPy. Its figures are no measurements.
     marked = {"model": True} if getattr(cupy, "is_model", False) else {}
-    return (
-        machine
-        | marked
-        | {
-            "gpu": properties["name"].decode(),
-            "gpu_memory": properties["totalGlobalMem"],
-            "cuda_driver": runtime.driverGetVersion(),
-            "cuda_runtime": runtime.runtimeGetVersion(),
-            "gpu_driver": release.read_text("ascii").strip() if release.exists() else "unknown",
-        }
-    )
+    return machine | {
+        **marked,
+        "gpu": properties["name"].decode(),
+        "gpu_memory": properties["totalGlobalMem"],
+        "cuda_driver": runtime.driverGetVersion(),
+        "cuda_runtime": runtime.runtimeGetVersion(),
+        "gpu_driver": release.read_text("ascii").strip() if release.exists() else "unknown",
+    }
+
+
+def installed() -> dict[str, str]:
+    """Return the versions of all packages, by their normalized names."""
+    return {re.sub("[-_.]+", "-", one.name).lower(): one.version for one in distributions()}
 
 
 def versions(packages: Collection[str] = PACKAGES) -> dict[str, str]:
     """Return the versions of Python, of those packages that are installed, and of CuPy."""
-    found = {re.sub("[-_.]+", "-", one.name).lower(): one.version for one in distributions()}
+    found = installed()
     names = [*packages, *sorted(name for name in found if name.startswith("cupy-cuda"))]
     return {"python": platform.python_version()} | {x: found[x] for x in names if x in found}

@@ -16,6 +16,7 @@ from benchmarks.machine import cuda_device
 from benchmarks.rows import Goal, Measured, Row
 from benchmarks.timing import Timer
 from syncblob import Blob
+from syncblob._formatting import human_bytes
 from syncblob.devices import accelerator
 
 SIZES, BRIEF_SIZES = (1 << 16, 1 << 20, 1 << 24, 1 << 28), (1 << 10,)
@@ -115,7 +116,7 @@ def _bandwidth(timer: Timer, device: str | None, nbytes: int) -> list[Row]:
         ours, name = names[direction]
         times = timer.medians({"ours": ours, **rivals})
         speed = {key: nbytes / seconds for key, seconds in times.items()}
-        section = f"{direction} of {_size(nbytes)}, more is better"
+        section = f"{direction} of {human_bytes(nbytes)}, more is better"
         rows += [Row(section, name, speed["ours"], one, speed[one], "B/s") for one in rivals]
     return rows
 
@@ -139,16 +140,9 @@ def _own_time(timer: Timer, device: str) -> Row:
 
     times = timer.medians({"ours": there_and_back, "alone": alone})
     name = "mutable_cpu_data, gpu_data, mutable_gpu_data, cpu_data"
-    section = f"an upload and a download of {_size(SMALL)}"
+    section = f"an upload and a download of {human_bytes(SMALL)}"
     goal = Goal(2 * OWN_TIME, "difference")
     return Row(section, name, times["ours"], "the device's copies", times["alone"], goal=goal)
-
-
-def _size(nbytes: int) -> str:
-    for shift, name in ((20, "MiB"), (10, "KiB")):
-        if nbytes >> shift:
-            return f"{nbytes >> shift} {name}"
-    return f"{nbytes} B"
 
 
 def _overlap(timer: Timer, device: str | None) -> list[Row]:
@@ -195,7 +189,7 @@ def _overlap(timer: Timer, device: str | None) -> list[Row]:
     times = timer.medians({**calls, "upload": upload, "work": partial(computation, repeats)})
     times["the longer of the two alone"] = max(times.pop("upload"), times.pop("work"))
     ours = times.pop("ours")
-    section = f"async_gpu_push of {_size(pushed)}, during a computation"
+    section = f"async_gpu_push of {human_bytes(pushed)}, during a computation"
     return [Row(section, "push, compute, gpu_data", ours, *rival) for rival in times.items()]
 
 
@@ -215,5 +209,5 @@ def _loop(timer: Timer, device: str, nbytes: int) -> list[Row]:
     }
     times = timer.medians(calls)
     ours = times.pop("ours")
-    section = f"a result of {_size(nbytes)} read in a loop"
+    section = f"a result of {human_bytes(nbytes)} read in a loop"
     return [Row(section, "np.asarray(x + x)", ours, *rival) for rival in times.items()]

@@ -26,7 +26,7 @@ from benchmarks.machine import versions
 from conformance.libraries import SUITES
 from conformance.library_suites import KINDS, run_library_tests
 from conformance.report import ROOT, TIERS, XFAILS, as_text, report_of, run_pytest
-from conformance.suite import SuiteError, check_suite, clone_suite, find_suite, suite_folder
+from conformance.suite import SuiteError, check_suite, provide_suite
 
 STANDARD = "2025.12"
 _REPORTS = ROOT / "build" / "conformance"
@@ -65,11 +65,7 @@ def _report(options: argparse.Namespace) -> dict[str, Any]:
         names = ("syncblob", SUITES[options.suite_of].distribution, "array-api-strict", "numpy")
         request |= {"suite": options.suite_of, "versions": versions(names)}
         return run_library_tests(request, options.n)
-    suite = find_suite(options.suite)
-    if suite is None:
-        suite = suite_folder(options.suite)
-        print(f"cloning the suite into {suite}")
-        clone_suite(suite)
+    suite = provide_suite(options.suite)
     commits = check_suite(suite, any_commit=options.any_commit)
     request |= {
         "tier": options.tier,

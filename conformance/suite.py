@@ -61,23 +61,24 @@ def suite_folder(named: Path | None = None) -> Path:
     return cache / "syncblob" / "array-api-tests"
 
 
-def find_suite(named: Path | None = None) -> Path | None:
-    """Return the folder of an existing suite, or None. Clones nothing.
+def provide_suite(named: Path | None = None) -> Path:
+    """Return the folder of a suite, cloned into it if there is none.
 
     Raises
     ------
     SuiteError
-        If ``$ARRAY_API_TESTS_DIR`` is used and is not a folder.
+        If ``$ARRAY_API_TESTS_DIR`` is used and is not a folder, or if git is missing or fails.
     """
     folder = suite_folder(named)
-    if folder.is_dir():
-        return folder
-    if named is None and VARIABLE in os.environ:
-        raise SuiteError(f"expected the folder of a suite in ${VARIABLE}, got {folder}: not there")
-    return None
+    if not folder.is_dir():
+        if named is None and VARIABLE in os.environ:
+            raise SuiteError(f"expected a suite in ${VARIABLE}, got {folder}: not there")
+        print(f"cloning the suite into {folder}")
+        clone_suite(folder, SUITE, SPECIFICATION)
+    return folder
 
 
-def clone_suite(folder: Path, suite: Source = SUITE, specification: Source = SPECIFICATION) -> None:
+def clone_suite(folder: Path, suite: Source, specification: Source) -> None:
     """Fetch the pinned commits of the suite and the specification into a new folder.
 
     Raises

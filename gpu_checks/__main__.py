@@ -75,15 +75,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _pack(options: argparse.Namespace) -> int:
-    from conformance.suite import SuiteError, clone_suite, find_suite, suite_folder
+    from conformance.suite import SuiteError, provide_suite
 
     try:
-        suite = find_suite(options.suite)
-        if suite is None:
-            suite = suite_folder(options.suite)
-            print(f"cloning the suite into {suite}")
-            clone_suite(suite)
-        print(*pack(options.pack, suite), sep="\n")
+        print(*pack(options.pack, provide_suite(options.suite)), sep="\n")
     except SuiteError as error:
         print(f"gpu: {error}", file=sys.stderr)
         return 2

@@ -9,11 +9,10 @@ import json
 import shutil
 import subprocess
 import sys
-from importlib.metadata import distributions
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.machine import describe_machine
+from benchmarks.machine import describe_machine, installed
 from gpu_checks.device import warm_up
 from gpu_checks.packing import CARRIED, THERE
 
@@ -32,13 +31,9 @@ def compute_sanitizer() -> str | None:
     return next((str(path) for f in folders if (path := f / "compute-sanitizer").is_file()), None)
 
 
-def _versions() -> dict[str, str]:
-    return {each.name.lower().replace("_", "-"): each.version for each in distributions()}
-
-
 def _missing() -> list[str]:
     # CuPy's distributions are named after the release of CUDA.
-    there = {"cupy" if name.startswith("cupy-cuda") else name for name in _versions()}
+    there = {"cupy" if name.startswith("cupy-cuda") else name for name in installed()}
     return [name for name in (*THERE, *CARRIED) if name not in there]
 
 
@@ -68,13 +63,6 @@ def _torch() -> dict[str, Any]:
     return found
 
 
-def _syncblob() -> dict[str, Any]:
-    import syncblob
-
-    devices = [str(device) for device in syncblob.available_devices()]
-    return {"version": syncblob.__version__, "file": syncblob.__file__, "devices": devices}
-
-
 _QUESTIONS: dict[str, Callable[[], Any]] = {
     "nvidia-smi": lambda: (
         subprocess.run(
@@ -85,9 +73,8 @@ _QUESTIONS: dict[str, Callable[[], Any]] = {
             check=False,
         ).stdout
     ),
-    "versions": _versions,
+    "versions": installed,
     "missing": _missing,
-    "syncblob": _syncblob,
     "machine": describe_machine,
     "cupy": _cupy,
     "torch": _torch,

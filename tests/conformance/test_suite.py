@@ -12,7 +12,7 @@ from conformance.suite import (
     check_suite,
     clone_suite,
     describe_commit,
-    find_suite,
+    provide_suite,
     suite_folder,
     write_commits,
 )
@@ -71,18 +71,17 @@ def test_folder_is_the_named_one_then_the_variable_then_the_cache(
     assert suite_folder(tmp_path / named if named else None) == tmp_path / expected
 
 
-def test_a_suite_that_is_there_is_found_and_another_is_not(tmp_path):
-    assert find_suite() is None
-    assert find_suite(tmp_path / "missing") is None
-    suite_folder().mkdir(parents=True)
-    assert find_suite() == suite_folder()
-    assert find_suite(tmp_path) == tmp_path
+def test_a_suite_that_is_there_is_taken_and_another_is_cloned(clone, tmp_path):
+    assert provide_suite(clone) == clone
+    for named in (None, tmp_path / "missing"):
+        assert provide_suite(named) == suite_folder(named)
+        assert check_suite(suite_folder(named))
 
 
 def test_a_variable_that_names_no_folder_is_an_error(monkeypatch, tmp_path):
     monkeypatch.setenv("ARRAY_API_TESTS_DIR", str(tmp_path / "missing"))
     with pytest.raises(SuiteError, match=r"\$ARRAY_API_TESTS_DIR, got .*missing: not there"):
-        find_suite()
+        provide_suite()
 
 
 def test_a_clone_has_the_pinned_commits_and_nothing_else_beside_it(clone, repositories):

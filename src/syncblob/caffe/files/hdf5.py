@@ -83,11 +83,11 @@ def index_hdf5(file: OpenFile) -> ModelIndex:
             )
         diffs = dict(h5.layers("diff")) if "diff" in h5.root else {}
         layers = []
-        for number, (name, datasets) in enumerate(h5.layers("data")):
+        for name, datasets in h5.layers("data"):
             proto = LayerParameter()
             put_texts(proto, "name", [name])
             blobs = h5.blobs(name, datasets, diffs.get(name, {}))
-            layers.append(LayerInFile(proto, blobs, number, number))
+            layers.append(LayerInFile(proto, blobs))
     return ModelIndex("", 2, layers, NetParameter())
 
 

@@ -590,12 +590,11 @@ def open_model(path: Source) -> ModelFile:
         found = index_model(reader) if is_message else index_hdf5(file)
     version = found.version if is_message else None
     layers = []
-    for proto, blobs, start, stop in found.layers:
-        origin = Origin(file, version, start, stop, serialised(proto), blobs)
+    for number, (proto, blobs) in enumerate(found.layers):
+        origin = Origin(file, version, number, serialised(proto), blobs)
         layers.append(Layer.of_own(proto, [lazy_blob(file, blob) for blob in blobs], origin))
-    starts = tuple(layer.start for layer in found.layers)
     model = ModelFile.of_own(found.name, layers, found.settings)
-    model.origin = Origin(file, version, 0, len(file), serialised(model.message()), starts)
+    model.origin = Origin(file, version, len(layers), serialised(model.message()))
     return model
 
 

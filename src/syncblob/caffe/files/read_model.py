@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from syncblob.caffe._pb.caffe_pb2 import NetParameter
 from syncblob.caffe.messages.blob_index import BlobIndex, MessageIndex
-from syncblob.caffe.messages.older_formats import is_padding, is_v0, upgrade_layers
+from syncblob.caffe.messages.older_formats import is_v0, upgrade_layers
 from syncblob.caffe.messages.texts import decoded
 
 if TYPE_CHECKING:
@@ -20,15 +20,10 @@ if TYPE_CHECKING:
 
 
 class LayerInFile(NamedTuple):
-    """A layer, upgraded to the current format, and the position of its message in the file.
-
-    The values of its blobs are located, not read.
-    """
+    """A layer, upgraded to the current format, whose values are located, not read."""
 
     proto: LayerParameter
     blobs: tuple[BlobIndex, ...]
-    start: int
-    stop: int
 
 
 class ModelIndex(NamedTuple):
@@ -51,23 +46,20 @@ def index_model(reader: WireReader) -> ModelIndex:
     """
     parsed = MessageIndex(reader, NetParameter)
     net = parsed.message
-    places = parsed.layers["V1LayerParameter" if net.layers else "LayerParameter"]
     version = 2
     if net.layers:
         version = 0 if any(map(is_v0, net.layers)) else 1
     try:
-        layers = upgrade_layers(NetParameter(layers=net.layers, layer=net.layer)).layer
+        layers = upgrade_layers(net).layer
     except ValueError as error:
-        raise reader.error(str(error), places[0][0]) from error
+        raise reader.error(str(error), 0) from error
     if not version:
-        pairs = zip(places, net.layers, strict=True)
-        places = [place for place, layer in pairs if not is_padding(layer)]
         net.ClearField("input_shape")
     indexed = []
-    for proto, place in zip(layers, places, strict=True):
+    for proto in layers:
         blobs = tuple(parsed.blob(blob, decoded(proto.name)) for blob in proto.blobs)
         proto.ClearField("blobs")
-        indexed.append(LayerInFile(proto, blobs, *place))
+        indexed.append(LayerInFile(proto, blobs))
     name = decoded(net.name)
     for each in ("layers", "layer", *["name"] * bool(name)):
         net.ClearField(each)  # an empty name stays

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from syncblob.caffe.messages.blobproto import blob_pieces
 from syncblob.caffe.messages.fields import BLOBS, LAYER, NET_NAME
 from syncblob.caffe.messages.lazy_blobs import unchanged
-from syncblob.caffe.messages.pieces import FileRange, Piece, joined, require_message_size, size_of
+from syncblob.caffe.messages.pieces import FileRange, Piece, require_message_size, size_of
 from syncblob.caffe.messages.texts import naming
-from syncblob.caffe.messages.wire import WireReader, length_field, length_header
+from syncblob.caffe.messages.wire import length_field, length_header
 from syncblob.caffe.nets.layer import Layer, Origin, serialised
 
 if TYPE_CHECKING:
@@ -41,38 +40,25 @@ def model_pieces(model: ModelFile, *, write_diff: bool | None, upgrade: bool) ->
                 payload = _layer(layer, write_diff=write_diff)
             pieces += [length_header(LAYER, size_of(payload)), *payload]
     require_message_size(pieces, "a .caffemodel", "this model")
-    return joined(pieces) if size_of(pieces) else [_NO_NAME]
+    return pieces if size_of(pieces) else [_NO_NAME]
 
 
 def is_unchanged(layers: Sequence[Layer], origin: Origin, *, write_diff: bool | None) -> bool:
     """Tell whether layers are the same as in their file."""
-    return [layer.origin and layer.origin.start for layer in layers] == [*origin.parts] and all(
-        layer.origin is not None
-        and layer.origin.file is origin.file
-        and layer.origin.settings == serialised(layer.proto)
+    return len(layers) == origin.number and all(
+        (own := layer.origin) is not None
+        and (own.file, own.number, own.settings) == (origin.file, number, serialised(layer.proto))
         and [unchanged(blob, write_diff=write_diff) for blob in layer.blobs]
-        == [(origin.file, blob) for blob in layer.origin.parts]
-        for layer in layers
+        == [(own.file, blob) for blob in own.blobs]
+        for number, layer in enumerate(layers)
     )
 
 
 def _layer(layer: Layer, *, write_diff: bool | None) -> list[Piece]:
-    """Return the message of a layer. Its fields besides the blobs are copied if unchanged."""
-    origin, settings = layer.origin, serialised(layer.proto)
-    blobs = []
+    """Return the message of a layer: its settings, then its blobs."""
+    pieces: list[Piece] = [serialised(layer.proto)]
     for number, entry in enumerate(layer.blobs.entries):
         with naming(f"blob {number}"):
             message = blob_pieces(entry.blob, write_diff=write_diff, legacy=entry.legacy)
-        blobs.append([length_header(BLOBS, size_of(message)), *message])
-    if origin is None or origin.version != _CURRENT or origin.settings != settings:
-        return [settings, *chain.from_iterable(blobs)]
-    pieces: list[Piece] = []
-    begin = origin.start
-    with WireReader.of_file(origin.file) as reader:
-        for field in reader.fields(origin.start, origin.stop):
-            if field.number != BLOBS:
-                pieces.append(FileRange(origin.file, begin, field.stop))
-            elif blobs:
-                pieces += blobs.pop(0)
-            begin = field.stop
-    return joined([*pieces, *chain.from_iterable(blobs)])
+        pieces += [length_header(BLOBS, size_of(message)), *message]
+    return pieces

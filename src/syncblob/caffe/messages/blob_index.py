@@ -270,8 +270,6 @@ class MessageIndex(Generic[M]):
     ----------
     message
         The message.
-    layers
-        The positions of the layers of a net, by the name of their message.
 
     Raises
     ------
@@ -284,7 +282,7 @@ class MessageIndex(Generic[M]):
     ) -> None:
         self._reader = reader
         self._blobs: list[_Blob] = []
-        self.layers: dict[str, list[tuple[int, int]]] = {name: [] for name in _LAYERS}
+        self._layers = 0
         stop = reader.size if stop is None else stop
         rest = self._without_values(kind.DESCRIPTOR, start, stop)
         try:
@@ -358,7 +356,7 @@ class MessageIndex(Generic[M]):
             rest += length_field(RAW_DATA, b"%d" % len(self._blobs))
             self._blobs.append(_Blob(start, stop, {number: [] for number in _VALUES}, {}))
         elif kind.name in _LAYERS:
-            self.layers[kind.name].append((start, stop))
+            self._layers += 1
         self._require_few()
         copied = begin = start
         for found in reader.fields(start, stop):
@@ -390,7 +388,7 @@ class MessageIndex(Generic[M]):
 
     def _require_few(self) -> None:
         """Refuse a message with more layers and blobs than any real one."""
-        if len(self._blobs) + sum(map(len, self.layers.values())) > _MOST_BLOBS:
+        if len(self._blobs) + self._layers > _MOST_BLOBS:
             raise self._reader.error(
                 f"expected at most {_MOST_BLOBS} layers and blobs, got more: the "
                 f"{self._reader.subject} is damaged",

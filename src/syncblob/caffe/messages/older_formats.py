@@ -161,7 +161,7 @@ def is_v0(layer: V1LayerParameter) -> bool:
     return layer.HasField("layer")
 
 
-def is_padding(layer: V1LayerParameter) -> bool:
+def _is_padding(layer: V1LayerParameter) -> bool:
     """Tell whether a layer of the first format becomes a setting of the one after it."""
     return layer.layer.type == "padding"
 
@@ -189,13 +189,13 @@ def _fold_padding(layers: Iterable[V1LayerParameter]) -> Iterator[V1LayerParamet
         bottoms = list(layer.bottom)
         for number, bottom in enumerate(bottoms):
             padding = makers.get(bottom)
-            if padding is not None and is_padding(padding):
+            if padding is not None and _is_padding(padding):
                 _require_foldable(layer, padding)
                 layer.layer.pad = padding.layer.pad
                 bottoms[number] = padding.bottom[0]
         makers.update(dict.fromkeys(layer.top, layer))
         put_texts(layer, "bottom", bottoms)
-        if not is_padding(layer):
+        if not _is_padding(layer):
             yield layer
 
 

@@ -115,22 +115,6 @@ def write_pieces(pieces: Iterable[Piece], path: Path) -> None:
             file.write(buffer)
 
 
-def joined(pieces: Sequence[Piece]) -> list[Piece]:
-    """Join neighbours that are bytes or adjacent ranges of one file."""
-    result: list[Piece] = []
-    for piece in pieces:
-        last = result[-1] if result else b""
-        if isinstance(piece, FileRange) and isinstance(last, FileRange):
-            if last.file is piece.file and last.stop == piece.start:
-                result[-1] = FileRange(last.file, last.start, piece.stop)
-                continue
-        elif isinstance(piece, bytes) and isinstance(last, bytes) and result:
-            result[-1] = last + piece
-            continue
-        result.append(piece)
-    return result
-
-
 def _converted(
     array: NDArray[np.generic], dtype: np.dtype[np.generic]
 ) -> Iterator[NDArray[np.generic]]:

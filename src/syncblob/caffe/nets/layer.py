@@ -41,20 +41,19 @@ class Origin:
         The file.
     version
         The format of its layers; None in HDF5.
-    start, stop
-        The position in it; in HDF5, the number of the layer.
+    number
+        The number of the layer; of a net, how many layers it has.
     settings
         The settings there, as `serialised` returns them.
-    parts
-        The blobs of the layer there; the positions of the layers of the net.
+    blobs
+        The blobs of the layer there.
     """
 
     file: OpenFile
     version: int | None
-    start: int
-    stop: int
+    number: int
     settings: bytes
-    parts: tuple[BlobIndex | int, ...]
+    blobs: tuple[BlobIndex, ...] = ()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """Return a copy. Each of the two closes the file separately."""

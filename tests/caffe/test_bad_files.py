@@ -151,7 +151,7 @@ V2_NET, V1_NET = (NetParameter(**{name: [{"name": "a"}]}) for name in ("layer", 
         ),
         (open_model, "got an empty file; copy or download it again", [b""]),
         (read_blob, "got an empty file; copy or download it again", [b""]),
-        (open_solver_state, "expected a .solverstate file, got an empty file", [b""]),
+        (open_solver_state, "got an empty file; copy or download it again", [b""]),
     ],
 )
 def test_one_kind_of_file_for_another(write, reader, words, messages):

@@ -41,7 +41,7 @@ needs_upb = pytest.mark.skipif(
 )
 
 # The beginnings of errors for files of another kind.
-OTHER_FILES = ("this is ", "expected a file with weights", "expected a .solverstate file")
+OTHER_FILES = ("this is ", "expected a file with blobs")
 DIFFERENCES = (
     "got 0:",
     "at most 64 axes",

@@ -6,12 +6,11 @@ Most formats have a signature. Caffe's messages have none, and are told apart by
 from __future__ import annotations
 
 import contextlib
-import gzip
 import os
 import zipfile
-import zlib
+from pathlib import Path
 
-from syncblob.caffe import open_solver_state
+from syncblob.caffe.files.hdf5 import read_state
 from syncblob.caffe.files.other_formats import (
     file_signature,
     possible_messages,
@@ -23,8 +22,7 @@ from syncblob.caffe.messages.wire import WireReader
 from syncblob.errors import ModelFileError
 
 HEAD = 4096
-# The formats of Caffe's messages, by their names in errors.
-_MESSAGES = {"model": "caffemodel", "blob": "binaryproto", "solver state": "solverstate"}
+_MESSAGES = ("caffemodel", "binaryproto", "solverstate")
 # Formats that are not opened in a gzip archive.
 ONLY_UNPACKED = frozenset(("npy", "npz", "safetensors", "torch", "zip"))
 _TEXT = bytes({*b"\t\n\r\f", *range(0x20, 0x7F), *range(0x80, 0x100)})
@@ -42,43 +40,35 @@ def recognise(path: str | os.PathLike[str], promised: str | None) -> str:
         may be a damaged one of that format.
     """
     # Opened here first, so that the errors do not depend on the library.
-    head = read_head(path)
+    file = open_source(path)
+    head = _head(file)
     found = file_signature(head)
-    packed = _packed_signature(path) if found == "gzip" else ""
-    if "hdf5" in (found, packed):
-        return _which_hdf5(path, promised)
-    if found in ("npz", "zip"):
-        return _which_archive(path)
-    if found in ("npy", "torch", "safetensors"):
-        return found
-    if packed in ONLY_UNPACKED:
+    if found in ONLY_UNPACKED and file.absolute_path != Path(path).absolute():
         raise ModelFileError(
-            f"this is a file of the format {packed!r} in a gzip archive; unpack it first",
+            f"this is a file of the format {found!r} in a gzip archive; unpack it first",
             path=os.fspath(path),
         )
-    return _which_message(path, head, promised)
+    if found == "hdf5":
+        return _which_hdf5(file, promised)
+    if found in ("npz", "zip"):
+        return _which_archive(path)
+    return found if found in ONLY_UNPACKED else _which_message(file, head, promised)
 
 
 def read_head(path: str | os.PathLike[str]) -> bytes:
     """Return the first bytes of a file, at most `HEAD`. Pipes and devices raise OSError."""
-    file = OpenFile(path)
+    return _head(OpenFile(path))
+
+
+def _head(file: OpenFile) -> bytes:
     return bytes(file.read(0, min(HEAD, len(file))))
 
 
-def _packed_signature(path: str | os.PathLike[str]) -> str:
-    """Return the signature of the file in a gzip archive; empty if the archive is damaged."""
-    try:
-        with gzip.open(path) as archive:
-            return file_signature(archive.read(HEAD))
-    except (EOFError, gzip.BadGzipFile, zlib.error):
-        return ""
-
-
-def _which_hdf5(path: str | os.PathLike[str], promised: str | None) -> str:
+def _which_hdf5(file: OpenFile, promised: str | None) -> str:
     with contextlib.suppress(ModelFileError):
-        state = open_solver_state(path)
+        state = read_state(file)
         # Any tree of datasets may have a group "history".
-        if promised == "solverstate" or state.iter or state.learned_net:
+        if promised == "solverstate" or state["iter"] or state["learned_net"]:
             return "solverstate"
     return "hdf5"
 
@@ -91,21 +81,21 @@ def _which_archive(path: str | os.PathLike[str]) -> str:
     return "torch" if any(name.endswith("/data.pkl") for name in names) else "npz"
 
 
-def _which_message(path: str | os.PathLike[str], head: bytes, promised: str | None) -> str:
-    with WireReader.of_file(open_source(path)) as reader:
+def _which_message(file: OpenFile, head: bytes, promised: str | None) -> str:
+    with WireReader.of_file(file) as reader:
         refuse_other_formats(reader)
         try:
-            found = possible_messages(reader, reader.kinds())
+            found = possible_messages(reader)
         except ModelFileError:
             if is_text(head):
                 raise ModelFileError(
                     "expected a file of weights, got a text; Caffe's weights are in a .caffemodel",
-                    path=os.fspath(path),
+                    path=file.path,
                 ) from None
-            if promised is None or promised in _MESSAGES.values():
+            if promised is None or promised in _MESSAGES:
                 raise
             return promised  # its library says what is wrong
-    kinds = [_MESSAGES[name] for name in found if name in _MESSAGES]
+    kinds = [name for name in found if name in _MESSAGES]
     if promised in kinds or not kinds:
         return promised or "caffemodel"
     return kinds[0]

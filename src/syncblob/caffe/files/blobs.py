@@ -39,7 +39,7 @@ def read_blob(path: Source) -> Blob:
     """
     file = open_source(path)
     with WireReader.of_file(file) as reader:
-        require_message(reader, "blob")
+        require_message(reader, "binaryproto")
         parsed = MessageIndex(reader, BlobProto)
         index = parsed.blob(parsed.message)
     return lazy_blob(file, index)
@@ -100,7 +100,7 @@ def write_blob(blob: Any, path: Target, *, write_diff: bool | None = None) -> No
         If the file cannot be written.
     """
     _require_array(blob)
-    require_path(name_of(path), "blob")
+    require_path(name_of(path), "binaryproto")
     pieces = blob_pieces(Blob.asarray(blob), write_diff=write_diff)
     with writing(path) as temporary:
         write_pieces(pieces, temporary)

@@ -643,7 +643,7 @@ def save_model(
         If the file cannot be written.
     """
     _require_model(model)
-    hdf5 = require_path(name_of(path), "model")
+    hdf5 = require_path(name_of(path), "caffemodel")
     write = plan_model(model, hdf5=hdf5, write_diff=write_diff, upgrade=upgrade)
     with writing(path) as temporary:
         write(temporary)

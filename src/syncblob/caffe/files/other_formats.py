@@ -8,9 +8,7 @@ the extension of another format, because other programs would read the file as t
 from __future__ import annotations
 
 import re
-from collections.abc import Set as AbstractSet
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from syncblob.caffe._pb.caffe_pb2 import BlobProto
 from syncblob.caffe.messages import fields
@@ -18,18 +16,8 @@ from syncblob.caffe.messages.blob_index import MessageIndex
 from syncblob.caffe.messages.wire import WireReader, WireType
 from syncblob.errors import ModelFileError
 
-if TYPE_CHECKING:
-    Kinds = AbstractSet[tuple[int, WireType]]
-
 _HEAD = 512
 
-_NO_WEIGHTS = "expected a file with weights, got an empty file; copy or download it again"
-# Errors for an empty file, which is a message without fields. An empty row of blobs is valid.
-_EMPTY = {
-    "model": _NO_WEIGHTS,
-    "blob": _NO_WEIGHTS,
-    "solver state": "expected a .solverstate file, got an empty file",
-}
 OTHER_HDF5 = (
     "this is HDF5 in another layout than Caffe's; syncblob.caffe.convert.open_weights opens it"
 )
@@ -126,7 +114,7 @@ def _head(reader: WireReader) -> bytes:
     return bytes(reader.read(0, min(_HEAD, reader.size)))
 
 
-def require_message(reader: WireReader, wanted: str = "model") -> None:
+def require_message(reader: WireReader, wanted: str = "caffemodel") -> None:
     """Refuse a file that is not the expected message.
 
     Parameters
@@ -134,7 +122,8 @@ def require_message(reader: WireReader, wanted: str = "model") -> None:
     reader
         The file.
     wanted
-        The expected message: ``"model"``, ``"blob"``, ``"blobs"`` or ``"solver state"``.
+        The expected message: ``"caffemodel"``, ``"binaryproto"``, ``"blobs"`` or
+        ``"solverstate"``.
 
     Raises
     ------
@@ -142,22 +131,19 @@ def require_message(reader: WireReader, wanted: str = "model") -> None:
         If the file is empty, not protobuf, or another message.
     """
     refuse_other_formats(reader, wanted)
-    kinds = set()
-    for field in reader.fields(0, reader.size):
-        kinds.add((field.number, field.wire_type))
-        if wanted == "model" and _V2_LAYER in kinds:
-            return  # only a net has this field, and its other layers may be many
-    found = possible_messages(reader, kinds)
+    found = possible_messages(reader)
     if found and wanted not in found:
         description, advice = _MESSAGES[found[0]]
         expected = _MESSAGES[wanted][0].partition(" (")[0]
         raise reader.error(f"this is {description}, not {expected}; {advice}", 0)
 
 
-def refuse_other_formats(reader: WireReader, wanted: str = "model") -> None:
+def refuse_other_formats(reader: WireReader, wanted: str = "caffemodel") -> None:
     """Raise ModelFileError if a file is empty, or recognised as no protobuf message at all."""
-    if not reader.size and wanted in _EMPTY:
-        raise reader.error(_EMPTY[wanted], 0)
+    if not reader.size and wanted != "blobs":  # a row may have none
+        raise reader.error(
+            "expected a file with blobs, got an empty file; copy or download it again", 0
+        )
     head = _head(reader)
     found = file_signature(head)
     if found == "safetensors" and _length_of_header(head) > reader.size - _LENGTH_BYTES:
@@ -189,10 +175,10 @@ def _has_blob(reader: WireReader) -> bool:
 
 
 _MESSAGES = {
-    "model": ("a whole model", "use open_model"),
-    "blob": ("one blob (.binaryproto)", "use read_blob"),
+    "caffemodel": ("a whole model", "use open_model"),
+    "binaryproto": ("one blob (.binaryproto)", "use read_blob"),
     "blobs": ("a row of blobs (BlobProtoVector)", "use read_blobs"),
-    "solver state": ("the state of a solver (.solverstate)", "use open_solver_state"),
+    "solverstate": ("the state of a solver (.solverstate)", "use open_solver_state"),
 }
 
 # The same field number may occur in several messages.
@@ -215,42 +201,53 @@ _OF_A_BLOB = {
 }
 
 
-def possible_messages(reader: WireReader, kinds: Kinds) -> tuple[str, ...]:
+def _kinds(reader: WireReader) -> set[fields.Kind]:
+    """Return the numbers and wire types of the fields of a message."""
+    kinds: set[fields.Kind] = set()
+    for field in reader.fields(0, reader.size):
+        kinds.add((field.number, field.wire_type))
+        if _V2_LAYER in kinds:
+            break  # only a net has this field, and its other layers may be many
+    return kinds
+
+
+def possible_messages(reader: WireReader) -> tuple[str, ...]:
     """Return the possible types of a message, most likely first; empty if it may be any.
 
-    `kinds` are the numbers and wire types of its fields; the types are those of `require_message`.
+    The types are those of `require_message`. Raises ModelFileError if a field is damaged.
     """
+    kinds = _kinds(reader)
     if kinds == {_NAME_OR_BLOB}:
-        return ("blobs",) if _has_blob(reader) else ("model", "blobs")
+        return ("blobs",) if _has_blob(reader) else ("caffemodel", "blobs")
     if kinds in ({_INPUT_OR_HISTORY}, {_INPUT_SHAPE_OR_DOUBLES}):
         # A net with nothing but inputs is none.
-        return ("solver state" if _INPUT_OR_HISTORY in kinds else "blob",)
+        return ("solverstate" if _INPUT_OR_HISTORY in kinds else "binaryproto",)
     found: tuple[str, ...] = ()
     if _V2_LAYER in kinds:
-        found = ("model",)
+        found = ("caffemodel",)
     elif not kinds.isdisjoint({_LAYERS_OR_LEARNED_NET, _INPUT_OR_HISTORY}):
         if _NUM_OR_ITER in kinds:
-            found = ("solver state",)
+            found = ("solverstate",)
         else:
-            found = ("model",) if _NAME_OR_BLOB in kinds else ("model", "solver state")
+            found = ("caffemodel",) if _NAME_OR_BLOB in kinds else ("caffemodel", "solverstate")
     if not kinds.isdisjoint(_OF_A_BLOB):
-        return (*found, "blob")  # a fork may have added fields to it
+        return (*found, "binaryproto")  # a fork may have added fields to it
     if found:
         return found
     if _NUM_OR_ITER in kinds:
-        return ("blob", "solver state")
-    return ("model",) if _NAME_OR_BLOB in kinds else ()
+        return ("binaryproto", "solverstate")
+    return ("caffemodel",) if _NAME_OR_BLOB in kinds else ()
 
 
 # --- the extension of a file that is written -----------------------------------------------------
 
-HDF5_EXTENSIONS = (".h5", ".hdf5")
+_HDF5_EXTENSIONS = (".h5", ".hdf5")
 
 _STATE = ".solverstate"
 _EXPECTED = {
-    "model": (".caffemodel", *HDF5_EXTENSIONS),
-    "blob": (".binaryproto",),
-    "state": (_STATE, *HDF5_EXTENSIONS),
+    "caffemodel": (".caffemodel", *_HDF5_EXTENSIONS),
+    "binaryproto": (".binaryproto",),
+    "solverstate": (_STATE, *_HDF5_EXTENSIONS),
 }
 _UNKNOWN = """.csv .json .keras .mat .npy .onnx .pbtxt .pickle .pkl .py .tar .tflite .txt .xml .yaml
     .yml .zip"""
@@ -262,7 +259,7 @@ _ADVICE = {
         "save_model writes .caffemodel; convert that by syncblob.caffe.convert.convert or the "
         "command 'syncblob convert'",
     ),
-    **dict.fromkeys(_EXPECTED["model"], "save_model writes a model"),
+    **dict.fromkeys(_EXPECTED["caffemodel"], "save_model writes a model"),
     ".binaryproto": "write_blob writes one blob",
     _STATE: "save_solver_state writes the state of a solver",
     ".prototxt": "write_prototxt writes the definition of a net: model.to_net()",
@@ -277,7 +274,7 @@ def require_path(path: str, contents: str) -> bool:
     path
         The path.
     contents
-        What is written: ``"model"``, ``"blob"`` or ``"state"``.
+        What is written: ``"caffemodel"``, ``"binaryproto"`` or ``"solverstate"``.
 
     Raises
     ------
@@ -286,11 +283,11 @@ def require_path(path: str, contents: str) -> bool:
     """
     name = Path(path).name.lower().removesuffix(".gz")
     extension, expected = Path(name).suffix, _EXPECTED[contents]
-    of_state = Path(name).stem.endswith(_STATE) and extension in HDF5_EXTENSIONS
+    of_state = Path(name).stem.endswith(_STATE) and extension in _HDF5_EXTENSIONS
     kind = _STATE if of_state else extension
     if kind in _ADVICE and kind not in expected:
         raise ValueError(
             f"expected the extension {' or '.join(expected)}, got {_STATE * of_state}{extension}; "
             f"{_ADVICE[kind]}"
         )
-    return extension in HDF5_EXTENSIONS
+    return extension in _HDF5_EXTENSIONS

@@ -77,7 +77,7 @@ def open_solver_state(path: Source) -> SolverState:
     with WireReader.of_file(file) as reader:
         if is_hdf5(reader):
             return SolverState(**read_state(file))
-        require_message(reader, "solver state")
+        require_message(reader, "solverstate")
         parsed = MessageIndex(reader, messages.SolverState)
         state = parsed.message
         indexes = [
@@ -118,7 +118,7 @@ def save_solver_state(state: SolverState, path: Target) -> None:
             f"expected a SolverState, got {type(state).__name__}; save_model(model, path) writes a "
             f"model"
         )
-    hdf5 = require_path(name_of(path), "state")
+    hdf5 = require_path(name_of(path), "solverstate")
     numbers = {name: _int32(name, getattr(state, name)) for name in ("iter", "current_step")}
     if not isinstance(state.learned_net, str):
         raise TypeError(f"expected a string as learned_net, got {state.learned_net!r}")

@@ -213,10 +213,6 @@ class WireReader:
                 groups[-1].start,
             )
 
-    def kinds(self) -> set[tuple[int, WireType]]:
-        """Return the numbers and wire types of the fields of the message that fills the file."""
-        return {(field.number, field.wire_type) for field in self.fields(0, self.size)}
-
     @property
     def _not_a_message(self) -> str:
         return f"the {self.subject} is damaged, or no protobuf message at all"

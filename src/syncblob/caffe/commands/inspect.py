@@ -7,6 +7,8 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+from google.protobuf import text_format
+
 from syncblob.caffe.commands.checks import check
 from syncblob.caffe.commands.console import Output, listed, print_json, printable
 from syncblob.caffe.commands.contents import Contents, is_definition, open_contents, open_definition
@@ -173,8 +175,6 @@ def _refuse(arguments: argparse.Namespace, names: tuple[str, ...], why: str) -> 
 
 
 def _print_definition(arguments: argparse.Namespace, contents: Contents) -> int:
-    from google.protobuf import text_format  # slow to import
-
     others = ("json", "stats", "check", "settings")
     given = [f"--{name}" for name in others if getattr(arguments, name)]
     if given:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
+
+from google.protobuf import text_format
 
 from syncblob.caffe.commands.console import Cell, Output, listed, printable
 from syncblob.caffe.commands.stats import stats_of
@@ -107,7 +109,7 @@ def show(output: Output, contents: Contents, found: Mapping[str, Any]) -> None:
         _show_layers(output, layers, found["shapes"])
         _show_notes(output, contents, found)
     if layers and "settings" in layers[0]:
-        _show_settings(output, layers)
+        _show_settings(output, contents.layers)
     _show_forks(output, found["ignored"])
     if found["unreadable"]:
         count = counted(len(found["unreadable"]), "tensor")
@@ -214,21 +216,13 @@ def _shape(blob: dict[str, Any]) -> str:
     return str(tuple(blob["shape"]))
 
 
-def _show_settings(output: Output, layers: list[dict[str, Any]]) -> None:
-    rows = [
+def _show_settings(output: Output, layers: Iterable[Layer]) -> None:
+    rows: list[dict[str, Cell]] = [
         {
-            "layer": printable(layer["name"]),
-            "bottoms": printable(", ".join(layer["bottoms"])) or _NONE,
-            "tops": printable(", ".join(layer["tops"])) or _NONE,
-            # These are the parameters of the layer's type.
-            "settings": printable(
-                " ".join(
-                    _in_words(value)
-                    for name, value in layer["settings"].items()
-                    if name.endswith("_param")
-                )
-            )
-            or _NONE,
+            "layer": printable(layer.name),
+            "bottoms": printable(", ".join(layer.bottoms)) or _NONE,
+            "tops": printable(", ".join(layer.tops)) or _NONE,
+            "settings": printable(_in_words(layer.proto)) or _NONE,
         }
         for layer in layers
     ]
@@ -236,18 +230,19 @@ def _show_settings(output: Output, layers: list[dict[str, Any]]) -> None:
     output.table(rows, folds="layer bottoms tops settings")
 
 
-def _in_words(settings: dict[str, Any]) -> str:
-    """Return settings in words, such as ``"num_output: 20 kernel_size: 5"``, without fillers.
+def _in_words(message: Message) -> str:
+    """Return the parameters of a layer's type, such as ``"num_output: 20"``, without fillers.
 
     The initialization before training matters least.
     """
     words = []
-    for name, value in settings.items():
-        for each in value if isinstance(value, list) else [value]:
-            if isinstance(each, dict):
-                words += [f"{name} {{ {_in_words(each)} }}"] * (not name.endswith("filler"))
-            else:
-                words.append(f"{name}: {str(each).lower() if isinstance(each, bool) else each}")
+    for field, value in message.ListFields():
+        if field.name.endswith("_param"):
+            settings = copy.deepcopy(value)
+            for name in settings.DESCRIPTOR.fields_by_name:
+                if name.endswith("filler"):
+                    settings.ClearField(name)
+            words.append(text_format.MessageToString(settings, as_one_line=True, as_utf8=True))
     return " ".join(words)
 
 

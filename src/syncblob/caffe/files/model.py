@@ -311,11 +311,7 @@ class ModelFile(MutableMapping[str, Layer]):
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle the contents. Reads all values. The unpickled model has no file."""
-        return type(self), (self.name, self._layers), self.settings
-
-    def __setstate__(self, settings: NetParameter) -> None:
-        """Set the settings of an unpickled model."""
-        self.settings = settings
+        return self.of_own, (self.name, self._layers, self.settings)
 
     # --- attributes ------------------------------------------------------------------------------
 

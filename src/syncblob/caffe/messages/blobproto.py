@@ -27,7 +27,6 @@ from syncblob.caffe.messages.lazy_blobs import (
     is_legacy,
     origin_of,
     unchanged,
-    untouched,
 )
 from syncblob.caffe.messages.pieces import (
     BlobValues,
@@ -38,7 +37,7 @@ from syncblob.caffe.messages.pieces import (
     size_of,
 )
 from syncblob.caffe.messages.wire import Buffer, WireReader, length_header
-from syncblob.formats import Blob, Device, is_bfloat16, write_contents
+from syncblob.formats import Blob, Device, is_bfloat16, is_untouched, write_contents
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
@@ -201,7 +200,7 @@ def blob_pieces(blob: Blob, *, write_diff: bool | None, legacy: bool | None = No
     if origin is None or not origin.is_message or origin.index.legacy != legacy:
         return new()
     # If only the values can differ, they need not be compared: equal ones give the same bytes.
-    if untouched(blob, diff=False) is None and _is_laid_out_as(origin, pieces := new()):
+    if not is_untouched(blob) and _is_laid_out_as(origin, pieces := new()):
         return pieces
     found = unchanged(blob, write_diff=write_diff)
     if found is None:

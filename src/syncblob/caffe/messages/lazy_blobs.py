@@ -69,7 +69,7 @@ def independent_copy(blob: Blob, memo: dict[int, Any]) -> Blob:
     file = copy.deepcopy(file, memo)
     index = origin.index
     sides = (False,) if index.diff is None and memory_of(blob, diff=True) is None else (False, True)
-    if all(untouched(blob, diff=diff) for diff in sides):
+    if all(is_untouched(blob, diff=diff) and _in_file(blob, diff=diff) for diff in sides):
         made = lazy_blob(file, index, device=blob.device)
         memo[id(blob)] = made
     else:
@@ -200,11 +200,6 @@ def had_diff(blob: Blob) -> bool:
     """Tell whether a Blob, or one that it is a view of, came from a file that has its gradient."""
     origin = _origins.get(blob.memory)
     return origin is not None and origin.index.diff is not None
-
-
-def untouched(blob: Blob, *, diff: bool) -> ValuesInFile | None:
-    """Return data or diff in the file, if no value has been accessed yet."""
-    return _in_file(blob, diff=diff) if is_untouched(blob, diff=diff) else None
 
 
 # --- values, touched or not ----------------------------------------------------------------------

@@ -8,7 +8,7 @@ import operator
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, SupportsIndex
+from typing import TYPE_CHECKING, SupportsIndex
 
 from syncblob.caffe.messages.blobproto import shapes_agree
 from syncblob.caffe.messages.texts import naming, require_complete
@@ -60,13 +60,6 @@ class NetShapes:
     weights: tuple[tuple[Shape, ...], ...] = ()
 
 
-class _Step(NamedTuple):
-    """A layer and the blobs it should have; None if its type or a bottom is unknown."""
-
-    layer: Layer
-    expected: list[ExpectedBlob] | None
-
-
 def infer_shapes(layers: Iterable[Layer], shapes: Given) -> NetShapes:
     """Compute the shapes in a net; see `ModelFile.infer_shapes`."""
     net = _Net(shapes)
@@ -83,9 +76,9 @@ def computed_blobs(layers: Iterable[Layer]) -> dict[str, list[ExpectedBlob]]:
     """Return the blobs of layers, by name, as far as the shapes of their bottoms are known."""
     known: dict[str, list[ExpectedBlob]] = {}
     with contextlib.suppress(ValueError):  # Caffe refuses the rest of the net
-        for step in _Net({}).steps(layers):
-            if step.expected is not None:
-                known.setdefault(step.layer.name, step.expected)
+        for layer, expected in _Net({}).steps(layers):
+            if expected is not None:
+                known.setdefault(layer.name, expected)
     return known
 
 
@@ -99,10 +92,11 @@ def fill_layers(
     if net.missing:
         raise ValueError("; ".join(net.missing.values()))
     new = []
-    for step in steps:
-        entries = _new_entries(step, named, random)
-        if entries:
-            new.append((step.layer, entries))
+    for layer, expected in steps:
+        if layer.blobs and expected is not None:
+            _require_fitting(layer, expected)
+        elif expected:
+            new.append((layer, _new_entries(layer, expected, named, random)))
     for layer, entries in new:
         layer.blobs.put(entries)
     return tuple(layer.name for layer, _ in new)
@@ -112,8 +106,7 @@ def named_entries(layers: Iterable[Layer]) -> dict[str, Entry]:
     """Return the blobs of the parameters that have a name, of each the first that there is."""
     named: dict[str, Entry] = {}
     for layer in layers:
-        if layer.blobs:
-            _record_names(layer.proto, layer.blobs.entries, named)
+        _record_names(layer.proto, layer.blobs.entries, named)
     return named
 
 
@@ -125,21 +118,21 @@ def _record_names(
             named.setdefault(spec.name, entry)
 
 
-def _new_entries(step: _Step, named: dict[str, Entry], random: np.random.Generator) -> list[Entry]:
+def _new_entries(
+    layer: Layer,
+    blobs: list[ExpectedBlob],
+    named: dict[str, Entry],
+    random: np.random.Generator,
+) -> list[Entry]:
     """Return the blobs that a layer lacks. Record those with names, which layers share."""
-    layer, specs = step.layer, step.layer.proto.param
-    entries: list[Entry] = []
-    if step.expected is None:
-        return entries
-    if layer.blobs:
-        _require_fitting(layer, step.expected)
-        return entries
-    for number, expected in enumerate(step.expected):
+    specs = layer.proto.param
+    entries = []
+    for number, expected in enumerate(blobs):
         spec, shape = specs[number] if number < len(specs) else None, _shape(expected)
         if spec is not None and spec.name in named:
             entries.append(shared_entry(layer, number, named[spec.name], shape))
-            continue
-        entries.append(Entry(filled(shape, expected.filler, random), shape, legacy=False))
+        else:
+            entries.append(Entry(filled(shape, expected.filler, random), shape, legacy=False))
     _record_names(layer.proto, entries, named)
     return entries
 
@@ -150,13 +143,17 @@ class _Net:
     def __init__(self, shapes: Given) -> None:
         self._given = {name: _as_shape(name, shape) for name, shape in shapes.items()}
         self._unused = set(self._given)
-        self._owners: dict[str, _Owner] = {}
+        # The shape of each parameter with a name, and the multipliers that a layer has set.
+        self._owners: dict[str, tuple[Shape, dict[str, float]]] = {}
         self.blobs: dict[str, Shape] = {}
         self.missing: dict[str, str] = {}
         self._made: set[str] = set()
 
-    def steps(self, layers: Iterable[Layer]) -> Iterator[_Step]:
-        """Yield the layers in order, after putting the shapes of their tops into `blobs`."""
+    def steps(self, layers: Iterable[Layer]) -> Iterator[tuple[Layer, list[ExpectedBlob] | None]]:
+        """Yield the layers in order, after putting the shapes of their tops into `blobs`.
+
+        With each are the blobs that it should have; None if its type or a bottom is unknown.
+        """
         layers = list(layers)
         sources, uses = _uses(layers)
         for position, layer in enumerate(layers):
@@ -184,7 +181,7 @@ class _Net:
                         f"give its top another name",
                     )
                 self._put(layer, name, shape, in_place=in_place)
-            yield _Step(layer, expected)
+            yield layer, expected
         if self._unused:
             raise ValueError(
                 f"there is no blob {min(self._unused)!r} in the net; the keys of shapes are names "
@@ -258,21 +255,19 @@ class _Net:
             if not spec.name:
                 continue
             shape = _shape(blob)
-            owner = self._owners.setdefault(spec.name, _Owner(shape))
-            counts = math.prod(shape), math.prod(owner.shape)
-            if shape != owner.shape and (
-                spec.share_mode != spec.PERMISSIVE or counts[0] != counts[1]
-            ):
+            owned, multipliers = self._owners.setdefault(spec.name, (shape, {}))
+            counts = math.prod(shape), math.prod(owned)
+            if shape != owned and (spec.share_mode != spec.PERMISSIVE or counts[0] != counts[1]):
                 raise ValueError(
                     f"blob {number} has shape {shape} and shares the parameter {spec.name!r}, "
-                    f"which has shape {owner.shape}"
+                    f"which has shape {owned}"
                 )
             for name in ("lr_mult", "decay_mult"):
                 value = getattr(spec, name)
-                if spec.HasField(name) and owner.multipliers.setdefault(name, value) != value:
+                if spec.HasField(name) and multipliers.setdefault(name, value) != value:
                     raise ValueError(
                         f"blob {number} has {name} {value:g} and shares the parameter "
-                        f"{spec.name!r}, which has {owner.multipliers[name]:g}"
+                        f"{spec.name!r}, which has {multipliers[name]:g}"
                     )
 
 
@@ -296,14 +291,6 @@ def _uses(layers: Sequence[Layer]) -> tuple[dict[Place, Place | str], Counter[Pl
         for name, weight in zip(layer.tops, layer.proto.loss_weight, strict=False):
             counts[newest[name]] += weight != 0
     return sources, counts
-
-
-@dataclass(frozen=True, slots=True)
-class _Owner:
-    """A parameter with a name: its shape, and the multipliers that a layer has set."""
-
-    shape: Shape
-    multipliers: dict[str, float] = field(default_factory=dict)
 
 
 def _require_allocatable(

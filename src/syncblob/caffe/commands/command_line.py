@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Sequence
 
+import syncblob
 from syncblob.caffe.commands import convert, diff, inspect, tour
 from syncblob.caffe.commands.console import printable
 from syncblob.caffe.convert import ConversionError
@@ -66,18 +67,13 @@ def _run(given: list[str]) -> int:
     if given[:1] == ["help"]:
         given = [*given[1:2], "--help"]
     parser = _parser()
-    # `parse_args` would show the usage of the program instead of that of the command.
-    arguments, unknown = parser.parse_known_args(given)
+    arguments = parser.parse_args(given)
     if arguments.version:
-        from importlib.metadata import version  # slow to import
-
-        print(f"syncblob {version('syncblob')}")  # noqa: T201  # this is its output
+        print(f"syncblob {syncblob.__version__}")  # noqa: T201  # this is its output
         return 0
     if arguments.command is None:
         parser.print_help()
         return 0
-    if unknown:
-        arguments.parser.error(f"not understood: {' '.join(unknown)} ({arguments.hint})")
     try:
         # Python has no sys.stdout if the file is closed from the start, as by ">&-".
         if sys.stdout is None:
@@ -126,6 +122,6 @@ def _parser() -> argparse.ArgumentParser:
             epilog=command.EPILOG,
             formatter_class=raw,
         )
-        sub.set_defaults(run=command.run, failure=_FAILURE, parser=sub, hint=command.HINT)
+        sub.set_defaults(run=command.run, failure=_FAILURE, parser=sub)
         command.add_arguments(sub)
     return parser

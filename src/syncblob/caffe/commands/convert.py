@@ -50,7 +50,6 @@ these gets layers inferred from the names, without types. Gradients are omitted.
   unknown            fields of layers that Caffe does not have, each with its
                      count
 """
-HINT = "IN and OUT need no option; for several layers repeat --layers"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

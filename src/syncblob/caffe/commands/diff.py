@@ -51,8 +51,6 @@ in it. NaN is the same as NaN.
   same               whether all are the same
 """
 
-HINT = "two files at a time"
-
 _TROUBLE = 2
 _SAME, _CHANGED = "same", "changed"
 # The results, in the order of the totals, and their colours.

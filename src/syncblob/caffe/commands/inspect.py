@@ -71,7 +71,6 @@ With --check the object has
 With --settings each layer has
   settings           its other fields in Caffe's message, by Caffe's names
 """
-HINT = 'one FILE at a time; for several: for f in *.caffemodel; do syncblob inspect "$f"; done'
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -31,7 +31,6 @@ between host and accelerator that it made.
 Without a CUDA device, a simulated one in ordinary memory is used.
 """
 EPILOG = ""
-HINT = "the tour has no arguments"
 
 # A block that names a library is skipped without it. Each statement is one line.
 SCRIPT = """\

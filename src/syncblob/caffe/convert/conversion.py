@@ -75,7 +75,7 @@ class Conversion:
         self.source = source
         self.path = path
         self._target = target
-        self._progress: Callable[[int], object] = _ignore
+        self._progress: Callable[[int], object] | None = None
         converted = (
             layer.with_blobs(
                 self._converted(name, blob, dtypes[name]) for name, blob in layer.tensors.items()
@@ -153,14 +153,15 @@ class Conversion:
         OSError
             If a file cannot be read or written.
         """
-        self._progress = progress or _ignore
+        self._progress = progress
         with _refusals(self.path), writing(self.path) as temporary:
             self._write(temporary)
 
     def _converted(self, name: str, blob: Blob, dtype: np.dtype[np.generic]) -> Blob:
         def read() -> NDArray[np.generic]:
             values = _cast(name, blob_values(blob), dtype)
-            self._progress(values.nbytes)
+            if self._progress is not None:
+                self._progress(values.nbytes)
             return values
 
         return lazy_blob(blob.shape, dtype, read)
@@ -382,7 +383,3 @@ def _cast(
             f"convert to a wider dtype, or leave the layer out"
         )
     return result
-
-
-def _ignore(*_: object) -> None:
-    pass

@@ -52,6 +52,9 @@ if TYPE_CHECKING:
     from syncblob.caffe.messages.disk import OpenFile
     from syncblob.caffe.nets.layer import Layer, Origin
 
+    # The shape and the dtype of an array of any kind, and the function that reads it.
+    Dataset = tuple[tuple[int, ...], np.dtype[np.generic], Callable[[], NDArray[np.generic]]]
+
 _MOST_OBJECTS = 1 << 14
 """Limit on groups and datasets. Links can make a small file look endless."""
 _MOST_LEVELS = 32
@@ -112,17 +115,9 @@ def read_state(file: OpenFile) -> dict[str, Any]:
         }
 
 
-class HDF5Dataset(NamedTuple):
-    """An array of any kind, and the function that reads it."""
-
-    shape: tuple[int, ...]
-    dtype: np.dtype[np.generic]
-    read: Callable[[], NDArray[np.generic]]
-
-
 def read_tree(
     file: OpenFile,
-) -> tuple[dict[str, HDF5Dataset | ModelFileError], list[str]] | None:
+) -> tuple[dict[str, Dataset | ModelFileError], list[str]] | None:
     """Find the datasets of a file in any layout but that of a ``.caffemodel.h5``.
 
     Returns
@@ -344,7 +339,7 @@ class _Walk:
         self.offset = address
         return group[key]
 
-    def dataset(self, dataset: Any) -> HDF5Dataset | ModelFileError:
+    def dataset(self, dataset: Any) -> Dataset | ModelFileError:
         """Describe a dataset that need not be a blob."""
         if dataset.shape is None:
             return self.error(f"dataset {dataset.name!r} has no values", dataset)
@@ -356,7 +351,7 @@ class _Walk:
             values.read_into(file, contents)
             return contents.reshape(shape)
 
-        return HDF5Dataset(shape, dtype, read)
+        return shape, dtype, read
 
     # --- datasets ----------------------------------------------------------------------------
 

@@ -638,7 +638,6 @@ def save_model(
     OSError
         If the file cannot be written.
     """
-    _require_model(model)
     hdf5 = require_path(name_of(path), "caffemodel")
     write = plan_model(model, hdf5=hdf5, write_diff=write_diff, upgrade=upgrade)
     with writing(path) as temporary:
@@ -675,7 +674,11 @@ def plan_model(
     ModuleNotFoundError
         If h5py is needed and not installed.
     """
-    _require_model(model)
+    if not isinstance(model, ModelFile):
+        raise TypeError(
+            f"expected a ModelFile, got {type(model).__name__}; write_blob(blob, path) writes one "
+            f"blob, save_model(model, path) a model"
+        )
     for layer in model.layers:
         layer.require_consistent()
         layer.blobs.require_shapes()
@@ -683,11 +686,3 @@ def plan_model(
         return plan_hdf5(model.layers, model.origin, write_diff=write_diff)
     pieces = model_pieces(model, write_diff=write_diff, upgrade=upgrade)
     return partial(write_pieces, pieces)
-
-
-def _require_model(model: ModelFile) -> None:
-    if not isinstance(model, ModelFile):
-        raise TypeError(
-            f"expected a ModelFile, got {type(model).__name__}; write_blob(blob, path) writes one "
-            f"blob, save_model(model, path) a model"
-        )

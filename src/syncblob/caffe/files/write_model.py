@@ -16,8 +16,6 @@ from syncblob.caffe.nets.layer import Layer, Origin, serialised
 if TYPE_CHECKING:
     from syncblob.caffe.files.model import ModelFile
 
-_CURRENT = 2
-
 _NO_NAME = length_field(NET_NAME, b"")
 """An empty name: without it the file of an empty net would have no bytes."""
 
@@ -28,7 +26,7 @@ def model_pieces(model: ModelFile, *, write_diff: bool | None, upgrade: bool) ->
     if (
         origin is not None
         and origin.version is not None
-        and (origin.version == _CURRENT or not upgrade)
+        and (origin.version == 2 or not upgrade)  # noqa: PLR2004  # the current one
         and settings == origin.settings
         and is_unchanged(model.layers, origin, write_diff=write_diff)
     ):

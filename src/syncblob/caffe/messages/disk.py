@@ -194,9 +194,7 @@ class OpenFile:
 
     def _fill(self, target: memoryview, offset: int) -> Descriptor:
         """Read bytes, a large number of them by several threads. Return what was read from."""
-        descriptor = self._descriptor
-        if descriptor is None:
-            raise self._closed_error()
+        descriptor = self._require_open()
 
         def read_piece(begin: int) -> None:
             descriptor.read(target[begin : begin + _PIECE], offset + begin)
@@ -217,9 +215,7 @@ class OpenFile:
 
         Raises ValueError and ModelFileError as `read_into` does.
         """
-        descriptor = descriptor or self._descriptor
-        if descriptor is None:
-            raise self._closed_error()
+        descriptor = descriptor or self._require_open()
         status = os.fstat(descriptor.number)
         if (status.st_size, status.st_mtime_ns) != self.identity[2:]:
             raise self._changed_error(status.st_size)
@@ -233,12 +229,13 @@ class OpenFile:
             return False
         return True
 
-    def _closed_error(self) -> ValueError:
-        return ValueError(
-            f"{self.path} was closed before this part of it was read, values of a blob or fields "
-            f"that save_model copies; keep the model open for longer; blobs that have been touched "
-            f"(blob.cpu_data()) keep their values"
-        )
+    def _require_open(self) -> Descriptor:
+        if self._descriptor is None:
+            raise ValueError(
+                f"{self.path} was closed before this part of it was read; keep the model open for "
+                f"longer; blobs that have been touched (blob.cpu_data()) keep their values"
+            )
+        return self._descriptor
 
     def _changed_error(self, size: int) -> ModelFileError:
         before = self.identity[2]

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from syncblob.caffe.messages.blobproto import shapes_agree
 from syncblob.caffe.messages.fields import LEGACY_AXES
 from syncblob.caffe.messages.lazy_blobs import had_diff, independent_copy
 from syncblob.caffe.nets.layer import Entry, Layer
@@ -41,7 +40,6 @@ class _Match(NamedTuple):
 
     entry: Entry
     shape: tuple[int, ...]
-    legacy: bool
 
 
 Key = str | tuple[str, int]
@@ -149,7 +147,7 @@ def _new_entry(match: _Match, owned: _Match) -> Entry:
     blob = independent_copy(match.entry.blob, {})
     if blob.shape != owned.shape:
         blob = blob.reshape(owned.shape)
-    return Entry(blob, owned.shape, owned.legacy)
+    return Entry(blob, owned.shape, owned.entry.legacy and len(owned.shape) == LEGACY_AXES)
 
 
 def _copy_values(blob: Blob, match: _Match) -> None:
@@ -193,11 +191,10 @@ def _fitting(
     ValueError
         If they do not fit.
     """
-    expected: Sequence[Entry | ExpectedBlob] | None = target.blobs.entries or computed
-    if not expected:
-        expected = expected_blobs(target.proto)
+    own = [ExpectedBlob(blob.shape, legacy=legacy) for blob, _, legacy in target.blobs.entries]
+    expected = own or computed or expected_blobs(target.proto)
     if expected is None:
-        return [_Match(entry, entry.blob.shape, entry.legacy) for entry in found]
+        return [_Match(entry, entry.blob.shape) for entry in found]
     if len(expected) != len(found):
         raise ValueError(
             f"layer {target.name!r}: expected {len(expected)} blobs, the source has {len(found)}; "
@@ -205,45 +202,27 @@ def _fitting(
         )
     matches = []
     for number, (place, entry) in enumerate(zip(expected, found, strict=True)):
-        match = _matched(place, entry)
-        dims = place.blob.shape if isinstance(place, Entry) else place.dims
-        specs = target.proto.param[number : number + 1]
-        if match is None and any(spec.share_mode == spec.PERMISSIVE for spec in specs):
-            # In HDF5 it may be in the shape of another layer.
-            shape = tuple(dim for dim in dims if dim is not None)
-            if math.prod(shape) == entry.blob.size:
-                match = _Match(entry, shape, legacy=False)
-        if match is None:
+        blob, specs = entry.blob, target.proto.param[number : number + 1]
+        known = tuple(dim for dim in place.dims if dim is not None)
+        if place.fits(blob.shape, legacy=entry.legacy):
+            shape = blob.shape if place.repeats else blob.shape[blob.ndim - len(place.dims) :]
+        elif math.prod(known) == blob.size and any(
+            spec.share_mode == spec.PERMISSIVE for spec in specs
+        ):
+            shape = known  # in HDF5 it may be in the shape of another layer
+        else:
             raise ValueError(
-                f"layer {target.name!r}, blob {number}: expected shape "
-                f"{dims if isinstance(place, Entry) else place}, the source has "
-                f"{entry.blob.shape}; {_advice(number, place, entry)}; {_RENAME}"
+                f"layer {target.name!r}, blob {number}: expected shape {place}, the source has "
+                f"{blob.shape}; {_advice(number, place, known, blob)}; {_RENAME}"
             )
-        matches.append(match)
+        matches.append(_Match(entry, shape))
     return matches
 
 
-def _matched(place: Entry | ExpectedBlob, entry: Entry) -> _Match | None:
-    """Return a blob of the source as it is to be in the target; None if it does not fit."""
-    blob = entry.blob
-    if isinstance(place, ExpectedBlob):
-        if not place.fits(blob.shape, legacy=entry.legacy):
-            return None
-        shape = blob.shape if place.repeats else blob.shape[blob.ndim - len(place.dims) :]
-        legacy = entry.legacy
-    else:
-        shape = place.blob.shape
-        legacy = place.legacy or entry.legacy
-        if not shapes_agree(shape, blob.shape, our_legacy=place.legacy, their_legacy=entry.legacy):
-            return None
-    return _Match(entry, shape, legacy and len(shape) == LEGACY_AXES)
-
-
-def _advice(number: int, place: Entry | ExpectedBlob, entry: Entry) -> str:
-    if isinstance(place, ExpectedBlob) or place.blob.size != entry.blob.size:
+def _advice(number: int, place: ExpectedBlob, known: tuple[int, ...], blob: Blob) -> str:
+    if known != place.dims or math.prod(known) != blob.size:
         return "compare the settings of the two layers, such as num_output"
     return (
         f"if the values are in the same order, give that of the source this shape: "
-        f"layer.replace_blob({number}, layer.blobs[{number}].reshape({place.blob.shape}), "
-        f"resize=True)"
+        f"layer.replace_blob({number}, layer.blobs[{number}].reshape({place}), resize=True)"
     )

@@ -41,11 +41,14 @@ class ExpectedBlob(NamedTuple):
         Whether more dimensions may follow that are equal to the last one, or it may be absent.
     filler
         The filler, or the constant that Caffe uses without one; None if it leaves zeros.
+    legacy
+        Whether it is that of a blob with num, channels, height and width.
     """
 
     dims: Partial
     repeats: bool = False
     filler: FillerParameter | float | None = None
+    legacy: bool = False
 
     def fits(self, shape: tuple[int, ...], *, legacy: bool) -> bool:
         """Compare a shape with this one.
@@ -64,6 +67,8 @@ class ExpectedBlob(NamedTuple):
             dims = dims[: max(2, len(shape))]  # without spatial axes there is no kernel
         if legacy:
             dims = padded(dims)
+        if self.legacy:
+            shape = padded(shape)
         return len(dims) == len(shape) and all(
             dim is None or dim == actual for dim, actual in zip(dims, shape, strict=True)
         )

@@ -33,7 +33,7 @@ _HEAD = 1 << 12
 _PIECE = 1 << 20
 """Bytes that a thread reads at a time. Small pieces balance the load."""
 _WORTH_A_THREAD = 1 << 22
-_MOST_THREADS = 4
+_THREADS = 4
 
 _TEMPORARY = re.compile(r"\.syncblob-[0-9a-f]{16}\.tmp")
 _A_DAY = 86_400
@@ -41,13 +41,6 @@ _A_DAY = 86_400
 _FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
 _SYSTEM_ERROR = re.compile(r"\(os error (\d+)\)|errno = (\d+)")
 """The number of a system error in messages of safetensors, which is in Rust, and of HDF5."""
-
-
-def _threads() -> int:
-    """Return the number of threads that read a large file: one on each processor, up to four."""
-    if hasattr(os, "sched_getaffinity"):
-        return min(_MOST_THREADS, len(os.sched_getaffinity(0)))
-    return min(_MOST_THREADS, os.cpu_count() or 1)
 
 
 class Descriptor:
@@ -202,7 +195,7 @@ class OpenFile:
         try:
             if len(target) >= _WORTH_A_THREAD:
                 # There are no new threads while the interpreter shuts down.
-                with contextlib.suppress(RuntimeError), ThreadPoolExecutor(_threads()) as pool:
+                with contextlib.suppress(RuntimeError), ThreadPoolExecutor(_THREADS) as pool:
                     list(pool.map(read_piece, range(0, len(target), _PIECE)))
                     return descriptor
             descriptor.read(target, offset)

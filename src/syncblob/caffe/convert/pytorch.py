@@ -17,7 +17,7 @@ from syncblob.caffe.convert.checkpoint import Found, choose_net
 from syncblob.caffe.convert.npz import is_archive, require_whole_archive
 from syncblob.caffe.convert.weights import Entry, Weights, lazy_entry
 from syncblob.errors import ModelFileError
-from syncblob.formats import as_dtype, import_optional, is_bfloat16
+from syncblob.formats import Blob, import_optional, is_bfloat16
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -90,19 +90,12 @@ def _lazy_entry(torch: ModuleType, name: str, tensor: Tensor, path: str) -> Entr
         kind = "has no values (meta)" if tensor.is_meta else f"is {tensor.layout}, not dense"
         return ModelFileError(f"tensor {name!r} {kind}; save a dense tensor", path=path)
     dtype = str(tensor.dtype).removeprefix("torch.")
-    return lazy_entry(
-        tensor.shape, dtype, partial(_values, torch, tensor, dtype), name=name, path=path
-    )
+    return lazy_entry(tensor.shape, dtype, partial(_values, tensor), name=name, path=path)
 
 
-def _values(torch: ModuleType, tensor: Tensor, dtype: str) -> NDArray[np.generic]:
-    dense = tensor.detach().resolve_conj().resolve_neg().contiguous()
-    if dtype == "bfloat16":
-        # torch does not support ml_dtypes, so the bits are reinterpreted.
-        bits: NDArray[np.generic] = dense.view(torch.int16).numpy()
-        return bits.view(as_dtype(dtype))
-    values: NDArray[np.generic] = dense.numpy()
-    return values
+def _values(tensor: Tensor) -> NDArray[np.generic]:
+    # NumPy has no bfloat16 of torch's, and a Blob has it.
+    return np.asarray(Blob.asarray(tensor.detach().resolve_conj().resolve_neg(), device="cpu"))
 
 
 def plan(weights: Weights) -> Callable[[Path], None]:

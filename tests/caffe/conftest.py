@@ -82,6 +82,16 @@ def v0_net():
 
 
 @pytest.fixture
+def old_file(tmp_path):
+    """A file that must stay unchanged, and the only one in its folder."""
+    path = tmp_path / "old.caffemodel"
+    path.write_bytes(b"old")
+    yield path
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.fixture
 def saved(tmp_path):
     """Save a model and return the written message."""
 

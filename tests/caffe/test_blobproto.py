@@ -246,7 +246,10 @@ def test_a_gradient_that_was_never_used_is_written_as_zeros():
 
 def test_strided_view():
     blob = blob_of([[1, 2, 3], [4, 5, 6]])
-    assert list(blob.T.to_proto().data) == [1, 4, 2, 5, 3, 6]
+    blob.diff[...] = -blob
+    proto = blob.T.to_proto(write_diff=True)
+    assert list(proto.data) == [1, 4, 2, 5, 3, 6]
+    assert list(proto.diff) == [-1, -4, -2, -5, -3, -6]
 
 
 @pytest.mark.parametrize("dtype", ["int32", "bool", "uint8", "complex64"])

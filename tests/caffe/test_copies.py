@@ -73,13 +73,6 @@ def test_gradients_are_copied(write, v2_net, saved):
     assert list(saved(twin).layer[2].blobs[0].double_diff) == [3, 9]
 
 
-def test_blobs_that_are_shared_are_shared_in_the_copy():
-    blob = Blob(3)
-    model = ModelFile("n", [Layer("a", blobs=[blob]), Layer("b", blobs=[blob])])
-    twin = copy.deepcopy(model)
-    assert twin["a"].blobs[0] is twin["b"].blobs[0] is not blob
-
-
 @pytest.mark.parametrize(
     "twin_of", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))]
 )

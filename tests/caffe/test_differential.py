@@ -4,7 +4,7 @@ import struct
 
 import pytest
 from caffe_agreement import check_blob, check_net, needs_upb
-from caffe_mutations import damaged_files
+from caffe_mutations import damaged_files, mutated
 from caffe_oracle import (
     LISTS,
     BlobProto,
@@ -14,7 +14,7 @@ from caffe_oracle import (
     contents_of,
     net_as_caffe_reads_it,
 )
-from caffe_strategies import damaged, heaps, nets, valid_messages
+from caffe_strategies import heaps, nets, valid_messages
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -37,6 +37,14 @@ def check_valid_net(data):
 def check_both(data):
     check_blob(data)
     check_net(data)
+
+
+def damaged(messages):
+    return st.builds(
+        lambda damage, message: mutated(damage, [message]),
+        st.randoms(use_true_random=False),
+        messages,
+    )
 
 
 @damaged_files

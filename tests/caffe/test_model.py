@@ -247,14 +247,6 @@ def test_adding_and_removing_blobs(model):
 # --- layers ---------------------------------------------------------------------------------------
 
 
-def test_adding_and_removing_layers(model):
-    for place in ({}, {"before": "data"}, {"after": "data"}):
-        model.add(Layer(f"new{len(model)}"), **place)
-    assert names(model) == list(model) == ["new4", "data", "new5", "conv1", "ip", "new3"]
-    del model["conv1"]
-    assert names(model) == ["new4", "data", "new5", "ip", "new3"]
-
-
 def test_what_cannot_be_added(model):
     with pytest.raises(ValueError, match="there is a layer 'ip' already"):
         model.add(Layer("ip"))

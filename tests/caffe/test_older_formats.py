@@ -15,7 +15,6 @@ from syncblob.caffe._pb.caffe_pb2 import (
 from syncblob.caffe.messages.older_formats import upgrade_net
 from syncblob.errors import ModelFileError
 
-WEIGHTS = BlobProto(num=1, channels=1, height=2, width=3, data=range(6))
 BIAS = BlobProto(num=1, channels=1, height=1, width=2, data=[7, 8])
 
 
@@ -27,16 +26,6 @@ def v0_layer(bottom="", top="", **settings):
 
 
 # --- opening --------------------------------------------------------------------------------------
-
-
-def test_a_v0_layer_in_two_pieces_is_merged(write):
-    """The inner message is not a repeated field: protobuf merges its occurrences."""
-    first = V1LayerParameter(layer=V0LayerParameter(name="a", type="conv", blobs=[WEIGHTS]))
-    second = V1LayerParameter(layer=V0LayerParameter(name="b", blobs=[BIAS]))
-    payload = first.SerializeToString() + second.SerializeToString()
-    (layer,) = open_model(write(b"\x12" + bytes([len(payload)]) + payload)).layers
-    assert (layer.name, layer.type) == ("b", "Convolution")
-    assert [blob.size for blob in layer.blobs] == [6, 2]
 
 
 def test_one_v0_layer_makes_it_a_net_of_v0(write, v0_net, v1_net, v2_net):

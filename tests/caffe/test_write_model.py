@@ -4,9 +4,6 @@ import os
 
 import numpy as np
 import pytest
-import tiers
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from syncblob._blob import Blob
 from syncblob.caffe import (
@@ -75,13 +72,14 @@ def test_an_unchanged_model_gives_the_same_bytes(write, tmp_path, content, touch
 
 @pytest.mark.parametrize("touched", [False, True])
 def test_real_files_give_the_same_bytes(real_files, tmp_path, touched):
-    for path in sorted(real_files.glob("*.caffemodel")):
+    for path in sorted(real_files.glob("*.caffemodel*")):
         model = open_model(path)
         if touched:
             for blob in (blob for layer in model.layers for blob in layer.blobs):
                 blob.cpu_data()
-        save_model(model, tmp_path / "again")
-        assert (tmp_path / "again").read_bytes() == path.read_bytes()
+        again = tmp_path / path.name
+        save_model(model, again)
+        assert again.read_bytes() == path.read_bytes()
     for path in sorted(real_files.glob("mean*.binaryproto")):
         blob = read_blob(path)
         if touched:
@@ -296,18 +294,6 @@ def test_an_edited_net_of_the_first_format_is_upgraded(write, v0_net, saved, edi
     assert [layer.name for layer in net.layer[1:]] == names
 
 
-def test_a_layer_of_another_net_of_the_first_format_keeps_its_padding(write, v0_net, saved):
-    model = open_model(write(v0_net))
-    padding = v0_net.layers[0]
-    padding.layer.pad = 3
-    padding.layer.name = padding.top[0] = v0_net.layers[1].bottom[0] = "other"
-    model["conv1"] = open_model(write(v0_net, "other.caffemodel"))["conv1"]
-    net = saved(model)
-    assert not net.layers
-    assert [layer.name for layer in net.layer] == ["conv1", "relu1"]
-    assert (net.layer[0].bottom, net.layer[0].convolution_param.pad) == (["data"], [3])
-
-
 # --- NVCaffe ------------------------------------------------------------------------------------
 
 
@@ -327,16 +313,6 @@ def test_changed_raw_values_are_written_as_caffe_can_read_them(write, raw_net, s
 
 
 # --- errors ---------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def old_file(tmp_path):
-    """A file that must stay unchanged."""
-    path = tmp_path / "old.caffemodel"
-    path.write_bytes(b"old")
-    yield path
-    assert path.read_bytes() == b"old"
-    assert os.listdir(tmp_path) == ["old.caffemodel"]  # noqa: PTH208  # names are enough
 
 
 @pytest.mark.parametrize("dtype", ["int32", "bool", "complex64"])
@@ -455,49 +431,6 @@ def test_no_extension_and_unknown_ones(tmp_path, name):
 def test_what_is_no_blob(tmp_path, what, words):
     with pytest.raises(TypeError, match=f"expected a Blob or an array, {words}"):
         write_blob(what, tmp_path / "x.binaryproto")
-
-
-# --- any model ------------------------------------------------------------------------------------
-
-dims = st.lists(st.integers(0, 4), max_size=4).map(tuple)
-dtypes = st.sampled_from(["float16", "bfloat16", "float32", "float64"])
-
-
-@st.composite
-def blobs(draw):
-    blob = Blob(draw(dims), draw(dtypes))
-    size = blob.size
-    blob.overwrite_cpu_data()[...] = np.arange(size).reshape(blob.shape)
-    if draw(st.booleans()):
-        blob.overwrite_cpu_diff()[...] = -np.arange(size).reshape(blob.shape)
-    return draw(st.sampled_from([blob, blob.T, blob.diff]))
-
-
-layers = st.builds(
-    Layer, st.text(max_size=3), st.text(max_size=3), blobs=st.lists(blobs(), max_size=3)
-)
-
-
-@tiers.amount("examples", 40, 100)
-def test_any_model_comes_back(tmp_path, examples):
-    path = tmp_path / "any.caffemodel"
-
-    @settings(max_examples=examples)
-    @given(st.lists(layers, max_size=4), st.booleans())
-    def comes_back(layers, write_diff):
-        save_model(ModelFile("any", layers), path, write_diff=write_diff)
-        again = open_model(path)
-        assert [(layer.name, layer.type) for layer in again.layers] == [
-            (layer.name, layer.type) for layer in layers
-        ]
-        for layer, expected in zip(again.layers, layers, strict=True):
-            for blob, wanted in zip(layer.blobs, expected.blobs, strict=True):
-                assert blob.shape == wanted.shape
-                np.testing.assert_array_equal(blob.cpu_data(), wanted.cpu_data())
-                if write_diff and blob.size:
-                    np.testing.assert_array_equal(blob.cpu_diff(), wanted.cpu_diff())
-
-    comes_back()
 
 
 def test_pieces_larger_than_a_chunk(monkeypatch, tmp_path, write):

@@ -158,27 +158,6 @@ def heaps(draw):
 
 
 @st.composite
-def damaged(draw, messages):
-    """A message with a few bytes changed, inserted, duplicated or truncated."""
-    message = bytearray(draw(messages))
-    for _ in range(draw(st.integers(1, 4))):
-        place = draw(st.integers(0, len(message)))
-        stop = draw(st.integers(place, len(message)))
-        match draw(st.sampled_from(["change", "insert", "double", "delete", "cut"])):
-            case "change":
-                message[place : place + 1] = draw(st.binary(min_size=1, max_size=1))
-            case "insert":
-                message[place:place] = draw(st.binary(max_size=3))
-            case "double":
-                message[place:place] = message[place:stop]
-            case "delete":
-                del message[place:stop]
-            case "cut":
-                del message[place:]
-    return bytes(message)
-
-
-@st.composite
 def nets(draw):
     """A net of any format, or of several at once, whose blobs have unusual layouts."""
     names = st.sampled_from([b"", b"a", b"b", b"\xff"])

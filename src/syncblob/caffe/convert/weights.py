@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections import UserDict
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
@@ -287,13 +286,8 @@ def lazy_entry(  # noqa: PLR0913  # what is known of it
 
 def lazy_blob(shape: tuple[int, ...], dtype: np.dtype[np.generic], read: Read) -> Blob:
     """Make a Blob filled on first access by a function that returns an array of this shape."""
-    return Blob.from_source(shape, dtype, partial(_read_bytes, read, shape, dtype))
 
+    def read_bytes() -> NDArray[np.uint8]:
+        return np.ascontiguousarray(read(), dtype).reshape(-1).view(np.uint8)
 
-def _read_bytes(
-    read: Read, shape: tuple[int, ...], dtype: np.dtype[np.generic]
-) -> NDArray[np.uint8]:
-    values = read()
-    if values.shape != shape:
-        raise ValueError(f"expected values of shape {shape}, got {values.shape}")
-    return np.ascontiguousarray(values, dtype).reshape(-1).view(np.uint8)
+    return Blob.from_source(shape, dtype, read_bytes)

@@ -122,16 +122,9 @@ class Foreign:
     def _known(self, field: FieldDescriptor, path: str, begin: int) -> None:
         """Read the value of one of Caffe's fields."""
         value = self._at
-        if field.message_type is not None and (closing := _CLOSING.get(self._next())):
-            self._at += 1
-            if closing != "]":
-                self._message(field.message_type, f"{path}.", closing)
-                return
-            while (closing := _CLOSING.get(self._next(), "")) in ("}", ">"):
-                self._at += 1
-                self._message(field.message_type, f"{path}.", closing)
-                self._skip(",")
-            self._at += 1
+        if field.message_type is not None and self._next() in ("{", "<"):
+            closing = _CLOSING[self._take()]
+            self._message(field.message_type, f"{path}.", closing)
             return
         self._skip_value()
         if field.enum_type is None:

@@ -159,8 +159,6 @@ def _read(
         reader = "read_prototxt" if kind is NetParameter else "read_solver_prototxt"
         problem = _explain(error, text.split("\n"), reader, ignored=ignore_unknown)
         raise ModelFileError(problem, path=name) from error
-    except RecursionError as error:
-        raise ModelFileError("messages are nested too deeply", path=name) from error
     except ValueError as error:
         raise ModelFileError(str(error), path=name) from error
     others = _OF_OTHER_KIND[kind.DESCRIPTOR.name]

@@ -34,7 +34,7 @@ import numpy as np
 
 from syncblob.caffe._pb.caffe_pb2 import LayerParameter, NetParameter
 from syncblob.caffe.files.other_formats import OTHER_HDF5
-from syncblob.caffe.files.read_model import LayerInFile, ModelIndex
+from syncblob.caffe.files.read_model import LayerInFile, ModelIndex, Origin
 from syncblob.caffe.files.write_model import is_unchanged
 from syncblob.caffe.messages.blob_index import BlobIndex, Run, Values
 from syncblob.caffe.messages.blobproto import require_axes, wire_dtype
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from syncblob.caffe.messages.disk import OpenFile
-    from syncblob.caffe.nets.layer import Layer, Origin
+    from syncblob.caffe.nets.layer import Layer
 
     # The shape and the dtype of an array of any kind, and the function that reads it.
     Dataset = tuple[tuple[int, ...], np.dtype[np.generic], Callable[[], NDArray[np.generic]]]

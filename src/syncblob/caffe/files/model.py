@@ -29,7 +29,7 @@ from syncblob.caffe.files.other_formats import (
     require_message,
     require_path,
 )
-from syncblob.caffe.files.read_model import index_model
+from syncblob.caffe.files.read_model import Origin, index_model
 from syncblob.caffe.files.write_model import model_pieces
 from syncblob.caffe.messages.lazy_blobs import lazy_blob
 from syncblob.caffe.messages.older_formats import upgrade_net
@@ -38,7 +38,7 @@ from syncblob.caffe.messages.streams import Source, Target, name_of, open_source
 from syncblob.caffe.messages.texts import decoded, put_texts
 from syncblob.caffe.messages.wire import WireReader
 from syncblob.caffe.nets.copy_trained_layers import CopyReport, copy_trained_layers
-from syncblob.caffe.nets.layer import Layer, LayerBlobs, Origin, own_copy, serialised
+from syncblob.caffe.nets.layer import Layer, LayerBlobs, own_copy, serialised
 from syncblob.caffe.nets.net_shapes import NetShapes, fill_layers, infer_shapes
 
 if TYPE_CHECKING:
@@ -306,12 +306,19 @@ class ModelFile(MutableMapping[str, Layer]):
 
         Unread values stay in the file. Each of the two models closes it separately.
         """
-        layers, settings, origin = copy.deepcopy((self._layers, self.settings, self.origin), memo)
+        origin = self.origin
+        if origin is not None:
+            origin = origin._replace(file=copy.deepcopy(origin.file, memo))
+        layers, settings = copy.deepcopy((self._layers, self.settings), memo)
         return self.of_own(self.name, layers, settings, origin)
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle the contents. Reads all values. The unpickled model has no file."""
-        return self.of_own, (self.name, self._layers, self.settings)
+        return type(self), (self.name, self._layers), self.settings
+
+    def __setstate__(self, settings: NetParameter) -> None:
+        """Set the settings of an unpickled model."""
+        self.settings = settings
 
     # --- attributes ------------------------------------------------------------------------------
 
@@ -506,7 +513,7 @@ def _copied(layer: Layer, name: str | None = None) -> Layer:
     proto = copy.deepcopy(layer.proto)
     if name is not None:
         put_texts(proto, "name", [name])
-    return Layer.of_own(proto, layer.blobs, layer.origin)
+    return Layer.of_own(proto, layer.blobs)
 
 
 # --- the phase of a definition --------------------------------------------------------------------
@@ -577,12 +584,13 @@ def open_model(path: Source) -> ModelFile:
             require_message(reader)
         found = index_model(reader) if is_message else index_hdf5(file)
     version = found.version if is_message else None
-    layers = []
-    for number, (proto, blobs) in enumerate(found.layers):
-        origin = Origin(file, version, number, serialised(proto), blobs)
-        layers.append(Layer.of_own(proto, [lazy_blob(file, blob) for blob in blobs], origin))
+    layers = [
+        Layer.of_own(proto, [lazy_blob(file, blob) for blob in blobs])
+        for proto, blobs in found.layers
+    ]
     model = ModelFile.of_own(found.name, layers, found.settings)
-    model.origin = Origin(file, version, len(layers), serialised(model.message()))
+    there = tuple((serialised(proto), blobs) for proto, blobs in found.layers)
+    model.origin = Origin(file, version, serialised(model.message()), there)
     return model
 
 

@@ -16,6 +16,7 @@ from syncblob.caffe.messages.texts import decoded
 
 if TYPE_CHECKING:
     from syncblob.caffe._pb.caffe_pb2 import LayerParameter
+    from syncblob.caffe.messages.disk import OpenFile
     from syncblob.caffe.messages.wire import WireReader
 
 
@@ -24,6 +25,27 @@ class LayerInFile(NamedTuple):
 
     proto: LayerParameter
     blobs: tuple[BlobIndex, ...]
+
+
+class Origin(NamedTuple):
+    """What a net was read from.
+
+    Attributes
+    ----------
+    file
+        The file.
+    version
+        The format of its layers; None in HDF5.
+    settings
+        The settings of the net there, as `serialised` returns them.
+    layers
+        The settings of each layer there, and its blobs.
+    """
+
+    file: OpenFile
+    version: int | None
+    settings: bytes
+    layers: tuple[tuple[bytes, tuple[BlobIndex, ...]], ...]
 
 
 class ModelIndex(NamedTuple):

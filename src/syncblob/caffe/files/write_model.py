@@ -11,10 +11,11 @@ from syncblob.caffe.messages.lazy_blobs import unchanged
 from syncblob.caffe.messages.pieces import FileRange, Piece, require_message_size, size_of
 from syncblob.caffe.messages.texts import naming
 from syncblob.caffe.messages.wire import length_field, length_header
-from syncblob.caffe.nets.layer import Layer, Origin, serialised
+from syncblob.caffe.nets.layer import Layer, serialised
 
 if TYPE_CHECKING:
     from syncblob.caffe.files.model import ModelFile
+    from syncblob.caffe.files.model_index import Origin
 
 _NO_NAME = length_field(NET_NAME, b"")
 """An empty name: without it the file of an empty net would have no bytes."""
@@ -43,12 +44,11 @@ def model_pieces(model: ModelFile, *, write_diff: bool | None, upgrade: bool) ->
 
 def is_unchanged(layers: Sequence[Layer], origin: Origin, *, write_diff: bool | None) -> bool:
     """Tell whether layers are the same as in their file."""
-    return len(layers) == origin.number and all(
-        (own := layer.origin) is not None
-        and (own.file, own.number, own.settings) == (origin.file, number, serialised(layer.proto))
+    return len(layers) == len(origin.layers) and all(
+        settings == serialised(layer.proto)
         and [unchanged(blob, write_diff=write_diff) for blob in layer.blobs]
-        == [(own.file, blob) for blob in own.blobs]
-        for number, layer in enumerate(layers)
+        == [(origin.file, blob) for blob in blobs]
+        for layer, (settings, blobs) in zip(layers, origin.layers, strict=True)
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, MutableSequence, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Never, NoReturn, Self, TypeVar, overload
 
 from syncblob.caffe._pb.caffe_pb2 import LayerParameter
@@ -23,45 +22,9 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
     from numpy.typing import DTypeLike
 
-    from syncblob.caffe.messages.blob_index import BlobIndex
-    from syncblob.caffe.messages.disk import OpenFile
-
 M = TypeVar("M", bound="Message")
 
 _NO_FLOATS = "biuc"
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """What a net or a layer was read from. Pickled ones have none.
-
-    Parameters
-    ----------
-    file
-        The file.
-    version
-        The format of its layers; None in HDF5.
-    number
-        The number of the layer; of a net, how many layers it has.
-    settings
-        The settings there, as `serialised` returns them.
-    blobs
-        The blobs of the layer there.
-    """
-
-    file: OpenFile
-    version: int | None
-    number: int
-    settings: bytes
-    blobs: tuple[BlobIndex, ...] = ()
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """Return a copy. Each of the two closes the file separately."""
-        return replace(self, file=copy.deepcopy(self.file, memo))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle as None."""
-        return type(None), ()
 
 
 class Layer:
@@ -69,7 +32,6 @@ class Layer:
 
     You can assign the type, bottoms and tops, change all other settings in `proto`, and replace
     blobs in `blobs`. `save_model` writes the result. Change the name by `ModelFile.rename`.
-    `origin`, what it was read from, is for this package.
 
     Parameters
     ----------
@@ -91,9 +53,7 @@ class Layer:
         if a name is not a string.
     """
 
-    __slots__ = ("_blobs", "_name", "_proto", "origin")
-
-    origin: Origin | None
+    __slots__ = ("_blobs", "_name", "_proto")
 
     def __init__(
         self,
@@ -105,11 +65,11 @@ class Layer:
     ) -> None:
         proto = LayerParameter()
         put_texts(proto, "name", [_as_text("the name", name)])
-        self._put(proto, blobs, None)
+        self._put(proto, blobs)
         self.type, self.bottoms, self.tops = type, bottoms, tops
 
-    def _put(self, proto: LayerParameter, blobs: Iterable[Any], origin: Origin | None) -> None:
-        self._name, self._proto, self.origin = decoded(proto.name), proto, origin
+    def _put(self, proto: LayerParameter, blobs: Iterable[Any]) -> None:
+        self._name, self._proto = decoded(proto.name), proto
         self._blobs = LayerBlobs(self._name, blobs)
 
     @classmethod
@@ -140,20 +100,18 @@ class Layer:
         return layer
 
     @classmethod
-    def of_own(
-        cls, proto: LayerParameter, blobs: Iterable[Any] = (), origin: Origin | None = None
-    ) -> Self:
+    def of_own(cls, proto: LayerParameter, blobs: Iterable[Any] = ()) -> Self:
         """Make a layer of a message without blobs, which is not copied.
 
         :meta private:
         """
         layer = cls.__new__(cls)
-        layer._put(proto, blobs, origin)  # noqa: SLF001  # its own
+        layer._put(proto, blobs)  # noqa: SLF001  # its own
         return layer
 
     def __copy__(self) -> Self:
         """Return a layer that shares the Blobs. Replacing one in it does not change this layer."""
-        return self.of_own(copy.deepcopy(self._proto), self._blobs, self.origin)
+        return self.of_own(copy.deepcopy(self._proto), self._blobs)
 
     def rename(self, name: str) -> None:
         """Change the name, for models, which find layers by it.

@@ -15,7 +15,7 @@ from syncblob.caffe.nets.layer import Layer, serialised
 
 if TYPE_CHECKING:
     from syncblob.caffe.files.model import ModelFile
-    from syncblob.caffe.files.model_index import Origin
+    from syncblob.caffe.files.read_model import Origin
 
 _NO_NAME = length_field(NET_NAME, b"")
 """An empty name: without it the file of an empty net would have no bytes."""

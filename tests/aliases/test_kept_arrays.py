@@ -122,8 +122,8 @@ def test_what_another_thread_does_meanwhile_ends_no_borrow_that_is_still_to_come
     add = Borrows.add
     meddled = []
 
-    def meddle(borrows: Borrows, array: object) -> None:
-        add(borrows, array)
+    def meddle(borrows: Borrows, *args: Any) -> None:
+        add(borrows, *args)
         if not meddled:
             meddled.append(True)
             blob.gpu_data()
@@ -159,7 +159,7 @@ def test_what_another_thread_does_meanwhile_leaves_no_alias_behind_that_is_still
 # --- in the middle of a change ------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("owner", "name"), [(Borrows, "revoke"), (Borrows, "forget")])
+@pytest.mark.parametrize(("owner", "name"), [(Loans, "revoke"), (Borrows, "forget")])
 @pytest.mark.parametrize("change", ["gpu_data", "mutable_gpu_data", "async_gpu_push", "set"])
 @WAY
 def test_what_a_finaliser_asks_in_the_middle_of_a_change_is_refused(
@@ -170,8 +170,8 @@ def test_what_a_finaliser_asks_in_the_middle_of_a_change_is_refused(
     original = getattr(owner, name)
     refused = []
 
-    def meddle(self: Any, *args: Any) -> Any:
-        result = original(self, *args)
+    def meddle(self: Any, *args: Any, **kwargs: Any) -> Any:
+        result = original(self, *args, **kwargs)
         if not refused:
             refused.append(True)
             with pytest.raises(RuntimeError, match="in the middle of a transfer"):

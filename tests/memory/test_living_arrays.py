@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from in_threads import in_threads
 
 from syncblob.memory import living_arrays
-from syncblob.memory.borrows_and_aliases import Borrows, Loans
+from syncblob.memory.borrows_and_aliases import Loans
 from syncblob.memory.living_arrays import LivingArrays, Reference
-from syncblob.memory.windows import Window
 
 FEW = living_arrays._FEW
 NBYTES = 1 << 12
@@ -226,32 +225,3 @@ def test_threads_add_while_others_search():
 
     in_threads(*(partial(use, number) for number in range(4)))
     assert not loans.leases
-
-
-def is_set(borrow):
-    try:
-        Reference.start.__get__(borrow)
-    except AttributeError:
-        return False
-    return True
-
-
-def test_the_range_of_a_borrow_is_computed_once():
-    buffer, borrows = np.zeros(4 * FEW, np.uint8), Borrows()
-    arrays = [buffer[place : place + 2] for place in range(2 * FEW)]
-    for array in arrays:
-        borrows.add(array)
-    assert not any(is_set(borrow) for borrow in borrows.live)
-    windows = (Window(0, buffer.nbytes, buffer),)
-    found = borrows.reaching(windows, 10, 11)
-    assert {array.ctypes.data - buffer.ctypes.data for array in found} == {9, 10}
-    assert all(is_set(borrow) for borrow in borrows.live)
-    assert sorted(borrows.ranges(windows)) == [(place, place + 2) for place in range(2 * FEW)]
-
-
-def test_a_borrow_has_no_other_attributes():
-    borrows, array = Borrows(), np.zeros(2)
-    borrows.add(array)
-    (borrow,) = borrows.live
-    with pytest.raises(AttributeError, match="got length"):
-        borrow.length  # noqa: B018  # what it raises

@@ -19,7 +19,7 @@ from syncblob import (
 )
 from syncblob._layout import Layout
 from syncblob.devices import Side
-from syncblob.memory import Access, assign, claim_shared, shortcut
+from syncblob.memory import Access, claim, claim_shared, shortcut
 from syncblob.memory.borrows_and_aliases import Borrows
 from syncblob.memory.ledger import Ledger
 
@@ -177,8 +177,8 @@ def test_under_watch_nothing_may_be_used_at_once(side):
         export = memory.export(side, CONST, WHOLE, "use", "NumPy")
         assert not shortcut.readable
         assert usable(memory, side) == ""
-        write = side, 0, NBYTES, "use", memory.buffer(side), 7
-        assert not assign(memory.ledger, shortcut, *write)
+        write = side, OVERWRITE, 0, NBYTES, "use", memory.buffer(side), 7
+        assert not claim(memory.ledger, memory.buffer(side), *write)
         del export
 
 
@@ -353,7 +353,7 @@ def test_a_memory_is_not_claimed_by_the_shortcut_of_another():
     shortcut = memory.shortcut(Side.HOST, WHOLE)
     write = other.ledger, shortcut, Side.HOST, 0, NBYTES, "use"
     assert not claim_shared(*write)
-    assert not assign(*write, other.buffer(Side.HOST), 7)
+    assert not memory.claim(other.shortcut(Side.HOST, WHOLE), Side.HOST, WHOLE, "use")
     assert (memory.head, other.head) == (Head.SYNCED, Head.SYNCED)
 
 
@@ -412,8 +412,7 @@ ASSIGNED = {
     "alias": (lambda m: m.export(Side.ACCELERATOR, MUTABLE, PART, "use", "DLPack"), (0, 2), False),
     "exposure": (lambda m: m.expose(Side.ACCELERATOR), (0, 2), False),
     "borrow": (lambda m: m.mutable_gpu_data(), (0, 2), False),
-    "third side": (lambda m: m.side_of(syncblob.simulated(1)), (0, 2), False),
-    "many spans": (lambda m: [m.gpu_data(), setattr(m.ledger, "span_limit", 1)], (0, 2), False),
+    "third side": (lambda m: m.side_of(syncblob.simulated(1)), (0, 2), True),
     "eviction": (lambda m: [m.gpu_data(), m.evict(Side.HOST)], (0, 2), False),
     "smaller size": (lambda m: m.fit(NBYTES - 1), (0, NBYTES), False),
 }
@@ -432,8 +431,8 @@ def test_a_number_is_written_where_nothing_has_to_be_moved_or_warned_of(state, l
     before, known = memory.spans, memory.history
     everything = Layout.raw(memory.used_nbytes)
     with record_transfers() if logging else nullcontext() as log:
-        write = Side.HOST, start, stop, "use", buffer[start:stop], 7
-        assert assign(memory.ledger, shortcut, *write) is written
+        write = Side.HOST, OVERWRITE, start, stop, "use", buffer[start:stop], 7
+        assert claim(memory.ledger, shortcut.buffer, *write) is written
     assert not log
     if written:
         assert memory.head_over(start, stop) is Head.HEAD_AT_CPU

@@ -18,7 +18,7 @@ from syncblob import (
 from syncblob._layout import Layout
 from syncblob.devices import Side
 from syncblob.devices.host import NumpyHome
-from syncblob.memory import Access, assign, changes
+from syncblob.memory import Access, changes, claim
 from syncblob.memory.borrows_and_aliases import NUMPY
 from syncblob.memory.shortcut import Shortcuts
 
@@ -200,15 +200,16 @@ def test_an_assignment_warns_of_an_alias_that_a_handler_makes_in_its_midst():
 def test_a_handler_is_refused_in_the_midst_of_a_number():
     memory = at(Side.HOST)
     memory.mutable_gpu_data()
-    shortcut = memory.shortcut(Side.HOST, Layout.raw(NBYTES))
+    memory.shortcut(Side.HOST, Layout.raw(NBYTES))
 
     def handler():
         with pytest.raises(RuntimeError, match="in the middle of a transfer"):
             memory.mutable_gpu_data()
 
     with at_the_start_of(Shortcuts.revoke, handler):
-        write = Side.HOST, 0, NBYTES, "use", memory.buffer(Side.HOST), 2
-        assert assign(memory.ledger, shortcut, *write)
+        buffer = memory.buffer(Side.HOST)
+        write = buffer, Side.HOST, Access.OVERWRITE, 0, NBYTES, "use", buffer, 2
+        assert claim(memory.ledger, *write)
     assert memory.gpu_data().tolist() == [2] * NBYTES
 
 

@@ -637,7 +637,7 @@ class BlobCore:
             memory = self._diff_memory() if place > GPU_DATA else self._memory
             layout = self._layout
         side = _SIDES[place & 1]
-        if memory._device_home is not self._home and side:
+        if side and memory._device_home is not self._home:
             side = self._accelerator_side(memory)
         buffer = memory.read(side, layout, reason)
         # The Blob may have another diff now, because its base shares one.
@@ -661,7 +661,7 @@ class BlobCore:
             # The usual cases of what follows.
             shortcut, memory, layout = kept[0], self._held, self._placed
             side = _SIDES[place]
-            if memory._device_home is not self._home and side:
+            if side and memory._device_home is not self._home:
                 side = self._accelerator_side(memory)
             if shortcut.writable or (
                 shortcut.shared
@@ -670,12 +670,12 @@ class BlobCore:
                 array = kept[2].view()
                 # Only NumPy arrays have a write permission to revoke.
                 if not side or type(array) is np.ndarray:
-                    memory.ledger.own_loans(side).borrows.add(array)
+                    memory.ledger.own_loans(side).borrows.add(array, layout.start, layout.stop)
                 if shortcut.writable:
                     return array
         memory = self._diff_memory() if place > GPU_DATA else self._memory
         side, layout = _SIDES[place & 1], self._layout
-        if memory._device_home is not self._home and side:
+        if side and memory._device_home is not self._home:
             side = self._accelerator_side(memory)
         # The Blob may have another diff now, as above.
         if (
@@ -690,7 +690,7 @@ class BlobCore:
                 kept = self._kept[place] or kept
             array = kept[2].view()
             if not side or type(array) is np.ndarray:
-                memory.ledger.own_loans(side).borrows.add(array)
+                memory.ledger.own_loans(side).borrows.add(array, layout.start, layout.stop)
             if kept[0].writable:
                 return array
         self._require_writable(reason)
@@ -701,7 +701,7 @@ class BlobCore:
     def _keep(self, place: int, memory: SyncedMemory) -> None:
         """Keep arrays from which later accesses make views; see `Home.kept_views`."""
         side = _SIDES[place & 1]
-        if memory._device_home is not self._home and side:
+        if side and memory._device_home is not self._home:
             side = self._accelerator_side(memory)
         layout = self._layout
         ledger = memory.ledger

@@ -333,7 +333,7 @@ def _evict_unseen(  # noqa: PLR0911, PLR0913, PLR0917  # a buffer, and who may s
     if (
         ledger.watch is not None
         or loans.may_write_in(start, stop)
-        or loans.borrows.reaching((window,), start, stop)
+        or loans.borrows.overlapping(start, stop)
     ):
         return False
     _close(ledger, side)

@@ -19,7 +19,7 @@ from syncblob.blob.writers import writes
 from syncblob.devices import HOST
 from syncblob.devices.base import is_on_device
 from syncblob.guards import may_compute_directly, require_device
-from syncblob.memory import CONST, MUTABLE, OVERWRITE, assign, claim_shared, compute
+from syncblob.memory import CONST, MUTABLE, OVERWRITE, claim, claim_shared, compute
 
 _NUMBERS = frozenset({bool, int, float})
 
@@ -139,8 +139,14 @@ def _assign_number(blob: BlobCore, full: Any, value: Any) -> bool:
     if type(value) is not int or abs(value) > _EXACT or target.dtype.kind not in "fc":
         # A number that NumPy does not take changes no state.
         np.empty((), target.dtype)[()] = value
-    write = memory.ledger, shortcut, blob._side, *reach, "__setitem__", target, value
-    return (shortcut.shared and blob._home.direct and claim_shared(*write)) or assign(*write)
+    ledger, write = memory.ledger, (blob._side, *reach, "__setitem__", target, value)
+    if shortcut.shared and blob._home.direct and claim_shared(ledger, shortcut, *write):
+        return True
+    side, start, stop, *rest = write
+    # Of an array with gaps, the bytes in these are not overwritten.
+    access = OVERWRITE if target.nbytes == stop - start else MUTABLE
+    with ledger.lock:
+        return claim(ledger, shortcut.buffer, side, access, start, stop, *rest)
 
 
 # --- keys ----------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from syncblob.memory.accesses import assign, claim_shared
+from syncblob.memory.accesses import claim, claim_shared
 from syncblob.memory.history import Transition
 from syncblob.memory.ledger import Ledger
 from syncblob.memory.shortcut import FRESH, NO_SHORTCUT, Shortcut
@@ -24,7 +24,7 @@ __all__ = [
     "SyncedMemory",
     "Transition",
     "Window",
-    "assign",
+    "claim",
     "claim_shared",
     "compute",
     "evict_windows",

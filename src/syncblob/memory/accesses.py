@@ -1,7 +1,7 @@
 """Accesses: bringing a range of a side up to date, at once or by a copy under way.
 
-`acquire` does what any access needs. `claim`, `claim_shared` and `assign` are short ways of the
-usual ones. Call the functions under the memory's lock, unless they take it.
+`acquire` does what any access needs. `claim` and `claim_shared` are short ways of the usual ones.
+Call the functions under the memory's lock, unless they take it.
 """
 
 from __future__ import annotations
@@ -42,18 +42,36 @@ _OTHER = (Side.ACCELERATOR, Side.HOST)
 
 
 def claim(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0915, PLR0917  # an access; inlined, because calls take time
-    ledger: Ledger, buffer: Any, side: Side, access: Access, start: int, stop: int, reason: str
+    ledger: Ledger,
+    buffer: Any,
+    side: Side,
+    access: Access,
+    start: int,
+    stop: int,
+    reason: str,
+    array: NDArray[Any] | None = None,
+    value: Any = None,
 ) -> bool:
     """Prepare a side for an access, if nothing can make that fail but the copy.
 
-    These are the usual cases: the side holds the range, or another side holds the whole memory, the
-    range, and nothing has been handed out there. So there is nothing to warn of, to revoke or to
-    undo, and this does without `commit`.
+    These are the usual cases: the side holds the range, or another side holds all of it, and
+    nothing has been handed out there. So there is nothing to warn of, to revoke or to undo, and
+    this does without `commit`.
+
+    Parameters
+    ----------
+    ledger, side, access, start, stop, reason
+        The access.
+    buffer
+        The buffer that the caller will use.
+    array, value
+        An array over the range, and a number to write into it in the same step. To assign it must
+        not raise.
 
     Returns
     -------
     bool
-        Whether the buffer, the side's, may be used. If not, nothing has changed.
+        Whether the range may be used, or was written. If not, nothing has changed.
     """
     if ledger.moving:
         return False
@@ -66,7 +84,8 @@ def claim(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0915, PLR0917  # an acce
             access is not CONST
             and shortcut is not None
             and shortcut.buffer is buffer
-            and claim_shared(ledger, shortcut, side, start, stop, reason)
+            and (array is None or ledger.buffers.home(side).direct)
+            and claim_shared(ledger, shortcut, side, start, stop, reason, array, value)
         ):
             return True
     copied = ""
@@ -82,6 +101,7 @@ def claim(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0915, PLR0917  # an acce
             or ledger.uploads
             or ledger.watch is not None
             or start >= stop
+            or stop > before.nbytes
             or buffers.sides[side] is not buffer
             or buffer is None
         ):
@@ -90,46 +110,65 @@ def claim(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0915, PLR0917  # an acce
             ledger.forget_source(start, stop)
         uniform, mine = before.uniform, 1 << side
         held = before.common(start, stop) if uniform is None else uniform
-        shortcuts = ledger.shortcuts
+        shortcuts, after = ledger.shortcuts, before
         if held & mine:
             if open_logs:
                 note_use(ledger, side, start, stop)
-            if access is CONST or before.any(start, stop) == mine:
-                return True
-            after = before.put(start, stop, mine)
-            if exceeds_limit(after, ledger.span_limit):
-                return False
-            shortcuts.revoke()
+            if access is not CONST and before.any(start, stop) != mine:
+                after = before.put(start, stop, mine)
+                if ledger.span_limit or exceeds_limit(after, 0):
+                    return False
+                shortcuts.revoke()
+                # Bytes that several sides hold may be overwritten here from now on.
+                ledger.spans = after
         else:
-            if not uniform or start or stop != before.nbytes or open_logs or running_guards.get():
-                return False
-            if not pair:
+            held = (before.alike(start, stop) or 0) if uniform is None else uniform
+            part = stop - start < before.nbytes
+            if not (held and pair):
                 # What `others` returns is a copy then, and misses what is lent from here on.
+                return False
+            if access is not OVERWRITE and (
+                open_logs
+                or running_guards.get()
+                or (part and side is Side.HOST and before.nbytes <= SMALL)
+            ):
                 return False
             if access is CONST and (here.leases or here.exposures):
                 return False
             if not sticky:
+                after = before.put(start, stop, held | mine if access is CONST else mine)
+                if part and (ledger.span_limit or exceeds_limit(after, 0)):
+                    return False
                 shortcuts.revoke()
             # Now that the shortcuts are revoked: until then, one may lend without the lock.
             if there.borrows.live or (there.leases and not sticky):
                 return False
-            contents = buffers.sides[1 - side]
             if access is not OVERWRITE:
+                contents, target, nbytes = buffers.sides[1 - side], buffer, stop - start
                 if contents is None:
                     return False
-                target = buffer if buffer.nbytes == stop else buffer[:stop]
-                if contents.nbytes != stop:
-                    contents = contents[:stop]
+                if target.nbytes != nbytes:
+                    target = target[start:stop]
+                if contents.nbytes != nbytes:
+                    contents = contents[start:stop]
                 accelerator: Accelerator = buffers.accelerator  # type: ignore[assignment]  # it has bytes
                 if side:
                     accelerator.upload(contents, target)
                 else:
                     accelerator.download(contents, target)
                 copied = _DIRECTIONS[side]
-            after = before
-            if not sticky:
-                after = Spans.whole(stop, held | mine if access is CONST else mine)
+            elif open_logs:
+                note_use(ledger, side, start, stop)
+        if array is not None:
+            home = buffers.home(side)
+            if home.direct:
+                array[...] = value
+            else:
+                home.compute(operator.setitem, array, ..., value)
+        if after is before and not copied:
+            return True
         epoch = shortcuts.epoch
+        # Until now, the other side has the contents of what it alone holds.
         ledger.spans = after
         if ledger.follows_logs and after.uniform is not None:
             ledger.renew_shortcuts(epoch, after.uniform)
@@ -203,96 +242,6 @@ def claim_shared(  # noqa: PLR0913, PLR0917  # a write
         return True
 
 
-def assign(  # noqa: C901, PLR0912, PLR0913, PLR0917  # a write
-    ledger: Ledger,
-    shortcut: Shortcut,
-    side: Side,
-    start: int,
-    stop: int,
-    reason: str,
-    array: NDArray[Any],
-    value: Any,
-) -> bool:
-    """Write a number into a range of a side, if nothing can make that fail. Takes the lock.
-
-    The side need not hold the range if all of it is overwritten.
-
-    Parameters
-    ----------
-    ledger
-        The ledger.
-    shortcut
-        The shortcut of the buffer that the array lies over.
-    side, start, stop, reason
-        The write.
-    array, value
-        The array, and the number for all its elements. To assign it must not raise.
-
-    Returns
-    -------
-    bool
-        Whether it was written. If not, nothing has changed.
-    """
-    home = ledger.buffers.home(side)
-    with ledger.lock:
-        if ledger.moving or len(ledger.loans) > _PAIR:
-            return False
-        there = ledger.loans[1 - side]
-        if ledger.uploads and not there.leases:
-            finish_uploads(ledger, side, OVERWRITE, start, stop)
-            if home.direct and claim_shared(
-                ledger, shortcut, side, start, stop, reason, array, value
-            ):
-                return True
-        try:
-            # From here on, not even a finaliser can change anything.
-            ledger.moving = True
-            ledger.forget_source(start, stop)
-            before, mine, there = ledger.spans, 1 << side, ledger.loans[1 - side]
-            after = before.put(start, stop, mine)
-            if (
-                there.leases
-                or there.exposures
-                or ledger.uploads
-                or ledger.watch is not None
-                or stop > before.nbytes
-                or ledger.buffers.sides[side] is not shortcut.buffer
-                or shortcut.buffer is None
-                or exceeds_limit(after, ledger.span_limit)
-            ):
-                return False
-            held = before.uniform
-            some = before.any(start, stop) if held is None else held
-            holds = (before.common(start, stop) if held is None else held) & mine
-            if not holds and (
-                some & mine or ledger.source is not None or array.nbytes != stop - start
-            ):
-                # Of an array with gaps, the bytes in these would not be overwritten.
-                return False
-            if open_logs:
-                note_use(ledger, side, start, stop)
-            changes = some != mine
-            if changes:
-                ledger.shortcuts.revoke()
-                # Now that the shortcuts are revoked: until then, one may lend without the lock.
-                if there.borrows.live or there.leases:
-                    return False
-                if holds:
-                    # Bytes that several sides hold are about to be overwritten here.
-                    ledger.spans = after
-            if home.direct:
-                array[...] = value
-            else:
-                home.compute(operator.setitem, array, ..., value)
-            # Until now, the other side has the old contents of what it alone holds.
-            ledger.spans = after
-        finally:
-            ledger.moving = False
-        if changes:
-            note(ledger, reason, before, after, start, stop)
-        return True
-
-
 def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0917  # an access
     ledger: Ledger,
     side: Side,
@@ -363,7 +312,7 @@ def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0917  # an access
     return buffer
 
 
-def _plan_crossing(  # noqa: C901, PLR0912, PLR0913, PLR0917  # an access; inlined, because calls take time
+def _plan_crossing(  # noqa: C901, PLR0913, PLR0917  # an access; inlined, because calls take time
     ledger: Ledger,
     side: Side,
     access: Access,
@@ -393,17 +342,6 @@ def _plan_crossing(  # noqa: C901, PLR0912, PLR0913, PLR0917  # an access; inlin
         if access is not OVERWRITE:
             pieces = (Run(start, stop, held),)
         after = before.put(start, stop, mine if writes else held | mine)
-    elif (
-        held
-        and not held & mine
-        and not writes
-        and any(
-            held >> other & 1 and loans.may_write_all(start, stop)
-            for other, loans in enumerate(ledger.loans)
-        )
-    ):
-        # Nothing that is copied is trusted, so the map stays.
-        pieces, after = (Run(start, stop, held),), before
     else:
         # Bytes that an alias writes during the copy must be copied again.
         writers = [

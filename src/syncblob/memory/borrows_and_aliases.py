@@ -18,11 +18,9 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from syncblob._source_lines import Place, user_instruction
 from syncblob.memory.living_arrays import LivingArrays, Reference
-from syncblob.memory.windows import Window, placed_in
+from syncblob.memory.windows import placed_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -44,109 +42,29 @@ NUMPY = "NumPy"
 _REMEMBERED = 8
 
 
-class Borrow(Reference):
-    """A weak reference to a writable NumPy borrow.
-
-    Its range is one of addresses. It is computed when it is first asked for, because borrows are
-    made more often than revoked.
-    """
-
-    __slots__ = ()
-
-    start: int
-    stop: int
-
-    def __getattr__(self, name: str) -> int:
-        """Set `start` and `stop`. A borrow of no elements is over nothing, and so is a dead one."""
-        if name not in Reference.__slots__:
-            raise AttributeError(f"expected start or stop, got {name}")
-        array = self()
-        self.start, self.stop = (
-            np.lib.array_utils.byte_bounds(array) if array is not None and array.size else (0, 0)
-        )
-        return self.start if name == "start" else self.stop
-
-
-class Borrows(LivingArrays[Borrow]):
+class Borrows(LivingArrays[Reference]):
     """The writable NumPy borrows of one side of one memory."""
 
     __slots__ = ()
 
-    def add(self, array: NDArray[Any]) -> None:
-        """Remember a writable array."""
-        borrow = Borrow(array, self.discard)
+    def add(self, array: NDArray[Any], start: int, stop: int) -> None:
+        """Remember a writable array over a range."""
+        borrow = Reference(array, self.discard)
+        borrow.start = start
+        borrow.stop = stop
         self.live.add(borrow)
         if self.index is not None:
             self.file(borrow)
-
-    def revoke(
-        self,
-        revoked: list[NDArray[Any]],
-        windows: Sequence[Window] | None = None,
-        start: int = 0,
-        stop: int = 0,
-    ) -> None:
-        """Revoke the write permission of borrows.
-
-        Parameters
-        ----------
-        revoked
-            Receives the arrays that had it; see `restore`.
-        windows
-            The windows that the borrows lie over, to revoke only those that overlap a range; None
-            for all of them.
-        start, stop
-            The range.
-        """
-        if windows is not None:
-            found = self.reaching(windows, start, stop)
-        else:
-            found = [array for borrow in list(self.live) if (array := borrow()) is not None]
-        for array in found:
-            _revoke(array, revoked)
-
-    def reaching(self, windows: Sequence[Window], start: int, stop: int) -> list[NDArray[Any]]:
-        """Return the borrows over windows that overlap a range."""
-        found: list[Borrow] = []
-        for window in windows if self.live else ():
-            low, high = max(start, window.start), min(stop, window.stop)
-            if low < high:
-                origin = _origin(window)
-                found += self.overlapping(origin + low, origin + high)
-        return [array for borrow in found if (array := borrow()) is not None]
-
-    def ranges(self, windows: Sequence[Window]) -> list[tuple[int, int]]:
-        """Return the ranges of the borrows over windows."""
-        ranges = []
-        for window in windows if self.live else ():
-            origin = _origin(window)
-            for borrow in list(self.live):
-                start, stop = borrow.start - origin, borrow.stop - origin
-                if start < stop and window.start <= start and stop <= window.stop:
-                    ranges.append((start, stop))
-        return ranges
 
     def forget(self, revoked: list[NDArray[Any]]) -> list[NDArray[Any]]:
         """Forget the borrows among arrays that were revoked, and return these."""
         ended = []
         for array in revoked:
             for borrow in weakref.getweakrefs(array):
-                if isinstance(borrow, Borrow) and borrow in self.live:
+                if isinstance(borrow, Reference) and borrow in self.live:
                     self.discard(borrow)
                     ended.append(array)
         return ended
-
-
-def _origin(window: Window) -> int:
-    """Return the address that the first byte of the memory would have."""
-    return int(window.array.__array_interface__["data"][0]) - window.start
-
-
-def _revoke(array: NDArray[Any] | None, revoked: list[NDArray[Any]]) -> None:
-    if array is not None and array.flags.writeable:
-        # Append first: an interrupt may come at any time, and the arrays in the list are restored.
-        revoked.append(array)
-        array.flags.writeable = False
 
 
 def restore(revoked: list[NDArray[Any]]) -> None:
@@ -303,14 +221,10 @@ class Loans:
             self.exporter = (buffer, exporter)
         return home.alias(exporter, layout)
 
-    def ranges(self, windows: Sequence[Window]) -> list[tuple[int, int]]:
-        """Return the ranges of all borrows, leases and exposures over the side's windows.
-
-        Only NumPy borrows are tracked.
-        """
-        ranges = [(lease.start, lease.stop) for lease in list(self.leases)]
-        ranges += [exposure[:2] for exposure in self.exposures]
-        return ranges + self.borrows.ranges(windows)
+    def ranges(self) -> list[tuple[int, int]]:
+        """Return the ranges of all leases, borrows and exposures. Only NumPy borrows are known."""
+        lent: list[Any] = [*list(self.leases), *list(self.borrows.live), *self.exposures]
+        return [(each.start, each.stop) for each in lent]
 
     def lease(
         self, target: object, kind: str, start: int, stop: int, noted: NotedPlace | None = None
@@ -352,20 +266,31 @@ class Loans:
         return tuple(parts)
 
     def revoke(
-        self,
-        revoked: list[NDArray[Any]],
-        windows: Sequence[Window] | None = None,
-        start: int = 0,
-        stop: int = 0,
+        self, revoked: list[NDArray[Any]], reach: tuple[int, int] | None, *, aliases: bool
     ) -> None:
-        """Revoke the write permission of borrows and of aliases that are NumPy arrays.
+        """Revoke the write permission of borrows, and of aliases that are NumPy arrays.
 
-        The parameters are those of `Borrows.revoke`.
+        Parameters
+        ----------
+        revoked
+            Receives the arrays that had it; see `restore`.
+        reach
+            The range that becomes stale; None for everything.
+        aliases
+            Whether to revoke that of aliases, too.
         """
-        self.borrows.revoke(revoked, windows, start, stop)
-        for lease in list(self.leases) if windows is None else self.leases_in(start, stop):
-            if lease.kind is NUMPY and lease.start < lease.stop:
-                _revoke(lease(), revoked)
+        found: list[Reference]
+        found = list(self.borrows.live) if reach is None else self.borrows.overlapping(*reach)
+        if aliases:
+            leases = list(self.leases) if reach is None else self.leases_in(*reach)
+            found += [one for one in leases if one.kind is NUMPY and one.start < one.stop]
+        for reference in found:
+            array = reference()
+            if array is not None and array.flags.writeable:
+                # Append first: an interrupt may come at any time, and the arrays in the list are
+                # restored.
+                revoked.append(array)
+                array.flags.writeable = False
 
     def note_end(
         self, history: Sequence[Transition], side: Side, revoked: list[NDArray[Any]]

@@ -276,33 +276,18 @@ class Ledger:
         *,
         aliases: bool,
     ) -> None:
-        """Revoke the write permission of borrows of a side that overlap ranges, and of aliases.
-
-        Parameters
-        ----------
-        side, ranges
-            What becomes stale.
-        revoked
-            Receives the arrays that had it.
-        aliases
-            Whether to revoke that of aliases, too.
-        """
+        """Revoke the write permission of what lies over ranges of a side; see `Loans.revoke`."""
         loans = self.loans[side]
-        if not loans.borrows.live and not (aliases and loans.leases):
-            return
-        revoke = loans.revoke if aliases else loans.borrows.revoke
-        for start, stop in ranges:
-            if start == 0 and stop == self.spans.nbytes:
-                revoke(revoked)
-            elif self.buffers.tracks_borrows(side):
-                # Other arrays have no write permission.
-                revoke(revoked, self.buffers.all_of(side), start, stop)
+        if loans.borrows.live or (aliases and loans.leases):
+            for reach in ranges:
+                everything = reach == (0, self.spans.nbytes)
+                loans.revoke(revoked, None if everything else reach, aliases=aliases)
 
     def ranges_in_use(self) -> Sequence[tuple[int, int]]:
         """Return the ranges of all uploads, and of what has been handed out."""
         ranges = [upload[:2] for upload in self.uploads]
-        for side, loans in enumerate(self.loans):
-            ranges += loans.ranges(self.buffers.all_of(side))
+        for loans in self.loans:
+            ranges += loans.ranges()
         return ranges
 
     # --- under the lock --------------------------------------------------------------------------

@@ -58,7 +58,7 @@ def borrow(ledger: Ledger, side: Side, buffer: Any, layout: Layout) -> Any:
     array = laid(ledger.buffers.home(side), buffer, layout, writable=True)
     # Only NumPy arrays have a write permission to revoke.
     if isinstance(array, np.ndarray):
-        ledger.own_loans(side).borrows.add(array)
+        ledger.own_loans(side).borrows.add(array, layout.start, layout.stop)
     elif type(buffer) is Window:
         # A larger window would leave it behind, and nothing could stop its writes.
         return alias("a borrow", None, ledger, side, buffer, layout)
@@ -85,10 +85,7 @@ def export_watched(  # noqa: PLR0913, PLR0917  # an access, and its consumer
     if isinstance(array, np.ndarray):
         array.flags.writeable = False
     reach = layout.start, layout.stop
-    borrowed = isinstance(array, np.ndarray) and loans.borrows.reaching(
-        ledger.buffers.all_of(side), *reach
-    )
-    if borrowed or loans.may_write_in(layout.start, layout.stop):
+    if loans.borrows.overlapping(*reach) or loans.may_write_in(*reach):
         # Borrows or aliases may write here legitimately, so a difference proves nothing.
         return array
     if ledger.watch is None:

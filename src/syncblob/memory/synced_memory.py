@@ -482,8 +482,8 @@ class SyncedMemory:
     ) -> bool:
         """Prepare a side for an access, if there is nothing to warn of and to revoke.
 
-        The side has to hold all of the range, or another side holds the whole memory, the range,
-        which is copied then.
+        The side has to hold all of the range, or another side holds all of it, and it is copied
+        then.
 
         Parameters
         ----------
@@ -871,7 +871,7 @@ class SyncedMemory:
         with self.ledger.lock:
             self.ledger.shortcuts.revoke()
             for loans in self.ledger.loans:
-                loans.revoke(revoked)
+                loans.revoke(revoked, None, aliases=True)
 
     def __reduce__(self) -> Never:
         """Refuse to copy or pickle: two memories over the same buffers would not stay coherent.

@@ -75,8 +75,8 @@ def test_an_adoption_that_is_interrupted_gives_borrows_back_their_right_to_write
     borrow = memory.mutable_cpu_data()
     revoke = Loans.revoke
 
-    def interrupted(loans: Loans, *args: Any) -> None:
-        revoke(loans, *args)
+    def interrupted(loans: Loans, *args: Any, **kwargs: Any) -> None:
+        revoke(loans, *args, **kwargs)
         assert not borrow.flags.writeable
         raise KeyboardInterrupt
 

@@ -15,9 +15,6 @@ from syncblob.devices.base import Push
 from syncblob.guards import count_transfer, running_guards, uncount_transfer
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from syncblob.devices.base import Accelerator
     from syncblob.devices.device import Device
     from syncblob.memory.shortcut import Shortcuts
@@ -156,47 +153,23 @@ class Copying(NamedTuple):
     because: str = ""
 
 
-def upload(copying: Copying, host: NDArray[np.uint8], buffer: Any, offset: int = 0) -> None:
-    """Copy from host to accelerator if the guards permit, and record the copy in the open logs.
-
-    `offset` is the first byte in the memory.
-    """
-    _observe(copying, "upload", host.nbytes, offset, copying.accelerator.upload, host, buffer)
-
-
-def download(copying: Copying, buffer: Any, host: NDArray[np.uint8], offset: int = 0) -> None:
-    """Copy from accelerator to host; otherwise like `upload`."""
-    _observe(copying, "download", host.nbytes, offset, copying.accelerator.download, buffer, host)
-
-
-def peer(copying: Copying, origin: Any, contents: Any, buffer: Any, offset: int = 0) -> None:
-    """Copy from another accelerator, `origin`, to the accelerator; otherwise like `upload`."""
-    copy = copying.accelerator.copy_from
-    _observe(copying, "peer", contents.nbytes, offset, copy, origin, contents, buffer)
-
-
-def push(
-    copying: Copying, host: NDArray[np.uint8], buffer: Any, stream: Any, offset: int = 0
-) -> Push:
-    """Start a copy from host to accelerator on a stream; otherwise like `upload`."""
-    start = copying.accelerator.push
-    work: Push = _observe(copying, "upload", host.nbytes, offset, start, host, buffer, stream)
-    return work
-
-
-def pull(copying: Copying, buffer: Any, host: NDArray[np.uint8], offset: int = 0) -> Push:
-    """Start a copy from accelerator to host; otherwise like `upload`."""
-    start = copying.accelerator.pull
-    work: Push = _observe(copying, "download", host.nbytes, offset, start, buffer, host)
-    return work
-
-
-def _observe(
-    copying: Copying, direction: str, nbytes: int, offset: int, copy: Callable[..., Any], *args: Any
+def transfer(  # a copy
+    copying: Copying,
+    direction: str,
+    nbytes: int,
+    offset: int,
+    copy: Callable[..., Any],
+    *args: Any,
 ) -> Any:
     """Copy if the guards permit, count the copy in them, and record it in the open logs.
 
-    An asynchronous copy returns a Push.
+    Parameters
+    ----------
+    copying, direction, nbytes, offset
+        What they are told: the direction is that of `Transfer`, the offset the first byte in the
+        memory.
+    copy, args
+        A function of the accelerator. An asynchronous copy returns a Push.
     """
     if not (open_logs or running_guards.get()):
         return copy(*args)
@@ -209,7 +182,7 @@ def _observe(
         raise
     if not open_logs:
         return result
-    transfer = Transfer(
+    made = Transfer(
         direction,
         nbytes,
         time.perf_counter() - start,
@@ -224,5 +197,5 @@ def _observe(
         copying.name,
     )
     for log in [*open_logs]:
-        log.add(transfer, result.arrival if isinstance(result, Push) else None)
+        log.add(made, result.arrival if isinstance(result, Push) else None)
     return result

@@ -10,7 +10,7 @@ import numpy as np
 
 from syncblob._shape import offset
 from syncblob.devices import HOST, Side
-from syncblob.transfers import Copying, download, open_logs
+from syncblob.transfers import Copying, open_logs, transfer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -85,7 +85,8 @@ def element(blob: BlobCore, reason: str, index: tuple[int, ...] = ()) -> NDArray
                 axes = zip(index, layout.shape, layout.strides, strict=bool(index))
                 place = layout.offset + sum(at % dim * step for at, dim, step in axes)
             copied = np.empty(array.nbytes, np.uint8)
-            download(copying, home.wrap(array), copied, place)
+            copies = accelerator.download, home.wrap(array), copied
+            transfer(copying, "download", copied.nbytes, place, *copies)
             return copied.view(array.dtype).reshape(())
     layout = blob._layout
     return blob._values(layout.derive(lambda a: a[key]) if index else layout, reason)

@@ -19,9 +19,10 @@ from syncblob.memory.span_limit import exceeds_limit
 from syncblob.memory.spans import Run, Spans
 from syncblob.memory.stale_aliases import require_announced
 from syncblob.memory.transitions import CONST, MUTABLE, OVERWRITE, SMALL, Access, plan_access
-from syncblob.memory.uploads import await_uploads, finish_uploads, start_uploads
+from syncblob.memory.uploads import Upload, await_uploads, finish_uploads
 from syncblob.memory.window_growth import provide
-from syncblob.transfers import open_logs
+from syncblob.memory.windows import part_of
+from syncblob.transfers import open_logs, transfer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from syncblob.memory.borrows_and_aliases import Lease
     from syncblob.memory.ledger import Ledger
     from syncblob.memory.shortcut import Shortcut
-    from syncblob.memory.uploads import Upload
 
 # The usual number of sides, and how bytes come to each of them from the other.
 _PAIR = 2
@@ -522,12 +522,16 @@ def _start(
     part = change.stop - change.start < change.before.nbytes
     zeroed = side is Side.HOST and buffers.sides[side] is None and part
     buffer = buffers.get(side, accelerator, change.start, change.stop, zeroed=zeroed)
-    pieces = [
-        Run(max(piece.start, window.start), min(piece.stop, window.stop), piece.holders)
-        for piece in change.pieces
-        for window in buffers.within(origin, piece.start, piece.stop)
-    ]
-    uploads = start_uploads(ledger, accelerator, origin, side, buffer, pieces, stream, reason)
+    copying = buffers.copying(accelerator, reason)
+    way, on = ("upload", (stream,)) if side else ("download", ())
+    start_copy = accelerator.push if side else accelerator.pull
+    uploads = []
+    for piece in change.pieces:
+        for window in buffers.within(origin, piece.start, piece.stop):
+            start, stop = max(piece.start, window.start), min(piece.stop, window.stop)
+            parts = part_of(window, start, stop), part_of(buffer, start, stop)
+            work = transfer(copying, way, stop - start, start, start_copy, *parts, *on)
+            uploads.append(Upload(start, stop, work, side, origin))
     if buffers.accelerator is None:
         buffers.add(accelerator)
     return buffer, uploads

@@ -26,11 +26,11 @@ from syncblob.devices import (
     home_accelerator,
 )
 from syncblob.memory.windows import Window, array_of, part_of
-from syncblob.transfers import Copying, download, peer, pull, push, upload
+from syncblob.transfers import Copying, transfer
 
 if TYPE_CHECKING:
     from syncblob._layout import Layout
-    from syncblob.devices.base import Home, Push
+    from syncblob.devices.base import Home
     from syncblob.memory.sources import Source
 
 _serials = itertools.count(1)
@@ -278,36 +278,28 @@ class Buffers:
         offset
             Their offset in the memory, for the log.
         """
+        device, nbytes = copying.accelerator, contents.nbytes
         if not side:
-            download(copying, contents, target, offset)
+            transfer(copying, "download", nbytes, offset, device.download, contents, target)
         elif not origin:
-            upload(copying, contents, target, offset)
+            transfer(copying, "upload", nbytes, offset, device.upload, contents, target)
         else:
-            peer(copying, self.home(origin), contents, target, offset)
+            peer = self.home(origin)
+            transfer(copying, "peer", nbytes, offset, device.copy_from, peer, contents, target)
 
     def bring(  # noqa: PLR0913, PLR0917  # a copy
         self, copying: Copying, origin: int, side: int, buffer: Any, start: int, stop: int
     ) -> None:
         """Copy a range of one side into a buffer or window of another."""
-        contents, nbytes = self.sides[origin], stop - start
-        if contents is None:
-            for window in self.within(origin, start, stop):
-                low, high = max(start, window.start), min(stop, window.stop)
-                part = part_of(window, low, high), part_of(buffer, low, high)
-                self.move(copying, origin, side, *part, low)
+        contents = self.sides[origin]
+        if contents is not None:
+            parts = part_of(contents, start, stop), part_of(buffer, start, stop)
+            self.move(copying, origin, side, *parts, start)
             return
-        # As `part_of`, which takes longer.
-        target = part_of(buffer, start, stop) if type(buffer) is Window else buffer
-        if target.nbytes != nbytes:
-            target = target[start:stop]
-        if contents.nbytes != nbytes:
-            contents = contents[start:stop]
-        if not side:
-            download(copying, contents, target, start)
-        elif not origin:
-            upload(copying, contents, target, start)
-        else:
-            peer(copying, self.home(origin), contents, target, start)
+        for window in self.within(origin, start, stop):
+            low, high = max(start, window.start), min(stop, window.stop)
+            parts = part_of(window, low, high), part_of(buffer, low, high)
+            self.move(copying, origin, side, *parts, low)
 
     def enlarged(self, side: Side, accelerator: Accelerator, start: int, stop: int) -> Any:
         """Return the buffer or the windows of a side with a window of a range. Changes no state.
@@ -325,23 +317,6 @@ class Buffers:
             return array
         others = (other for other in self.windows[side] if other not in replaced)
         return tuple(sorted((*others, window), key=_START))
-
-    def start_copy(  # noqa: PLR0913, PLR0917  # a copy
-        self,
-        copying: Copying,
-        origin: Side,
-        side: Side,
-        buffer: Any,
-        start: int,
-        stop: int,
-        stream: Any,
-    ) -> Push:
-        """Start to copy a range between the host and an accelerator, from a window of `origin`."""
-        contents = part_of(self.containing(origin, start, stop), start, stop)
-        target = part_of(buffer, start, stop)
-        if side is Side.HOST:
-            return pull(copying, contents, target, start)
-        return push(copying, contents, target, stream, start)
 
     def fill(
         self, source: Source | None, buffer: Any, start: int, stop: int, copying: Copying | None
@@ -367,7 +342,10 @@ class Buffers:
         # No side held these bytes, so no work reads them yet.
         known = max(start, min(limit, stop))
         if source is not None and known > start:
-            upload(copying, source.part(start, known), part_of(buffer, start, known), start)
+            target = part_of(buffer, start, known)
+            self.move(
+                copying, Side.HOST, Side.ACCELERATOR, source.part(start, known), target, start
+            )
         if known < stop:
             copying.accelerator.zero(part_of(buffer, known, stop))
 

@@ -34,13 +34,13 @@ from syncblob.transfers import open_logs
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable
 
     import numpy as np
     from numpy.typing import NDArray
 
     from syncblob.devices.base import Accelerator, Home
-    from syncblob.memory.borrows_and_aliases import Lease, Loans
+    from syncblob.memory.borrows_and_aliases import Loans
     from syncblob.memory.history import Transition
     from syncblob.memory.shortcut import Shortcut
     from syncblob.memory.sources import Function
@@ -223,7 +223,9 @@ class SyncedMemory:
                 f"expected {self.used_nbytes} bytes, the bytes in use of this memory (shared with "
                 f"every Blob and view over it), got {buffer.nbytes}"
             )
-        announcing(self.ledger, "adoption", self._adopt, side, buffer, accelerator)
+        if accelerator is not None:
+            side = self.side_of(accelerator)
+        announcing(self.ledger, "adoption", adopt, side, buffer)
 
     def async_gpu_push(
         self,
@@ -886,18 +888,6 @@ class SyncedMemory:
     def __repr__(self) -> str:
         """Show size, head and device. Never moves anything."""
         return f"<SyncedMemory: {self.used_nbytes} bytes, {self.head.name}, device={self.device}>"
-
-    def _adopt(
-        self,
-        ledger: Ledger,
-        side: Side,
-        buffer: Any,
-        accelerator: Accelerator | None,
-        announced: Collection[Lease],
-    ) -> None:
-        if accelerator is not None:
-            side = self.side_of(accelerator)
-        adopt(ledger, side, buffer, announced)
 
 
 def compute(home: Home, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:

@@ -6,18 +6,14 @@ that a copy comes from need not wait.
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from syncblob.devices import Side
 from syncblob.memory.transitions import CONST, Access
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from syncblob.devices.base import Accelerator, Push
+    from syncblob.devices.base import Push
     from syncblob.memory.ledger import Ledger
-    from syncblob.memory.spans import Run
 
 
 class Upload(NamedTuple):
@@ -28,22 +24,6 @@ class Upload(NamedTuple):
     push: Push
     side: Side
     origin: Side
-
-
-def start_uploads(  # noqa: PLR0913, PLR0917  # copies, and what the log says of them
-    ledger: Ledger,
-    accelerator: Accelerator,
-    origin: Side,
-    side: Side,
-    buffer: Any,
-    pieces: Sequence[Run],
-    stream: object,
-    reason: str,
-) -> list[Upload]:
-    """Start to copy pieces of one side's buffer into that of another."""
-    copying = ledger.buffers.copying(accelerator, reason)
-    start = partial(ledger.buffers.start_copy, copying, origin, side, buffer)
-    return [Upload(*piece[:2], start(*piece[:2], stream), side, origin) for piece in pieces]
 
 
 def await_uploads(ledger: Ledger, side: Side, access: Access, start: int, stop: int) -> None:

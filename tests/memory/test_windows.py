@@ -17,7 +17,7 @@ from syncblob import Blob, Head
 from syncblob.blob import eviction
 from syncblob.blob.compute import write_by
 from syncblob.devices import Side
-from syncblob.memory import CONST, MUTABLE, window_growth
+from syncblob.memory import CONST, MUTABLE, Ledger, window_growth
 
 
 def ranges(blob):
@@ -348,6 +348,30 @@ def test_each_operation_waits_anew_for_a_write(monkeypatch):
         assert blob.gpu_data().tolist() == list(range(100))
         thread.join()
     assert clock.waits > 3 * 0.7 * eviction._PATIENCE / eviction._PAUSE
+
+
+@pytest.mark.usefixtures("small")
+def test_an_eviction_waits_for_a_write_without_the_lock(monkeypatch):
+    blob, free = numbered(), []
+    blob[:10].gpu_data()
+    # What leaves the host needs a larger window.
+    blob[5:].mutable_cpu_data()
+
+    def take_lock():
+        # Another thread needs it to go on.
+        taken = blob.memory.lock.acquire(timeout=2)
+        if taken:
+            blob.memory.lock.release()
+        return taken
+
+    def sleep(_seconds):
+        free.extend(in_threads(take_lock, seconds=20))
+
+    slow = types.SimpleNamespace(monotonic=time.monotonic, sleep=sleep)
+    monkeypatch.setattr(eviction, "time", slow)
+    monkeypatch.setattr(Ledger, "written_by_others", lambda _: not free)
+    assert blob.evict("cpu") == 400
+    assert free == [True]
 
 
 @pytest.mark.usefixtures("small")

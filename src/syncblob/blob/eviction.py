@@ -69,8 +69,8 @@ def evict(blob: BlobCore, side: str) -> int:
     memory, ledger = blob._memory, blob._memory.ledger
     start, stop = memory.range_of(blob._layout)
     gone = Side.HOST if side == "cpu" else blob._accelerator_side(memory)
+    freed = give_up(blob, gone, start, stop)
     with memory.lock:
-        freed = give_up(blob, gone, start, stop)
         kept = ledger.buffers.within(gone, start, stop)
         for window in kept if start < stop else ():
             reach = f"evict, which keeps a buffer of bytes {window.start} to {window.stop}"
@@ -87,8 +87,9 @@ def give_up(blob: BlobCore, side: Side, start: int, stop: int, *, needed: bool =
     memory = blob._memory
     # Its own arrays are known. Those of other Blobs have to be searched for.
     blob._use(memory)
-    ledger, home = memory.ledger, memory.home(side)
-    with memory.lock:
+    home = memory.home(side)
+
+    def free(ledger: Ledger, side: Side, start: int, stop: int, reason: str) -> int:
         _close(ledger, side)
         busy = in_use(beyond=True)
         if ledger in busy:
@@ -98,13 +99,15 @@ def give_up(blob: BlobCore, side: Side, start: int, stop: int, *, needed: bool =
                 f"another thread, or an operation that this one interrupts, is using {memory!r}"
             )
         gone = ledger.buffers.inside(side, start, stop, memory.used_nbytes)
-        freed = memory.evict(side, start, stop)
+        freed = evict_windows(ledger, side, start, stop, reason)
         if any(not isinstance(home, Accelerator) or home.is_seen(w.array) for w in gone):
             arrays = [window.array for window in gone]
             let_go(
                 living_blobs(), lambda kept: any(array_of(kept) is each for each in arrays), busy
             )
-    return freed
+        return freed
+
+    return memory.evict(side, start, stop, free)
 
 
 def _close(ledger: Ledger, side: Side) -> None:

@@ -285,7 +285,11 @@ class SyncedMemory:
         self._in_room(side, "prefetch", _locked, _prefetch, side, start, stop, since=since)
 
     def evict(
-        self, side: Side, start: int = 0, stop: int | None = None, reason: str = "evict"
+        self,
+        side: Side,
+        start: int = 0,
+        stop: int | None = None,
+        function: Callable[[Ledger, Side, int, int, str], int] = evict,
     ) -> int:
         """Free the buffers of a side; what only they hold moves to the other side first.
 
@@ -293,10 +297,12 @@ class SyncedMemory:
 
         Parameters
         ----------
-        side, reason
-            The side, and the reason for the log.
+        side
+            The side.
         start, stop
             The range, by default everything. Of a part, the windows that lie in it are freed.
+        function
+            Frees them, under the lock, as `window_eviction.evict`.
 
         Returns
         -------
@@ -311,7 +317,7 @@ class SyncedMemory:
         stop = self.used_nbytes if stop is None else stop
         # What leaves the host needs room on the accelerator.
         refuge = Side.HOST if side else Side.ACCELERATOR
-        freed: int = self._in_room(refuge, reason, _locked, evict, side, start, stop, reason)
+        freed: int = self._in_room(refuge, "evict", _locked, function, side, start, stop, "evict")
         return freed
 
     # --- attributes ------------------------------------------------------------------------------

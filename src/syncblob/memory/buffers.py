@@ -50,8 +50,10 @@ class Buffers:
 
     Attributes
     ----------
-    accelerator, further
-        The backends of the first accelerator, None if none was used yet, and of the others.
+    accelerator
+        The backend of the first accelerator; None if none was used yet.
+    homes
+        The homes of all sides, without the first accelerator if none was used yet.
     all_sides
         The sides: at least the host and the first accelerator.
     sides
@@ -68,7 +70,7 @@ class Buffers:
         "_copying",
         "accelerator",
         "all_sides",
-        "further",
+        "homes",
         "name",
         "nbytes",
         "sides",
@@ -77,7 +79,7 @@ class Buffers:
 
     def __init__(self, nbytes: int, accelerator: Accelerator | None) -> None:
         self.accelerator: Accelerator | None = accelerator
-        self.further: tuple[Accelerator, ...] = ()
+        self.homes: tuple[Home, ...] = (HOST,) if accelerator is None else (HOST, accelerator)
         self.all_sides: tuple[Side, ...] = _PAIR
         self.sides: list[Any] = [None, None]
         self.windows: list[tuple[Window, ...]] = [(), ()]
@@ -111,40 +113,25 @@ class Buffers:
         NoDeviceError
             If no accelerator was used yet, and none is available.
         """
-        if not side:
-            return HOST
-        return self.further[side - 2] if side > 1 else self.accelerator or current_accelerator()
-
-    @property
-    def homes(self) -> tuple[Home, ...]:
-        """The homes of all sides, without the first accelerator if none was used yet."""
-        first = self.accelerator
-        return (HOST,) if first is None else (HOST, first, *self.further)
+        homes = self.homes
+        return homes[side] if side < len(homes) else current_accelerator()
 
     def add(self, accelerator: Accelerator) -> None:
         """Make room for an accelerator, under the lock, unless there is."""
         while accelerator not in self.homes:
-            further = self.further
-            after, sides = (*further, accelerator), (*_PAIR, *map(Side, range(2, len(further) + 3)))
-            if self.accelerator is None:
-                self.accelerator = accelerator
-                return
-            if len(self.sides) <= len(after) + 1:
+            homes = self.homes
+            after, sides = (*homes, accelerator), tuple(map(Side, range(max(2, len(homes) + 1))))
+            if len(self.sides) < len(after):
                 self.sides.append(None)
-            if len(self.windows) <= len(after) + 1:
+            if len(self.windows) < len(after):
                 self.windows.append(())
             # A signal handler may have added another. None can run from here on: nothing is called.
             # This is last, because readers without the lock look at it first.
-            if self.further is further:
+            if self.homes is homes:
                 self.all_sides = sides
-                self.further = after
-
-    def side_of(self, home: Home) -> Side | None:
-        """Return the side of a home; None if this memory was not used there yet."""
-        for side, known in enumerate(self.homes):
-            if known is home:
-                return Side(side)
-        return None
+                if self.accelerator is None:
+                    self.accelerator = accelerator
+                self.homes = after
 
     def nearest(self, side: Side, holders: int) -> Side:
         """Return the one of several sides that a side gets bytes from.

@@ -10,7 +10,7 @@ import threading
 from typing import TYPE_CHECKING, Any, ClassVar, Never
 
 from syncblob._locks import LostLock, is_lost, notify
-from syncblob.devices import current_accelerator
+from syncblob.devices import Side, current_accelerator
 from syncblob.memory.borrows_and_aliases import NO_LOANS, Loans, joined
 from syncblob.memory.buffers import Buffers
 from syncblob.memory.history import is_use_noted
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from syncblob._layout import Layout
-    from syncblob.devices.base import Accelerator, Home, Side
+    from syncblob.devices.base import Accelerator, Home
     from syncblob.memory.history import Transition
     from syncblob.memory.sources import Source
     from syncblob.memory.uploads import Upload
@@ -151,16 +151,14 @@ class Ledger:
     def side_of(self, home: Home) -> Side:
         """Return the side of a home. A further accelerator gets one when it is first used."""
         buffers = self.buffers
-        side = buffers.side_of(home)
-        if side is not None:
-            return side
-        with self.lock:
-            if self.moving:
-                self.refuse_reentry()
-            if len(self.loans) == len(buffers.homes):
-                self.loans = (*self.loans, NO_LOANS)
-            buffers.add(home)  # type: ignore[arg-type]  # every memory has the host
-        return self.side_of(home)
+        while home not in buffers.homes:
+            with self.lock:
+                if self.moving:
+                    self.refuse_reentry()
+                if len(self.loans) == len(buffers.homes):
+                    self.loans = (*self.loans, NO_LOANS)
+                buffers.add(home)  # type: ignore[arg-type]  # every memory has the host
+        return Side(buffers.homes.index(home))
 
     def is_alone(self, side: int, start: int, stop: int) -> bool:
         """Tell whether a side is the only holder of a range. Of no elements, every side is."""
@@ -175,7 +173,7 @@ class Ledger:
             If no accelerator was used yet, `side` is one, and none is available.
         """
         if side > 1:
-            return self.buffers.further[side - 2]
+            return self.buffers.homes[side]  # type: ignore[return-value]  # it is one
         first = self.buffers.accelerator
         return current_accelerator() if first is None and side else first
 

@@ -9,6 +9,7 @@ Blob's state: whether its kept array is current.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from functools import lru_cache
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
@@ -73,39 +74,22 @@ def array_function(
         others = [kind for kind in types if not issubclass(kind, BlobCore)]
         if any(is_stranger(kind, "__array_function__") for kind in others):
             return function_with_strangers(func, types, args, kwargs)
+    plan: Plan
+    for value in kwargs.values() if kwargs else ():
+        if type(value) not in _PLAIN:
+            plan = _plan(func, (*kwargs,), *map(type, args), *map(type, kwargs.values()))
+            return plan.run(like, args, kwargs)
     # Inlined for few arguments, because `map` would take most of the time.
-    key: tuple[Any, ...]
     match args:
         case (x1,):
-            key = (func, type(x1))
+            plan = _plan(func, type(x1))
         case (x1, x2):
-            key = (func, type(x1), type(x2))
+            plan = _plan(func, type(x1), type(x2))
         case (x1, x2, x3):
-            key = (func, type(x1), type(x2), type(x3))
+            plan = _plan(func, type(x1), type(x2), type(x3))
         case _:
-            key = (func, *map(type, args))
-    if kwargs:
-        for value in kwargs.values():
-            if type(value) not in _PLAIN:
-                key = (func, (*kwargs,), *key[1:], *map(type, kwargs.values()))
-                break
-    return _plans[key].run(like, args, kwargs)
-
-
-class _Plans(dict[tuple[Any, ...], "Plan"]):
-    """Plans by function, names of keyword arguments if there are any, and types of arguments."""
-
-    def __missing__(self, key: tuple[Any, ...]) -> Plan:
-        if len(self) >= _MOST_PLANS:
-            self.clear()
-        plan = self[key] = _make_plan(*key)
-        return plan
-
-
-# Programs have far fewer patterns. The limit keeps functions and classes that are created
-# repeatedly from accumulating.
-_MOST_PLANS = 4_096
-_plans = _Plans()
+            plan = _plan(func, *map(type, args))
+    return plan.run(like, args, kwargs)
 
 
 def _make_plan(function: Callable[..., Any], *kinds: Any) -> Plan:  # noqa: PLR0911  # one for each kind of function
@@ -138,6 +122,11 @@ def _make_plan(function: Callable[..., Any], *kinds: Any) -> Plan:  # noqa: PLR0
     if views is not None and views.several and not {list, tuple} & {*args}:
         return _ViewingEach(function)
     return _plan_to_read(function, arguments)
+
+
+# Programs have far fewer patterns. The limit keeps functions and classes that are created
+# repeatedly from accumulating.
+_plan: Callable[..., Plan] = lru_cache(maxsize=4096)(_make_plan)
 
 
 def _plan_to_read(function: Callable[..., Any], arguments: dict[int | str, type]) -> Plan:

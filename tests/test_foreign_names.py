@@ -31,6 +31,7 @@ MISSING = [
     ("Blob", "numpy", "np.asarray"),
     ("Blob", "cuda", r"to_device\(.cuda"),
     ("Blob", "to", "astype"),
+    ("Blob", "dim", r"to_torch\(.*accept_blobs_in_modules"),
     ("Blob", "_blk_dtypes", "np.asarray.*mask"),
 ]
 

@@ -1715,6 +1715,10 @@ class Blob(Operators, NdarrayMethods):
 
     if not TYPE_CHECKING:  # hidden from type checkers, which report them as unknown
         _blk_dtypes = Missing("pandas takes np.asarray(blob) as a mask of a DataFrame")
+        dim = Missing(
+            "modules that ask for it take blob.to_torch(), or a Blob after "
+            "syncblob.integrations.torch.accept_blobs_in_modules()"
+        )
         cuda = Missing('blob.to_device("cuda") is a copy there')
         numpy = Missing("np.asarray(blob) reads it on the host, np.asarray(blob.cpu) may write")
         to = Missing("blob.to_device(device) copies to a device, blob.astype(dtype) converts")

@@ -9,7 +9,8 @@ import syncblob
 from syncblob.caffe import Layer, ModelFile
 from syncblob.caffe.convert import LayerWeights, Weights, format_of, open_weights
 from syncblob.caffe.convert.caffe_models import of_model
-from syncblob.caffe.convert.recognition import is_text, read_head
+from syncblob.caffe.convert.recognition import read_head
+from syncblob.caffe.files.other_formats import is_text
 from syncblob.errors import ModelFileError
 from syncblob.formats import Blob
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from syncblob.caffe.files.hdf5 import read_state
 from syncblob.caffe.files.other_formats import (
+    HEAD,
     file_signature,
     possible_messages,
     refuse_other_formats,
@@ -21,11 +22,9 @@ from syncblob.caffe.messages.streams import open_source
 from syncblob.caffe.messages.wire import WireReader
 from syncblob.errors import ModelFileError
 
-HEAD = 4096
 _MESSAGES = ("caffemodel", "binaryproto", "solverstate")
 # Formats that are not opened in a gzip archive.
 ONLY_UNPACKED = frozenset(("npy", "npz", "safetensors", "torch", "zip"))
-_TEXT = bytes({*b"\t\n\r\f", *range(0x20, 0x7F), *range(0x80, 0x100)})
 
 
 def recognise(path: str | os.PathLike[str], promised: str | None) -> str:
@@ -52,7 +51,7 @@ def recognise(path: str | os.PathLike[str], promised: str | None) -> str:
         return _which_hdf5(file, promised)
     if found in ("npz", "zip"):
         return _which_archive(path)
-    return found if found in ONLY_UNPACKED else _which_message(file, head, promised)
+    return found if found in ONLY_UNPACKED else _which_message(file, promised)
 
 
 def read_head(path: str | os.PathLike[str]) -> bytes:
@@ -81,17 +80,12 @@ def _which_archive(path: str | os.PathLike[str]) -> str:
     return "torch" if any(name.endswith("/data.pkl") for name in names) else "npz"
 
 
-def _which_message(file: OpenFile, head: bytes, promised: str | None) -> str:
+def _which_message(file: OpenFile, promised: str | None) -> str:
     with WireReader.of_file(file) as reader:
         refuse_other_formats(reader)
         try:
             found = possible_messages(reader)
         except ModelFileError:
-            if is_text(head):
-                raise ModelFileError(
-                    "expected a file of weights, got a text; Caffe's weights are in a .caffemodel",
-                    path=file.path,
-                ) from None
             if promised is None or promised in _MESSAGES:
                 raise
             return promised  # its library says what is wrong
@@ -99,15 +93,3 @@ def _which_message(file: OpenFile, head: bytes, promised: str | None) -> str:
     if promised in kinds or not kinds:
         return promised or "caffemodel"
     return kinds[0]
-
-
-def is_text(head: bytes) -> bool:
-    """Return whether a file is text, according to its first `HEAD` bytes."""
-    if head.translate(None, delete=_TEXT):
-        return False
-    try:
-        head.decode()
-    except UnicodeDecodeError as error:
-        # The head may end in the middle of a character.
-        return len(head) == HEAD and error.start >= HEAD - 4
-    return True

@@ -16,7 +16,7 @@ from syncblob.caffe.messages.blob_index import MessageIndex
 from syncblob.caffe.messages.wire import WireReader, WireType
 from syncblob.errors import ModelFileError
 
-_HEAD = 512
+HEAD = 4096
 
 OTHER_HDF5 = (
     "this is HDF5 in another layout than Caffe's; syncblob.caffe.convert.open_weights opens it"
@@ -70,8 +70,8 @@ _LONGEST_HEADER = 1 << 32
 _WEB_PAGE = re.compile(rb"\s*<(!doctype|html|\?xml)", re.IGNORECASE)
 _PROTOTXT = re.compile(
     rb"(\s|#[^\n]*\n)*(name|layers?|input\w*|state|force_backward|debug_info)\s*[:{]"
-    rb"[\x20-\x7e\s]*\Z"
 )
+_TEXT = bytes({*b"\t\n\r\f", *range(0x20, 0x7F), *range(0x80, 0x100)})
 
 
 # --- what a file that is read begins with ---------------------------------------------------------
@@ -105,13 +105,25 @@ def _length_of_header(head: bytes) -> int:
     return int.from_bytes(head[:_LENGTH_BYTES], "little")
 
 
+def is_text(head: bytes) -> bool:
+    """Return whether a file is text, according to its first `HEAD` bytes."""
+    if head.translate(None, delete=_TEXT):
+        return False
+    try:
+        head.decode()
+    except UnicodeDecodeError as error:
+        # The head may end in the middle of a character.
+        return len(head) == HEAD and error.start >= HEAD - 4
+    return True
+
+
 def is_hdf5(reader: WireReader) -> bool:
     """Tell whether a file is HDF5 and not a message."""
     return file_signature(_head(reader)) == "hdf5"
 
 
 def _head(reader: WireReader) -> bytes:
-    return bytes(reader.read(0, min(_HEAD, reader.size)))
+    return bytes(reader.read(0, min(HEAD, reader.size)))
 
 
 def require_message(reader: WireReader, wanted: str = "caffemodel") -> None:
@@ -152,12 +164,19 @@ def refuse_other_formats(reader: WireReader, wanted: str = "caffemodel") -> None
         raise reader.error(_VERDICTS[found], 0)
     if _WEB_PAGE.match(head):
         raise reader.error("this is a web page; the download went wrong", 0)
+    if not is_text(head):
+        return
     if _PROTOTXT.match(head):
         raise reader.error(
             "this is a network definition in text form (.prototxt), which has no weights; the "
             "weights are in a .caffemodel file",
             0,
         )
+    try:
+        _kinds(reader)  # the bytes of a message may all be printable
+    except ModelFileError:
+        reason = "expected a file of weights, got a text; Caffe's weights are in a .caffemodel"
+        raise reader.error(reason, 0) from None
 
 
 # --- what a message holds -------------------------------------------------------------------------

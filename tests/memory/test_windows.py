@@ -374,6 +374,20 @@ def test_an_eviction_waits_for_a_write_without_the_lock(monkeypatch):
     assert free == [True]
 
 
+@pytest.mark.timeout(20)
+@pytest.mark.usefixtures("small")
+def test_what_leaves_the_host_makes_no_room_for_the_rest_of_it(limited):
+    blob = numbered()
+    blob[30:40].gpu_data()
+    limited.capacity = 200
+    with pytest.raises(MemoryError, match="evict needs 280 B"):
+        blob.evict("cpu")
+    assert ranges(blob) == [(0, 30)]
+    limited.capacity = None
+    assert blob.evict("cpu") == blob.nbytes
+    assert blob.gpu_data().tolist() == list(range(100))
+
+
 @pytest.mark.usefixtures("small")
 def test_a_walk_waits_for_no_other_thread_to_bring_its_next_part(limited, monkeypatch):
     never = types.SimpleNamespace(monotonic=time.monotonic, sleep=None)

@@ -89,7 +89,9 @@ def give_up(blob: BlobCore, side: Side, start: int, stop: int, *, needed: bool =
     blob._use(memory)
     home = memory.home(side)
 
-    def free(ledger: Ledger, side: Side, start: int, stop: int, reason: str) -> int:
+    def free(  # noqa: PLR0913, PLR0917  # as `window_eviction.evict`
+        ledger: Ledger, side: Side, start: int, stop: int, reason: str, held: list[Any]
+    ) -> int:
         _close(ledger, side)
         busy = in_use(beyond=True)
         if ledger in busy:
@@ -99,7 +101,7 @@ def give_up(blob: BlobCore, side: Side, start: int, stop: int, *, needed: bool =
                 f"another thread, or an operation that this one interrupts, is using {memory!r}"
             )
         gone = ledger.buffers.inside(side, start, stop, memory.used_nbytes)
-        freed = evict_windows(ledger, side, start, stop, reason)
+        freed = evict_windows(ledger, side, start, stop, reason, held)
         if any(not isinstance(home, Accelerator) or home.is_seen(w.array) for w in gone):
             arrays = [window.array for window in gone]
             let_go(

@@ -289,7 +289,7 @@ class SyncedMemory:
         side: Side,
         start: int = 0,
         stop: int | None = None,
-        function: Callable[[Ledger, Side, int, int, str], int] = evict,
+        function: Callable[[Ledger, Side, int, int, str, list[Any]], int] = evict,
     ) -> int:
         """Free the buffers of a side; what only they hold moves to the other side first.
 
@@ -317,7 +317,9 @@ class SyncedMemory:
         stop = self.used_nbytes if stop is None else stop
         # What leaves the host needs room on the accelerator.
         refuge = Side.HOST if side else Side.ACCELERATOR
-        freed: int = self._in_room(refuge, "evict", _locked, function, side, start, stop, "evict")
+        held: list[Any] = []
+        args = side, start, stop, "evict", held
+        freed: int = self._in_room(refuge, "evict", _locked, function, *args)
         return freed
 
     # --- attributes ------------------------------------------------------------------------------

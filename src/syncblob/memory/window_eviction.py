@@ -13,6 +13,7 @@ from syncblob.memory.accesses import acquire
 from syncblob.memory.changes import Change, commit
 from syncblob.memory.transitions import CONST, MUTABLE, Access
 from syncblob.memory.window_growth import forget_exports
+from syncblob.memory.windows import part_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,11 +23,19 @@ if TYPE_CHECKING:
     from syncblob.memory.windows import Window
 
 
-def evict(ledger: Ledger, side: Side, start: int, stop: int, reason: str) -> int:
+def evict(  # noqa: PLR0913, PLR0917  # a range, and what its contents need
+    ledger: Ledger,
+    side: Side,
+    start: int,
+    stop: int,
+    reason: str,
+    held: list[Any] | None = None,
+) -> int:
     """Free the windows of a side that lie in a range; what only they hold moves elsewhere.
 
     That is the host, or the first accelerator for what is on the host. What the source still has
-    does not move. `blob.eviction` decides what is evicted, and when.
+    does not move. `blob.eviction` decides what is evicted, and when. `held` receives an array over
+    each range that has moved, so that room for the next is not made by an eviction of that one.
 
     Returns
     -------
@@ -42,25 +51,29 @@ def evict(ledger: Ledger, side: Side, start: int, stop: int, reason: str) -> int
         ledger.refuse_reentry()
     used = ledger.spans.nbytes
     windows = ledger.buffers.inside(side, start, stop, used)
-    _rescue(ledger, side, windows, reason)
+    _rescue(ledger, side, windows, reason, held)
     # Afterwards, because a source that has been read completely is closed.
     if windows and ledger.source is not None and not ledger.source.reopen():
         ledger.forget_source(0, used)
-        _rescue(ledger, side, windows, reason)
+        _rescue(ledger, side, windows, reason, held)
     if windows:
         # A host access that may write waits for uploads.
         commit(ledger, _plan_eviction, Side.HOST, MUTABLE, start, min(stop, used), reason, side)
     return sum(window.nbytes for window in windows)
 
 
-def _rescue(ledger: Ledger, side: Side, windows: Sequence[Window], reason: str) -> None:
+def _rescue(
+    ledger: Ledger, side: Side, windows: Sequence[Window], reason: str, held: list[Any] | None
+) -> None:
     """Copy what only a side has in windows to another one."""
     refuge = Side.HOST if side else Side.ACCELERATOR
     for window in windows:
         low, high = window.start, min(window.stop, ledger.spans.nbytes)
         _require_free(ledger, side, low, high)
         for run in ledger.only_on(side, low, high):
-            acquire(ledger, refuge, CONST, Layout.raw(run.nbytes, run.start), reason)
+            there = acquire(ledger, refuge, CONST, Layout.raw(run.nbytes, run.start), reason)
+            if held is not None:
+                held.append(part_of(there, run.start, run.stop)[...])
 
 
 def _require_free(ledger: Ledger, side: Side, start: int, stop: int) -> None:

@@ -173,6 +173,13 @@ def program_device(request: pytest.FixtureRequest) -> Iterator[type[Simulated | 
         yield Cuda
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _frozen() -> None:
+    """Exclude from garbage collection what earlier modules have left, which grows."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 def _default_device() -> Iterator[None]:
     """Reset the default device of the process after each test."""

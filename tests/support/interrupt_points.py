@@ -58,21 +58,31 @@ class Point(NamedTuple):
 
 
 @cache
-def _leaving(code: CodeType) -> frozenset[int]:
-    """Return the offsets of the calls that leave ``with`` blocks, and of those of `release`."""
-    instructions = [i for i in dis.get_instructions(code) if i.opname not in ("CACHE", "PRECALL")]
+def _audible(code: CodeType) -> frozenset[int]:
+    """Return the offsets of the instructions before which a handler may run, or nearly so."""
+    instructions = [i for i in dis.get_instructions(code) if i.opname != "PRECALL"]
     found = set()
-    for place, instruction in enumerate(instructions[3:], 3):
-        before = [(i.opname, i.argval) for i in instructions[place - 3 : place]]
+    for place, instruction in enumerate(instructions):
+        before = [(i.opname, i.argval) for i in instructions[max(0, place - 3) : place]]
         leaves = before == [("LOAD_CONST", None)] * 3 or ("LOAD_FAST", "release") in before[1:]
-        if instruction.opname == "CALL" and leaves:
+        if instruction.opname not in _SILENT and not (instruction.opname == "CALL" and leaves):
             found.add(instruction.offset)
     return frozenset(found)
 
 
 @cache
-def _opcodes(code: CodeType) -> dict[int, str]:
-    return {i.offset: i.opname for i in dis.get_instructions(code)}
+def _after_checks(code: CodeType) -> frozenset[int]:
+    """Return the offsets of the instructions before which another thread may run."""
+    found, follows = set(), False
+    for instruction in dis.get_instructions(code):
+        if instruction.opname == "PRECALL":
+            continue
+        if follows:
+            found.add(instruction.offset)
+        follows = instruction.opname == "RESUME" or instruction.opname.startswith("CALL")
+        if instruction.opname == "JUMP_BACKWARD":
+            found.add(instruction.argval)
+    return frozenset(found)
 
 
 class _Tracer:
@@ -89,14 +99,14 @@ class _Tracer:
             return None
         frame.f_trace_lines = False
         frame.f_trace_opcodes = True
-        return self._step
+        offsets = _audible(code)
 
-    def _step(self, frame: FrameType, event: str, _arg: Any) -> Any:
-        if event == "opcode":
-            code, offset = frame.f_code, frame.f_lasti
-            if _opcodes(code).get(offset) not in _SILENT and offset not in _leaving(code):
-                self._pass("instruction", code, offset)
-        return self._step
+        def step(frame: FrameType, event: str, _arg: Any) -> Any:
+            if event == "opcode" and frame.f_lasti in offsets:
+                self._pass("instruction", code, frame.f_lasti)
+            return step
+
+        return step
 
     def profile(self, frame: FrameType, event: str, _arg: Any) -> None:
         code = frame.f_code
@@ -139,7 +149,6 @@ def done_meanwhile(work: Callable[[], object], before: int, action: Callable[[],
     sees: after calls of C functions, and at the start of functions.
     """
     places = itertools.count()
-    last: dict[FrameType, str] = {}
     came = False
 
     def come() -> None:
@@ -154,21 +163,19 @@ def done_meanwhile(work: Callable[[], object], before: int, action: Callable[[],
         if here and next(places) == before:
             come()
 
-    def trace(frame: FrameType, event: str, _argument: object) -> Any:
+    def trace(frame: FrameType, _event: str, _argument: object) -> Any:
         if came or not frame.f_code.co_filename.startswith(_PACKAGE):
             return None
         frame.f_trace_lines = False
         frame.f_trace_opcodes = True
-        name = _opcodes(frame.f_code)[frame.f_lasti] if event == "opcode" else "CACHE"
-        if name in {"CACHE", "PRECALL"}:
-            return trace
-        previous = last.get(frame, "")
-        last[frame] = name
-        follows = previous.startswith("CALL") or previous in {"RESUME", "JUMP_BACKWARD"}
-        if follows and next(places) == before:
-            come()
-            return None
-        return trace
+        offsets = _after_checks(frame.f_code)
+
+        def step(frame: FrameType, event: str, _argument: object) -> Any:
+            if event == "opcode" and frame.f_lasti in offsets and next(places) == before:
+                come()
+            return None if came else step
+
+        return step
 
     if sys.version_info >= (3, 13):
         stop = partial(sys.setprofile, sys.getprofile())

@@ -25,8 +25,8 @@ def backend():
 @pytest.fixture
 def torch():
     """Return PyTorch built for CUDA."""
-    torch = pytest.importorskip("torch")
-    if is_model() or not torch.cuda.is_available():
+    torch = None if is_model() else pytest.importorskip("torch")
+    if torch is None or not torch.cuda.is_available():
         pytest.skip("needs a GPU, and PyTorch built for CUDA")
     return torch
 

@@ -241,8 +241,8 @@ PYTEST = ("-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", "-o", "addo
 @pytest.mark.parametrize(
     ("model", "without"),
     [
-        # Many processes, and much memory.
-        ("lazy", "ends_well or given_back or 10000000"),
+        # Many processes, much memory, and PyTorch.
+        ("lazy", "ends_well or given_back or 10000000 or libraries"),
         pytest.param("lazy", "nothing", marks=pytest.mark.long),
         pytest.param("eager", "nothing", marks=pytest.mark.long),
     ],

@@ -6,6 +6,7 @@ Each takes one Blob, `b`. All other arguments are ndarrays.
 from __future__ import annotations
 
 import ast
+import re
 from io import BytesIO  # noqa: F401  # for the calls
 from typing import Any, NamedTuple
 
@@ -136,311 +137,132 @@ class Giving(NamedTuple):
         return eval(compile(ast.Expression(last.value), self.text, "eval"), names)  # noqa: S307  # as above
 
 
+# The package, what to pass, the contents, the call, and the code that makes it if it is another.
+TABLE_OF_CALLS = """
+# Python and NumPy
+random | ALIAS | NUMBERS | random.shuffle(b) | random.seed(1); random.shuffle(b)
+numpy | ALIAS | GRAY | rng.shuffle(b), of rows | np.random.default_rng(1).shuffle(b)
+numpy | ALIAS | NUMBERS | rng.random(out=b) | np.random.default_rng(1).random(out=b, dtype='f4')
+torch | ALIAS | GRAY | torch.from_numpy(b) | torch.from_numpy(b).mul_(2).tolist()
+torch | ITSELF | GRAY | torch.tensor([b, b]) | torch.tensor([b, b]).tolist()
+torch | ITSELF | np.array([0, 1]) | tensor[b] | torch.tensor(GRAY)[b].tolist()
+torch | ITSELF | np.array([0, 1]) | tensor[b] = value | written = torch.zeros(4, 4);
+    written[b] = 1; written.tolist()
+# science
+scipy | ITSELF | GRAY | csr_array + b | csr_array(MASK) + b
+scipy | ITSELF | NUMBERS | csr_array @ b | tridiagonal('csr') @ b
+scipy | ITSELF | EXACT | sparse.linalg.spsolve(A, b), cg(A, b) | m = tridiagonal('csc');
+    [linalg.spsolve(m, b), linalg.cg(m, b, rtol=1e-10)[0]]
+scipy | CONST | EXACT | sparse.linalg.splu(A).solve(b) | linalg.splu(tridiagonal('csc')).solve(b)
+scipy | ITSELF | np.eye(8) * 2 | sparse.linalg.cg(b, x) | linalg.cg(b, EXACT)[0]
+scipy | CONST | NUMBERS | sparse.diags_array(b) | scipy_sparse.diags_array(b).toarray()
+scipy | ALIAS | 0 * GRAY | ndimage.gaussian_filter(x, 1, output=b)
+scipy | ALIAS | 0 * GRAY | ndimage.label(x, output=b) | ndimage.label(MASK, output=b)
+scipy | ALIAS | 0.0 * MASK | ndimage.distance_transform_edt(x, distances=b) |
+    ndimage.distance_transform_edt(MASK, distances=b)
+scipy | ALIAS | ~MASK | ndimage.binary_dilation(x, output=b) |
+    ndimage.binary_dilation(MASK, output=b)
+scipy | ALIAS | EXACT | linalg.blas.daxpy(x, b) | blas.daxpy(np.ones(8), b)
+sklearn | ITSELF | TABLE | LinearRegression().fit(b, y) | LinearRegression().fit(b, LABELS).coef_
+sklearn | ALIAS | TABLE | StandardScaler(copy=False).fit_transform(b)
+sklearn | ALIAS | TABLE | MinMaxScaler(copy=False).fit_transform(b)
+sklearn | ALIAS | TABLE[:8] | PCA(copy=False).fit(b) | PCA(copy=False).fit(b).components_
+astropy | ITSELF | GRAY | u.m * b | (units.m * b).value
+astropy | ITSELF | GRAY | np.hypot(quantity, b * u.m) | np.hypot(GRAY * units.km, b * units.m).value
+astropy | ITSELF | GRAY | np.dot(quantity, b) | np.dot(GRAY * units.km, b).value
+astropy | ITSELF | GRAY | fits.PrimaryHDU(b).writeto(file) | file = BytesIO();
+    fits.PrimaryHDU(b).writeto(file); fits.getdata(BytesIO(file.getvalue()))
+astropy | CONST | GRAY | fits.writeto(file, b) | file = BytesIO(); fits.writeto(file, b);
+    fits.getdata(BytesIO(file.getvalue()))
+sparse | ITSELF | GRAY | COO + b | sparse.COO.from_numpy(GRAY * MASK) + b
+sparse | CONST | GRAY | COO @ b | sparse.COO.from_numpy(GRAY * MASK) @ b
+sparse | CONST | np.array(0, "f4") | sparse.where(mask, COO, b) |
+    coo = sparse.COO.from_numpy(GRAY * MASK);
+    isinstance(sparse.where(coo > 0.6, coo, b), sparse.COO)
+pint | ITSELF | GRAY | b @ quantity | (b @ (GRAY * pint.UnitRegistry().m)).magnitude
+sympy | ITSELF | NUMBERS | sympy.Matrix(b) | sympy.Matrix(b).tolist()
+numba | ITSELF | GRAY | njit(…)(b) | njit(lambda y: y.sum())(b)
+numba | SIDE | GRAY | njit(…)(b), which writes | njit(lambda y: y.fill(2))(b)
+jax | ITSELF | GRAY | jnp.einsum(…, b, b) | jnp.einsum('ij,ij->i', b, b)
+jax | CONST | GRAY | jax.jit(jnp.sin)(b) | jax.jit(jax.numpy.sin)(b)
+# tables and plots
+pandas | ITSELF | NUMBERS[:3] | series.isin(b) | pd.Series(NUMBERS).isin(b)
+pandas | CONST | NUMBERS > 3 | frame[b] | pd.DataFrame({'x': NUMBERS})[b]
+pandas | CONST | NUMBERS > 3 | series.iloc[b] | pd.Series(NUMBERS).iloc[b]
+pandas | CONST | NUMBERS | pd.unique(b)
+pandas | ITSELF | TABLE | frame + b | pd.DataFrame(TABLE) + b
+pandas | CONST | NUMBERS > 3 | series[b], a mask | pd.Series(NUMBERS)[b]
+pandas | CONST | NUMBERS > 3 | frame.loc[b, 'x'] = value, a mask |
+    frame = pd.DataFrame({'x': NUMBERS}); frame.loc[b, 'x'] = 0; frame
+pandas | CONST | NUMBERS // 3 | frame.groupby(b) | pd.DataFrame({'x': NUMBERS}).groupby(b).sum()
+pandas | ITSELF | NUMBERS > 3 | series.where(b, 0) | pd.Series(NUMBERS).where(b, 0)
+pandas | CONST | TABLE | frame += b | frame = pd.DataFrame(TABLE); frame += b; frame
+polars | ITSELF | NUMBERS | pl.DataFrame({'x': b}) | pl.DataFrame({'x': b}).to_numpy()
+polars | ITSELF | NUMBERS | pl.Series('x', b, dtype=…) |
+    series = pl.Series('x', b, dtype=pl.Float64); [series.name, *map(str, [series.dtype, *series])]
+polars | CONST | NUMBERS | pl.Series([b, b]) | [str(pl.Series([b, b]).dtype)]
+polars | CONST | NUMBERS | pl.DataFrame([b, b]) |
+    [str(kind) for kind in pl.DataFrame([b, b]).dtypes]
+polars | ITSELF | TABLE | pl.DataFrame(b) | pl.DataFrame(b).to_numpy()
+polars | CONST | NUMBERS > 3 | frame.filter(b) | pl.DataFrame({'x': NUMBERS}).filter(b).to_numpy()
+matplotlib | ITSELF | TABLE | axes.boxplot(b), axes.hist(b) | axes = Figure().subplots();
+    medians = [line.get_ydata()[0] for line in axes.boxplot(b)['medians']];
+    np.vstack([medians, axes.hist(b, bins=4)[0].T])
+# pictures and sound
+PIL | CONST | IMAGE | PIL.Image.fromarray(b) | np.asarray(Image.fromarray(b))
+skimage | CONST | GRAY | morphology.dilation(b)
+skimage | ALIAS | 0 * GRAY | morphology.dilation(x, out=b)
+skimage | CONST | MASK | morphology.remove_small_objects(b) |
+    morphology.remove_small_objects(b, max_size=3)
+skimage | CONST | MASK | morphology.remove_small_holes(b) |
+    morphology.remove_small_holes(b, max_size=3)
+skimage | COPY | MASK | morphology.skeletonize(b)
+skimage | CONST | GRAY | segmentation.watershed(b) | segmentation.watershed(b, 2)
+imageio | CONST | IMAGE | iio.imwrite('x.gif', [b, b]) |
+    list(iio.imwrite('<bytes>', [b, b], extension='.gif'))
+cv2 | CONST | IMAGE | cv2.GaussianBlur(b, …) | cv2.GaussianBlur(b, (3, 3), 0)
+cv2 | ALIAS | IMAGE | cv2.rectangle(b, …) | cv2.rectangle(b, (0, 0), (3, 3), (255, 0, 0))
+torchvision | CONST | IMAGE | to_tensor(b) | functional.to_tensor(b)
+librosa | CONST | AUDIO | librosa.stft(b) | np.abs(librosa.stft(b, n_fft=256))
+soxr | CONST | AUDIO.astype("f8") | soxr.resample(b, …), float64 | soxr.resample(b, 8000, 4000)
+pyvista | COPY | TABLE | pv.PolyData(b) | pv.PolyData(b).points
+pyvista | ALIAS | TABLE | mesh.point_data['x'] = b, written |
+    mesh = pv.PolyData(np.zeros((40, 3), 'f4')); mesh.point_data['x'] = b;
+    mesh.point_data['x'][0] = 9
+vtkmodules | ALIAS | TABLE | numpy_to_vtk(b), written | numpy_to_vtk(b).SetTuple3(0, 9, 9, 9)
+# maps and graphs
+rasterio | ALIAS | 0 * GRAY | features.rasterize(shapes, out=b)
+rasterio | ALIAS | 0 * GRAY | warp.reproject(x, b) | place = transform.from_origin(0, 16, 1, 1);
+    warp.reproject(GRAY, b, src_transform=place, dst_transform=place, **CRS); None
+rasterio | ALIAS | GRAY | fill.fillnodata(b, mask)
+networkx | CONST | np.array([1, 2]) | graph.has_node(b[0]) | nx.path_graph(3).has_node(b[0])
+networkx | CONST | (NUMBERS[:, None] > NUMBERS).astype("f4") | nx.Graph(b) |
+    nx.Graph(b).number_of_edges()
+# models
+onnxruntime | CONST | TABLE | session.run(None, {'x': b}) | session().run(None, {'x': b})[0]
+onnxruntime | ITSELF | TABLE | OrtValue.from_dlpack(b) |
+    value = onnxruntime.OrtValue.from_dlpack(b);
+    session().run_with_ort_values(None, {'x': value})[0].numpy()
+lightgbm | ITSELF | TABLE | lgb.Dataset(b), model.predict(b) |
+    lgb.train(LIGHT, lgb.Dataset(b, label=LABELS), 3).predict(b)
+lightgbm | CONST | LABELS | lgb.Dataset(x, label=b) |
+    lgb.train(LIGHT, lgb.Dataset(TABLE, label=b), 3).predict(TABLE)
+catboost | CONST | TABLE | CatBoostRegressor().fit(b, y) |
+    catboost.CatBoostRegressor(**CAT).fit(b, LABELS).predict(TABLE)
+gymnasium | CONST | np.array(2) | spaces.Discrete(5).contains(b)
+gymnasium | CONST | np.array([1, 2]) | spaces.MultiDiscrete(…).contains(b) |
+    spaces.MultiDiscrete([3, 3]).contains(b)
+# files
+h5py | ALIAS | 0 * GRAY | dataset.read_direct(b) | dataset().read_direct(b)
+h5py | CONST | GRAY * 2 | dataset.write_direct(b) | written = dataset(); written.write_direct(b);
+    written[()]
+tables | CONST | np.array([True, False]) | array[b], a mask | masked(b)
+"""
 CALLS = [
-    # Python and NumPy
-    Giving("random", ALIAS, NUMBERS, "random.shuffle(b)", "random.seed(1); random.shuffle(b)"),
-    Giving("numpy", ALIAS, GRAY, "rng.shuffle(b), of rows", "np.random.default_rng(1).shuffle(b)"),
-    Giving(
-        "numpy",
-        ALIAS,
-        NUMBERS,
-        "rng.random(out=b)",
-        "np.random.default_rng(1).random(out=b, dtype='f4')",
-    ),
-    Giving("torch", ALIAS, GRAY, "torch.from_numpy(b)", "torch.from_numpy(b).mul_(2).tolist()"),
-    Giving("torch", ITSELF, GRAY, "torch.tensor([b, b])", "torch.tensor([b, b]).tolist()"),
-    Giving("torch", ITSELF, np.array([0, 1]), "tensor[b]", "torch.tensor(GRAY)[b].tolist()"),
-    Giving(
-        "torch",
-        ITSELF,
-        np.array([0, 1]),
-        "tensor[b] = value",
-        "written = torch.zeros(4, 4); written[b] = 1; written.tolist()",
-    ),
-    # science
-    Giving("scipy", ITSELF, GRAY, "csr_array + b", "csr_array(MASK) + b"),
-    Giving("scipy", ITSELF, NUMBERS, "csr_array @ b", "tridiagonal('csr') @ b"),
-    Giving(
-        "scipy",
-        ITSELF,
-        EXACT,
-        "sparse.linalg.spsolve(A, b), cg(A, b)",
-        "m = tridiagonal('csc'); [linalg.spsolve(m, b), linalg.cg(m, b, rtol=1e-10)[0]]",
-    ),
-    Giving(
-        "scipy",
-        CONST,
-        EXACT,
-        "sparse.linalg.splu(A).solve(b)",
-        "linalg.splu(tridiagonal('csc')).solve(b)",
-    ),
-    Giving("scipy", ITSELF, np.eye(8) * 2, "sparse.linalg.cg(b, x)", "linalg.cg(b, EXACT)[0]"),
-    Giving(
-        "scipy", CONST, NUMBERS, "sparse.diags_array(b)", "scipy_sparse.diags_array(b).toarray()"
-    ),
-    Giving("scipy", ALIAS, 0 * GRAY, "ndimage.gaussian_filter(x, 1, output=b)"),
-    Giving("scipy", ALIAS, 0 * GRAY, "ndimage.label(x, output=b)", "ndimage.label(MASK, output=b)"),
-    Giving(
-        "scipy",
-        ALIAS,
-        0.0 * MASK,
-        "ndimage.distance_transform_edt(x, distances=b)",
-        "ndimage.distance_transform_edt(MASK, distances=b)",
-    ),
-    Giving(
-        "scipy",
-        ALIAS,
-        ~MASK,
-        "ndimage.binary_dilation(x, output=b)",
-        "ndimage.binary_dilation(MASK, output=b)",
-    ),
-    Giving("scipy", ALIAS, EXACT, "linalg.blas.daxpy(x, b)", "blas.daxpy(np.ones(8), b)"),
-    Giving(
-        "sklearn",
-        ITSELF,
-        TABLE,
-        "LinearRegression().fit(b, y)",
-        "LinearRegression().fit(b, LABELS).coef_",
-    ),
-    Giving("sklearn", ALIAS, TABLE, "StandardScaler(copy=False).fit_transform(b)"),
-    Giving("sklearn", ALIAS, TABLE, "MinMaxScaler(copy=False).fit_transform(b)"),
-    Giving(
-        "sklearn", ALIAS, TABLE[:8], "PCA(copy=False).fit(b)", "PCA(copy=False).fit(b).components_"
-    ),
-    Giving("astropy", ITSELF, GRAY, "u.m * b", "(units.m * b).value"),
-    Giving(
-        "astropy",
-        ITSELF,
-        GRAY,
-        "np.hypot(quantity, b * u.m)",
-        "np.hypot(GRAY * units.km, b * units.m).value",
-    ),
-    Giving("astropy", ITSELF, GRAY, "np.dot(quantity, b)", "np.dot(GRAY * units.km, b).value"),
-    Giving(
-        "astropy",
-        ITSELF,
-        GRAY,
-        "fits.PrimaryHDU(b).writeto(file)",
-        "file = BytesIO(); fits.PrimaryHDU(b).writeto(file); "
-        "fits.getdata(BytesIO(file.getvalue()))",
-    ),
-    Giving(
-        "astropy",
-        CONST,
-        GRAY,
-        "fits.writeto(file, b)",
-        "file = BytesIO(); fits.writeto(file, b); fits.getdata(BytesIO(file.getvalue()))",
-    ),
-    Giving("sparse", ITSELF, GRAY, "COO + b", "sparse.COO.from_numpy(GRAY * MASK) + b"),
-    Giving("sparse", CONST, GRAY, "COO @ b", "sparse.COO.from_numpy(GRAY * MASK) @ b"),
-    Giving(
-        "sparse",
-        CONST,
-        np.array(0, "f4"),
-        "sparse.where(mask, COO, b)",
-        "coo = sparse.COO.from_numpy(GRAY * MASK); "
-        "isinstance(sparse.where(coo > 0.6, coo, b), sparse.COO)",
-    ),
-    Giving("pint", ITSELF, GRAY, "b @ quantity", "(b @ (GRAY * pint.UnitRegistry().m)).magnitude"),
-    Giving("sympy", ITSELF, NUMBERS, "sympy.Matrix(b)", "sympy.Matrix(b).tolist()"),
-    Giving("numba", ITSELF, GRAY, "njit(…)(b)", "njit(lambda y: y.sum())(b)"),
-    Giving("numba", SIDE, GRAY, "njit(…)(b), which writes", "njit(lambda y: y.fill(2))(b)"),
-    Giving("jax", ITSELF, GRAY, "jnp.einsum(…, b, b)", "jnp.einsum('ij,ij->i', b, b)"),
-    Giving("jax", CONST, GRAY, "jax.jit(jnp.sin)(b)", "jax.jit(jax.numpy.sin)(b)"),
-    # tables and plots
-    Giving("pandas", ITSELF, NUMBERS[:3], "series.isin(b)", "pd.Series(NUMBERS).isin(b)"),
-    Giving("pandas", CONST, NUMBERS > 3, "frame[b]", "pd.DataFrame({'x': NUMBERS})[b]"),
-    Giving("pandas", CONST, NUMBERS > 3, "series.iloc[b]", "pd.Series(NUMBERS).iloc[b]"),
-    Giving("pandas", CONST, NUMBERS, "pd.unique(b)"),
-    Giving("pandas", ITSELF, TABLE, "frame + b", "pd.DataFrame(TABLE) + b"),
-    Giving("pandas", CONST, NUMBERS > 3, "series[b], a mask", "pd.Series(NUMBERS)[b]"),
-    Giving(
-        "pandas",
-        CONST,
-        NUMBERS > 3,
-        "frame.loc[b, 'x'] = value, a mask",
-        "frame = pd.DataFrame({'x': NUMBERS}); frame.loc[b, 'x'] = 0; frame",
-    ),
-    Giving(
-        "pandas",
-        CONST,
-        NUMBERS // 3,
-        "frame.groupby(b)",
-        "pd.DataFrame({'x': NUMBERS}).groupby(b).sum()",
-    ),
-    Giving("pandas", ITSELF, NUMBERS > 3, "series.where(b, 0)", "pd.Series(NUMBERS).where(b, 0)"),
-    Giving("pandas", CONST, TABLE, "frame += b", "frame = pd.DataFrame(TABLE); frame += b; frame"),
-    Giving(
-        "polars", ITSELF, NUMBERS, "pl.DataFrame({'x': b})", "pl.DataFrame({'x': b}).to_numpy()"
-    ),
-    Giving(
-        "polars",
-        ITSELF,
-        NUMBERS,
-        "pl.Series('x', b, dtype=…)",
-        "series = pl.Series('x', b, dtype=pl.Float64); "
-        "[series.name, *map(str, [series.dtype, *series])]",
-    ),
-    Giving("polars", CONST, NUMBERS, "pl.Series([b, b])", "[str(pl.Series([b, b]).dtype)]"),
-    Giving(
-        "polars",
-        CONST,
-        NUMBERS,
-        "pl.DataFrame([b, b])",
-        "[str(kind) for kind in pl.DataFrame([b, b]).dtypes]",
-    ),
-    Giving("polars", ITSELF, TABLE, "pl.DataFrame(b)", "pl.DataFrame(b).to_numpy()"),
-    Giving(
-        "polars",
-        CONST,
-        NUMBERS > 3,
-        "frame.filter(b)",
-        "pl.DataFrame({'x': NUMBERS}).filter(b).to_numpy()",
-    ),
-    Giving(
-        "matplotlib",
-        ITSELF,
-        TABLE,
-        "axes.boxplot(b), axes.hist(b)",
-        "axes = Figure().subplots(); "
-        "medians = [line.get_ydata()[0] for line in axes.boxplot(b)['medians']]; "
-        "np.vstack([medians, axes.hist(b, bins=4)[0].T])",
-    ),
-    # pictures and sound
-    Giving("PIL", CONST, IMAGE, "PIL.Image.fromarray(b)", "np.asarray(Image.fromarray(b))"),
-    Giving("skimage", CONST, GRAY, "morphology.dilation(b)"),
-    Giving("skimage", ALIAS, 0 * GRAY, "morphology.dilation(x, out=b)"),
-    Giving(
-        "skimage",
-        CONST,
-        MASK,
-        "morphology.remove_small_objects(b)",
-        "morphology.remove_small_objects(b, max_size=3)",
-    ),
-    Giving(
-        "skimage",
-        CONST,
-        MASK,
-        "morphology.remove_small_holes(b)",
-        "morphology.remove_small_holes(b, max_size=3)",
-    ),
-    Giving("skimage", COPY, MASK, "morphology.skeletonize(b)"),
-    Giving("skimage", CONST, GRAY, "segmentation.watershed(b)", "segmentation.watershed(b, 2)"),
-    Giving(
-        "imageio",
-        CONST,
-        IMAGE,
-        "iio.imwrite('x.gif', [b, b])",
-        "list(iio.imwrite('<bytes>', [b, b], extension='.gif'))",
-    ),
-    Giving("cv2", CONST, IMAGE, "cv2.GaussianBlur(b, …)", "cv2.GaussianBlur(b, (3, 3), 0)"),
-    Giving(
-        "cv2", ALIAS, IMAGE, "cv2.rectangle(b, …)", "cv2.rectangle(b, (0, 0), (3, 3), (255, 0, 0))"
-    ),
-    Giving("torchvision", CONST, IMAGE, "to_tensor(b)", "functional.to_tensor(b)"),
-    Giving("librosa", CONST, AUDIO, "librosa.stft(b)", "np.abs(librosa.stft(b, n_fft=256))"),
-    Giving(
-        "soxr",
-        CONST,
-        AUDIO.astype("f8"),
-        "soxr.resample(b, …), float64",
-        "soxr.resample(b, 8000, 4000)",
-    ),
-    Giving("pyvista", COPY, TABLE, "pv.PolyData(b)", "pv.PolyData(b).points"),
-    Giving(
-        "pyvista",
-        ALIAS,
-        TABLE,
-        "mesh.point_data['x'] = b, written",
-        "mesh = pv.PolyData(np.zeros((40, 3), 'f4')); "
-        "mesh.point_data['x'] = b; "
-        "mesh.point_data['x'][0] = 9",
-    ),
-    Giving(
-        "vtkmodules",
-        ALIAS,
-        TABLE,
-        "numpy_to_vtk(b), written",
-        "numpy_to_vtk(b).SetTuple3(0, 9, 9, 9)",
-    ),
-    # maps and graphs
-    Giving("rasterio", ALIAS, 0 * GRAY, "features.rasterize(shapes, out=b)"),
-    Giving(
-        "rasterio",
-        ALIAS,
-        0 * GRAY,
-        "warp.reproject(x, b)",
-        "place = transform.from_origin(0, 16, 1, 1); "
-        "warp.reproject(GRAY, b, src_transform=place, dst_transform=place, **CRS); None",
-    ),
-    Giving("rasterio", ALIAS, GRAY, "fill.fillnodata(b, mask)"),
-    Giving(
-        "networkx",
-        CONST,
-        np.array([1, 2]),
-        "graph.has_node(b[0])",
-        "nx.path_graph(3).has_node(b[0])",
-    ),
-    Giving(
-        "networkx",
-        CONST,
-        (NUMBERS[:, None] > NUMBERS).astype("f4"),
-        "nx.Graph(b)",
-        "nx.Graph(b).number_of_edges()",
-    ),
-    # models
-    Giving(
-        "onnxruntime",
-        CONST,
-        TABLE,
-        "session.run(None, {'x': b})",
-        "session().run(None, {'x': b})[0]",
-    ),
-    Giving(
-        "onnxruntime",
-        ITSELF,
-        TABLE,
-        "OrtValue.from_dlpack(b)",
-        "value = onnxruntime.OrtValue.from_dlpack(b); "
-        "session().run_with_ort_values(None, {'x': value})[0].numpy()",
-    ),
-    Giving(
-        "lightgbm",
-        ITSELF,
-        TABLE,
-        "lgb.Dataset(b), model.predict(b)",
-        "lgb.train(LIGHT, lgb.Dataset(b, label=LABELS), 3).predict(b)",
-    ),
-    Giving(
-        "lightgbm",
-        CONST,
-        LABELS,
-        "lgb.Dataset(x, label=b)",
-        "lgb.train(LIGHT, lgb.Dataset(TABLE, label=b), 3).predict(TABLE)",
-    ),
-    Giving(
-        "catboost",
-        CONST,
-        TABLE,
-        "CatBoostRegressor().fit(b, y)",
-        "catboost.CatBoostRegressor(**CAT).fit(b, LABELS).predict(TABLE)",
-    ),
-    Giving("gymnasium", CONST, np.array(2), "spaces.Discrete(5).contains(b)"),
-    Giving(
-        "gymnasium",
-        CONST,
-        np.array([1, 2]),
-        "spaces.MultiDiscrete(…).contains(b)",
-        "spaces.MultiDiscrete([3, 3]).contains(b)",
-    ),
-    # files
-    Giving("h5py", ALIAS, 0 * GRAY, "dataset.read_direct(b)", "dataset().read_direct(b)"),
-    Giving(
-        "h5py",
-        CONST,
-        GRAY * 2,
-        "dataset.write_direct(b)",
-        "written = dataset(); written.write_direct(b); written[()]",
-    ),
-    Giving("tables", CONST, np.array([True, False]), "array[b], a mask", "masked(b)"),
+    Giving(module, globals()[give], eval(array), text, *code)  # noqa: S307  # the table is ours
+    for module, give, array, text, *code in (
+        " ".join(row.split()).split(" | ")
+        for row in re.split(r"\n(?! )", TABLE_OF_CALLS.strip())
+        if not row.startswith("#")
+    )
 ]

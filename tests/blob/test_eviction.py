@@ -618,6 +618,13 @@ def written_elsewhere(blob):
     return other
 
 
+def checked_export():
+    blob = Blob(COUNT, "int32", device=LIMITED)
+    blob.overwrite_cpu_data()[...] = 1
+    with syncblob.verified_const():
+        return np.from_dlpack(blob.const).copy()
+
+
 def assigned(blob, change):
     blob[: COUNT // 2] = change(blob[COUNT // 2 :])
     return blob[: COUNT // 2]
@@ -630,6 +637,7 @@ def assigned(blob, change):
         pytest.param(lambda x: pickle.loads(pickle.dumps(x[::2])), id="pickle"),
         pytest.param(lambda x: np.from_dlpack(x, copy=True), id="DLPack"),
         pytest.param(lambda x: x.to_torch(copy=True), id="tensor"),
+        pytest.param(lambda _: checked_export(), id="verified_const"),
         pytest.param(lambda x: assigned(x, lambda part: part), id="assigned"),
         pytest.param(lambda x: assigned(x, lambda part: part.on("cpu") * 1.0), id="converted"),
         pytest.param(lambda x: written_elsewhere(x) // 2, id="out"),

@@ -673,8 +673,8 @@ class SyncedMemory:
         self.make_whole(side, layout, reason)
         if access is CONST:
             if verifying():
-                with self.ledger.lock:
-                    return export_watched(self.ledger, side, layout, reason, kind, target)
+                use = side, layout, reason, kind, target
+                return self._in_room(side, reason, _locked, export_watched, *use)
             return self.array(side, access, layout, reason)
         hand_out = partial(alias, kind, target)
         return self._announced(side, reason, lend, side, access, layout, reason, hand_out)

@@ -2,6 +2,7 @@
 
 import contextlib
 import inspect
+import itertools
 import operator
 
 import numpy as np
@@ -12,6 +13,8 @@ import syncblob
 from syncblob import Blob, DeviceGuardError, TransferGuardError
 from syncblob.dispatch.numpy import tables
 from syncblob.dispatch.numpy.tables import WRITES
+
+torch = pytest.importorskip("torch")
 
 DEVICES = ["cpu", "simulated:0"]
 
@@ -450,3 +453,29 @@ def test_a_callback_gets_a_read_only_array(device):
     with pytest.raises(ValueError, match="read-only"):
         np.apply_along_axis(write, 0, blob)
     assert blob.tolist() == values().tolist()
+
+
+@pytest.mark.parametrize(
+    ("call", "key", "dtype", "elsewhere"),
+    [
+        (lambda x, out: np.divmod(x, 2, out=out), ..., "float32", "cpu"),
+        (lambda x, out: torch.frexp(x, out=out), ..., "int32", "simulated:0"),
+        (lambda x, out: torch.frexp(x, out=out), np.s_[:, ::2], "int32", "simulated:0"),
+    ],
+)
+def test_a_failure_changes_none_of_several_results(simulated, call, key, dtype, elsewhere):
+    for kind, count in itertools.product(
+        ("allocation", "host_allocation", "transfer"), range(1, 9)
+    ):
+        x, outs = on("simulated:0", values())[key], []
+        for kind_of_out in ("float32", dtype):
+            whole = Blob((2, 3), kind_of_out, device="simulated:0")
+            # What the function overwrites is newest where it does not compute.
+            whole.on(elsewhere)[...] = 9
+            outs.append(whole[key])
+        try:
+            with simulated.failing(**{kind: count}):
+                call(x, tuple(outs))
+        except (MemoryError, RuntimeError):
+            assert [set(out.ravel().tolist()) for out in outs] == [{9}, {9}]
+    assert outs[0].tolist() != outs[1].tolist()

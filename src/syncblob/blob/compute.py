@@ -20,7 +20,7 @@ from syncblob.blob.operands import as_blob, gather
 from syncblob.blob.writers import writes
 from syncblob.guards import may_compute_directly
 from syncblob.interop.adopt import can_adopt
-from syncblob.memory import compute, layout_of
+from syncblob.memory import OVERWRITE, compute, layout_of
 
 if TYPE_CHECKING:
     from syncblob._layout import Layout
@@ -156,6 +156,27 @@ def wrap(array: Any, home: Home, *operands: BlobCore) -> Any:
     if not can_adopt(array, home):
         array = compute(home, array.copy)
     return operands[0]._fresh(array, home)
+
+
+# A Blob's memory, a layout of it, and a function that writes into an array of that.
+Overwrite = tuple["SyncedMemory", "Layout", Callable[[Any], Any]]
+
+
+def overwrite(overwrites: Sequence[Overwrite], home: Home, reason: str) -> None:
+    """Overwrite parts of memories in a home. If one fails, the other memories are as before."""
+    if not overwrites:
+        return
+    # Always in the same order, because each is made under the locks of those before.
+    (memory, layout, function), *rest = sorted(overwrites, key=lambda each: id(each[0]))
+    apart = [each for each in rest if each[0] is not memory]
+
+    def write(array: Any) -> None:
+        # What can fail comes before the first is written.
+        overwrite(apart, home, reason)
+        function(array)
+
+    memory.write(memory.side_of(home), OVERWRITE, layout, reason, write if apart else function)
+    overwrite([each for each in rest if each[0] is memory], home, reason)
 
 
 @writes("memory")

@@ -13,7 +13,7 @@ from syncblob._dtypes import can_hold, is_supported
 from syncblob.arrays.foreign import is_array
 from syncblob.arrays.native import native_array
 from syncblob.blob import writers
-from syncblob.blob.compute import forgets_newest, wrap
+from syncblob.blob.compute import forgets_newest, overwrite, wrap
 from syncblob.blob.core import BlobCore
 from syncblob.blob.operands import preferred
 from syncblob.blob.writers import writes
@@ -22,7 +22,7 @@ from syncblob.devices.base import Home, is_on_device
 from syncblob.dispatch.walk import instances, mapped
 from syncblob.guards import require_device
 from syncblob.interop.adopt import adopt
-from syncblob.memory import CONST, MUTABLE, OVERWRITE, compute
+from syncblob.memory import CONST, MUTABLE, compute
 from syncblob.memory.window_growth import divisible
 
 # Types that are passed on unchanged.
@@ -262,22 +262,20 @@ class Operands:
         NumPy's functions return None or what they write. Some ignore `out`, as `np.fft.irfft2`.
         """
         returned = result if isinstance(result, tuple) else (result,)
-        blobs, arrays = [], []
+        overwrites, arrays = [], []
         for target, scratch in self._late:
             written = result is None or any(scratch is array for array in returned)
             if self.home.native and not written:
                 continue
             if isinstance(target, BlobCore):
-                blobs.append((target, scratch))
+                write = partial(_write, scratch)
+                overwrites.append((target._memory, target._layout, write))
             elif isinstance(target, np.ndarray) and self.home is not HOST:
                 # A transfer can fail, so all of them come before the first write.
                 arrays.append((target, self.like._fresh(scratch, self.home)._read_host(self.name)))
             else:
                 arrays.append((target, scratch))
-        for target, scratch in blobs:
-            memory = target._memory
-            side = memory.side_of(self.home)
-            memory.write(side, OVERWRITE, target._layout, self.name, setitem, ..., scratch)
+        overwrite(overwrites, self.home, self.name)
         for target, array in arrays:
             self.home.compute(setitem, target, ..., array)
 
@@ -311,6 +309,10 @@ class Operands:
             return adopted(array, self.like, self.home.device)
         blob: Any = wrap(array, self.home, *(self._blobs or [self.like]))
         return blob.const if const and blob._base is not None else blob
+
+
+def _write(values: Any, array: Any) -> None:
+    array[...] = values
 
 
 def number(x: Any, like: BlobCore, home: Home, name: str) -> Any:

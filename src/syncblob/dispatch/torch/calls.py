@@ -10,7 +10,7 @@ import torch
 import torch.utils._python_dispatch as _modes
 
 from syncblob.blob import writers
-from syncblob.blob.compute import forgets_newest
+from syncblob.blob.compute import forgets_newest, overwrite
 from syncblob.blob.core import HOST_DATA, BlobCore
 from syncblob.blob.eviction import make_room
 from syncblob.blob.writers import writes
@@ -23,7 +23,7 @@ from syncblob.dispatch.torch.tensors import Loan, host_alias, host_loan
 from syncblob.dispatch.torch.tracing import untraced
 from syncblob.dispatch.walk import NESTED, instances, replaced
 from syncblob.guards import require_device
-from syncblob.memory import CONST, MUTABLE, OVERWRITE
+from syncblob.memory import CONST, MUTABLE
 from syncblob.memory.verify import verifying
 
 if TYPE_CHECKING:
@@ -431,11 +431,12 @@ class _Call:
                 )
         # Within torch.func, it would refuse to write them.
         with torch._C._DisableFuncTorch():
-            delivered = {id(scratch): self._deliver(x, scratch) for x, scratch in self._late}
+            self._deliver(self._late)
+            delivered = {id(scratch): self._delivered(x, scratch) for x, scratch in self._late}
             for x, copied in self._copies:
                 if copied._version:
                     x._require_writable(self._name)
-                    self._deliver(x, copied)
+                    self._deliver([(x, copied)])
         if delivered:
             # A recorded one has a graph.
             result = replaced(
@@ -452,20 +453,23 @@ class _Call:
         lent = [] if self._recorded else [*self._read.values()]
         return _finish_reading(result, lent, self._home, self._name)
 
-    def _deliver(self, x: BlobCore, scratch: torch.Tensor) -> torch.Tensor:
-        """Copy a temporary tensor into a Blob; return a tensor with its contents."""
+    def _deliver(self, pairs: Sequence[tuple[BlobCore, torch.Tensor]]) -> None:
+        """Copy temporary tensors into Blobs."""
+        overwrites = []
+        for x, scratch in pairs:
+            axes = x._layout.reversed_axes
+            contents = scratch.detach().flip(axes) if axes else scratch.detach()
+            write = partial(self._copy, contents)
+            overwrites.append((x._memory, x._layout.forwards(), write))
+        overwrite(overwrites, self._home, self._name)
+
+    def _copy(self, contents: torch.Tensor, array: Any) -> None:
+        over.tensor_of(self._home, array)[0].copy_(contents)
+
+    def _delivered(self, x: BlobCore, scratch: torch.Tensor) -> torch.Tensor:
+        """Return a tensor with the contents of a Blob that a temporary one was copied into."""
         memory, layout = x._memory, x._layout
-        side = memory.side_of(self._home)
-        axes = layout.reversed_axes
-        contents = scratch.detach().flip(axes) if axes else scratch.detach()
-        home = self._home
-        memory.write(
-            side,
-            OVERWRITE,
-            layout.forwards(),
-            self._name,
-            lambda array: over.tensor_of(home, array)[0].copy_(contents),
-        )
-        if axes:
+        if layout.reversed_axes:
             return scratch
+        side = memory.side_of(self._home)
         return over.tensor_over_memory(memory, layout, side, MUTABLE, self._name)[0]

@@ -193,7 +193,8 @@ class Blob(Operators, NdarrayMethods):
             A function that returns the contents as a one-dimensional uint8 array of `nbytes`
             bytes, read-only or not. The first access that reads calls it, and again if that
             fails; an access on the accelerator uploads its result directly. `save_model` and
-            conversions of files call it too, without changing the Blob.
+            conversions of files call it too, without changing the Blob. It may have methods
+            `read_into` and `again`; see "Lazy sources" in the documentation.
         diff_source
             The same for diff.
         """

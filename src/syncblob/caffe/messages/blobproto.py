@@ -119,11 +119,7 @@ def shapes_agree(
     their_legacy: bool = False,
 ) -> bool:
     """Compare two shapes. Each may have the four axes of the older formats."""
-    return (
-        ours == theirs
-        or (their_legacy and padded(ours) == theirs)
-        or (our_legacy and ours == padded(theirs))
-    )
+    return (padded(ours) if their_legacy else ours) == (padded(theirs) if our_legacy else theirs)
 
 
 def padded(shape: tuple[T, ...]) -> tuple[int | T, ...]:

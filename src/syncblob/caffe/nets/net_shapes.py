@@ -16,12 +16,12 @@ from syncblob.caffe.nets.fillers import filled, require_filler
 from syncblob.caffe.nets.layer import Entry, Layer
 from syncblob.caffe.nets.param_shapes import ExpectedBlob, expected_blobs
 from syncblob.caffe.nets.top_shapes import (
+    DATA,
     Partial,
     Shape,
-    adds_top,
-    reads_data,
     require_blob,
     top_shapes,
+    type_of,
     why_unknown,
 )
 
@@ -218,7 +218,7 @@ class _Net:
             problem += "; give the shape of its top"
         else:
             computed = top_shapes(message, bottoms, *given[:1])
-            if reads_data(message.type):
+            if message.type in DATA:
                 problem = "the shape of its top is in the data; give it"
         tops: list[Shape | None] = []
         for number, (name, mine, theirs) in enumerate(
@@ -317,7 +317,8 @@ def _require_settings(layer: LayerParameter, uses: list[int]) -> None:
     """
     require_complete(layer)
     # Caffe adds the top of a loss, and its weight.
-    loss = adds_top(layer.type)
+    kind = type_of(layer)
+    loss = kind is not None and kind.adds_top
     tops = len(layer.top) or int(loss)
     # It moves the weights if it splits a top that has one.
     split = any(weight and use > 1 for weight, use in zip(layer.loss_weight, uses, strict=False))

@@ -18,8 +18,8 @@ from syncblob.caffe.nets.top_shapes import (
     Shape,
     axis_of,
     fork_settings,
-    is_known,
     of_spatial_axes,
+    type_of,
 )
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def expected_blobs(
     """
     if describe := _WITH.get(layer.type):
         return describe(layer, bottoms)
-    return [] if is_known(layer.type) else None
+    return None if type_of(layer) is None else []
 
 
 def _convolution(layer: LayerParameter, bottoms: _Bottoms) -> list[ExpectedBlob]:

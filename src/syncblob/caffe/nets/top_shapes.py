@@ -31,7 +31,7 @@ _STATES = {"LSTM": 2, "RNN": 1}
 
 def why_unknown(layer: LayerParameter) -> str:
     """Return why the shapes of the tops do not follow from those of the bottoms; else ``""``."""
-    kind = _type_of(layer)
+    kind = type_of(layer)
     if layer.type == "Python" and kind is None:
         return "its shapes are in its Python code"
     if kind is None and layer.type:
@@ -43,7 +43,8 @@ def why_unknown(layer: LayerParameter) -> str:
     return f"its {kind.needs} is missing; read_prototxt(path, forks=True) reads it"
 
 
-def _type_of(layer: LayerParameter) -> _Type | None:
+def type_of(layer: LayerParameter) -> LayerType | None:
+    """Return what is known of the type of a layer: of Caffe's, and of some of forks."""
     if layer.type == "Python" and layer.python_param.layer == "ProposalLayer":
         return _TYPES["Proposal"]
     return _TYPES.get(layer.type)
@@ -64,7 +65,7 @@ def top_shapes(
         The shape of the first top, if known from elsewhere. The labels of images have the length of
         its first axis.
     """
-    kind = _type_of(layer)
+    kind = type_of(layer)
     if kind is None:
         raise ValueError(why_unknown(layer))
     _require_number("bottoms", len(layer.bottom), kind.fewest, kind.most)
@@ -78,22 +79,6 @@ def top_shapes(
     if first is not None and layer.type in _IMAGES:
         tops = [first, first[:1]]
     return tops[: len(layer.top)]
-
-
-def is_known(kind: str) -> bool:
-    """Return whether a type of layers is one of Caffe's, or of the forks that are known here."""
-    return kind in _TYPES
-
-
-def reads_data(kind: str) -> bool:
-    """Return whether the shapes of the tops of a type are those of data."""
-    return kind in _DATA
-
-
-def adds_top(kind: str) -> bool:
-    """Return whether Caffe adds a top to a layer of a type that has none, as it does to losses."""
-    found = _TYPES.get(kind)
-    return found is not None and found.fewest_tops == 0
 
 
 def require_blob(shape: Shape) -> None:
@@ -748,7 +733,8 @@ _IMAGES = {
     "MemoryData": "memory_data_param",
     "WindowData": "window_data_param",
 }
-_DATA = {*_IMAGES, "DummyData", "HDF5Data", "Input"}
+DATA = {*_IMAGES, "DummyData", "HDF5Data", "Input"}
+"""The types whose tops have the shapes of data."""
 _ANY = 1 << 30
 
 
@@ -805,7 +791,7 @@ def _listed(shapes: Sequence[Shape]) -> str:
 # --- types ----------------------------------------------------------------------------------------
 
 
-class _Type(NamedTuple):
+class LayerType(NamedTuple):
     """The function for the shapes of the tops of a type, and the number of its bottoms and tops.
 
     Attributes
@@ -826,69 +812,74 @@ class _Type(NamedTuple):
     fewest_tops: int | None = None
     needs: str = ""
 
+    @property
+    def adds_top(self) -> bool:
+        """Whether Caffe adds a top to a layer that has none, as it does to losses."""
+        return self.fewest_tops == 0
+
 
 _NOT_IN_PLACE = frozenset(("AbsVal", "Flatten", "Reshape", "Split"))
 
 _NEURONS = "AbsVal BNLL Clip Dropout ELU Power ReLU Sigmoid Swish TanH Threshold"
 _TYPES = {
-    **dict.fromkeys(_NEURONS.split(), _Type(lambda _, bottom: [bottom])),
-    **dict.fromkeys(("BatchNorm", "PReLU"), _Type(_channels)),
-    **dict.fromkeys(("Convolution", "Deconvolution"), _Type(_convolution, 1, _ANY)),
-    **dict.fromkeys(("Scale", "Bias"), _Type(_broadcast, 1, 2)),
-    **dict.fromkeys(_STATES, _Type(_recurrent, 2, 5)),
-    **dict.fromkeys(_IMAGES, _Type(_images, 0, 0)),
+    **dict.fromkeys(_NEURONS.split(), LayerType(lambda _, bottom: [bottom])),
+    **dict.fromkeys(("BatchNorm", "PReLU"), LayerType(_channels)),
+    **dict.fromkeys(("Convolution", "Deconvolution"), LayerType(_convolution, 1, _ANY)),
+    **dict.fromkeys(("Scale", "Bias"), LayerType(_broadcast, 1, 2)),
+    **dict.fromkeys(_STATES, LayerType(_recurrent, 2, 5)),
+    **dict.fromkeys(_IMAGES, LayerType(_images, 0, 0)),
     **dict.fromkeys(
         (
             *("EuclideanLoss", "HingeLoss"),
             *("MultinomialLogisticLoss", "SigmoidCrossEntropyLoss"),
         ),
-        _Type(_pair_loss, 2, 2, fewest_tops=0),  # Caffe adds the top
+        LayerType(_pair_loss, 2, 2, fewest_tops=0),  # Caffe adds the top
     ),
-    "Accuracy": _Type(_label_loss, 2, 2, fewest_tops=1),
-    "ArgMax": _Type(_argmax),
-    "BatchReindex": _Type(_batch_reindex, 2, 2),
-    "Concat": _Type(_concat, 1, _ANY),
-    "ContrastiveLoss": _Type(_contrastive_loss, 3, 3, fewest_tops=0),
-    "Crop": _Type(_crop, 2, 2),
-    "Data": _Type(_images, 0, 0, fewest_tops=1),
-    "DummyData": _Type(_dummy_data, 0, 0, fewest_tops=1),
-    "Eltwise": _Type(_eltwise, 2, _ANY),
-    "Embed": _Type(_embed),
-    "Exp": _Type(_exponential),
-    "Filter": _Type(_filter, 2, _ANY),
-    "Flatten": _Type(_flatten),
-    "HDF5Data": _Type(_hdf5_data, 0, 0, fewest_tops=1),
-    "HDF5Output": _Type(lambda *_: [], 2, 2),
-    "Im2col": _Type(_im2col),
-    "InfogainLoss": _Type(_label_loss, 2, 3, fewest_tops=0),
-    "InnerProduct": _Type(_inner_product),
-    "Input": _Type(_input, 0, 0, fewest_tops=1),
-    "LRN": _Type(_lrn),
-    "LSTMUnit": _Type(_lstm_unit, 3, 3),
-    "Log": _Type(_exponential),
-    "MVN": _Type(lambda _, bottom: [tuple(_sides(bottom))]),
-    "Parameter": _Type(lambda layer: [tuple(layer.parameter_param.shape.dim)], 0, 0),
-    "Pooling": _Type(_pooling, fewest_tops=1),
-    "Reduction": _Type(
+    "Accuracy": LayerType(_label_loss, 2, 2, fewest_tops=1),
+    "ArgMax": LayerType(_argmax),
+    "BatchReindex": LayerType(_batch_reindex, 2, 2),
+    "Concat": LayerType(_concat, 1, _ANY),
+    "ContrastiveLoss": LayerType(_contrastive_loss, 3, 3, fewest_tops=0),
+    "Crop": LayerType(_crop, 2, 2),
+    "Data": LayerType(_images, 0, 0, fewest_tops=1),
+    "DummyData": LayerType(_dummy_data, 0, 0, fewest_tops=1),
+    "Eltwise": LayerType(_eltwise, 2, _ANY),
+    "Embed": LayerType(_embed),
+    "Exp": LayerType(_exponential),
+    "Filter": LayerType(_filter, 2, _ANY),
+    "Flatten": LayerType(_flatten),
+    "HDF5Data": LayerType(_hdf5_data, 0, 0, fewest_tops=1),
+    "HDF5Output": LayerType(lambda *_: [], 2, 2),
+    "Im2col": LayerType(_im2col),
+    "InfogainLoss": LayerType(_label_loss, 2, 3, fewest_tops=0),
+    "InnerProduct": LayerType(_inner_product),
+    "Input": LayerType(_input, 0, 0, fewest_tops=1),
+    "LRN": LayerType(_lrn),
+    "LSTMUnit": LayerType(_lstm_unit, 3, 3),
+    "Log": LayerType(_exponential),
+    "MVN": LayerType(lambda _, bottom: [tuple(_sides(bottom))]),
+    "Parameter": LayerType(lambda layer: [tuple(layer.parameter_param.shape.dim)], 0, 0),
+    "Pooling": LayerType(_pooling, fewest_tops=1),
+    "Reduction": LayerType(
         lambda layer, bottom: [bottom[: axis_of(layer.reduction_param.axis, bottom)]]
     ),
-    "Reshape": _Type(_reshape),
-    "SPP": _Type(_spp),
-    "Silence": _Type(lambda *_: [], 1, _ANY),
-    "Slice": _Type(_slice),
-    "Softmax": _Type(_softmax),
-    "SoftmaxWithLoss": _Type(_label_loss, 2, 2, fewest_tops=0),
-    "Split": _Type(lambda layer, bottom: [bottom] * len(layer.top), fewest_tops=1),
-    "Tile": _Type(_tile),
+    "Reshape": LayerType(_reshape),
+    "SPP": LayerType(_spp),
+    "Silence": LayerType(lambda *_: [], 1, _ANY),
+    "Slice": LayerType(_slice),
+    "Softmax": LayerType(_softmax),
+    "SoftmaxWithLoss": LayerType(_label_loss, 2, 2, fewest_tops=0),
+    "Split": LayerType(lambda layer, bottom: [bottom] * len(layer.top), fewest_tops=1),
+    "Tile": LayerType(_tile),
     # Types of forks. yonghenglh6/DepthwiseConvolution is a convolution whose group says it all.
-    "ConvolutionDepthwise": _Type(_depthwise),
-    "DepthwiseConvolution": _Type(_convolution, 1, _ANY),
+    "ConvolutionDepthwise": LayerType(_depthwise),
+    "DepthwiseConvolution": LayerType(_convolution, 1, _ANY),
     # weiliu89/caffe, branch ssd: detection_output_layer.cpp. The number is known at run time only.
-    "DetectionOutput": _Type(lambda *_: [(1, 1, 1, 7)], 3, 4),
-    "Interp": _Type(_interp, needs="interp_param"),
-    "Normalize": _Type(_normalize),
-    "Permute": _Type(_permute, needs="permute_param"),
-    "PriorBox": _Type(_prior_box, 2, 2, needs="prior_box_param"),
-    "Proposal": _Type(_proposal, 3, 3, fewest_tops=1),
-    "ROIPooling": _Type(_roi_pooling, 2, 2, needs="roi_pooling_param"),
+    "DetectionOutput": LayerType(lambda *_: [(1, 1, 1, 7)], 3, 4),
+    "Interp": LayerType(_interp, needs="interp_param"),
+    "Normalize": LayerType(_normalize),
+    "Permute": LayerType(_permute, needs="permute_param"),
+    "PriorBox": LayerType(_prior_box, 2, 2, needs="prior_box_param"),
+    "Proposal": LayerType(_proposal, 3, 3, fewest_tops=1),
+    "ROIPooling": LayerType(_roi_pooling, 2, 2, needs="roi_pooling_param"),
 }

@@ -104,14 +104,6 @@ def test_unusual_messages_are_what_protobuf_finds(message):
 # --- shape ----------------------------------------------------------------------------------------
 
 
-def test_without_a_shape_there_are_no_axes_and_one_value():
-    assert index_message(data=[7]).shape == ()
-    with pytest.raises(ModelFileError, match=r"shape \(\) needs 1 values of data, got 2"):
-        index_message(data=[7, 8])
-    with pytest.raises(ModelFileError, match="needs 1 values of data, got 0: perhaps"):
-        index(b"")
-
-
 def test_absent_legacy_dims_are_one_if_there_are_values():
     mean = {"channels": 3, "height": 2, "width": 2}
     found = index_message(**mean, data=range(12))
@@ -122,52 +114,46 @@ def test_absent_legacy_dims_are_one_if_there_are_values():
         index_message(num=0, **mean, data=range(12))
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"shape": [2, -3]},
-        {"num": -1, "channels": 1, "height": 1, "width": 1},
-        {"shape": [2**62, 2**62, 0]},
-        {"shape": [1] * 65, "data": [1]},
-    ],
-)
-def test_impossible_shapes(fields):
-    with pytest.raises(ModelFileError, match="the message is damaged"):
-        index_message(**fields)
-
-
 def test_as_many_axes_as_a_blob_can_have():
     assert index_message(shape=[1] * 64, data=[1]).shape == (1,) * 64
     with pytest.raises(ModelFileError, match="at most 64 axes"):
         index_message(shape=[2**40] * 1_000_000)
 
 
-# --- values ---------------------------------------------------------------------------------------
+RAW_HALVES = {"raw_data_type": BlobProto.FLOAT16}
 
 
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"data": [1]}, "needs 2 values of data, got 1: the shape or the values"),
-        ({"data": [1, 2, 3]}, "needs 2 values of data, got 3"),
-        ({"data": [1, 2], "double_data": [1]}, "needs 2 values of data, got 1"),
-        ({"data": [1, 2], "diff": [1]}, "needs 2 values of diff, got 1"),
-        ({"data": [1, 2], "diff": [1, 2], "double_diff": [1]}, "values of diff, got 1"),
-        ({}, "needs 2 values of data, got 0: perhaps a net without weights"),
+        ({"shape": [2, -3]}, "the message is damaged"),
+        ({"num": -1, "channels": 1, "height": 1, "width": 1}, "the message is damaged"),
+        ({"shape": [2**62, 2**62, 0]}, "the message is damaged"),
+        ({"shape": [1] * 65, "data": [1]}, "the message is damaged"),
+        ({"data": [7, 8]}, r"shape \(\) needs 1 values of data, got 2: the shape or the values"),
+        ({}, r"shape \(\) needs 1 values of data, got 0: perhaps a net without weights"),
+        ({"shape": [2], "data": [1, 2], "double_data": [1]}, "needs 2 values of data, got 1"),
+        ({"shape": [2], "data": [1, 2], "diff": [1]}, "needs 2 values of diff, got 1"),
+        (
+            {"shape": [2], "data": [1, 2], "diff": [1, 2], "double_diff": [1]},
+            "needs 2 values of diff, got 1",
+        ),
+        ({"shape": [2], "raw_data": b"ab", **RAW_HALVES}, "needs 2 values of data, got 1"),
+        ({"raw_data": b"abc"}, "in field 10; got none that is known"),
+        ({"raw_data": b"abc", "raw_data_type": BlobProto.INT}, "in field 10; got type 3"),
+        ({"raw_data": b"abc", "raw_diff_type": BlobProto.FLOAT}, "10; got none that is known"),
+        ({"raw_data": b"abc", **RAW_HALVES}, "3 bytes, which is not a whole number of 2-byte"),
     ],
 )
-def test_values_that_do_not_fit_the_shape(fields, words):
-    with pytest.raises(ModelFileError, match=words) as caught:
-        index_message(shape=[2], **fields)
-    assert caught.value.offset == 0
+def test_shapes_and_values_that_do_not_fit(fields, words):
+    with pytest.raises(ModelFileError, match=words):
+        index_message(**fields)
 
 
 @pytest.mark.parametrize(("number", "width"), [(5, 4), (6, 4), (8, 8), (9, 8)])
 def test_packed_lists_hold_whole_values(number, width):
     data = length_header(number, 3 * width - 1) + bytes(3 * width - 1)
-    with pytest.raises(
-        ModelFileError, match=f"not a whole number of {width}-byte values"
-    ) as caught:
+    with pytest.raises(ModelFileError, match=f"whole number of {width}-byte values") as caught:
         index(data)
     assert caught.value.offset == 2
 
@@ -180,25 +166,3 @@ def test_conversion_gives_no_warnings():
     values = static_cast(np.array([1e300, -1e300, np.nan, np.inf]), "float32")
     np.testing.assert_array_equal(values, np.array([np.inf, -np.inf, np.nan, np.inf], "float32"))
     assert static_cast(np.array([np.nan, 1e300]), "int32").dtype == np.int32
-
-
-# --- NVCaffe's raw values -------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("fields", "words"),
-    [
-        ({}, "in field 10; got none that is known"),
-        ({"raw_data_type": BlobProto.INT}, "in field 10; got type 3"),
-        ({"raw_diff_type": BlobProto.FLOAT}, "in field 10; got none that is known"),
-        ({"raw_data_type": BlobProto.FLOAT16}, "3 bytes, which is not a whole number of 2-byte"),
-    ],
-)
-def test_raw_values_of_no_known_type(fields, words):
-    with pytest.raises(ModelFileError, match=words):
-        index_message(raw_data=b"abc", **fields)
-
-
-def test_raw_values_that_do_not_fill_the_shape():
-    with pytest.raises(ModelFileError, match=r"shape \(2,\) needs 2 values of data, got 1"):
-        index_message(shape=[2], raw_data=b"\0\0", raw_data_type=BlobProto.FLOAT16)

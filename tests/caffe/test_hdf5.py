@@ -383,15 +383,6 @@ def test_what_h5py_remembers_of_a_file(h5, path):
         assert open_model(path)["longer"].blobs[0].tolist() == [1, 2]
 
 
-@pytest.mark.parametrize("chunks", [None, (1, 1)])
-def test_closing(h5, chunks):
-    h5.create_dataset("data/a/0", data=WEIGHTS, chunks=chunks)
-    with opened(h5) as net:
-        (blob,) = net["a"].blobs
-    with pytest.raises(ValueError, match="was closed before this part of it was read"):
-        blob.cpu_data()
-
-
 def test_without_h5py(h5, monkeypatch):
     monkeypatch.setitem(sys.modules, "h5py", None)
     for use in (lambda: opened(h5), lambda: save_model(ModelFile(), "unwritten.h5")):

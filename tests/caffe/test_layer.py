@@ -142,15 +142,6 @@ def test_settings_that_a_fork_has_stay_with_those_that_are_changed(write, saved)
     assert saved(model) == net
 
 
-def test_settings_of_a_layer_made_by_hand(saved):
-    layer = Layer("x", "Convolution")
-    model = ModelFile("n", [layer])
-    model["x"].proto.convolution_param.num_output = 3
-    assert not layer.proto.HasField("convolution_param"), "the layer was copied into the model"
-    (written,) = saved(model).layer
-    assert written.convolution_param.num_output == 3
-
-
 def test_a_copied_layer_has_settings_of_its_own(write, v2_net, saved):
     model = open_model(write(v2_net))
     model["conv1"].proto.convolution_param.num_output = 3

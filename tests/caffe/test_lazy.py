@@ -6,7 +6,6 @@ import pytest
 from syncblob import record_transfers
 from syncblob.caffe import blob_values, open_model, read_blob, save_model, write_blob
 from syncblob.caffe._pb.caffe_pb2 import BlobProto, BlobShape, LayerParameter, NetParameter
-from syncblob.caffe.messages.blob_index import Run, Values
 from syncblob.caffe.messages.disk import OpenFile
 from syncblob.caffe.messages.wire import length_field, varint
 from syncblob.devices import use_device
@@ -176,14 +175,6 @@ def test_what_went_out_of_use_is_zero_in_the_file_that_is_written(write, tmp_pat
     expected = MATRIX.copy()
     expected[20:] = 0
     np.testing.assert_array_equal(read_blob(tmp_path / "new.binaryproto").cpu_data(), expected)
-
-
-def test_parts_of_values():
-    values = Values(np.dtype("<f4"), (Run(100, 3, 4), Run(200, 2, 5), Run(300, 4, 4)))
-    assert values.part(0, 9) == values
-    assert values.part(1, 2).runs == (Run(104, 1, 4),)
-    assert values.part(2, 6).runs == (Run(108, 1, 4), Run(200, 2, 5), Run(300, 1, 4))
-    assert values.part(4, 4).runs == values.part(9, 12).runs == ()
 
 
 # --- HDF5 -----------------------------------------------------------------------------------------

@@ -11,7 +11,6 @@ from syncblob.caffe import (
     equal_shapes,
     mark_legacy,
     open_model,
-    plan_model,
     save_model,
 )
 
@@ -34,19 +33,6 @@ def test_marked_blobs_are_written_with_the_old_dimensions(inner_product, tmp_pat
     read = open_model(tmp_path / "x.caffemodel")["ip"].blobs[1]
     assert read.shape == (1, 1, 1, 2)
     assert equal_shapes(Blob(2), read) is equal_shapes(read, Blob(2)) is marked
-
-
-@pytest.mark.parametrize("hdf5", [False, True])
-def test_a_plan_writes_what_saving_writes(inner_product, tmp_path, hdf5):
-    if hdf5:
-        pytest.importorskip("h5py")
-    model = ModelFile("net", [inner_product])
-    save_model(model, tmp_path / ("x.h5" if hdf5 else "x.caffemodel"))
-    (saved,) = tmp_path.iterdir()
-    write = plan_model(model, hdf5=hdf5)
-    assert list(tmp_path.iterdir()) == [saved]
-    write(tmp_path / "planned")
-    assert (tmp_path / "planned").read_bytes() == saved.read_bytes()
 
 
 def test_hdf5_has_the_shapes_of_a_running_net(inner_product, tmp_path):

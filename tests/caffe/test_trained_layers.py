@@ -261,15 +261,6 @@ def test_four_axes_that_are_meant_are_compared_as_they_are():
     target.copy_trained_layers_from(source)
 
 
-def test_from_a_path(old):
-    target = ModelFile("t", [Layer("ip", "InnerProduct")])
-    for path in (Path(old.path), str(old.path)):
-        target["ip"].blobs.clear()
-        target["ip"].proto.inner_product_param.num_output = 2
-        assert target.copy_trained_layers_from(path).copied == ("ip",)
-        assert target["ip"].blobs[0].cpu_data().tolist() == [[0, 1, 2], [3, 4, 5]]
-
-
 def test_a_model_of_a_message_of_the_older_format(old, saved):
     message = saved(old)
     model = ModelFile.from_net(message)

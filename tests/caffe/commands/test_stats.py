@@ -52,11 +52,6 @@ def test_against_numpy_over_several_blocks(dtype, monkeypatch):
     assert found["std"] == pytest.approx(finite.std(), rel=1e-14)
 
 
-def test_nothing_at_all():
-    found = stats_of(Blob((3, 0)))
-    assert found == {"min": None, "mean": None, "max": None, "std": None, "non_finite": 0}
-
-
 def test_a_view_counts_its_own_elements_only():
     blob = Blob.asarray(np.arange(12, dtype=np.float32).reshape(3, 4))
     assert list(stats_of(blob[:, 1]).values())[:3] == [1, 5, 9]

@@ -6,7 +6,6 @@ import re
 import sys
 import tempfile
 from contextlib import redirect_stdout
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -19,9 +18,6 @@ needs_torch = pytest.mark.skipif(
     importlib.util.find_spec("torch") is None, reason="torch is not installed"
 )
 
-_LENET_SHAPES = [
-    (20, 1, 5, 5), (20,), (50, 20, 5, 5), (50,), (500, 800), (500,), (10, 500), (10,),
-]  # fmt: skip
 _NBYTES = 500 * 800 * 4
 
 
@@ -105,16 +101,6 @@ def test_the_device_is_named_with_the_reason_and_the_lenet_goes_away_again(
     done = run("tour")
     assert done.out.startswith("accelerator  simulated:0, because this is a test\n")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_the_lenet_is_a_caffe_model(tmp_path):
-    tour.write_lenet(tmp_path / "lenet.caffemodel")
-    model = syncblob.open_model(tmp_path / "lenet.caffemodel")
-    assert list(model) == ["conv1", "conv2", "ip1", "ip2"]
-    assert [blob.shape for layer in model.layers for blob in layer.blobs] == _LENET_SHAPES
-    assert np.unique(np.asarray(model["conv2"].blobs[0])).size > 20_000
-    tour.write_lenet(tmp_path / "again.caffemodel")
-    assert (tmp_path / "again.caffemodel").read_bytes() == Path(model.path).read_bytes()
 
 
 # --- the accelerator and the libraries -----------------------------------------------------------

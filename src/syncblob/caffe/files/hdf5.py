@@ -24,7 +24,7 @@ import io
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -133,7 +133,7 @@ def read_tree(
     """
     with _opened(file) as h5:
         h5.links = []
-        groups = list(h5.groups(h5.root, 0, ""))
+        groups = list(h5.groups(h5.root))
         numbered = all(name and key.isdecimal() for name, datasets in groups for key in datasets)
         if "data" in h5.root and {*h5.root} <= {"data", "diff"} and numbered:
             return None
@@ -230,7 +230,6 @@ class _Walk:
     links: list[str] | None = None
     """The paths of links that are left out; None if links are refused."""
     _objects: int = 0
-    _ancestors: list[int] = field(default_factory=list)
 
     def error(self, message: str, item: Any = None) -> ModelFileError:
         """Return the exception for a problem in a group or dataset."""
@@ -247,7 +246,7 @@ class _Walk:
                 "syncblob.caffe.convert.open_weights",
                 group,
             )
-        return list(self.groups(group, self.offset, ""))
+        return list(self.groups(group))
 
     def blobs(self, name: str, datasets: Datasets, diffs: Datasets) -> tuple[BlobIndex, ...]:
         """Find the blobs of a layer."""
@@ -281,38 +280,35 @@ class _Walk:
         self._require_sound(dataset, harmless=_MOST_TEXT)
         return np.asarray(dataset[()]).reshape(-1)[0]
 
-    def groups(self, group: Any, address: int, name: str) -> Iterator[tuple[str, Datasets]]:
+    def groups(
+        self, group: Any, name: str = "", levels: int = _MOST_LEVELS
+    ) -> Iterator[tuple[str, Datasets]]:
         """Yield the groups in a group, at any depth, that have datasets or are empty."""
         if not isinstance(group, self.h5py.Group):
             raise self.error(f"expected a group, got a dataset, {name!r}", group)
-        if address in self._ancestors or len(self._ancestors) >= _MOST_LEVELS:
+        if not levels:
             raise self.error(
                 f"group {name!r} contains itself, or groups are nested more than {_MOST_LEVELS} "
                 f"deep",
                 group,
             )
-        self._ancestors.append(address)
         datasets: Datasets = {}
-        groups: dict[str, tuple[Any, int]] = {}
+        groups: dict[str, Any] = {}
         for key in group:
             # h5py returns names that are not UTF-8 as bytes.
             child = decoded(key)
-            path = f"{name}/{child}" if name else child
-            self.place = path
+            self.place = path = f"{name}/{child}" if name else child
             item = self._child(group, child)
-            if item is None:
-                continue
             if isinstance(item, self.h5py.Dataset):
                 datasets[child] = item
-            else:
-                groups[child] = item, self.offset
+            elif item is not None:
+                groups[path] = item
         # A group with only groups in it is part of a name with slashes. The outermost group has no
         # name.
         if datasets or (name and not groups):
             yield name, datasets
-        for child, (item, address_of_item) in groups.items():
-            yield from self.groups(item, address_of_item, f"{name}/{child}" if name else child)
-        self._ancestors.pop()
+        for path, item in groups.items():
+            yield from self.groups(item, path, levels - 1)
         self.place = None
 
     def _child(self, group: Any, name: str) -> Any:

@@ -12,7 +12,6 @@ from caffe_oracle import (
     NetParameter,
     as_caffe_chooses,
     contents_of,
-    net_as_caffe_reads_it,
 )
 from caffe_strategies import heaps, nets, valid_messages
 from hypothesis import given, settings
@@ -82,16 +81,3 @@ def test_the_model_of_caffes_choice_is_no_copy_of_the_index():
     assert as_caffe_chooses(raw) == ((1,), "float16", half, b"")
     raw.raw_types.clear()
     assert as_caffe_chooses(raw) is None
-
-
-def test_the_model_of_caffes_upgrade_is_no_copy_of_the_index():
-    """A padding layer before a convolution, and a layer of the next format, written by hand."""
-    conv = b"\x0a\x0b\x0a\x03one\x12\x04conv\x12\x03pad\x1a\x03out"
-    padding = b"\x0a\x09\x12\x07padding\x12\x02in\x1a\x03pad"
-    later = b"\x22\x04name"
-    data = b"".join(b"\x12" + bytes([len(part)]) + part for part in (padding, conv, later))
-    version, layers = net_as_caffe_reads_it(NetParameter.FromString(data))
-    assert (version, len(layers)) == (0, 2)
-    assert (layers[0].name, layers[0].type, layers[0].bottoms) == (b"one", b"Convolution", [b"in"])
-    assert (layers[1].name, layers[1].type) == (b"", b"")
-    check_net(data)

@@ -123,7 +123,7 @@ def is_hdf5(reader: WireReader) -> bool:
 
 
 def _head(reader: WireReader) -> bytes:
-    return bytes(reader.read(0, min(HEAD, reader.size)))
+    return bytes(reader.read(0, min(HEAD, len(reader.contents))))
 
 
 def require_message(reader: WireReader, wanted: str = "caffemodel") -> None:
@@ -152,13 +152,13 @@ def require_message(reader: WireReader, wanted: str = "caffemodel") -> None:
 
 def refuse_other_formats(reader: WireReader, wanted: str = "caffemodel") -> None:
     """Raise ModelFileError if a file is empty, or recognised as no protobuf message at all."""
-    if not reader.size and wanted != "blobs":  # a row may have none
+    if not len(reader.contents) and wanted != "blobs":  # a row may have none
         raise reader.error(
             "expected a file with blobs, got an empty file; copy or download it again", 0
         )
     head = _head(reader)
     found = file_signature(head)
-    if found == "safetensors" and _length_of_header(head) > reader.size - _LENGTH_BYTES:
+    if found == "safetensors" and _length_of_header(head) > len(reader.contents) - _LENGTH_BYTES:
         found = ""  # the header would not fit into the file, so this is a message
     if found:
         raise reader.error(_VERDICTS[found], 0)
@@ -184,7 +184,7 @@ def refuse_other_formats(reader: WireReader, wanted: str = "caffemodel") -> None
 
 def _has_blob(reader: WireReader) -> bool:
     """Return whether the first field is a blob, whose shape and values agree, and not a name."""
-    field = next(reader.fields(0, reader.size))
+    field = next(reader.fields(0, len(reader.contents)))
     try:
         parsed = MessageIndex(reader, BlobProto, field.start, field.stop)
         parsed.blob(parsed.message)
@@ -223,7 +223,7 @@ _OF_A_BLOB = {
 def _kinds(reader: WireReader) -> set[fields.Kind]:
     """Return the numbers and wire types of the fields of a message."""
     kinds: set[fields.Kind] = set()
-    for field in reader.fields(0, reader.size):
+    for field in reader.fields(0, len(reader.contents)):
         kinds.add((field.number, field.wire_type))
         if _V2_LAYER in kinds:
             break  # only a net has this field, and its other layers may be many

@@ -42,6 +42,7 @@ from syncblob.caffe.messages.fields import (
     RAW_DIFF,
     RAW_DIFF_TYPE,
 )
+from syncblob.caffe.messages.texts import decoded
 from syncblob.caffe.messages.wire import Contents, Field, WireReader, WireType, length_field
 from syncblob.formats import as_shape
 
@@ -283,7 +284,7 @@ class MessageIndex(Generic[M]):
         self._reader = reader
         self._blobs: list[_Blob] = []
         self._layers = 0
-        stop = reader.size if stop is None else stop
+        stop = len(reader.contents) if stop is None else stop
         rest = self._without_values(kind.DESCRIPTOR, start, stop)
         try:
             self.message: M = kind.FromString(bytes(rest))
@@ -375,7 +376,7 @@ class MessageIndex(Generic[M]):
             elif kind is BlobProto.DESCRIPTOR and self._locate(found):
                 new = b""
             elif caffes.name == "name" and kind.name != "NetParameter":
-                reader.layer = reader.text(found)
+                reader.layer = decoded(bytes(reader.read(found.start, found.stop)))
             if new is not None:
                 rest += reader.read(copied, begin)
                 rest += new

@@ -193,7 +193,9 @@ def blob_pieces(blob: Blob, *, write_diff: bool | None, legacy: bool | None = No
     if legacy is None:
         legacy = origin is not None and origin.index.legacy
     new = partial(_new_message, blob, write_diff=write_diff, legacy=legacy)
-    if origin is None or not origin.is_message or origin.index.legacy != legacy:
+    # HDF5 has no message around the values, so there is no start and stop.
+    is_message = origin is not None and origin.index.start < origin.index.stop
+    if origin is None or not is_message or origin.index.legacy != legacy:
         return new()
     # If only the values can differ, they need not be compared: equal ones give the same bytes.
     if not is_untouched(blob) and _is_laid_out_as(origin, pieces := new()):

@@ -144,11 +144,6 @@ class Origin:
     # Returns the file, reopened if necessary; None if it has been closed or has changed.
     file: Callable[[], OpenFile | None]
 
-    @property
-    def is_message(self) -> bool:
-        """Whether the file has a BlobProto. HDF5 files have only the values."""
-        return self.index.start < self.index.stop
-
 
 def reopening(file: OpenFile) -> Callable[[], OpenFile | None]:
     """Return a function that returns a file, and opens it again if necessary.

@@ -163,21 +163,12 @@ class WireReader:
         """The name of the contents, for error messages."""
         return "message" if self.path is None else "file"
 
-    @property
-    def size(self) -> int:
-        """Number of bytes."""
-        return len(self.contents)
-
     def read(self, start: int, stop: int) -> memoryview:
         """Return the bytes in ``[start, stop)``."""
         begin = self._begin
         if begin <= start and stop <= begin + len(self._window):
             return self._window[start - begin : stop - begin]
         return self.contents.read(start, stop)
-
-    def text(self, field: Field) -> str:
-        """Decode a string. Bytes that are not UTF-8 become lone surrogates, as in file names."""
-        return bytes(self.read(field.start, field.stop)).decode(errors="surrogateescape")
 
     def fields(self, start: int, stop: int) -> Iterator[Field]:
         """Find the fields of the message in ``[start, stop)``, in order.
@@ -293,9 +284,10 @@ class WireReader:
 
     def _move_window(self, position: int) -> None:
         """Move the window to the head of the field at `position`."""
-        end = min(position + _READ_AHEAD, self.size)
+        size = len(self.contents)
+        end = min(position + _READ_AHEAD, size)
         self._window, self._begin = self.contents.read(position, end), position
-        self._stop = self.size + 1 if end == self.size else end - _LONGEST_HEAD
+        self._stop = size + 1 if end == size else end - _LONGEST_HEAD
 
     def _require_room(self, number: int, length: int, start: int, stop: int) -> None:
         """Raise ModelFileError if a payload overruns the end of its message or protobuf's limit."""
@@ -314,7 +306,7 @@ class WireReader:
 
     def _cause_of_overrun(self, stop: int) -> str:
         """Explain why a field overruns the end of its message."""
-        if stop == self.size:
+        if stop == len(self.contents):
             return f"the {self.subject} is truncated"
         return f"the message around it ends at byte {stop}, so the {self.subject} is damaged"
 

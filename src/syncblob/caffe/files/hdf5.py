@@ -621,17 +621,13 @@ def _write(  # noqa: PLR0913, PLR0917  # what a file contains
         for group in sorted(groups):  # so that a group precedes those within it
             file.create_group(group)
         for name, fact in facts.items():
-            if isinstance(fact, int):
-                kind, space = h5py.h5t.STD_I32LE, h5py.h5s.create_simple((1,))
-                value = np.array([fact], np.int32)
-            else:
+            kind, value = np.dtype("<i4"), np.array([fact])
+            if isinstance(fact, bytes):
                 # Caffe reads up to the terminating zero.
-                kind, space = h5py.h5t.C_S1.copy(), h5py.h5s.create(h5py.h5s.SCALAR)
-                kind.set_size(len(fact) + 1)
-                value = np.array(fact, f"S{len(fact) + 1}")
-            h5py.h5d.create(file.id, name.encode(), kind, space, as_caffe).write(
-                space, space, value
-            )
+                terminated = h5py.h5t.C_S1.copy()
+                terminated.set_size(len(fact) + 1)
+                kind, value = h5py.Datatype(terminated), np.array(fact)
+            file.create_dataset(name, value.shape, kind, value, track_times=False)
         for dataset in datasets:
             created = h5py.h5d.create(
                 file.id,

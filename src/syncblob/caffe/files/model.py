@@ -18,7 +18,7 @@ from collections.abc import (
     Sequence,
 )
 from functools import partial
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NoReturn, Self
 
 import numpy as np
 
@@ -503,6 +503,14 @@ class _Params(Mapping[str, "LayerBlobs"]):
 
     def __repr__(self) -> str:
         return repr(dict(self))
+
+    if not TYPE_CHECKING:  # so that type checkers report it
+
+        def __setitem__(self, name: str, value: object) -> NoReturn:
+            raise TypeError(
+                f"params cannot be assigned; model.params[{name!r}][0] = array replaces a blob, "
+                f"model[{name!r}].blobs.assign([...]) all of the layer"
+            )
 
 
 def _copied(layer: Layer, name: str | None = None) -> Layer:

@@ -10,7 +10,6 @@ from syncblob import Head, SyncedMemory, record_transfers
 from syncblob._layout import Layout
 from syncblob.devices import Side
 from syncblob.memory import Access, span_limit
-from syncblob.memory.spans import Spans
 
 # They count the bytes of parts of small memories.
 pytestmark = pytest.mark.usefixtures("exact_parts")
@@ -294,16 +293,3 @@ def test_a_map_is_not_walked_over_for_each_of_many_accesses_that_can_join_nothin
         use(memory, ACCELERATOR, MUTABLE, place, place + 1)
     assert walks == [MAX_SPANS + 1, (MAX_SPANS + 1) * 4 // 3 + 1]
     del borrows
-
-
-@pytest.mark.parametrize(("spans", "arrays", "limit"), [
-    (96, 0, MAX_SPANS),
-    (96, 400, 96 + 33),
-    (96, 100_000, 96 + 100_000 // 12),
-    (300, 0, 400),
-    (300, 1500, 300 + 1500 // 12),
-])  # fmt: skip
-def test_how_long_a_map_gets_before_the_next_walk(spans, arrays, limit):
-    map_ = Spans(tuple(range(1, spans + 1)), tuple([1, 2] * (spans // 2)))
-    assert span_limit.next_limit(map_, arrays) == limit
-    assert not span_limit.exceeds_limit(map_, limit)

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from syncblob.devices import Side
 from syncblob.guards import running_guards
 from syncblob.memory.borrows_and_aliases import NO_LOANS
-from syncblob.memory.changes import Change, commit, shortened, take
+from syncblob.memory.changes import Change, commit, take
 from syncblob.memory.history import note, note_use
-from syncblob.memory.span_limit import exceeds_limit
+from syncblob.memory.span_limit import may_exceed_limit, shortened
 from syncblob.memory.spans import Run, Spans
 from syncblob.memory.stale_aliases import require_announced
 from syncblob.memory.transitions import CONST, MUTABLE, OVERWRITE, SMALL, Access, plan_access
@@ -116,7 +116,7 @@ def claim(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0915, PLR0917  # an acce
                 note_use(ledger, side, start, stop)
             if access is not CONST and before.any(start, stop) != mine:
                 after = before.put(start, stop, mine)
-                if ledger.span_limit or exceeds_limit(after, 0):
+                if may_exceed_limit(ledger, after):
                     return False
                 shortcuts.revoke()
                 # Bytes that several sides hold may be overwritten here from now on.
@@ -137,7 +137,7 @@ def claim(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0915, PLR0917  # an acce
                 return False
             if not sticky:
                 after = before.put(start, stop, held | mine if access is CONST else mine)
-                if part and (ledger.span_limit or exceeds_limit(after, 0)):
+                if part and may_exceed_limit(ledger, after):
                     return False
                 shortcuts.revoke()
             # Now that the shortcuts are revoked: until then, one may lend without the lock.

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from syncblob.devices import Side
 from syncblob.memory.borrows_and_aliases import NO_LOANS, Exposure, restore
 from syncblob.memory.history import note, note_use
-from syncblob.memory.span_limit import exceeds_limit, joined, lowered, next_limit
+from syncblob.memory.span_limit import shortened
 from syncblob.memory.spans import Run, Spans
 from syncblob.memory.stale_aliases import require_announced
 from syncblob.memory.transitions import CONST, MUTABLE, OVERWRITE, Access
@@ -72,8 +72,8 @@ class Change(NamedTuple):
         The new capacity; None if it stays.
     counted
         Whether open logs count what it avoids.
-    limit, exposures
-        The new limit of the source, and exposures of the side; None if they stay.
+    limit
+        The new limit of the source; None if it stays.
     needed
         The bytes that it allocates, for an error; None for those of the whole memory.
     """
@@ -94,7 +94,6 @@ class Change(NamedTuple):
     capacity: int | None = None
     counted: bool = False
     limit: int | None = None
-    exposures: tuple[Exposure, ...] | None = None
     needed: int | None = None
 
 
@@ -182,8 +181,6 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
             ledger.uploads = (*ledger.uploads, *uploads)
         if change.limit is not None and ledger.source is not None:
             ledger.source.limit = change.limit
-        if change.exposures is not None:
-            ledger.loans[side].exposures = change.exposures
         ledger.spans = after
         done = True
         if change.capacity is not None:
@@ -227,40 +224,6 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
     return buffer
 
 
-def shortened(  # noqa: PLR0913, PLR0917  # an access, and its plan
-    ledger: Ledger,
-    pieces: Sequence[Run],
-    after: Spans,
-    side: Side | None,
-    start: int,
-    stop: int,
-    *,
-    source: bool = True,
-) -> tuple[Sequence[Run], Spans]:
-    """Shorten the map that a change would leave, if it is too long; see `joined`.
-
-    Returns the pieces with those that must be copied for that, and the map.
-    """
-    if not exceeds_limit(after, ledger.span_limit):
-        if ledger.span_limit:
-            ledger.span_limit = lowered(ledger.span_limit, after)
-        return pieces, after
-    buffers = ledger.buffers
-    if side is not None and (
-        # They may not contain what would be copied.
-        buffers.windows[side]
-        # A copy would end borrows of the others, and those are not tracked.
-        or not all(buffers.tracks_borrows(each) for each in buffers.all_sides if each is not side)
-    ):
-        side = None
-    ranges = ledger.ranges_in_use()
-    kept = Spans.covering(after.nbytes, ranges)
-    more, after = joined(after, side, start, stop, kept, source=source)
-    # Before the map changes: another thread may be working on a span that loses holders.
-    ledger.span_limit = next_limit(after, len(ranges))
-    return sorted([*pieces, *more]), after
-
-
 def take(  # noqa: PLR0913  # a range
     ledger: Ledger, side: Side, start: int, stop: int, reason: str, *, everything: bool = False
 ) -> None:
@@ -298,19 +261,16 @@ def finish_write(ledger: Ledger, side: Side, start: int, stop: int, reason: str)
 
 def expose(ledger: Ledger, side: Side, exposure: Exposure) -> None:
     """Add an exposure of a side, which becomes the only holder of what it shares there."""
-    stop = min(exposure.stop, ledger.spans.nbytes)
-    commit(
-        ledger, _plan_exposure, side, MUTABLE if side else CONST, exposure.start, stop, "", exposure
-    )
-
-
-def _plan_exposure(  # noqa: PLR0913, PLR0917  # a range
-    ledger: Ledger, side: Side, access: Access, start: int, stop: int, exposure: Exposure
-) -> Change:
-    exposures = ledger.own_loans(side).exposures
-    change = _plan_taking(ledger, side, access, start, stop, everything=False)
-    others = (other for other in exposures if other[:2] != exposure[:2])
-    return change._replace(exposures=(*others, exposure))
+    loans = ledger.own_loans(side)
+    before = loans.exposures
+    others = [other for other in before if other[:2] != exposure[:2]]
+    try:
+        # First, so that no copy that is made from now on is trusted.
+        loans.exposures = (*others, exposure)
+        take(ledger, side, exposure.start, min(exposure.stop, ledger.spans.nbytes), "")
+    except BaseException:
+        loans.exposures = before
+        raise
 
 
 def adopt(ledger: Ledger, side: Side, buffer: Any, announced: Collection[Lease]) -> None:
@@ -318,9 +278,7 @@ def adopt(ledger: Ledger, side: Side, buffer: Any, announced: Collection[Lease])
     used = ledger.spans.nbytes
     ledger.forget_source(0, used)
     await_uploads(ledger, side, OVERWRITE, 0, used)
-    if ledger.watch is not None:
-        ledger.watch.compare()
-        ledger.watch.drop(side, 0, used)
+    ledger.compare_watch(side, OVERWRITE, 0, used)
     capacity = ledger.buffers.nbytes
     commit(ledger, _plan_adoption, side, OVERWRITE, 0, used, "adoption", buffer, announced)
     for loans in ledger.loans:

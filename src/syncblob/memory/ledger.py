@@ -22,7 +22,7 @@ from syncblob.transfers import follow_logs, open_logs
 
 if TYPE_CHECKING:
     from collections import deque
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
 
     from numpy.typing import NDArray
 
@@ -280,13 +280,6 @@ class Ledger:
             for reach in ranges:
                 everything = reach == (0, self.spans.nbytes)
                 loans.revoke(revoked, None if everything else reach, aliases=aliases)
-
-    def ranges_in_use(self) -> Sequence[tuple[int, int]]:
-        """Return the ranges of all uploads, and of what has been handed out."""
-        ranges = [upload[:2] for upload in self.uploads]
-        for loans in self.loans:
-            ranges += loans.ranges()
-        return ranges
 
     # --- under the lock --------------------------------------------------------------------------
 

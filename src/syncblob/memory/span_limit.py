@@ -8,9 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from syncblob.memory.spans import Run, Spans
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from syncblob.devices.base import Side
-    from syncblob.memory.spans import Run, Spans
+    from syncblob.memory.ledger import Ledger
 
 MAX_SPANS = 1024
 """An access that would leave more spans than this joins others, and copies as that requires.
@@ -19,40 +23,49 @@ It leaves three quarters of them. A map may get longer if there are many living 
 """
 
 
-def exceeds_limit(spans: Spans, limit: int) -> bool:
-    """Return whether a map is too long.
+def may_exceed_limit(ledger: Ledger, spans: Spans) -> bool:
+    """Return whether `shortened` has to look at the map that a change would leave."""
+    return ledger.span_limit > 0 or len(spans.holders) > MAX_SPANS
 
-    Parameters
-    ----------
-    spans
-        The map.
-    limit
-        The result of `next_limit` for the memory; 0 if its spans were never joined.
+
+def shortened(  # noqa: PLR0913, PLR0917  # an access, and its plan
+    ledger: Ledger,
+    pieces: Sequence[Run],
+    after: Spans,
+    side: Side | None,
+    start: int,
+    stop: int,
+    *,
+    source: bool = True,
+) -> tuple[Sequence[Run], Spans]:
+    """Shorten the map that a change would leave, if it is too long; see `joined`.
+
+    Returns the pieces with those that must be copied for that, and the map.
     """
-    return len(spans.holders) > (limit or MAX_SPANS)
-
-
-def next_limit(spans: Spans, arrays: int) -> int:
-    """Return the number of spans above which the map of a memory is too long.
-
-    It is `MAX_SPANS`, unless the walk that has joined its spans was a long one: many spans were
-    left, or many arrays are alive. The longer it was, the longer the map may get before the next.
-
-    Parameters
-    ----------
-    spans
-        The map that `joined` has returned.
-    arrays
-        The number of living arrays.
-    """
-    count = len(spans.holders)
-    # To look at a span takes about as long as to sort four arrays.
-    return max(MAX_SPANS, count + max(count, arrays // 4) // 3)
-
-
-def lowered(limit: int, spans: Spans) -> int:
-    """Return the limit for a memory whose map may have become shorter since `next_limit`."""
-    return min(limit, MAX_SPANS) if len(spans.holders) <= _joined_count() else limit
+    count = len(after.holders)
+    if count <= (ledger.span_limit or MAX_SPANS):
+        if count <= _joined_count():
+            ledger.span_limit = min(ledger.span_limit, MAX_SPANS)
+        return pieces, after
+    buffers = ledger.buffers
+    if side is not None and (
+        # They may not contain what would be copied.
+        buffers.windows[side]
+        # A copy would end borrows of the others, and those are not tracked.
+        or not all(buffers.tracks_borrows(each) for each in buffers.all_sides if each is not side)
+    ):
+        side = None
+    in_use = [upload[:2] for upload in ledger.uploads]
+    for loans in ledger.loans:
+        in_use += loans.ranges()
+    kept = Spans.covering(after.nbytes, in_use)
+    more, after = joined(after, side, start, stop, kept, source=source)
+    # The longer this walk was, the longer the map may get before the next one. To look at a span
+    # takes about as long as to sort four arrays. Before the map changes: another thread may be
+    # working on a span that loses holders.
+    count = len(after.holders)
+    ledger.span_limit = max(MAX_SPANS, count + max(count, len(in_use) // 4) // 3)
+    return sorted([*pieces, *more]), after
 
 
 def _joined_count() -> int:

@@ -12,7 +12,6 @@ from syncblob.devices import Accelerator, Side
 from syncblob.memory.accesses import acquire
 from syncblob.memory.changes import Change, commit
 from syncblob.memory.transitions import CONST, MUTABLE, Access
-from syncblob.memory.window_growth import forget_exports
 from syncblob.memory.windows import part_of
 
 if TYPE_CHECKING:
@@ -113,5 +112,6 @@ def _drop(ledger: Ledger, change: Change, _reason: str) -> tuple[Any, Sequence[U
         for window in gone:
             # Its memory may be given to someone else at once.
             home.settle(window.array)
-    forget_exports(ledger, side, gone)
+    for window in gone:
+        ledger.compare_watch(side, MUTABLE, window.start, window.stop)
     return tuple(each for each in buffers.windows[side] if each not in gone), ()

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from syncblob.memory.buffers import Buffers
     from syncblob.memory.ledger import Ledger
     from syncblob.memory.uploads import Upload
-    from syncblob.memory.windows import Window
 
 
 # A memory of at most so many bytes has no windows: one buffer costs little more.
@@ -131,15 +130,9 @@ def _enlarge(ledger: Ledger, change: Change, _reason: str) -> tuple[Any, Sequenc
     buffers = ledger.buffers
     replaced = buffers.within(change.side, change.start, change.stop)
     enlarged = buffers.enlarged(change.side, accelerator, change.start, change.stop)
-    forget_exports(ledger, change.side, replaced)
+    for window in replaced:
+        # It is about to go.
+        ledger.compare_watch(change.side, MUTABLE, window.start, window.stop)
     if buffers.accelerator is None:
         buffers.add(accelerator)
     return enlarged, ()
-
-
-def forget_exports(ledger: Ledger, side: Side, windows: Sequence[Window]) -> None:
-    """Compare the watched exports of windows that are about to go, and watch them no longer."""
-    if ledger.watch is not None:
-        ledger.watch.compare()
-        for window in windows:
-            ledger.watch.drop(side, window.start, window.stop)

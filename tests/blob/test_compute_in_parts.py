@@ -112,6 +112,13 @@ def test_a_blob_larger_than_the_device_is_written(room, write):
     assert np.array_equal(np.asarray(blob.on("cpu")), values)
 
 
+def test_without_room_for_small_parts_nothing_is_written(room):
+    blob, room.capacity = blob_of(NUMBERS), 3
+    with pytest.raises(MemoryError, match=r"shape \(1,\)"):
+        blob += 1
+    assert blob.tolist() == NUMBERS.tolist()
+
+
 @pytest.mark.usefixtures("room")
 def test_views_that_share_elements_are_not_written_in_parts():
     values = np.arange(4 * COUNT, dtype=np.float32).reshape(4, COUNT)

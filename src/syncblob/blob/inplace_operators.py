@@ -113,19 +113,26 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, operator: str) -> Any:
         _require_kept_dtype(kernel, x1.dtype, x2)
         _require_same_shape(kernel, x1.shape, getattr(x2, "shape", ()))
     try:
-        (array1, array2), home, _ = gather(kernel.__name__, x1, x2)
-        array1 = x1._make_writable(_reason(kernel)) if home is x1._home else None
-        if array1 is None:
-            array1 = x1._array_on(x1._memory.side_of(home), MUTABLE, _reason(kernel))
+        brought = _bring(kernel, x1, x2)
     except MemoryError:
         if not can_divide(kernel, (x1, x2)) or may_share_parts(x1, x2):
             raise
     else:
-        return _write(kernel, x1, array1, array2, home)
+        return _write(kernel, x1, *brought)
     # They may have to go to make room.
     array1 = array2 = shortcut = None
-    write_in_parts(partial(inplace, kernel, operator=operator), x1, x2)
+    # A part that does not fit is not divided again: the next ones are smaller.
+    write_in_parts(lambda x1, x2: _write(kernel, x1, *_bring(kernel, x1, x2)), x1, x2)
     return x1
+
+
+def _bring(kernel: Callable[..., Any], x1: Any, x2: Any) -> tuple[Any, Any, Home]:
+    """Return arrays of the operands on one device, the first to write, and its home."""
+    (array1, array2), home, _ = gather(kernel.__name__, x1, x2)
+    array1 = x1._make_writable(_reason(kernel)) if home is x1._home else None
+    if array1 is None:
+        array1 = x1._array_on(x1._memory.side_of(home), MUTABLE, _reason(kernel))
+    return array1, array2, home
 
 
 def _cannot_raise(kernel: Callable[..., Any], x1: Any, x2: Any) -> bool:

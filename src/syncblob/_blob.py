@@ -24,6 +24,7 @@ from syncblob.blob import (
     copying,
     eviction,
     making,
+    parts,
     pickling,
     resize,
     scalars,
@@ -624,7 +625,7 @@ class Blob(Operators, NdarrayMethods):
         BufferError
             If a part that was left is aliased, as by a tensor that was kept.
         """
-        return eviction.parts(self, axis, nbytes)
+        return parts.walk(self, axis, nbytes)
 
     def data_at(self, *indices: Any) -> Any:
         """Return one element of data as a Python scalar. Transfers only that element.

@@ -8,17 +8,13 @@ keep arrays over them, and the functions that are using them are found when room
 from __future__ import annotations
 
 import gc
-import itertools
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
-from operator import index
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from syncblob._formatting import extend
 from syncblob._locks import Lock, LostLock
-from syncblob._shape import canonical_axis
 from syncblob.blob.eviction_policy import candidates, note_eviction
 from syncblob.blob.living_blobs import (
     collect,
@@ -31,12 +27,12 @@ from syncblob.blob.living_blobs import (
 )
 from syncblob.blob.memory_summary import rows
 from syncblob.blob.writers import FREE_THREADED, changed_by_others
-from syncblob.devices import HOST, Accelerator, Side
+from syncblob.devices import Accelerator, Side
 from syncblob.memory import MUTABLE, Ledger, SyncedMemory, evict_windows
 from syncblob.memory.history import note
 from syncblob.memory.uploads import await_uploads
 from syncblob.memory.window_growth import BeingWrittenError
-from syncblob.memory.windows import array_of, part_of
+from syncblob.memory.windows import array_of
 from syncblob.transfers import EVICTION, count_eviction
 
 if TYPE_CHECKING:
@@ -46,9 +42,6 @@ if TYPE_CHECKING:
 # The seconds that an operation tries again while other threads use everything, and those between
 # two tries. Under load, a thread that needs little may be overtaken many times.
 _PATIENCE, _PAUSE = 5.0, 0.005
-
-# A time, for `make_room`, after which it waits no more.
-_LONG_AGO = 1e-9
 
 # The memories that threads wait for, by thread.
 _awaited: dict[int, Ledger | None] = {}
@@ -119,52 +112,6 @@ def _close(ledger: Ledger, side: Side) -> None:
     """
     ledger.shortcuts.revoke()
     ledger.shortcuts.forget(side)
-
-
-def parts(blob: Any, axis: int, nbytes: int) -> Iterator[Any]:
-    """Walk a Blob in views; see `Blob.parts`."""
-    axis = canonical_axis(axis, blob.shape)
-    if index(nbytes) < 1:
-        raise ValueError(f"expected parts of at least 1 byte, got {nbytes}")
-    length = blob.shape[axis]
-    before = (slice(None),) * axis
-    step = max(1, nbytes * length // max(blob.nbytes, 1))
-    views = [blob[(*before, slice(at, at + step))] for at in range(0, length, step)]
-    ranges = sorted((view._layout.start, view._layout.stop) for view in views)
-    if any(stop > start for (_, stop), (start, _) in itertools.pairwise(ranges)):
-        raise ValueError(
-            f"the parts along axis {axis} of a Blob of shape {blob.shape} lie between each other "
-            "in memory, so that none can be moved alone; walk along the axis of the largest stride"
-        )
-    return _walk(blob, views)
-
-
-def _walk(blob: BlobCore, views: Sequence[Any]) -> Iterator[Any]:
-    buffers = blob._memory.ledger.buffers
-    for view, following in itertools.zip_longest(views, views[1:]):
-        of = view._memory.range_of(view._layout)
-        left = [view, following]
-        try:
-            if following is not None and blob._home is not HOST:
-                view.prefetch()
-                # An array over it, so that it is not evicted for the next.
-                held = buffers.containing(blob._side, *of)
-                # Several windows have it if it was on the device already.
-                seen = view._on_device("parts")[0] if held is None else part_of(held, *of)[...]
-                # That is brought when it is used if there is no room for two. It waits for nobody:
-                # other threads may wait for this part.
-                next_of = following._memory.range_of(following._layout)
-                with suppress(MemoryError):
-                    following._memory.prefetch(following._side, *next_of, since=_LONG_AGO)
-                del held, seen
-            yield view
-            left = [view]
-        finally:
-            for each in left:
-                if each is not None:
-                    # What another thread uses is evicted when room is needed.
-                    reach = each._memory.range_of(each._layout)
-                    give_up(each, each._side, *reach, needed=False)
 
 
 # --- making room ---------------------------------------------------------------------------------

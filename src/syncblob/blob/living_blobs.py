@@ -29,7 +29,7 @@ _PACKAGE = os.path.dirname(_FOLDER) + os.sep  # noqa: PTH120  # likewise
 # The functions of these files have the Blobs at hand that they look for, and do not use them.
 _LOOKING = frozenset(
     f"{_FOLDER}{os.sep}{name}.py"
-    for name in ("living_blobs", "eviction", "eviction_policy", "memory_summary")
+    for name in ("living_blobs", "eviction", "eviction_policy", "memory_summary", "parts")
 )
 
 # The Blobs that were found last, and how many collections of older objects there had been.

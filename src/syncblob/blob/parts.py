@@ -1,0 +1,66 @@
+"""Walks over a Blob part by part, with two parts on the device at a time."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from operator import index
+from typing import TYPE_CHECKING, Any
+
+from syncblob._shape import canonical_axis
+from syncblob.blob.eviction import give_up
+from syncblob.devices import HOST
+from syncblob.memory.windows import part_of
+
+if TYPE_CHECKING:
+    from syncblob.blob.core import BlobCore
+
+# A time, for `make_room`, after which it waits no more.
+_LONG_AGO = 1e-9
+
+
+def walk(blob: Any, axis: int, nbytes: int) -> Iterator[Any]:
+    """Walk a Blob in views; see `Blob.parts`."""
+    axis = canonical_axis(axis, blob.shape)
+    if index(nbytes) < 1:
+        raise ValueError(f"expected parts of at least 1 byte, got {nbytes}")
+    length = blob.shape[axis]
+    before = (slice(None),) * axis
+    step = max(1, nbytes * length // max(blob.nbytes, 1))
+    views = [blob[(*before, slice(at, at + step))] for at in range(0, length, step)]
+    ranges = sorted((view._layout.start, view._layout.stop) for view in views)
+    if any(stop > start for (_, stop), (start, _) in itertools.pairwise(ranges)):
+        raise ValueError(
+            f"the parts along axis {axis} of a Blob of shape {blob.shape} lie between each other "
+            "in memory, so that none can be moved alone; walk along the axis of the largest stride"
+        )
+    return _walk_views(blob, views)
+
+
+def _walk_views(blob: BlobCore, views: Sequence[Any]) -> Iterator[Any]:
+    buffers = blob._memory.ledger.buffers
+    for view, following in itertools.zip_longest(views, views[1:]):
+        of = view._memory.range_of(view._layout)
+        left = [view, following]
+        try:
+            if following is not None and blob._home is not HOST:
+                view.prefetch()
+                # An array over it, so that it is not evicted for the next.
+                held = buffers.containing(blob._side, *of)
+                # Several windows have it if it was on the device already.
+                seen = view._on_device("parts")[0] if held is None else part_of(held, *of)[...]
+                # That is brought when it is used if there is no room for two. It waits for nobody:
+                # other threads may wait for this part.
+                next_of = following._memory.range_of(following._layout)
+                with suppress(MemoryError):
+                    following._memory.prefetch(following._side, *next_of, since=_LONG_AGO)
+                del held, seen
+            yield view
+            left = [view]
+        finally:
+            for each in left:
+                if each is not None:
+                    # What another thread uses is evicted when room is needed.
+                    reach = each._memory.range_of(each._layout)
+                    give_up(each, each._side, *reach, needed=False)

@@ -10,6 +10,7 @@ from made_blobs import CPU, GPU, NONE, PAIR, SPLIT, SYNCED, blob_in, values
 
 import syncblob
 from syncblob import Blob, Head
+from syncblob._layout import Layout
 
 torch = pytest.importorskip("torch")
 F = torch.nn.functional
@@ -232,6 +233,14 @@ def test_the_same_reversed_blob_twice_is_written_twice():
     blob = Blob(3)
     torch._foreach_add_([blob[::-1], blob[::-1]], 1)
     assert blob.tolist() == [2] * 3
+
+
+def test_the_blobs_of_a_list_are_not_compared_with_each_other(monkeypatch):
+    blob, compared = Blob.asarray(np.arange(300.0).reshape(100, 3)), []
+    equal = Layout.__eq__
+    monkeypatch.setattr(Layout, "__eq__", lambda x, y: compared.append(x) or equal(x, y))
+    assert torch.stack([blob[i] for i in range(100)]).flatten().tolist() == [*range(300)]
+    assert len(compared) < 300
 
 
 def test_the_numbers_beside_a_blob_of_which_only_the_shape_is_used_are_read():

@@ -146,10 +146,10 @@ def _call_directly(  # inlined, because calls take time
 
 
 def _lend(plan: Plan, operands: list[Any], *, recorded: bool) -> list[_Lent] | None:
-    """Replace Blobs by tensors, the same one for the same elements. Return Blobs and loans.
+    """Replace Blobs by tensors, outside of lists the same one for the same elements.
 
-    Autograd gets copies, because it does not see writes to Blobs. Returns None if `host_loan` does,
-    or a Blob may be in a collection other than a list or tuple.
+    Autograd gets copies, because it does not see writes to Blobs. Returns Blobs and loans; None if
+    `host_loan` does, or a Blob may be in a collection other than a list or tuple.
     """
     lent: list[_Lent] = []
     for place in plan.blobs:
@@ -169,7 +169,8 @@ def _lend(plan: Plan, operands: list[Any], *, recorded: bool) -> list[_Lent] | N
             if isinstance(item, NESTED):
                 return None
             if isinstance(item, BlobCore):
-                loan = _known(item, lent) or host_loan(item, plan.name)
+                # Not compared with all others, because a list may be long.
+                loan = host_loan(item, plan.name)
                 if loan is None:
                     return None
                 lent.append((item, loan))

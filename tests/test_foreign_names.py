@@ -64,8 +64,9 @@ def test_params_are_the_blobs_of_the_layers_that_have_some():
 
 def test_params_cannot_be_assigned():
     made = model()
-    with pytest.raises(TypeError, match="assignment"):
-        made.params["conv1"] = [np.zeros(1)]
+    for name in ("conv1", "relu1", "no_such_layer"):
+        with pytest.raises(TypeError, match=rf"model\['{name}'\]\.blobs\.assign"):
+            made.params[name] = [np.zeros(1)]
     assert repr(made.params) == repr({"conv1": made["conv1"].blobs})
 
 

@@ -12,7 +12,6 @@ from syncblob.caffe import read_blob, write_blob
 from syncblob.caffe._pb import caffe_pb2
 from syncblob.caffe._pb.caffe_pb2 import BlobProto, BlobShape
 from syncblob.caffe.messages import blobproto, pieces
-from syncblob.caffe.messages.blob_index import Values
 from syncblob.errors import ModelFileError
 from syncblob.memory import Head
 
@@ -187,17 +186,6 @@ def test_nothing_changes_when_the_message_is_bad(proto):
         blob.load_proto(proto)
     assert (blob.shape, blob.head, blob.diff_head) == ((2,), Head.HEAD_AT_GPU, Head.UNINITIALIZED)
     assert blob.cpu_data().tolist() == [9, 9]
-
-
-def test_nothing_changes_when_memory_runs_out(monkeypatch):
-    def exhausted(*_, **__):
-        raise MemoryError
-
-    monkeypatch.setattr(Values, "read_into", exhausted)
-    blob = blob_of([1, 2])
-    with pytest.raises(MemoryError):
-        blob.load_proto(proto_of([3], data=[1, 2, 3]))
-    assert blob.cpu_data().tolist() == [1, 2]
 
 
 # --- to_proto -------------------------------------------------------------------------------------

@@ -257,23 +257,6 @@ def test_a_file_that_is_written_over(large, device):
     assert large.read_bytes() == content
 
 
-def test_a_file_that_is_written_over_while_it_is_read(large, monkeypatch):
-    if not Descriptor.can_read_at:
-        pytest.skip("this platform cannot read at an offset")
-    blob = read_blob(large)
-    preadv = os.preadv
-
-    def write_and_read(*arguments):
-        with large.open("r+b") as file:
-            file.write(b"\x3a")
-        os.utime(large, ns=(0, 0))  # two writes may share a tick of the clock
-        return preadv(*arguments)
-
-    monkeypatch.setattr(disk.os, "preadv", write_and_read)
-    with pytest.raises(ModelFileError, match="has changed since it was opened"):
-        blob.cpu_data()
-
-
 def test_reading_that_comes_in_small_pieces(large, monkeypatch):
     """The system may return fewer bytes than requested."""
     if not Descriptor.can_read_at:

@@ -177,14 +177,6 @@ def test_only_some_of_many_dead_filters_are_named(run, write_model):
     assert found["where"] == "0, 1, 2, 3, 4, 5, 6, 7, ..."
 
 
-@pytest.mark.parametrize("name", ["mtcnn_det1.caffemodel", "mean_w32.binaryproto"])
-def test_real_files_without_trouble(run, real_files, name):
-    done = run("inspect", real_files / name, "--check")
-    assert done.status == 0
-    assert "No trouble found" in done.out
-    assert json.loads(run("inspect", real_files / name, "--check", "--json").out)["troubles"] == []
-
-
 # --- files of other formats ----------------------------------------------------------------------
 
 

@@ -91,15 +91,6 @@ def test_a_model_as_a_dictionary_and_back():
     assert [blob.shape for blob in back["ip"].blobs] == [(2, 3), (2,)]
 
 
-def test_a_state_dict_as_a_model():
-    torch = pytest.importorskip("torch")
-    linear = torch.nn.Sequential(torch.nn.Linear(3, 2))
-    model = from_tensors(linear.state_dict())
-    assert list(model) == ["0"]
-    loaded = {name: torch.from_dlpack(blob) for name, blob in to_tensors(model).items()}
-    linear.load_state_dict(loaded)
-
-
 def test_axes_of_the_older_formats_are_left_out_on_demand():
     layers = [
         Layer("conv", "Convolution", blobs=[np.ones((1, 1, 1, 1)), np.ones((1, 1, 1, 2))]),

@@ -82,6 +82,18 @@ def v0_net():
 
 
 @pytest.fixture
+def text(tmp_path):
+    """Write a definition to a file and return its path."""
+
+    def text(content):
+        path = tmp_path / "net.prototxt"
+        path.write_bytes(content if isinstance(content, bytes) else content.encode("latin-1"))
+        return path
+
+    return text
+
+
+@pytest.fixture
 def old_file(tmp_path):
     """A file that must stay unchanged, and the only one in its folder."""
     path = tmp_path / "old.caffemodel"

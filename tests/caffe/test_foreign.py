@@ -14,18 +14,6 @@ from syncblob import (
 from syncblob.caffe._pb.caffe_pb2 import ForkLayer, LayerParameter, NetParameter
 
 
-@pytest.fixture
-def text(tmp_path):
-    """A function that writes a definition and returns its path."""
-
-    def write(content):
-        path = tmp_path / "net.prototxt"
-        path.write_text(content)
-        return path
-
-    return write
-
-
 def listed(message):
     return [(each.name, each.count, each.rule) for each in message.ignored]
 

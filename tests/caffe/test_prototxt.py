@@ -41,18 +41,6 @@ layer {
 """
 
 
-@pytest.fixture
-def text(tmp_path):
-    """Write text to a file and return its path."""
-
-    def text(content):
-        path = tmp_path / "net.prototxt"
-        path.write_bytes(content if isinstance(content, bytes) else content.encode("latin-1"))
-        return path
-
-    return text
-
-
 def test_writing(text, tmp_path):
     net = read_prototxt(text(STOCK))
     net.name = "größe"

@@ -24,17 +24,14 @@ from syncblob.caffe._pb.caffe_pb2 import (
 from syncblob.caffe.files.solver_state import SolverState, save_solver_state
 from syncblob.caffe.messages import pieces
 from syncblob.caffe.messages.disk import OpenFile
-from syncblob.caffe.messages.wire import length_header, varint
+from syncblob.caffe.messages.wire import length_field as field
+from syncblob.caffe.messages.wire import varint
 from syncblob.errors import ModelFileError
 from syncblob.memory import Head
 
 FLOATS = np.array([1, 2], "<f4").tobytes()
 UNPACKED = b"\x3a\x02\x08\x02" + b"\x2d" + FLOATS[:4] + b"\x2d" + FLOATS[4:]
 UNKNOWN = b"\xca\x3e\x03abc"  # field 1001
-
-
-def field(number, payload):
-    return length_header(number, len(payload)) + payload
 
 
 def long_length(number, payload):

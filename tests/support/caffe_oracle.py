@@ -8,12 +8,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from syncblob.caffe._pb import caffe_pb2
 from syncblob.caffe.messages.older_formats import V0_LAYER_TYPES, V1_LAYER_TYPES
+from syncblob.caffe.messages.prototxt import _twin
 
 LEGACY = {1: "num", 2: "channels", 3: "height", 4: "width"}
 LISTS = {5: "data", 6: "diff", 8: "double_data", 9: "double_diff"}
@@ -30,25 +31,8 @@ READ = """name layer layers type bottom top blobs num channels height width dim 
 """The fields of these messages that must have the wire types of Caffe's."""
 
 
-def _messages():
-    """Define the messages with bytes for strings."""
-    file = descriptor_pb2.FileDescriptorProto.FromString(caffe_pb2.DESCRIPTOR.serialized_pb)
-    package, file.package, file.name = file.package, "oracle", "oracle.proto"
-    for message in file.message_type:
-        for entry in message.field:
-            if entry.type_name:
-                entry.type_name = entry.type_name.replace(package, file.package)
-            if entry.type == entry.TYPE_STRING:
-                entry.type = entry.TYPE_BYTES
-    pool = descriptor_pool.DescriptorPool()
-    pool.AddSerializedFile(file.SerializeToString())
-    return {
-        name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"oracle.{name}"))
-        for name in WALKED
-    }
-
-
-MESSAGES = _messages()
+_FILE = _twin(f"{caffe_pb2.DESCRIPTOR.package}.NetParameter").DESCRIPTOR.file
+MESSAGES = {name: GetMessageClass(_FILE.message_types_by_name[name]) for name in WALKED}
 BlobProto = MESSAGES["BlobProto"]
 BlobProtoVector = MESSAGES["BlobProtoVector"]
 SolverState = MESSAGES["SolverState"]

@@ -107,7 +107,6 @@ def test_memory_of_a_file_in_two_shapes_stays_in_the_file(path, saved):
 
 
 def test_hdf5(tmp_path):
-    pytest.importorskip("h5py")
     path = tmp_path / "a.h5"
     save_model(ModelFile("", [Layer("a", blobs=[np.arange(3, dtype=np.float32)])]), path)
     model = open_model(path)

@@ -20,8 +20,6 @@ from caffe_mutations import damaged_files
 )
 def test_damaged_files(kind, count):
     """Run in a separate process, which no file may crash."""
-    if kind == "hdf5":
-        pytest.importorskip("h5py", reason="h5py, which reads HDF5, is missing")
     pytest.importorskip("resource", reason="limits on memory are of POSIX")
     script = Path(__file__).parents[1] / "support" / "caffe_fuzz.py"
     result = subprocess.run(

@@ -5,6 +5,7 @@ import sys
 import time
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 
@@ -21,8 +22,6 @@ from syncblob.caffe.files import hdf5
 from syncblob.caffe.files.solver_state import open_solver_state
 from syncblob.errors import ModelFileError
 from syncblob.memory import Head
-
-h5py = pytest.importorskip("h5py", reason="h5py, which reads HDF5, is missing")
 
 WEIGHTS = np.arange(6, dtype=np.float32).reshape(2, 3)
 BIAS = np.array([7, 8], np.float32)

@@ -1,5 +1,6 @@
 """Parts of Blobs that are in a file, and the bytes that are read for them."""
 
+import h5py
 import numpy as np
 import pytest
 
@@ -183,7 +184,6 @@ def test_what_went_out_of_use_is_zero_in_the_file_that_is_written(write, tmp_pat
 @pytest.fixture
 def h5(tmp_path):
     """Make a model of one blob in HDF5 and open it."""
-    h5py = pytest.importorskip("h5py", reason="h5py, which reads HDF5, is missing")
 
     def made(values, **layout):
         path = tmp_path / "net.caffemodel.h5"
@@ -205,7 +205,6 @@ def test_hdf5_in_one_piece(h5, reads, dtype):
 @pytest.fixture
 def selections(monkeypatch):
     """The parts of chunked datasets that are requested from h5py."""
-    h5py = pytest.importorskip("h5py", reason="h5py, which reads HDF5, is missing")
     asked = []
     read_direct = h5py.Dataset.read_direct
 
@@ -247,7 +246,6 @@ def test_other_shapes_in_chunks(h5, shape):
 
 
 def test_a_chunked_gradient_on_the_device(tmp_path):
-    h5py = pytest.importorskip("h5py", reason="h5py, which reads HDF5, is missing")
     path = tmp_path / "net.caffemodel.h5"
     with h5py.File(path, "w") as file:
         file.create_dataset("data/a/0", data=MATRIX, chunks=(4, 25))

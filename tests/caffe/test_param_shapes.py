@@ -37,7 +37,6 @@ def test_marked_blobs_are_written_with_the_old_dimensions(inner_product, tmp_pat
 
 def test_hdf5_has_the_shapes_of_a_running_net(inner_product, tmp_path):
     """Caffe compares shapes exactly for HDF5. It knows the old dimensions only in a BlobProto."""
-    pytest.importorskip("h5py")
     model = ModelFile("net", [inner_product, Layer("x", "Unknown", blobs=[np.ones((1, 1, 1, 2))])])
     for blob in inner_product.blobs:
         blob.diff[...] = 3
@@ -54,6 +53,5 @@ def test_hdf5_has_the_shapes_of_a_running_net(inner_product, tmp_path):
 
 
 def test_four_axes_that_are_meant_stay_in_hdf5(inner_product, tmp_path):
-    pytest.importorskip("h5py")
     save_model(ModelFile("net", [inner_product]), tmp_path / "x.h5")
     assert open_model(tmp_path / "x.h5")["ip"].blobs[1].shape == (1, 1, 1, 2)

@@ -1,5 +1,6 @@
 """Files written by the original Caffe, compared with the values that other programs read."""
 
+import h5py
 import numpy as np
 import pytest
 
@@ -109,7 +110,6 @@ def test_an_appledouble_file(real_files, reader):
 
 
 def test_hdf5(real_files):
-    h5py = pytest.importorskip("h5py", reason="h5py, which reads HDF5, is missing")
     path = real_files / "cifar10_full.caffemodel.h5"
     net = open_model(path)
     assert len(net.layers) == 14

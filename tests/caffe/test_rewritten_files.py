@@ -3,6 +3,7 @@
 import itertools
 import os
 
+import h5py
 import numpy as np
 import pytest
 
@@ -22,7 +23,7 @@ def write_model(number, path):
 
 
 def write_hdf5(number, path):
-    with pytest.importorskip("h5py").File(path, "w") as file:
+    with h5py.File(path, "w") as file:
         for at, array in enumerate(arrays(number)):
             # h5py reads chunked datasets.
             chunks = (7, 1) if at == 0 else None

@@ -1,5 +1,6 @@
 """Solver states and rows of blobs."""
 
+import h5py
 import numpy as np
 import pytest
 
@@ -101,7 +102,6 @@ def test_numbers_of_numpy(tmp_path):
 
 @pytest.mark.parametrize("name", ["x.solverstate.h5", "x.h5", "x.solverstate.h5.gz"])
 def test_a_state_in_hdf5(write, tmp_path, name):
-    pytest.importorskip("h5py")
     state = open_solver_state(
         write(SolverState(iter=-7, learned_net="größe", history=BLOBS, current_step=3))
     )
@@ -113,7 +113,6 @@ def test_a_state_in_hdf5(write, tmp_path, name):
 
 
 def test_hdf5_is_laid_out_as_caffe_does(tmp_path):
-    h5py = pytest.importorskip("h5py")
     state = syncblob.SolverState(5, "net", 2, [np.ones((2, 3), np.float32)])
     save_solver_state(state, tmp_path / "x.h5")
     with h5py.File(tmp_path / "x.h5") as file:
@@ -148,7 +147,6 @@ def test_a_state_that_no_file_can_hold(tmp_path, change, error, words):
 
 @pytest.mark.parametrize("learned_net", ["a\0b", "a" * 65536])
 def test_texts_that_hdf5_cannot_hold(tmp_path, learned_net):
-    pytest.importorskip("h5py")
     state = syncblob.SolverState()
     state.learned_net = learned_net
     path = tmp_path / "x.solverstate.h5"

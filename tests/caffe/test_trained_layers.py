@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 from google.protobuf import text_format
@@ -380,7 +381,6 @@ def test_shared_parameters_of_other_shapes(mode, reverse):
 @pytest.fixture
 def snapshot(tmp_path):
     """Write nets with shared parameters as Caffe's ToHDF5 does: only the owners' datasets."""
-    h5py = pytest.importorskip("h5py")
 
     def snapshot(**layers):
         path = tmp_path / "shared.caffemodel.h5"

@@ -41,17 +41,7 @@ def by_name(model, *, squeeze=False):
     }
 
 
-_LIBRARIES = {
-    "caffemodel.h5": "h5py",
-    "h5": "h5py",
-    "pt": "torch",
-    "pth": "torch",
-    "safetensors": "safetensors",
-}
-
-
-def need_library_of(*extensions):
-    """Skip the test if the library that owns a format is not installed."""
-    for extension in extensions:
-        if extension in _LIBRARIES:
-            pytest.importorskip(_LIBRARIES[extension])
+def need_library_of(extension):
+    """Skip a test of PyTorch's format if PyTorch is not installed; all others are."""
+    if extension == "pt":
+        pytest.importorskip("torch")

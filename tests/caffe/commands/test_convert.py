@@ -6,7 +6,6 @@ import sys
 
 import numpy as np
 import pytest
-from comparable_models import need_library_of
 
 import syncblob
 from syncblob.caffe.commands import console
@@ -69,7 +68,6 @@ def test_a_mean_is_converted_and_comes_back(run, tmp_path, name):
 
 
 def test_a_missing_library_is_one_line(run, small_model, monkeypatch):
-    pytest.importorskip("safetensors")
     monkeypatch.setitem(sys.modules, "ml_dtypes", None)
     target = small_model.with_name("x.safetensors")
     done = run("convert", small_model, target, "--dtype", "bfloat16")
@@ -148,7 +146,6 @@ def test_all_of_several_nets(run, checkpoint):
 
 
 def test_json(run, tmp_path, small_model):
-    need_library_of("safetensors")
     target = tmp_path / "x.safetensors"
     for flags in (["--dry-run"], []):
         done = run("convert", small_model, target, "--dtype", "float16", "--json", *flags)
@@ -175,8 +172,6 @@ def test_json(run, tmp_path, small_model):
 
 @pytest.mark.parametrize("extension", ["caffemodel.gz", "caffemodel.h5.gz", "h5.gz"])
 def test_a_compressed_target(run, tmp_path, small_model, extension):
-    if "h5" in extension:
-        pytest.importorskip("h5py")
     target = tmp_path / f"x.{extension}"
     done = run("convert", small_model, target)
     assert (done.status, done.err) == (0, "")
@@ -193,7 +188,6 @@ def test_fields_of_forks_are_listed(run, tmp_path):
 
 
 def test_a_note_on_names_that_caffe_does_not_find(run, tmp_path):
-    pytest.importorskip("h5py")
     layer = syncblob.Layer("conv1/7x7", blobs=[np.ones(2, "f4")])
     syncblob.save_model(syncblob.ModelFile(layers=[layer]), tmp_path / "x.caffemodel")
     done = run("convert", tmp_path / "x.caffemodel", tmp_path / "x.caffemodel.h5")

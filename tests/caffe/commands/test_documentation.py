@@ -30,7 +30,6 @@ def _commands(page):
 
 @pytest.mark.parametrize("page", [page for page in _DOCUMENTS if _commands(page)])
 def test_commands_print_what_the_page_shows(run, tmp_path, monkeypatch, page):
-    pytest.importorskip("safetensors")
     monkeypatch.chdir(tmp_path)
     write_lenet(Path("lenet.caffemodel"))
     syncblob.write_blob(np.full((1, 3, 4, 4), 128, np.float32), "mean.binaryproto")

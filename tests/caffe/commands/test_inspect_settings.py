@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from comparable_models import need_library_of
 
 import syncblob
 from syncblob.caffe import NetParameter
@@ -77,7 +76,6 @@ def test_settings_that_are_not_utf8_in_json(inspect_json, tmp_path):
 
 @pytest.mark.parametrize("extension", ["caffemodel", "safetensors"])
 def test_a_definition(run, defined_model, tmp_path, extension):
-    need_library_of(extension)
     convert(defined_model, tmp_path / f"x.{extension}")
     done = run("inspect", tmp_path / f"x.{extension}", "--prototxt")
     assert (done.status, done.err) == (0, "")

@@ -12,8 +12,6 @@ from hypothesis.extra import numpy as of_numpy
 from syncblob import Layer, ModelFile, save_model
 from syncblob.caffe.convert import convert, open_weights, writable_extensions
 
-pytest.importorskip("h5py")
-pytest.importorskip("safetensors")
 pytest.importorskip("torch")
 
 NAMES = st.text("abcXYZ019_-", min_size=1, max_size=8)

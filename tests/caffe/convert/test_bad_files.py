@@ -8,8 +8,10 @@ import struct
 import zipfile
 from base64 import b64encode
 
+import h5py
 import numpy as np
 import pytest
+import safetensors.numpy
 from comparable_models import need_library_of
 
 import syncblob
@@ -167,7 +169,6 @@ def _strange(h5py, file):
     ],
 )
 def test_hdf5_that_is_damaged_or_hostile(tmp_path, make, reason):
-    h5py = pytest.importorskip("h5py")
     with h5py.File(tmp_path / "x.h5", "w") as file:
         make(h5py, file)
     with pytest.raises(ModelFileError, match=reason):
@@ -202,20 +203,18 @@ def _described(*layers, **changes):
     ],
 )
 def test_a_description_that_does_not_fit(tmp_path, text, reason):
-    numpy = pytest.importorskip("safetensors.numpy")
     path = tmp_path / "x.safetensors"
-    numpy.save_file({"a.x": np.ones(2)}, path, metadata={"syncblob": text})
+    safetensors.numpy.save_file({"a.x": np.ones(2)}, path, metadata={"syncblob": text})
     with pytest.raises(ModelFileError, match="does not fit") as caught:
         open_weights(path)
     assert reason in str(caught.value)
 
 
 def test_layers_and_a_name_among_the_settings_of_the_net_are_ignored(tmp_path):
-    numpy = pytest.importorskip("safetensors.numpy")
     hidden = NetParameter(name="x", force_backward=True, layer=[{"name": "y"}])
     text = _described(_LAYER, settings=b64encode(hidden.SerializeToString()).decode())
     path = tmp_path / "x.safetensors"
-    numpy.save_file({"a.x": np.ones(2)}, path, metadata={"syncblob": text})
+    safetensors.numpy.save_file({"a.x": np.ones(2)}, path, metadata={"syncblob": text})
     convert(path, tmp_path / "x.caffemodel")
     net = syncblob.open_model(tmp_path / "x.caffemodel").to_net()
     assert (net.name, [layer.name for layer in net.layer]) == ("n", ["a"])
@@ -223,7 +222,6 @@ def test_layers_and_a_name_among_the_settings_of_the_net_are_ignored(tmp_path):
 
 
 def test_a_tree_of_hdf5_that_is_damaged(tmp_path):
-    h5py = pytest.importorskip("h5py")
     path = tmp_path / "x.h5"
     with h5py.File(path, "w") as file:
         file["a/b"] = np.ones(2)
@@ -235,7 +233,6 @@ def test_a_tree_of_hdf5_that_is_damaged(tmp_path):
 
 @pytest.mark.parametrize("extension", ["npz", "npy", "safetensors"])
 def test_archives_of_other_formats_than_caffes(tmp_path, extension):
-    need_library_of(extension)
     np.savez(tmp_path / "made.npz", a=np.ones(2))
     convert(tmp_path / "made.npz", tmp_path / f"x.{extension}")
     path = tmp_path / f"x.{extension}.gz"

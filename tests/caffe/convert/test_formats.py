@@ -3,8 +3,11 @@
 import gzip
 import zipfile
 
+import h5py
+import ml_dtypes
 import numpy as np
 import pytest
+import safetensors.numpy
 from comparable_models import by_name, need_library_of
 
 import syncblob
@@ -18,8 +21,6 @@ from syncblob.caffe.convert import (
     to_tensors,
 )
 from syncblob.caffe.messages.wire import length_field
-
-ml_dtypes = pytest.importorskip("ml_dtypes")
 
 _DTYPES = """
 bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64
@@ -48,9 +49,8 @@ def _assert_equal(found, arrays):
 
 
 def test_safetensors_of_every_dtype(tmp_path):
-    numpy = pytest.importorskip("safetensors.numpy")
     arrays = _arrays("complex128")
-    numpy.save_file(arrays, tmp_path / "x.safetensors", metadata={"format": "pt"})
+    safetensors.numpy.save_file(arrays, tmp_path / "x.safetensors", metadata={"format": "pt"})
     with open_weights(tmp_path / "x.safetensors") as found:
         assert found.kind == "safetensors"
         _assert_equal(found.tensors, arrays)
@@ -66,7 +66,6 @@ def test_npz_of_every_dtype(tmp_path, save):
 
 
 def test_hdf5_of_any_tree(tmp_path):
-    h5py = pytest.importorskip("h5py")
     arrays = _arrays("bfloat16")
     with h5py.File(tmp_path / "x.hdf5", "w") as file:
         for name, array in arrays.items():
@@ -82,7 +81,6 @@ def test_hdf5_of_any_tree(tmp_path):
 
 @pytest.mark.parametrize("name", ["x.caffemodel.h5", "x.h5"])
 def test_hdf5_in_an_archive(model, tmp_path, name):
-    pytest.importorskip("h5py")
     convert(model.path, tmp_path / name)
     packed = tmp_path / f"{name}.gz"
     packed.write_bytes(gzip.compress((tmp_path / name).read_bytes()))
@@ -98,7 +96,6 @@ def test_hdf5_in_an_archive(model, tmp_path, name):
 
 
 def test_links_in_hdf5_are_named_and_not_followed(tmp_path):
-    h5py = pytest.importorskip("h5py")
     with h5py.File(tmp_path / "other.h5", "w") as file:
         file["a/layer/0"] = np.ones(2)
     with h5py.File(tmp_path / "x.h5", "w") as file:
@@ -122,7 +119,6 @@ def test_links_in_hdf5_are_named_and_not_followed(tmp_path):
 
 
 def test_names_in_hdf5_that_are_not_utf8(tmp_path):
-    h5py = pytest.importorskip("h5py")
     with h5py.File(tmp_path / "x.h5", "w") as file:
         file[b"\xb5/weight"] = np.ones(2)
         file.id.links.create_soft(b"link", b"/\xb5/weight")
@@ -144,7 +140,6 @@ def test_names_in_hdf5_that_are_not_utf8(tmp_path):
     ],
 )
 def test_trees_of_which_only_a_part_looks_like_caffes(tmp_path, names):
-    h5py = pytest.importorskip("h5py")
     with h5py.File(tmp_path / "x.h5", "w") as file:
         for name in names:
             file[name] = np.ones(2)
@@ -205,11 +200,11 @@ def _load(path):
     if path.suffix == ".npz":
         return dict(np.load(path))
     if path.suffix == ".safetensors":
-        return pytest.importorskip("safetensors.numpy").load_file(path)
+        return safetensors.numpy.load_file(path)
     if path.suffix == ".pt":
         found = pytest.importorskip("torch").load(path, weights_only=True)
         return {name: tensor.numpy() for name, tensor in found.items()}
-    with pytest.importorskip("h5py").File(path) as file:
+    with h5py.File(path) as file:
         return {name: file[name][()] for name in file}
 
 
@@ -224,7 +219,6 @@ def test_its_library_reads_it(model, tmp_path, extension):
 
 @pytest.mark.parametrize("name", ["conv1/7x7_s2.weight", "data/x.weight", "data.x/0"])
 def test_a_name_with_a_slash_makes_a_group_also_if_it_looks_like_caffes(tmp_path, name):
-    h5py = pytest.importorskip("h5py")
     np.savez(tmp_path / "x.npz", **{name: np.ones(2)})
     convert(tmp_path / "x.npz", tmp_path / "x.h5")
     with h5py.File(tmp_path / "x.h5") as file:

@@ -20,7 +20,6 @@ _REAL_MODELS = [
 @pytest.mark.parametrize("first", FAITHFUL)
 @pytest.mark.parametrize("second", FAITHFUL)
 def test_a_model_comes_back_as_it_was(model, tmp_path, first, second):
-    need_library_of(first, second)
     one, two, back = (
         tmp_path / name for name in (f"one.{first}", f"two.{second}", "back.caffemodel")
     )
@@ -53,7 +52,6 @@ def test_real_models(real_files, tmp_path, name, extension):
 
 
 def test_a_real_hdf5_model(real_files, tmp_path):
-    need_library_of("h5", "safetensors")
     path = real_files / "cifar10_full.caffemodel.h5"
     convert(path, tmp_path / "a.safetensors")
     convert(tmp_path / "a.safetensors", tmp_path / "b.caffemodel.h5")
@@ -71,7 +69,6 @@ def test_the_same_input_gives_the_same_bytes(model, tmp_path, extension):
 
 
 def test_a_file_can_be_converted_in_place(model, tmp_path):
-    need_library_of("safetensors")
     path = tmp_path / "x.safetensors"
     convert(model.path, path)
     convert(path, path, dtype="float16")

@@ -9,8 +9,18 @@ import pytest
 from google.protobuf import text_format
 
 from syncblob._blob import Blob
-from syncblob.caffe import Layer, ModelFile, open_model, read_blob, save_model
+from syncblob.caffe import (
+    Layer,
+    ModelFile,
+    open_model,
+    read_blob,
+    save_model,
+    save_solver_state,
+    write_blob,
+    write_prototxt,
+)
 from syncblob.caffe._pb.caffe_pb2 import BlobProto, BlobShape, LayerParameter, NetParameter
+from syncblob.caffe.convert import from_tensors, to_tensors
 from syncblob.caffe.messages import streams
 from syncblob.caffe.messages.blob_index import Values
 from syncblob.caffe.messages.disk import OpenFile
@@ -199,20 +209,6 @@ def test_a_list_gets_the_dtype_of_the_blob_that_it_replaces(model):
     assert model["conv1"].blobs[1].tolist() == [3, 4, 5]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ({"bottoms": "data"}, r"a list of names as bottoms, got the string 'data'.*\['data'\]"),
-        ({"tops": "a"}, r"a list of names as tops, got the string 'a'.*\['a'\]"),
-        ({"blobs": np.ones((2, 3))}, r"'x': expected a list of arrays.*\(2, 3\).*\[array\]"),
-        ({"blobs": Blob((2, 3))}, r"'x': expected a list of arrays.*\(2, 3\).*\[array\]"),
-    ],
-)
-def test_one_instead_of_a_list(arguments, words):
-    with pytest.raises(TypeError, match=words):
-        Layer("x", **arguments)
-
-
 def test_another_shape_must_be_meant(model):
     layer = model["conv1"]
     with pytest.raises(
@@ -338,6 +334,21 @@ def test_a_layer_made_of_a_message():
 @pytest.mark.parametrize(
     ("make", "words"),
     [
+        (lambda: save_model(Blob(3), "x"), "expected a ModelFile, got Blob; write_blob"),
+        (lambda: write_blob(ModelFile(), "x"), "got ModelFile; save_model writes a model"),
+        (lambda: write_blob(Layer("a"), "x"), r"got Layer; write one of its layer\.blobs"),
+        (lambda: write_blob("x", "y"), r"got str; .*write_blob\(blob, path\)"),
+        (lambda: save_solver_state(ModelFile(), "x"), "a SolverState, got ModelFile; save_model"),
+        (lambda: write_prototxt(ModelFile(), "x"), r"a NetParameter message, got .*to_net\(\)"),
+        (lambda: write_prototxt(LayerParameter(), "x"), "a NetParameter message, got LayerParam"),
+        (lambda: ModelFile.from_net("x.prototxt"), "NetParameter message, got str.*read_prototxt"),
+        (lambda: ModelFile.from_net(LayerParameter()), "NetParameter message, got LayerParameter"),
+        (lambda: ModelFile.from_net(NetParameter(), stages="ab"), r"in a list: \['ab'\]"),
+        (lambda: to_tensors("x.caffemodel"), "a ModelFile, got str"),
+        (lambda: from_tensors([np.ones(2)]), r"from names to arrays, got list; .*state_dict\(\)"),
+        (lambda: Layer("x", bottoms="a"), r"a list of names as bottoms, got the string .*\['a'\]"),
+        (lambda: Layer("x", tops="a"), r"a list of names as tops, got the string 'a'.*\['a'\]"),
+        (lambda: Layer("x", blobs=Blob((2, 3))), r"'x': expected a list .*\(2, 3\).*\[array\]"),
         (lambda: Layer.from_proto("x"), "expected a LayerParameter message, got str; layer.proto"),
         (lambda: ModelFile([Layer("a")]), r"expected the name of the net.* got list as the name"),
         (

@@ -160,11 +160,6 @@ def test_texts_that_hdf5_cannot_hold(tmp_path, learned_net):
     assert open_solver_state(path).learned_net == state.learned_net
 
 
-def test_what_is_no_state(tmp_path):
-    with pytest.raises(TypeError, match=r"expected a SolverState, got ModelFile; save_model"):
-        save_solver_state(syncblob.ModelFile(), tmp_path / "x.solverstate")
-
-
 def test_one_array_is_no_history(tmp_path):
     with pytest.raises(TypeError, match=r"expected a list of arrays.*shape \(2, 3\)"):
         syncblob.SolverState(1, "x", 0, np.zeros((2, 3), "f4"))

@@ -372,11 +372,6 @@ def test_a_file_that_has_become_smaller(tmp_path, write, v2_net):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_what_is_no_model(old_file):
-    with pytest.raises(TypeError, match="expected a ModelFile, got Blob; write_blob"):
-        save_model(Blob(3), old_file)
-
-
 SAVERS = {
     ".caffemodel": lambda path: save_model(ModelFile(), path),
     ".binaryproto": lambda path: write_blob(Blob(3), path),
@@ -415,19 +410,6 @@ def test_no_extension_and_unknown_ones(tmp_path, name):
     assert open_model(tmp_path / name).name == "n"
     write_blob(Blob(3), tmp_path / name)
     assert read_blob(tmp_path / name).shape == (3,)
-
-
-@pytest.mark.parametrize(
-    ("what", "words"),
-    [
-        (ModelFile(), "got ModelFile; save_model writes a model"),
-        (Layer("a", blobs=[[1.0]]), r"got Layer; write one of its layer\.blobs"),
-        ("x.binaryproto", r"got str; .*write_blob\(blob, path\)"),
-    ],
-)
-def test_what_is_no_blob(tmp_path, what, words):
-    with pytest.raises(TypeError, match=f"expected a Blob or an array, {words}"):
-        write_blob(what, tmp_path / "x.binaryproto")
 
 
 def test_pieces_larger_than_a_chunk(monkeypatch, tmp_path, write):

@@ -124,11 +124,3 @@ def test_a_real_file_of_the_older_format_in_modules(real_files):
     module.ip1 = torch.nn.Linear(weights.shape[1], weights.shape[0])
     module.conv1 = torch.nn.Conv2d(3, 32, 5)
     module.load_state_dict({name: state[name] for name in module.state_dict()})
-
-
-def test_what_is_no_model_and_no_mapping():
-    for what in ("x.caffemodel", {}, None):
-        with pytest.raises(TypeError, match=f"a ModelFile, got {type(what).__name__}"):
-            to_tensors(what)
-    with pytest.raises(TypeError, match=r"from names to arrays, got list; .*state_dict\(\)"):
-        from_tensors([np.ones(2)])

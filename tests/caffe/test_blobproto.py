@@ -11,7 +11,7 @@ from syncblob._blob import Blob
 from syncblob.caffe import read_blob, write_blob
 from syncblob.caffe._pb import caffe_pb2
 from syncblob.caffe._pb.caffe_pb2 import BlobProto, BlobShape
-from syncblob.caffe.messages import blobproto, pieces
+from syncblob.caffe.messages import blobproto
 from syncblob.errors import ModelFileError
 from syncblob.memory import Head
 
@@ -260,17 +260,6 @@ def test_messages_of_2_gib_are_refused_unread(shape, dtype, write_diff):
     with pytest.raises(ValueError, match="a BlobProto holds at most 2147483647 bytes"):
         blob.to_proto(write_diff=write_diff)
     assert (blob.head, blob.diff_head) == (Head.UNINITIALIZED, Head.UNINITIALIZED)
-
-
-@pytest.mark.parametrize(("write_diff", "needs"), [(False, "needs"), (True, "with its diff needs")])
-def test_the_announced_size_is_the_size(monkeypatch, write_diff, needs):
-    blob = Blob((3, 300))
-    size = len(blobproto._encode(blob, write_diff=write_diff))
-    monkeypatch.setattr(pieces, "MAX_MESSAGE", size)
-    assert blob.to_proto(write_diff=write_diff).ByteSize() == size
-    monkeypatch.setattr(pieces, "MAX_MESSAGE", size - 1)
-    with pytest.raises(ValueError, match=f"float32 {needs} {size};"):
-        blob.to_proto(write_diff=write_diff)
 
 
 def test_a_gradient_of_higher_precision_keeps_its_range(write, tmp_path):

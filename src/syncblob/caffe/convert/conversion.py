@@ -350,7 +350,7 @@ def _stored_dtype(
     if found.name in target.dtypes:
         return found
     narrow = found == np.float16 or is_bfloat16(found)
-    if narrow and target.widens:
+    if narrow and "float16" not in target.dtypes:  # one of Caffe's own
         return np.dtype(np.float32)
     advice = (
         "convert its real and imaginary parts, or write .npz"

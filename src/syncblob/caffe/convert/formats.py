@@ -46,11 +46,6 @@ class Format(NamedTuple):
     prepare: Callable[[Iterable[LayerWeights]], Iterable[LayerWeights]] = squeezed
     describes: bool = False
 
-    @property
-    def widens(self) -> bool:
-        """Whether narrower floats than it supports are converted, as Caffe's own files need."""
-        return self.dtypes == _IN_CAFFE
-
 
 _IN_CAFFE = frozenset(("float32", "float64"))
 _IN_NUMPY = ALL_DTYPES - {"bfloat16"}

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from syncblob.formats import Blob
 
 _AXES_OF_IMAGES = (2, 3)
 _OBJECTS = (
@@ -75,12 +74,13 @@ def read_npy(path: str) -> Weights:
 
 def plan_npy(weights: Weights) -> Callable[[Path], None]:
     """Plan a ``.npy``, which needs exactly one tensor."""
-    return partial(_write_npy, weights.only())
+    blob = weights.only()
 
+    def write(path: Path) -> None:
+        values = np.asarray(blob_values(blob), order="C")
+        with path.open("wb") as file:
+            npy.write_array_header_1_0(file, npy.header_data_from_array_1_0(values))
+            # numpy.save does not say why a write failed.
+            file.write(values.reshape(-1).view(np.uint8).data)
 
-def _write_npy(blob: Blob, path: Path) -> None:
-    values = np.asarray(blob_values(blob), order="C")
-    with path.open("wb") as file:
-        npy.write_array_header_1_0(file, npy.header_data_from_array_1_0(values))
-        # numpy.save does not say why a write failed.
-        file.write(values.reshape(-1).view(np.uint8).data)
+    return write

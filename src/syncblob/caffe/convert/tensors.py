@@ -10,6 +10,7 @@ from syncblob.caffe.convert.batch_norm import for_caffe
 from syncblob.caffe.convert.caffe_models import name_layers
 from syncblob.caffe.convert.checkpoint import flatten
 from syncblob.caffe.convert.weights import Weights, squeezed
+from syncblob.caffe.messages.texts import naming
 from syncblob.formats import Blob
 
 
@@ -72,13 +73,9 @@ def from_tensors(tensors: Mapping[str, Any], name: str = "") -> ModelFile:
             f"module use module.state_dict()"
         )
     flat = flatten(tensors, lambda _: True).tensors
-    blobs = {key: _as_blob(key, array) for key, array in flat.items()}
+    blobs = {}
+    for key, array in flat.items():
+        with naming(f"tensor {key!r}"):
+            blobs[key] = Blob.asarray(array)
     layers = for_caffe(Weights.of_names("", "", blobs).layers)
     return ModelFile(name, [each.layer for each in layers])
-
-
-def _as_blob(name: str, array: Any) -> Blob:
-    try:
-        return Blob.asarray(array)
-    except TypeError as error:
-        raise TypeError(f"tensor {name!r}: {error}") from error

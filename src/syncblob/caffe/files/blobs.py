@@ -99,14 +99,6 @@ def write_blob(blob: Any, path: Target, *, write_diff: bool | None = None) -> No
     OSError
         If the file cannot be written.
     """
-    _require_array(blob)
-    require_path(name_of(path), "binaryproto")
-    pieces = blob_pieces(Blob.asarray(blob), write_diff=write_diff)
-    with writing(path) as temporary:
-        write_pieces(pieces, temporary)
-
-
-def _require_array(blob: Any) -> None:
     for kind, advice in (
         (ModelFile, "save_model writes a model"),
         (Layer, "write one of its layer.blobs"),
@@ -114,3 +106,7 @@ def _require_array(blob: Any) -> None:
     ):
         if isinstance(blob, kind):
             raise TypeError(f"expected a Blob or an array, got {type(blob).__name__}; {advice}")
+    require_path(name_of(path), "binaryproto")
+    pieces = blob_pieces(Blob.asarray(blob), write_diff=write_diff)
+    with writing(path) as temporary:
+        write_pieces(pieces, temporary)

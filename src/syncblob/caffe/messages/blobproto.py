@@ -133,7 +133,10 @@ def to_proto(blob: Blob, *, write_diff: bool = False) -> BlobProto:
     float16 and bfloat16 are widened, which is exact. A 0-d Blob gets no shape. A gradient
     that does not exist is written as zeros.
     """
-    return BlobProto.FromString(_encode(blob, write_diff=write_diff))
+    pieces = _new_message(blob, write_diff=write_diff)
+    # Unlike writing a file, this is an access: the Blob keeps the values that it reads.
+    blob.cpu_data()
+    return BlobProto.FromString(b"".join(map(bytes, buffers(pieces))))
 
 
 def _index(proto: Any) -> tuple[Buffer, BlobIndex]:
@@ -149,17 +152,6 @@ def _index(proto: Any) -> tuple[Buffer, BlobIndex]:
     buffer = Buffer(proto)
     parsed = MessageIndex(WireReader(buffer), BlobProto)
     return buffer, parsed.blob(parsed.message)
-
-
-def _encode(blob: Blob, *, write_diff: bool) -> bytes:
-    """Return the message in wire format, its fields in the order of their numbers."""
-    pieces = _new_message(blob, write_diff=write_diff)
-    # Unlike writing a file, this is an access: the Blob keeps the values that it reads.
-    blob.cpu_data()
-    encoded = bytearray()
-    for buffer in buffers(pieces):
-        encoded += buffer
-    return bytes(encoded)
 
 
 # --- for files ------------------------------------------------------------------------------------

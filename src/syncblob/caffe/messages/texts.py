@@ -30,11 +30,6 @@ def encoded(text: str | bytes) -> bytes:
     return text if isinstance(text, bytes) else text.encode(errors="surrogateescape")
 
 
-def readable(text: str) -> str:
-    """Return a string for display, with replacement characters for bytes that are not UTF-8."""
-    return encoded(text).decode(errors="replace")
-
-
 def add_texts(message: Message, name: str, texts: Iterable[str | bytes]) -> None:
     """Append strings to a repeated field, or set a singular field to the last of them."""
     number = message.DESCRIPTOR.fields_by_name[name].number

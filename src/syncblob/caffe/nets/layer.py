@@ -11,9 +11,9 @@ from syncblob.caffe.messages.fields import LEGACY_AXES, LEGACY_NAMES
 from syncblob.caffe.messages.lazy_blobs import independent_copy, is_legacy
 from syncblob.caffe.messages.texts import (
     decoded,
+    encoded,
     naming,
     put_texts,
-    readable,
     require_complete,
 )
 from syncblob.formats import Blob, memory_of, unshaped
@@ -461,7 +461,7 @@ def as_named_blob(place: str, array: Any, dtype: DTypeLike | None = None) -> Blo
 
 def _shown(name: str) -> str:
     """Escape a name for printing: names in files may have any characters, even invalid ones."""
-    name = readable(name)
+    name = encoded(name).decode(errors="replace")
     return name if name.isprintable() else repr(name)[1:-1]
 
 

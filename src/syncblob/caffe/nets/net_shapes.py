@@ -318,7 +318,7 @@ def _require_settings(layer: LayerParameter, uses: list[int]) -> None:
     require_complete(layer)
     # Caffe adds the top of a loss, and its weight.
     kind = type_of(layer)
-    loss = kind is not None and kind.adds_top
+    loss = kind is not None and kind.fewest_tops == 0
     tops = len(layer.top) or int(loss)
     # It moves the weights if it splits a top that has one.
     split = any(weight and use > 1 for weight, use in zip(layer.loss_weight, uses, strict=False))

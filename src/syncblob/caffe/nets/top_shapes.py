@@ -801,7 +801,8 @@ class LayerType(NamedTuple):
     fewest, most
         The numbers of bottoms.
     fewest_tops
-        The number of tops that it must have; None for all.
+        The number of tops that it must have; None for all. To a loss, of which it is 0, Caffe adds
+        one.
     needs
         The field of `ForkLayer` without which the shapes are not known; ``""`` for Caffe's types.
     """
@@ -811,11 +812,6 @@ class LayerType(NamedTuple):
     most: int = 1
     fewest_tops: int | None = None
     needs: str = ""
-
-    @property
-    def adds_top(self) -> bool:
-        """Whether Caffe adds a top to a layer that has none, as it does to losses."""
-        return self.fewest_tops == 0
 
 
 _NOT_IN_PLACE = frozenset(("AbsVal", "Flatten", "Reshape", "Split"))

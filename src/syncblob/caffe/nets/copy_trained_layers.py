@@ -72,7 +72,11 @@ def copy_trained_layers(
         if name in layers
     }
     writes, made = _plan(layers, found)
-    missing = [name for name, layer in layers.items() if name not in found and _has_blobs(layer)]
+    missing = [
+        name
+        for name, layer in layers.items()
+        if name not in found and (layer.blobs or expected_blobs(layer.proto))
+    ]
     for blob, match in writes:
         _copy_values(blob, match)
     for name, new_entries in made.items():
@@ -162,11 +166,6 @@ def _copy_values(blob: Blob, match: _Match) -> None:
     if had_diff(theirs):
         values = untouched_values(theirs, diff=True)
         blob.diff.copy_from((theirs.diff if values is None else values).reshape(blob.shape))
-
-
-def _has_blobs(layer: Layer) -> bool:
-    """Tell whether a layer has blobs, or its settings say that it should."""
-    return bool(layer.blobs) or bool(expected_blobs(layer.proto))
 
 
 _RENAME = "to leave this layer out, rename it in one of the models: model.rename(old, new)"

@@ -52,7 +52,7 @@ def test_fields_are_listed_once_with_their_counts(text):
         fancy: "a" "b"  # fancy: not in a comment
         layer { name: 'x { fancy: 1' permute_param { order: 0 nested { a: [1, 2] } } }
         layer { name: "p" pooling_param { ceil_mode: false pool: AVE; } }
-        layer: { name: "q" pooling_param < ceil_mode: true, kernel_size: 2 > }
+        layer: [{ name: "q" pooling_param < ceil_mode: true, kernel_size: 2 > }, <name: "r">]
     """)
     net = read_prototxt(path, ignore_unknown=True)
     assert listed(net) == [
@@ -61,7 +61,7 @@ def test_fields_are_listed_once_with_their_counts(text):
         ("fancy", 1, ""),
     ]
     net.ClearField("ignored")
-    expected = [LayerParameter(name=name) for name in ("x { fancy: 1", "p", "q")]
+    expected = [LayerParameter(name=name) for name in ("x { fancy: 1", "p", "q", "r")]
     expected[1].pooling_param.pool = 1
     expected[2].pooling_param.kernel_size = 2
     assert net == NetParameter(layer=expected)

@@ -611,8 +611,8 @@ def save_model(
 ) -> None:
     """Write a model to a file, which is replaced as a whole or not at all.
 
-    Unchanged layers and blobs are copied from the file that was opened, with fields that syncblob
-    does not know: saving an unchanged model gives the same bytes. Everything is checked before the
+    Unchanged blobs are copied from the file that was opened, and fields that syncblob does not know
+    are kept: saving an unchanged model gives the same bytes. Everything is checked before the
     first byte is written, and values are written piece by piece. `path` may be the file that was
     opened.
 

@@ -122,9 +122,15 @@ class Foreign:
     def _known(self, field: FieldDescriptor, path: str, begin: int) -> None:
         """Read the value of one of Caffe's fields."""
         value = self._at
-        if field.message_type is not None and self._next() in ("{", "<"):
-            closing = _CLOSING[self._take()]
-            self._message(field.message_type, f"{path}.", closing)
+        if field.message_type is not None and self._next() in _CLOSING:
+            several = self._skip("[")
+            while self._next() in ("{", "<"):
+                closing = _CLOSING[self._take()]
+                self._message(field.message_type, f"{path}.", closing)
+                if not several:
+                    return
+                self._skip(",")
+            self._at += 1
             return
         self._skip_value()
         if field.enum_type is None:

@@ -15,7 +15,7 @@ from syncblob._layout import Layout
 from syncblob._source_lines import Place, user_place
 from syncblob.arrays.native import buffer_of
 from syncblob.devices import CPU, HOST, Device, Side, default_device, home_accelerator
-from syncblob.memory.accesses import acquire, claim, pull, push
+from syncblob.memory.accesses import acquire, claim
 from syncblob.memory.borrows_and_aliases import Exposure
 from syncblob.memory.changes import adopt, expose, finish_write, fit, leave
 from syncblob.memory.ledger import Ledger
@@ -24,6 +24,7 @@ from syncblob.memory.private_copies import ElsewhereError, gather
 from syncblob.memory.sources import Source
 from syncblob.memory.spans import Spans
 from syncblob.memory.stale_aliases import announcing
+from syncblob.memory.stale_bytes import pull, push
 from syncblob.memory.transitions import CONST, MUTABLE, OVERWRITE, Access, Head, head_over
 from syncblob.memory.uploads import await_uploads
 from syncblob.memory.verify import verifying

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import builtins
+import inspect
+import re
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,44 +14,119 @@ import pytest
 import syncblob as xp
 from syncblob import Blob, fft, linalg
 
+
+def rows(text: str) -> Iterator[tuple[Any, ...]]:
+    """Yield rows of a text: an error, a pattern of its message or none, and calls that raise it."""
+    lines = inspect.cleandoc(text)
+    for line in re.split(r"\n(?! )", re.sub("(?m)^#.*\n", "", lines)):
+        head, _, calls = " ".join(line.split()).partition(": ")
+        error, _, message = head.partition(" ")
+        for call in calls.split("; "):
+            yield call, getattr(builtins, error), message or "."
+
+
 # The calls: `x` has shape (2, 3), `c` is complex, `i` is [0], and `o` makes a Blob of ones. Then
 # the error, and what it says where that is the library's own.
 REFUSED: list[tuple[Any, ...]] = [
-    # --- elementwise ---
-    ("xp.clip(1, x)", TypeError, "clip .* int"),
-    ("xp.imag(x)", TypeError, "complex"),
-    ("xp.imag(xp.astype(x, 'int8'))", TypeError, "complex"),
-    ("xp.imag(xp.astype(x, 'bool'))", TypeError, "complex"),
+    *rows(
+        r"""
+        # --- elementwise ---
+        TypeError clip .* int: xp.clip(1, x)
+        TypeError complex: xp.imag(x); xp.imag(xp.astype(x, 'int8')); xp.imag(xp.astype(x, 'bool'))
+        ValueError broadcast: xp.add(x, o(2)); xp.pow(x, o(2)); x // o(2)
+        # --- searching ---
+        IndexError: xp.argmax(x, axis=2); xp.argmin(x, axis=-3); xp.count_nonzero(x, axis=2)
+        ValueError: xp.argmax(Blob(0)); xp.searchsorted(x, x);
+            xp.searchsorted(x[0], x, side='middle');
+            xp.searchsorted(x[0], x, sorter=xp.astype(x[0, :2], np.int64)); xp.where(x, x, Blob(2))
+        ValueError axes: xp.nonzero(o())
+        TypeError: xp.searchsorted(x[0], x, sorter=x[0]);
+            xp.searchsorted(x[0], x, sorter=[0, 1, 2]); xp.searchsorted(x[0], None);
+            xp.searchsorted(1.0, x); xp.where(x, 1.0, 2.0); xp.where(True, x, x);
+            xp.where(x, None, x); xp.where(x, x, [1, 1, 1])
+        OverflowError: xp.searchsorted(xp.astype(x[0], 'int8'), 300)
+        # The standard leaves this open. NumPy's operators refuse it; its `where` truncates bits.
+        OverflowError: xp.where(x, xp.astype(x, 'int8'), 300)
+        IndexError: xp.sum(x, axis=3); xp.mean(x, axis=(0, -4)); xp.var(x, axis=3);
+            xp.std(x, axis=3, correction=100)
+        ValueError: xp.prod(x, axis=(0, 0)); xp.max(Blob(0)); xp.min(Blob((2, 0)), axis=1)
+        ValueError std .*correction=1 .*ddof=0: xp.std(x, correction=1, ddof=0)
+        ValueError var .*correction=1 .*ddof=0: xp.var(x, correction=1, ddof=0)
+        # --- indexing ---
+        # The standard: indices are one-dimensional integers, and several axes require `axis`.
+        ValueError: xp.take(x, i); xp.take(x, xp.reshape(i, (1, 1)), axis=0);
+            xp.take_along_axis(x, i)
+        TypeError: xp.take(x, xp.astype(i, xp.bool), axis=0);
+            xp.take(x, xp.astype(i, xp.float32), axis=0); xp.take(x, 0, axis=0);
+            xp.take(x, [0], axis=0); xp.take_along_axis(x, x);
+            xp.take_along_axis(x, xp.astype(x, xp.bool));
+            xp.take_along_axis(x, xp.astype(x, 'int64'), axis=None); xp.take_along_axis(x, 0)
+        IndexError: xp.take(x, i, axis=2); xp.take_along_axis(x, xp.astype(x, 'int64'), axis=2)
+        # --- utilities ---
+        IndexError: xp.all(x, axis=2); xp.any(x, axis=(0, -3)); xp.diff(x, axis=2);
+            xp.diff(x, axis=2, n=0); xp.diff(x[0, 0])
+        ValueError: xp.diff(x, n=-1); xp.diff(x, prepend=x[0]); xp.diff(x, prepend=x[:1])
+        TypeError: xp.diff(x, prepend=0); xp.diff(x, append=[[1], [1]])
+        # --- manipulation ---
+        ValueError: xp.broadcast_to(x, (3, 3)); xp.broadcast_arrays(x, Blob(5));
+            xp.broadcast_shapes((2,), (3,)); xp.concat([]); xp.concat([x, Blob(3)]); xp.stack(());
+            xp.stack([x, xp.reshape(x, (6,))]); xp.expand_dims(x, (0, 0));
+            xp.moveaxis(x, (0, 1), (0,)); xp.moveaxis(x, (0, 0), (0, 1));
+            xp.permute_dims(x, (0,)); xp.permute_dims(x, (0, 0)); xp.repeat(x, -1);
+            xp.reshape(x, (4,))
+        IndexError: xp.concat([x, x], axis=2); xp.expand_dims(x, 3); xp.flip(x, axis=2);
+            xp.moveaxis(x, 0, 2); xp.permute_dims(x, (0, 2)); xp.repeat(x, 1, axis=2);
+            xp.roll(x, 1, axis=2)
+        TypeError: xp.concat([x, 1.0]); xp.stack([x, [[1, 1, 1]] * 2]); xp.stack([x], axis=None);
+            xp.permute_dims(x, None); xp.repeat(x, 1.5); xp.repeat(x, x, axis=0)
+        ValueError \(-1, -1\): xp.reshape(x, (-1, -1))
+        ValueError copy=False: xp.reshape(x.T, (6,), copy=False)
+        # The standard: a tuple of shifts requires a tuple of as many axes.
+        ValueError: xp.roll(x, (1, 1)); xp.roll(x, (1, 1), axis=0); xp.roll(x, (1,), axis=(0, 1));
+            xp.squeeze(x, 0)
+        IndexError: xp.squeeze(x, 2)
+        # The standard: the axis of squeeze is required.
+        TypeError: xp.squeeze(x, None)
+        IndexError: xp.unstack(x, axis=2); xp.unstack(Blob(()))
+        # --- beyond the standard ---
+        TypeError asarray: xp.einsum('ij,ij->', np.ones((2, 3)), np.ones((2, 3)));
+            xp.einsum('ij,ij->', x, [[1.0] * 3] * 2); xp.pad(np.ones(3), 1);
+            xp.transpose(np.ones((2, 3)))
+        ValueError subscript: xp.einsum('ijk->i', x)
+        ValueError mode: xp.pad(x, 1, 'no_such_mode')
+        ValueError axes: xp.transpose(x, (0,))
+        TypeError Blob.* float: xp.tensordot(x, 2.0)
+        ValueError \(3,\): xp.matrix_transpose(o(3))
+        # The standard: a number must be non-negative. NumPy treats a negative one as zero.
+        ValueError at least 0, got -1: xp.tensordot(o(3, 3), o(3, 4), axes=-1)
+        # The standard: each axis of a sequence must be unique.
+        ValueError each axis once: xp.tensordot(o(3, 3), o(3, 4), axes=((0, 0), (0, 1)));
+            xp.tensordot(o(3, 3), o(3, 4), axes=((1, -1), (0, 1)))
+        IndexError axis 2 is out of range: xp.tensordot(o(3, 3), o(3, 4), axes=((2,), (0,)))
+        IndexError axis -3 is out of range: xp.tensordot(o(3, 3), o(3, 4), axes=((0,), (-3,)))
+        ValueError mismatch: xp.tensordot(o(3, 3), o(3, 4), axes=((0,), (0, 1)))
+        ValueError mismatch|not similar: xp.tensordot(o(3, 3), o(3, 4), axes=((0,), (1,)))
+        ValueError size|dimension: xp.vecdot(o(3), o(1))
+        ValueError expected mode "reduced" or "complete": linalg.qr(x, mode='r')
+        TypeError integer: linalg.matrix_power(o(2, 2), 0.5)
+        ValueError norm: linalg.matrix_norm(x, ord='max')
+        TypeError numbers and booleans: linalg.trace(x, dtype='M8[s]')
+        TypeError Blob.* float: linalg.matrix_rank(1.0, rtol=x); linalg.pinv(1.0, rtol=x)
+        ValueError: linalg.solve(o(3, 3), o(4)); linalg.solve(o(2, 3, 3), o(3, 3, 3));
+            linalg.solve(o(3), o(3)); linalg.solve(x, o(2))
+        ValueError dimension: linalg.solve(o(3, 3), o())
+        # The standard: an error if the axis does not have size 3 before broadcasting.
+        ValueError axis: linalg.cross(o(2), o(2)); linalg.cross(o(3), o(1));
+            linalg.cross(o(3, 4), o(3, 4)); linalg.outer(x, o(2)); linalg.outer(o(2), x);
+            linalg.outer(o(), o(2))
+        IndexError axis: linalg.cross(o(3), o(3), axis=-2)
+        """
+    ),
     *(
         (f"xp.{name}({operands})", TypeError, "NoneType")
         for name in ("add", "atan2", "equal", "logical_and")
         for operands in ("x, None", "None, x")
     ),
-    ("xp.add(x, o(2))", ValueError, "broadcast"),
-    ("xp.pow(x, o(2))", ValueError, "broadcast"),
-    ("x // o(2)", ValueError, "broadcast"),
-    # --- searching ---
-    ("xp.argmax(x, axis=2)", IndexError),
-    ("xp.argmin(x, axis=-3)", IndexError),
-    ("xp.argmax(Blob(0))", ValueError),
-    ("xp.count_nonzero(x, axis=2)", IndexError),
-    ("xp.nonzero(o())", ValueError, "axes"),
-    ("xp.searchsorted(x, x)", ValueError),
-    ("xp.searchsorted(x[0], x, side='middle')", ValueError),
-    ("xp.searchsorted(x[0], x, sorter=x[0])", TypeError),
-    ("xp.searchsorted(x[0], x, sorter=[0, 1, 2])", TypeError),
-    ("xp.searchsorted(x[0], None)", TypeError),
-    ("xp.searchsorted(1.0, x)", TypeError),
-    ("xp.searchsorted(x[0], x, sorter=xp.astype(x[0, :2], np.int64))", ValueError),
-    ("xp.searchsorted(xp.astype(x[0], 'int8'), 300)", OverflowError),
-    ("xp.where(x, 1.0, 2.0)", TypeError),
-    ("xp.where(True, x, x)", TypeError),
-    ("xp.where(x, None, x)", TypeError),
-    ("xp.where(x, x, [1, 1, 1])", TypeError),
-    ("xp.where(x, x, Blob(2))", ValueError),
-    # The standard leaves this open. NumPy's operators refuse it; its `where` truncates bits.
-    ("xp.where(x, xp.astype(x, 'int8'), 300)", OverflowError),
-    # --- sorting and sets ---
     *(
         (f"xp.{name}({arguments})", error)
         for name in ("sort", "argsort")
@@ -64,17 +143,7 @@ REFUSED: list[tuple[Any, ...]] = [
         for other in ("np.ones(2)", "[1.0, 2.0]", "1.0", "None")
         for operands in (f"{other}, 1", f"1, {other}", f"x, [{other}]")
     ),
-    # --- statistics ---
     *((f"xp.{name}(x, dtype='no dtype')", TypeError, "dtype") for name in ("sum", "prod")),
-    ("xp.sum(x, axis=3)", IndexError),
-    ("xp.mean(x, axis=(0, -4))", IndexError),
-    ("xp.var(x, axis=3)", IndexError),
-    ("xp.std(x, axis=3, correction=100)", IndexError),
-    ("xp.prod(x, axis=(0, 0))", ValueError),
-    ("xp.max(Blob(0))", ValueError),
-    ("xp.min(Blob((2, 0)), axis=1)", ValueError),
-    ("xp.std(x, correction=1, ddof=0)", ValueError, "std .*correction=1 .*ddof=0"),
-    ("xp.var(x, correction=1, ddof=0)", ValueError, "var .*correction=1 .*ddof=0"),
     # The standard: `axis` is required if x has more than one axis.
     *(
         (f"xp.{name}(x{arguments})", error, message)
@@ -85,78 +154,6 @@ REFUSED: list[tuple[Any, ...]] = [
             (", axis=0, dtype='no dtype'", TypeError, "dtype"),
         )
     ),
-    # --- indexing ---
-    # The standard: indices are one-dimensional integers, and several axes require `axis`.
-    ("xp.take(x, i)", ValueError),
-    ("xp.take(x, xp.reshape(i, (1, 1)), axis=0)", ValueError),
-    ("xp.take(x, xp.astype(i, xp.bool), axis=0)", TypeError),
-    ("xp.take(x, xp.astype(i, xp.float32), axis=0)", TypeError),
-    ("xp.take(x, i, axis=2)", IndexError),
-    ("xp.take(x, 0, axis=0)", TypeError),
-    ("xp.take(x, [0], axis=0)", TypeError),
-    ("xp.take_along_axis(x, i)", ValueError),
-    ("xp.take_along_axis(x, x)", TypeError),
-    ("xp.take_along_axis(x, xp.astype(x, xp.bool))", TypeError),
-    ("xp.take_along_axis(x, xp.astype(x, 'int64'), axis=2)", IndexError),
-    ("xp.take_along_axis(x, xp.astype(x, 'int64'), axis=None)", TypeError),
-    ("xp.take_along_axis(x, 0)", TypeError),
-    # --- utilities ---
-    ("xp.all(x, axis=2)", IndexError),
-    ("xp.any(x, axis=(0, -3))", IndexError),
-    ("xp.diff(x, axis=2)", IndexError),
-    ("xp.diff(x, axis=2, n=0)", IndexError),
-    ("xp.diff(x[0, 0])", IndexError),
-    ("xp.diff(x, n=-1)", ValueError),
-    ("xp.diff(x, prepend=x[0])", ValueError),
-    ("xp.diff(x, prepend=x[:1])", ValueError),
-    ("xp.diff(x, prepend=0)", TypeError),
-    ("xp.diff(x, append=[[1], [1]])", TypeError),
-    # --- manipulation ---
-    ("xp.broadcast_to(x, (3, 3))", ValueError),
-    ("xp.broadcast_arrays(x, Blob(5))", ValueError),
-    ("xp.broadcast_shapes((2,), (3,))", ValueError),
-    ("xp.concat([])", ValueError),
-    ("xp.concat([x, Blob(3)])", ValueError),
-    ("xp.concat([x, x], axis=2)", IndexError),
-    ("xp.concat([x, 1.0])", TypeError),
-    ("xp.stack(())", ValueError),
-    ("xp.stack([x, xp.reshape(x, (6,))])", ValueError),
-    ("xp.stack([x, [[1, 1, 1]] * 2])", TypeError),
-    ("xp.stack([x], axis=None)", TypeError),
-    ("xp.expand_dims(x, 3)", IndexError),
-    ("xp.expand_dims(x, (0, 0))", ValueError),
-    ("xp.flip(x, axis=2)", IndexError),
-    ("xp.moveaxis(x, 0, 2)", IndexError),
-    ("xp.moveaxis(x, (0, 1), (0,))", ValueError),
-    ("xp.moveaxis(x, (0, 0), (0, 1))", ValueError),
-    ("xp.permute_dims(x, (0,))", ValueError),
-    ("xp.permute_dims(x, (0, 0))", ValueError),
-    ("xp.permute_dims(x, (0, 2))", IndexError),
-    ("xp.permute_dims(x, None)", TypeError),
-    ("xp.repeat(x, -1)", ValueError),
-    ("xp.repeat(x, 1.5)", TypeError),
-    ("xp.repeat(x, x, axis=0)", TypeError),
-    ("xp.repeat(x, 1, axis=2)", IndexError),
-    ("xp.reshape(x, (4,))", ValueError),
-    ("xp.reshape(x, (-1, -1))", ValueError, r"\(-1, -1\)"),
-    ("xp.reshape(x.T, (6,), copy=False)", ValueError, "copy=False"),
-    ("xp.roll(x, 1, axis=2)", IndexError),
-    # The standard: a tuple of shifts requires a tuple of as many axes.
-    ("xp.roll(x, (1, 1))", ValueError),
-    ("xp.roll(x, (1, 1), axis=0)", ValueError),
-    ("xp.roll(x, (1,), axis=(0, 1))", ValueError),
-    ("xp.squeeze(x, 0)", ValueError),
-    ("xp.squeeze(x, 2)", IndexError),
-    # The standard: the axis of squeeze is required.
-    ("xp.squeeze(x, None)", TypeError),
-    ("xp.unstack(x, axis=2)", IndexError),
-    ("xp.unstack(Blob(()))", IndexError),
-    # --- beyond the standard ---
-    ("xp.einsum('ij,ij->', np.ones((2, 3)), np.ones((2, 3)))", TypeError, "asarray"),
-    ("xp.einsum('ij,ij->', x, [[1.0] * 3] * 2)", TypeError, "asarray"),
-    ("xp.einsum('ijk->i', x)", ValueError, "subscript"),
-    ("xp.pad(np.ones(3), 1)", TypeError, "asarray"),
-    ("xp.pad(x, 1, 'no_such_mode')", ValueError, "mode"),
     *(
         row
         for name in ("tril", "triu")
@@ -165,9 +162,6 @@ REFUSED: list[tuple[Any, ...]] = [
             (f"xp.{name}(np.ones((2, 2)))", TypeError, "asarray"),
         )
     ),
-    ("xp.transpose(np.ones((2, 3)))", TypeError, "asarray"),
-    ("xp.transpose(x, (0,))", ValueError, "axes"),
-    # --- linear algebra ---
     # CuPy and dpnp have messages of their own.
     *(
         (
@@ -185,18 +179,6 @@ REFUSED: list[tuple[Any, ...]] = [
         )
     ),
     *((f"xp.{name}(x, 2.0)", TypeError, "Blob.* float") for name in ("matmul", "vecdot")),
-    ("xp.tensordot(x, 2.0)", TypeError, "Blob.* float"),
-    ("xp.matrix_transpose(o(3))", ValueError, r"\(3,\)"),
-    # The standard: a number must be non-negative. NumPy treats a negative one as zero.
-    ("xp.tensordot(o(3, 3), o(3, 4), axes=-1)", ValueError, "at least 0, got -1"),
-    # The standard: each axis of a sequence must be unique.
-    ("xp.tensordot(o(3, 3), o(3, 4), axes=((0, 0), (0, 1)))", ValueError, "each axis once"),
-    ("xp.tensordot(o(3, 3), o(3, 4), axes=((1, -1), (0, 1)))", ValueError, "each axis once"),
-    ("xp.tensordot(o(3, 3), o(3, 4), axes=((2,), (0,)))", IndexError, "axis 2 is out of range"),
-    ("xp.tensordot(o(3, 3), o(3, 4), axes=((0,), (-3,)))", IndexError, "axis -3 is out of range"),
-    ("xp.tensordot(o(3, 3), o(3, 4), axes=((0,), (0, 1)))", ValueError, "mismatch"),
-    ("xp.tensordot(o(3, 3), o(3, 4), axes=((0,), (1,)))", ValueError, "mismatch|not similar"),
-    ("xp.vecdot(o(3), o(1))", ValueError, "size|dimension"),
     *(
         (f"linalg.{name}(o(2))", (ValueError, IndexError))
         for name in """
@@ -208,26 +190,6 @@ REFUSED: list[tuple[Any, ...]] = [
         (f"linalg.{name}(x)", ValueError, "square")
         for name in "cholesky det eig eigh eigvals eigvalsh inv slogdet".split()
     ),
-    ("linalg.qr(x, mode='r')", ValueError, 'expected mode "reduced" or "complete"'),
-    ("linalg.matrix_power(o(2, 2), 0.5)", TypeError, "integer"),
-    ("linalg.matrix_norm(x, ord='max')", ValueError, "norm"),
-    ("linalg.trace(x, dtype='M8[s]')", TypeError, "numbers and booleans"),
-    ("linalg.matrix_rank(1.0, rtol=x)", TypeError, "Blob.* float"),
-    ("linalg.pinv(1.0, rtol=x)", TypeError, "Blob.* float"),
-    ("linalg.solve(o(3, 3), o(4))", ValueError),
-    ("linalg.solve(o(2, 3, 3), o(3, 3, 3))", ValueError),
-    ("linalg.solve(o(3), o(3))", ValueError),
-    ("linalg.solve(x, o(2))", ValueError),
-    ("linalg.solve(o(3, 3), o())", ValueError, "dimension"),
-    # The standard: an error if the axis does not have size 3 before broadcasting.
-    ("linalg.cross(o(2), o(2))", ValueError, "axis"),
-    ("linalg.cross(o(3), o(1))", ValueError, "axis"),
-    ("linalg.cross(o(3, 4), o(3, 4))", ValueError, "axis"),
-    ("linalg.cross(o(3), o(3), axis=-2)", IndexError, "axis"),
-    ("linalg.outer(x, o(2))", ValueError, "axis"),
-    ("linalg.outer(o(2), x)", ValueError, "axis"),
-    ("linalg.outer(o(), o(2))", ValueError, "axis"),
-    # --- Fourier transforms ---
     *(
         (f"fft.{name}(c)", TypeError, f"^{name} .*complex128")
         for name in ("rfft", "ihfft", "rfftn")
@@ -283,23 +245,26 @@ REFUSED: list[tuple[Any, ...]] = [
 
 # Calls without operands on a device.
 REFUSED_ANYWHERE: list[tuple[Any, ...]] = [
-    ("xp.finfo('int8')", TypeError, "floating-point"),
-    ("xp.finfo('bool')", TypeError, "floating-point"),
-    ("xp.finfo(Blob(1, 'uint8'))", TypeError, "floating-point"),
-    ("xp.iinfo('float32')", TypeError, "integer"),
-    ("xp.iinfo('bool')", TypeError, "integer"),
-    ("xp.iinfo('complex64')", TypeError, "integer"),
-    ("xp.isdtype(np.dtype('int8'), 'integers')", ValueError, "integers"),
-    ("xp.isdtype(np.dtype('int8'), 3)", TypeError),
-    ("xp.__array_namespace_info__().dtypes(kind='integers')", ValueError, "kind"),
-    ("xp.__array_namespace_info__().dtypes(device='tpu')", ValueError, "device"),
-    ("xp.__array_namespace_info__().default_dtypes(device='tpu')", ValueError, "device"),
+    *rows(
+        r"""
+        TypeError floating-point: xp.finfo('int8'); xp.finfo('bool'); xp.finfo(Blob(1, 'uint8'))
+        TypeError integer: xp.iinfo('float32'); xp.iinfo('bool'); xp.iinfo('complex64')
+        ValueError integers: xp.isdtype(np.dtype('int8'), 'integers')
+        TypeError: xp.isdtype(np.dtype('int8'), 3)
+        ValueError kind: xp.__array_namespace_info__().dtypes(kind='integers')
+        ValueError device: xp.__array_namespace_info__().dtypes(device='tpu');
+            xp.__array_namespace_info__().default_dtypes(device='tpu')
+        TypeError Blob: xp.asarray([2**64, None])
+        ValueError num|negative: xp.linspace(0, 1, -1)
+        ValueError 8 bytes: xp.zeros((2**40, 2**40)); xp.empty((2**40, 2**40))
+        ValueError \(1099511627776, 1099511627776\) exceeds: xp.full((2**40, 2**40), 1)
+        """
+    ),
     *(
         (f"xp.{call}", OverflowError, "64 bits")
         for value in ("2**64", "-(2**63) - 1", "10**5000")
         for call in (f"asarray({value})", f"asarray([1, {value}])", f"full(2, {value})")
     ),
-    ("xp.asarray([2**64, None])", TypeError, "Blob"),
     *(
         (f"xp.full(2, {value})", TypeError, "Blob")
         for value in ("'a'", "b'a'", "None", "np.datetime64('2020')", "object()")
@@ -314,10 +279,6 @@ REFUSED_ANYWHERE: list[tuple[Any, ...]] = [
         )
     ),
     ("xp.arange(0, 5, 0)", (ValueError, ZeroDivisionError)),
-    ("xp.linspace(0, 1, -1)", ValueError, "num|negative"),
-    ("xp.zeros((2**40, 2**40))", ValueError, "8 bytes"),
-    ("xp.empty((2**40, 2**40))", ValueError, "8 bytes"),
-    ("xp.full((2**40, 2**40), 1)", ValueError, r"\(1099511627776, 1099511627776\) exceeds"),
     *(
         (f"xp.meshgrid(xp.ones(2), {other})", TypeError, "meshgrid .*Blob")
         for other in ("None", 3, [1])

@@ -2,7 +2,7 @@
 
 from contextlib import contextmanager, suppress
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from syncblob import Blob, TransferGuardError, max_transfers, record_transfers
@@ -34,6 +34,7 @@ def run(blobs, accesses):
             array[...] = 1
 
 
+@settings(max_examples=40)
 @given(sizes=SIZES, accesses=ACCESSES)
 def test_the_journal_has_what_the_device_counts(program_device, sizes, accesses):
     with made(sizes, program_device) as (backend, blobs), record_transfers() as log:
@@ -45,6 +46,7 @@ def test_the_journal_has_what_the_device_counts(program_device, sizes, accesses)
     assert sum(transfer.nbytes for transfer in log) == log.uploaded_bytes + log.downloaded_bytes
 
 
+@settings(max_examples=40)
 @given(sizes=SIZES, accesses=ACCESSES, less=st.integers(0, 3))
 def test_a_guard_lets_pass_what_it_allows_and_no_transfer_more(
     program_device, sizes, accesses, less
@@ -65,6 +67,7 @@ def test_a_guard_lets_pass_what_it_allows_and_no_transfer_more(
             blob.cpu_data()
 
 
+@settings(max_examples=40)
 @given(sizes=SIZES, accesses=ACCESSES, limit=st.integers(0, 60))
 def test_a_guard_of_bytes_is_never_exceeded(program_device, sizes, accesses, limit):
     with (

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gc
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -120,17 +118,6 @@ def test_the_diff_is_tracked_by_itself() -> None:
     blob.gpu_diff()
     tensor[0, 0] = 4
     assert blob.gpu_diff()[0, 0] == 4
-
-
-def test_aliases_may_end_while_the_interpreter_does() -> None:
-    code = """
-import numpy, torch, syncblob
-blob = syncblob.Blob(3, device="simulated")
-kept = [torch.from_dlpack(blob), numpy.asarray(blob.gpu)]
-loop = [kept]; loop.append(loop)
-"""
-    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
 
 
 # --- `overwrite` of a side -----------------------------------------------------------------------

@@ -34,14 +34,18 @@ def test_a_batch_is_a_tensor_of_its_own(dtype):
     assert all(torch.equal(sample, expected) for sample in batch)
 
 
-def test_syncblob_registers_with_a_torch_that_is_loaded():
-    code = (
-        "import torch, syncblob; "
-        "from torch.utils.data import DataLoader; "
-        "(batch,) = DataLoader([syncblob.ones(3), syncblob.ones(3)], batch_size=2); "
-        "assert batch.tolist() == [[1, 1, 1]] * 2"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
+def test_syncblob_registers_with_a_torch_that_is_loaded_and_aliases_may_end_with_the_interpreter():
+    code = """
+import numpy, torch, syncblob
+from torch.utils.data import DataLoader
+(batch,) = DataLoader([syncblob.ones(3), syncblob.ones(3)], batch_size=2)
+assert batch.tolist() == [[1, 1, 1]] * 2
+blob = syncblob.Blob(3, device="simulated")
+kept = [torch.from_dlpack(blob), numpy.asarray(blob.gpu)]
+loop = [kept]; loop.append(loop)
+"""
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_library_that_imports_syncblob_while_it_is_imported_is_left_alone(tmp_path):

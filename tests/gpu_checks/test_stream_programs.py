@@ -25,7 +25,7 @@ STEPS = 30
 SIZE = 96
 # About 6 ms.
 SHORT = 10_000_000
-NUMBER = int(os.environ.get("SYNCBLOB_PROGRAMS", "25"))
+NUMBER = int(os.environ.get("SYNCBLOB_PROGRAMS", "15"))
 
 
 class Kept:

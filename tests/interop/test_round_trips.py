@@ -89,7 +89,7 @@ if serialize is not None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(array=arrays(), where=st.sampled_from(["host", "device", "halves", "view"]))
 def test_what_goes_in_comes_out(way, array, where):
     blob = placed(array, where)
@@ -99,6 +99,7 @@ def test_what_goes_in_comes_out(way, array, where):
     assert np.array_equal(blob.cpu_data(), array)
 
 
+@settings(max_examples=40)
 @given(array=arrays(), data=st.data())
 def test_an_adopted_array_is_the_blobs_own_memory(array, data):
     blob = xp.asarray(array, device="simulated")
@@ -118,6 +119,7 @@ def test_shared_memory_holds_what_any_blob_holds(shape, dtype):
     assert np.array_equal(pickle.loads(pickle.dumps(blob)).cpu_data(), array)
 
 
+@settings(max_examples=40)
 @given(array=arrays())
 def test_an_export_of_what_is_up_to_date_moves_nothing(array):
     blob = placed(array, "host")

@@ -1165,7 +1165,7 @@ def accessor(side: str, intent: str) -> str:
     return f"{'' if intent == 'const' else intent + '_'}{'cpu' if side == CPU else 'gpu'}_data"
 
 
-@tiers.programs(200, 4000, variable="SYNCBLOB_PROGRAMS")
+@tiers.programs(100, 4000, variable="SYNCBLOB_PROGRAMS")
 def test_programs_over_three_homes(numbers: range, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stale_bytes, "SMALL", 0)
     consumer.cache_clear()

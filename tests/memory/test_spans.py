@@ -20,7 +20,7 @@ from syncblob.memory.transitions import Access, head_over, plan_access
 # The map supports any number of sides; the state machine has two.
 SIDES = (1, 2, 4)
 NOBODY, HOST, DEVICE, BOTH = range(4)
-EXAMPLES = settings(max_examples=100)
+EXAMPLES = settings(max_examples=60)
 
 
 def listings(most=7):
@@ -215,7 +215,7 @@ def test_a_map_shows_its_spans():
     assert repr(Spans.whole(0, 2)) == "Spans(0:0=2)"
 
 
-@settings(max_examples=100)
+@EXAMPLES
 @given(
     st.integers(1, 30),
     st.lists(
@@ -335,7 +335,7 @@ def accesses(draw):
     )
 
 
-@tiers.drawn(accesses(), short=150, long=800)
+@tiers.drawn(accesses(), short=100, long=800)
 def test_the_table_is_applied_to_each_byte_of_the_range(drawn):
     listing, side, access, start, stop, here, there = drawn
     spans = spans_of(listing)

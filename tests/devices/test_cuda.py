@@ -23,6 +23,8 @@ import numpy as np
 import pytest
 from cuda_model import CUDARuntimeError
 from cupy_model import launch
+from made_blobs import DTYPES, values
+from made_blobs import on_cuda as blob_in
 
 import syncblob
 import syncblob as xp
@@ -35,7 +37,6 @@ from syncblob.memory.span_limit import MAX_SPANS
 pytestmark = pytest.mark.usefixtures("machine")
 
 NONE, CPU, GPU, SYNCED, SPLIT = PAIR = [*Head][:5]  # with one accelerator
-DTYPES = ["bool", "int8", "uint16", "int64", "float16", "float32", "complex128", "bfloat16"]
 
 
 @pytest.fixture
@@ -48,22 +49,6 @@ def cupy():
 @pytest.fixture
 def backend():
     return accelerator("cuda:0")
-
-
-def values(dtype="float32"):
-    return np.arange(6).reshape(2, 3).astype(Blob((), dtype).dtype)
-
-
-def blob_in(head, dtype="float32", device="cuda:0"):
-    """Make a Blob on a device in a given state; its contents count up."""
-    blob = Blob((2, 3), dtype, device=device)
-    if head:
-        blob.overwrite_cpu_data()[...] = values(dtype)
-    if head is GPU:
-        blob.mutable_gpu_data()
-    elif head is SYNCED:
-        blob.gpu_data()
-    return blob
 
 
 def side_stream():
@@ -668,17 +653,6 @@ def test_an_array_of_another_device_is_not_adopted(cupy):
 # --- the CUDA array interface ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_cupy_takes_the_blobs_own_memory_to_write(cupy, dtype):
-    blob = blob_in(CPU, dtype)
-    array = cupy.asarray(blob)
-    assert blob.head is GPU
-    assert (array.shape, array.dtype) == ((2, 3), blob.dtype)
-    assert array.data.ptr == blob.gpu_data().data.ptr
-    array[...] = cupy.asarray(np.ones((2, 3), blob.dtype))
-    assert blob.tolist() == [[1] * 3] * 2
-
-
 @pytest.mark.parametrize("const", [False, True])
 @pytest.mark.parametrize("head", [NONE, CPU, GPU, SYNCED])
 def test_the_interface_describes_the_memory_on_the_device(const, head):
@@ -704,16 +678,6 @@ def test_the_interface_has_no_name_for_bfloat16_and_cupys_protocol_has():
     assert blob.head is CPU
     array = blob.__cupy_get_ndarray__()
     assert array.data.ptr == blob.gpu_data().data.ptr
-
-
-def test_memory_of_another_kind_has_no_interface():
-    blob = Blob(3, device="simulated:0")
-    with pytest.raises(AttributeError, match="operations of this Blob run on simulated:0"):
-        _ = blob.__cuda_array_interface__
-    with pytest.raises(AttributeError, match="arrays of simulated:0 do not have"):
-        _ = blob.gpu.__cuda_array_interface__
-    with pytest.raises(AttributeError, match="arrays of simulated:0 do not have"):
-        _ = blob.__cupy_get_ndarray__
 
 
 def test_an_exposed_buffer_outlives_a_growing_resize(cupy):
@@ -755,17 +719,6 @@ def read_only(capsule):
     from syncblob.arrays import dlpack_capsules
 
     return dlpack_capsules.edit(capsule, flags=dlpack_capsules.READ_ONLY)
-
-
-@pytest.mark.parametrize("take", [Blob.asarray, Blob.from_dlpack])
-@pytest.mark.parametrize("view", [lambda a: a, lambda a: a.T, lambda a: a[::-1], lambda a: a[1:]])
-def test_an_array_is_adopted_in_any_order(cupy, take, view):
-    array = view(cupy.asarray(values()))
-    blob = take(array, copy=False)
-    assert (blob.device, blob.head) == ("cuda:0", GPU)
-    assert (blob.shape, blob.strides) == (array.shape, array.strides)
-    assert blob.gpu_data().data.ptr == array.data.ptr
-    assert blob.tolist() == array.tolist()
 
 
 def test_an_array_with_gaps_is_copied_on_its_device(cupy):
@@ -849,34 +802,7 @@ def test_an_array_of_cupys_is_taken_as_it_is(cupy):
     assert accelerator(cuda.CudaBackend.device_of(array)) is accelerator("cuda:0")
 
 
-def test_set_gpu_data_takes_arrays_of_the_device_and_refuses_others(cupy):
-    blob, array = blob_in(CPU), cupy.asarray(np.full((2, 3), 5, "f4"))
-    blob.set_gpu_data(array)
-    assert (blob.head, blob.tolist()) == (GPU, [[5] * 3] * 2)
-    assert blob.gpu_data().data.ptr == array.data.ptr
-    for wrong, error in (
-        (np.zeros((2, 3), "f4"), TypeError),
-        (cupy.zeros((2, 3), "f8"), TypeError),
-        (cupy.zeros(5, "f4"), ValueError),
-        (cupy.zeros((3, 2), "f4").T, ValueError),
-    ):
-        with pytest.raises(error, match="expected"):
-            blob.set_gpu_data(wrong)
-    with pytest.raises(TypeError, match="expected"):
-        blob.set_cpu_data(array)
-
-
 # --- DLPack ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_dlpack_lends_the_blobs_own_memory(cupy, dtype):
-    blob = blob_in(CPU, dtype)
-    array = cupy.from_dlpack(blob)
-    assert blob.__dlpack_device__() == (2, 0)
-    assert blob.head is GPU
-    assert (array.data.ptr, array.dtype) == (blob.gpu_data().data.ptr, blob.dtype)
-    assert array.tolist() == values(dtype).tolist()
 
 
 def test_dlpack_makes_a_copy_on_the_device_and_one_for_the_host():
@@ -1264,14 +1190,6 @@ def test_torch_makes_cpu_tensors_of_blobs_of_the_host(head, name):
         tensor = getattr(torch, name)(blob)
     assert tensor.device.type == "cpu"
     assert tensor.tolist() == (values() if head else values() * 0).tolist()
-
-
-def test_cupy_takes_memory_of_the_device_only_by_dlpack(cupy):
-    blob = blob_in(CPU)
-    with pytest.raises(TypeError):
-        cupy.from_dlpack(blob.on("cpu"))
-    assert blob.head is CPU
-    assert cupy.from_dlpack(blob.on("cpu").gpu).get().tolist() == values().tolist()
 
 
 # --- long maps ------------------------------------------------------------------------------------

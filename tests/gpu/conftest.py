@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+import made_blobs
 import pytest
-from made_blobs import values
-
-from syncblob import Blob, Head
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
+
+    from syncblob import Blob
 
 
 @pytest.fixture
@@ -25,15 +25,4 @@ def cupy() -> ModuleType:
 @pytest.fixture
 def on_cuda() -> Callable[..., Blob]:
     """Make a Blob of cuda:0 with a given head. Its contents count up."""
-
-    def make(head: Head, shape: Any = (2, 3), dtype: Any = "float32") -> Blob:
-        blob = Blob(shape, dtype, device="cuda:0")
-        if head:
-            blob.overwrite_cpu_data()[...] = values(dtype, shape)
-        if head & Head.HEAD_AT_GPU:
-            blob.mutable_gpu_data()
-        if head is Head.SYNCED:
-            blob.cpu_data()
-        return blob
-
-    return make
+    return lambda head, shape=(2, 3), dtype="float32": made_blobs.on_cuda(head, dtype, shape)

@@ -1,7 +1,7 @@
 """The table of consumers in docs/protocols.md, cell by cell, on a CUDA device.
 
-The cells of CuPy and of PyTorch's CPU tensors are also tested on the model of CUDA; see
-``tests/devices/test_cuda.py``.
+Cells of CuPy and of PyTorch's CPU tensors are also tested on the model of CUDA; see
+``tests/interop/test_cuda.py`` and ``tests/devices/test_cuda.py``.
 """
 
 from __future__ import annotations
@@ -70,15 +70,6 @@ def test_cupy_shares_the_accelerators_side_of_every_blob(cupy, on_cuda, head, de
     gc.collect()
     # The lifetime of an array that was made through the interface cannot be tracked.
     assert blob.memory.aliased == (device != "cpu")
-
-
-@HEADS
-def test_cupy_takes_memory_of_the_device_only_by_dlpack(cupy, on_cuda, head):
-    blob = on_cuda(head)
-    assert cupy.from_dlpack(blob).get().tolist() == contents(head)
-    with pytest.raises(TypeError):
-        cupy.from_dlpack(blob.on("cpu"))
-    assert cupy.from_dlpack(blob.on("cpu").gpu).get().tolist() == contents(head)
 
 
 @HEADS

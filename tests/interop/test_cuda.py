@@ -1,8 +1,10 @@
-"""CUDA: errors without a device; with a device, real CuPy, PyTorch and streams."""
+"""CUDA: errors without a device; CuPy, of the model and real; with a device, PyTorch."""
 
+import cupy_model
 import numpy as np
 import pytest
-from made_blobs import CPU, DTYPES, GPU, NONE, SYNCED, values
+from cuda_model import Machine
+from made_blobs import CPU, DTYPES, GPU, NONE, SYNCED, on_cuda, values
 
 import syncblob
 from syncblob import Blob
@@ -11,22 +13,14 @@ from syncblob.devices import cuda
 without_cuda = pytest.mark.skipif(cuda.device_count() > 0, reason="there is a CUDA device")
 
 
-def blob_in(head, dtype="float32", device="cuda:0"):
-    """Make a Blob on a CUDA device in a given state; its contents count up."""
-    blob = Blob((2, 3), dtype, device=device)
-    if head:
-        blob.overwrite_cpu_data()[...] = values(dtype)
-    if head is GPU:
-        blob.mutable_gpu_data()
-    elif head is SYNCED:
-        blob.gpu_data()
-    return blob
-
-
-@pytest.fixture
-def cupy():
-    """Return CuPy. Only tests with the mark `gpu` use it, and they are skipped without a device."""
-    return pytest.importorskip("cupy")
+@pytest.fixture(params=["lazy", "eager", pytest.param("cuda", marks=pytest.mark.gpu)])
+def cupy(request):
+    """Return CuPy, or the model of it."""
+    if request.param == "cuda":
+        yield pytest.importorskip("cupy")
+        return
+    with cupy_model.installed(Machine(2, eager=request.param == "eager")) as cupy:
+        yield cupy
 
 
 @pytest.fixture
@@ -59,35 +53,17 @@ def test_without_cuda_there_is_no_interface_and_asking_touches_nothing(simulated
 
 @pytest.mark.parametrize("head", [NONE, CPU, GPU, SYNCED])
 def test_simulated_memory_has_no_interface_and_asking_touches_nothing(simulated, head):
-    blob = blob_in(head, device="simulated:0")
+    blob = on_cuda(head, device="simulated:0")
     simulated.reset_counts()
     assert not hasattr(blob, "__cuda_array_interface__")
     with pytest.raises(AttributeError, match="simulated:0"):
         _ = blob.__cuda_array_interface__
-    with pytest.raises(AttributeError, match="arrays of simulated:0 do not have"):
-        _ = blob.__cupy_get_ndarray__
+    for refuse in (lambda: blob.__cupy_get_ndarray__, lambda: blob.gpu.__cuda_array_interface__):
+        with pytest.raises(AttributeError, match="arrays of simulated:0 do not have"):
+            refuse()
     with syncblob.use_device("simulated"):
         assert getattr(Blob(3), "__cuda_array_interface__", None) is None
     assert (blob.head, simulated.uploads + simulated.downloads) == (head, 0)
-
-
-@without_cuda
-@pytest.mark.parametrize(
-    "use",
-    [
-        lambda: Blob(3, device="cuda:0"),
-        lambda: Blob(3).gpu_data(),
-        lambda: Blob(3).mutable_gpu_diff(),
-        lambda: Blob(3).gpu_shape(),
-        lambda: Blob(3).to_device("cuda"),
-        lambda: syncblob.set_default_device("cuda:1"),
-        lambda: Blob.asarray([1], device="cuda:0"),
-    ],
-)
-def test_without_cuda_its_devices_cannot_be_used_and_the_error_says_what_to_do(use):
-    with pytest.raises(syncblob.NoDeviceError, match=r"use_device\('simulated'\)"):
-        use()
-    assert syncblob.default_device() == "cpu"
 
 
 class DevicePointer:
@@ -113,10 +89,9 @@ def test_without_cuda_arrays_of_a_cuda_device_are_refused_as_such(protocol, take
 # --- the CUDA array interface ------------------------------------------------------------------
 
 
-@pytest.mark.gpu
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_cupy_takes_the_blobs_own_memory_to_write(cupy, dtype):
-    blob = blob_in(CPU, dtype)
+    blob = on_cuda(CPU, dtype)
     with syncblob.record_transfers() as log:
         array = cupy.asarray(blob)
     assert (log.uploads, log.downloads) == (1, 0)
@@ -131,21 +106,30 @@ def test_cupy_takes_the_blobs_own_memory_to_write(cupy, dtype):
 # --- DLPack ------------------------------------------------------------------------------------
 
 
-@pytest.mark.gpu
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_dlpack_lends_cupy_the_blobs_own_memory(cupy, dtype):
-    blob = blob_in(GPU, dtype)
+    blob = on_cuda(CPU, dtype)
     array = cupy.from_dlpack(blob)
-    assert blob.__dlpack_device__() == (2, 0)
+    assert (blob.__dlpack_device__(), blob.head) == ((2, 0), GPU)
     assert (array.data.ptr, array.dtype) == (blob.gpu_data().data.ptr, blob.dtype)
     assert array.get().tobytes() == values(dtype).tobytes()
     assert cupy.from_dlpack(blob.const).data.ptr == array.data.ptr
 
 
+@pytest.mark.parametrize("head", [NONE, CPU, GPU, SYNCED])
+def test_cupy_takes_memory_of_the_device_only_by_dlpack(cupy, head):
+    blob, expected = on_cuda(head), (values() * bool(head)).tolist()
+    with pytest.raises(TypeError):
+        cupy.from_dlpack(blob.on("cpu"))
+    assert blob.head is head
+    assert cupy.from_dlpack(blob).get().tolist() == expected
+    assert cupy.from_dlpack(blob.on("cpu").gpu).get().tolist() == expected
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_dlpack_lends_torch_the_blobs_own_memory(torch, dtype):
-    blob = blob_in(GPU, dtype)
+    blob = on_cuda(GPU, dtype)
     tensor = torch.from_dlpack(blob)
     assert (tensor.device.type, tensor.device.index) == ("cuda", 0)
     assert tensor.data_ptr() == blob.gpu_data().data.ptr
@@ -155,7 +139,6 @@ def test_dlpack_lends_torch_the_blobs_own_memory(torch, dtype):
 # --- Blobs over CUDA arrays --------------------------------------------------------------------
 
 
-@pytest.mark.gpu
 @pytest.mark.parametrize("take", [Blob.asarray, Blob.from_dlpack])
 @pytest.mark.parametrize("view", [lambda a: a, lambda a: a.T, lambda a: a[::-1], lambda a: a[1:]])
 def test_a_cupy_array_is_adopted_in_any_order(cupy, take, view):
@@ -180,9 +163,8 @@ def test_a_cuda_tensor_is_adopted(torch, dtype):
     assert blob.tolist() == tensor.tolist()
 
 
-@pytest.mark.gpu
 def test_set_gpu_data_takes_cupy_arrays_and_refuses_others(cupy):
-    blob, array = blob_in(CPU), cupy.full((2, 3), 5, "f4")
+    blob, array = on_cuda(CPU), cupy.asarray(np.full((2, 3), 5, "f4"))
     blob.set_gpu_data(array)
     assert (blob.head, blob.tolist()) == (GPU, [[5] * 3] * 2)
     assert blob.gpu_data().data.ptr == array.data.ptr

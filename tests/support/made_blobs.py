@@ -47,6 +47,18 @@ def blob_in(head, dtype="float32", shape=(2, 3)):
     return blob
 
 
+def on_cuda(head, dtype="float32", shape=(2, 3), device="cuda:0"):
+    """Make a Blob of a CUDA device in a given state, whose contents count up."""
+    blob = Blob(shape, dtype, device=device)
+    if head:
+        blob.overwrite_cpu_data()[...] = values(dtype, shape)
+    if head & GPU:
+        blob.mutable_gpu_data()
+    if head is SYNCED:
+        blob.cpu_data()
+    return blob
+
+
 def on(device, array):
     """Make a Blob on a device, with the contents of an array there."""
     blob = Blob(array.shape, array.dtype, device=device)

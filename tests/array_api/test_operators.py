@@ -232,32 +232,6 @@ def test_in_place_on_the_host_with_an_operand_on_the_accelerator_is_computed_the
     assert (blob.tolist(), host.tolist()) == ([2, 4, 6], [1, 2, 3])
 
 
-def test_operands_on_different_devices_compute_on_the_accelerator() -> None:
-    host, device = integers("cpu"), integers("simulated:0")
-    for result in (
-        host + device,
-        device + host,
-        xp.add(host, device),
-        xp.where(host > 1, device, 0),
-    ):
-        assert (result.device, result.head) == ("simulated:0", Head.HEAD_AT_GPU)
-    assert (host.device, host.head) == ("cpu", Head.SYNCED)
-
-
-def test_operands_on_two_accelerators_compute_on_the_first_or_the_default_device() -> None:
-    for apply in (operator.add, operator.iadd, operator.matmul, xp.add, xp.multiply):
-        expected = apply(integers("cpu"), integers("cpu")).tolist()
-        for default, where in (("cpu", 0), ("simulated:1", 1), ("simulated:2", 0)):
-            operands = [integers(f"simulated:{index}") for index in range(2)]
-            with xp.use_device(default), xp.record_transfers() as log:
-                result = apply(*operands)
-            moved = [(one.direction, one.device) for one in log]
-            assert moved == [("peer", f"simulated:{where}")]
-            assert result.tolist() == expected
-            if result is not operands[0]:
-                assert result.device == f"simulated:{where}"
-
-
 def test_a_power_takes_no_modulus() -> None:
     for base, exponent in ((xp.ones(3), 2), (2, xp.ones(3))):
         with pytest.raises(TypeError):

@@ -82,6 +82,10 @@ def test_the_default_device_decides_if_an_operand_is_there(device):
     with use_device(device):
         results = at(A) + at(B), np.add(at(B), at(A)), xp.concat([at(A), at(B)])
         assert {str(result.device) for result in results} == {device}
+        blob, other = at(A), at(B)
+        with record_transfers() as log:
+            blob += other
+        assert (blob.device, moved(log)) == (A, [("peer", device, blob.nbytes)])
     with use_device(C):
         assert ((at(A) + at(B)).device, (at(B) + at(A)).device) == (A, B)
     with xp.compute_only_on(B), pytest.raises(xp.errors.DeviceGuardError, match=A):

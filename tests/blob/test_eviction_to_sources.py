@@ -204,30 +204,43 @@ def test_weights_survive_that_their_model_is_closed(limited, tmp_path, closed):
     assert limited.downloads == (closed == "before")
 
 
-KINDS = (
-    *("cpu", "gpu", "evict", "evict", "read", "assign", "add", "number"),
-    *("overwrite", "alias", "through", "host", "prefetch", "shrink", "grow"),
-)
+KINDS = """
+    cpu gpu evict evict read assign add number overwrite alias alias through host prefetch shrink
+    grow add_other negative copy part_of_other
+""".split()
 
 
 class Program:
-    """Random accesses of a Blob with a source, and evictions of both sides."""
+    """Random accesses of Blobs, every second of which has a source, and evictions of both sides."""
 
-    def __init__(self, number):
+    def __init__(self, number, blobs):
         self.random = random.Random(number)  # noqa: S311  # programs, not secrets
-        self.values = np.arange(COUNT, dtype="int32")
-        self.blob = of_numbers(Numbers(self.values.copy()))
+        self.values = [np.arange(COUNT, dtype="int32") + place for place in range(blobs)]
+        self.blobs = [of_numbers(Numbers(values.copy())) for values in self.values]
+        for blob, values in zip(self.blobs[1::2], self.values[1::2], strict=True):
+            blob[...] = values
+        # The alias of a part of a Blob, and the number of the Blob.
         self.alias = None
+        # Results have no room to grow.
+        self.results = set()
         self.log = []
 
+    def replaced(self, place, blob, values):
+        if self.alias is not None and self.alias[2] == place:
+            self.alias = None
+        self.blobs[place], self.values[place] = blob, values
+        self.results.add(place)
+
     def step(self):  # noqa: C901, PLR0912, PLR0915  # a list of operations
+        place, other = (self.random.randrange(len(self.blobs)) for _ in range(2))
+        blob, values = self.blobs[place], self.values[place]
         start = self.random.randrange(COUNT)
         part = slice(start, self.random.randint(start, COUNT))
-        value = self.random.randrange(100)
-        kind = self.random.choice(KINDS)
-        self.log.append((kind, part, value))
-        view = self.blob[part] if len(self.values) == COUNT else self.blob[: len(self.values)][part]
-        mine = self.values[part]
+        value, kind = self.random.randrange(100), self.random.choice(KINDS)
+        self.log.append((kind, place, other, part, value))
+        view, mine = blob[part], values[part]
+        aliased = self.alias is not None and self.alias[2] == place
+        fixed = aliased or place in self.results
         if kind in {"shrink", "grow"}:
             # A view would keep the bytes that go out of use.
             del view
@@ -240,16 +253,15 @@ class Program:
                 assert view.sum().item() == mine.sum()
             case "evict":
                 try:
-                    (self.blob if value % 2 else view).evict("gpu" if value % 3 else "cpu")
+                    (blob if value % 2 else view).evict("gpu" if value % 3 else "cpu")
                 except BufferError:
-                    assert self.alias is not None
+                    assert aliased
             case "assign":
                 mine[...] = value
                 view[...] = value
-            case "number":
-                if len(mine):
-                    mine[0] = value
-                    view[0] = value
+            case "number" if len(mine):
+                mine[0] = value
+                view[0] = value
             case "add":
                 mine += value
                 view += value
@@ -260,35 +272,53 @@ class Program:
                 mine[...] = value
                 view.on("cpu")[...] = value
             case "alias":
-                self.alias = None if self.alias is not None else (np.asarray(view.gpu), part)
-            case "through":
-                if self.alias is not None and self.alias[0].flags.writeable:
-                    array, at = self.alias
-                    array[...] = value
-                    self.values[at] = value
+                old, self.alias = self.alias, None
+                if old is None:
+                    self.alias = np.asarray(view.gpu), part, place
+            case "through" if self.alias is not None and self.alias[0].flags.writeable:
+                array, at, place = self.alias
+                array[...] = value
+                self.values[place][at] = value
             case "prefetch":
                 view.prefetch()
-            case "shrink":
-                if self.alias is None and value < 10 and len(self.values) > 2:
-                    self.values = self.values[: len(self.values) // 2]
-                    self.blob.resize(len(self.values))
-            case "grow":
-                if self.alias is None and value < 50 and len(self.values) < COUNT:
-                    more = min(COUNT, len(self.values) + value)
-                    self.values = np.append(self.values, np.zeros(more - len(self.values), "int32"))
-                    self.blob.resize(more)
+            case "shrink" if not fixed and value < 10 and len(values) > 2:
+                self.values[place] = values[: len(values) // 2].copy()
+                blob.resize(len(values) // 2)
+            case "grow" if not fixed and value < 50:
+                more = np.zeros(min(COUNT - len(values), value), "int32")
+                self.values[place] = np.append(values, more)
+                blob.resize(len(self.values[place]))
+            case "add_other" if len(values) == len(self.values[other]):
+                values += self.values[other]
+                blob += self.blobs[other]
+            case "negative":
+                self.replaced(place, -self.blobs[other], -self.values[other])
+            case "copy":
+                self.replaced(place, self.blobs[other].copy(), self.values[other].copy())
+            case "part_of_other" if min(len(values), len(self.values[other])) > 11:
+                values[3:9] = self.values[other][5:11].copy()
+                blob[3:9] = self.blobs[other][5:11].copy()
 
 
 @pytest.mark.filterwarnings("ignore::syncblob.StaleAliasWarning")
-@pytest.mark.usefixtures("small", "simulated")
+@pytest.mark.parametrize("full", [False, True])
 @tiers.amount("count", 60, 2000)
-def test_random_programs(count):
+def test_random_programs(limited, count, full, request):
+    if full:
+        limited.capacity = 4 * NBYTES
+    else:
+        request.getfixturevalue("small")
     for number in range(count):
-        program = Program(number)
+        program = Program(number, 6 if full else 1)
         try:
             for _ in range(30):
                 program.step()
-            assert program.blob.tolist() == program.values.tolist()
+            program.alias = None
+            for blob, values in zip(program.blobs, program.values, strict=True):
+                assert blob.tolist() == values.tolist()
+            assert not full or limited.used_nbytes <= limited.capacity
         except BaseException as error:
             error.add_note(f"program {number}: {program.log}")
             raise
+        del program, blob
+    assert min(limited.uploads, limited.downloads) > count

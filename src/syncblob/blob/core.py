@@ -546,16 +546,12 @@ class BlobCore:
 
     def _diff_memory(self) -> SyncedMemory:
         """Return the memory of diff; create it if needed, with the capacity of data."""
-        base: BlobCore | None = self._base
-        if base is not None:
-            attached = base._memory is self._memory
-            diff = base._diff_memory() if attached else _former_diff(base, self._memory)
-            # The base may share a smaller one by now.
-            if diff is not None and diff.nbytes >= self._layout.stop:
-                return diff
-        existing = self._diff
-        if existing is not None and existing.nbytes >= self._layout.stop:
-            return existing
+        known, base, existing = self._existing_diff(), self._base, self._diff
+        if known is None and base is not None and base._memory is self._memory:
+            known = base._diff_memory()
+        # The base may share a smaller one by now.
+        if known is not None and known.nbytes >= self._layout.stop:
+            return known
         diff = self._memory.successor(self._memory.nbytes)
         diff.fit(self._memory.used_nbytes)
         with making.held:

@@ -139,14 +139,18 @@ def _assign_number(blob: BlobCore, full: Any, value: Any) -> bool:
     if type(value) is not int or abs(value) > _EXACT or target.dtype.kind not in "fc":
         # A number that NumPy does not take changes no state.
         np.empty((), target.dtype)[()] = value
-    ledger, write = memory.ledger, (blob._side, *reach, "__setitem__", target, value)
-    if shortcut.shared and blob._home.direct and claim_shared(ledger, shortcut, *write):
+    ledger, side, (start, stop) = memory.ledger, blob._side, reach
+    if (
+        shortcut.shared
+        and blob._home.direct
+        and claim_shared(ledger, shortcut, side, start, stop, "__setitem__", target, value)
+    ):
         return True
-    side, start, stop, *rest = write
     # Of an array with gaps, the bytes in these are not overwritten.
     access = OVERWRITE if target.nbytes == stop - start else MUTABLE
+    buffer = shortcut.buffer
     with ledger.lock:
-        return claim(ledger, shortcut.buffer, side, access, start, stop, *rest)
+        return claim(ledger, buffer, side, access, start, stop, "__setitem__", target, value)
 
 
 # --- keys ----------------------------------------------------------------------------------------

@@ -64,15 +64,17 @@ class Buffers:
         As above.
     name
         The name of this memory in the log; empty if it has none.
+    serial
+        The number that tells memories apart in the log.
     """
 
     __slots__ = (
-        "_copying",
         "accelerator",
         "all_sides",
         "homes",
         "name",
         "nbytes",
+        "serial",
         "sides",
         "windows",
     )
@@ -85,9 +87,7 @@ class Buffers:
         self.windows: list[tuple[Window, ...]] = [(), ()]
         self.nbytes: int = nbytes
         self.name: str = ""
-        # The last result of `copying`, because programs repeat the same accesses. Its serial
-        # number tells memories apart in the log.
-        self._copying: Copying | None = None
+        self.serial: int = next(_serials)
 
     @property
     def on_several_sides(self) -> bool:
@@ -235,19 +235,7 @@ class Buffers:
 
     def copying(self, accelerator: Accelerator, reason: str, because: str = "") -> Copying:
         """Return the description of a copy of this memory for the log and the guards."""
-        copying = self._copying
-        if (
-            copying is not None
-            and copying.reason is reason
-            and not because
-            and not copying.because
-            and copying.accelerator is accelerator
-            and copying.name is self.name
-        ):
-            return copying
-        serial = next(_serials) if copying is None else copying.memory
-        copying = self._copying = Copying(accelerator, reason, serial, self.name, because)
-        return copying
+        return Copying(accelerator, reason, self.serial, self.name, because)
 
     def move(  # noqa: PLR0913, PLR0917  # a copy
         self, copying: Copying, origin: int, side: int, contents: Any, target: Any, offset: int

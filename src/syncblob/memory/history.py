@@ -14,8 +14,7 @@ from syncblob.memory.transitions import Head, head_over
 from syncblob.transfers import avoided, log_generation
 
 if TYPE_CHECKING:
-    from types import CodeType
-
+    from syncblob._source_lines import NotedPlace
     from syncblob.devices.base import Side
     from syncblob.memory.ledger import Ledger
 
@@ -34,7 +33,7 @@ class Transition(NamedTuple):
         Which sides held which bytes.
     copied
         ``"upload"``, ``"download"`` or ``""``.
-    code, instruction, library
+    noted
         The fields of `place`, which takes longer to make.
     start, stop
         The range of the access.
@@ -44,9 +43,7 @@ class Transition(NamedTuple):
     map_before: Spans
     map_after: Spans
     copied: str
-    code: CodeType
-    instruction: int
-    library: str | None
+    noted: NotedPlace
     start: int
     stop: int
 
@@ -63,7 +60,7 @@ class Transition(NamedTuple):
     @property
     def place(self) -> Place:
         """The line of the user's code that made the access."""
-        return Place(self.code, self.instruction, self.library)
+        return Place(*self.noted)
 
     def gives(self, start: int, stop: int, holder: int) -> bool:
         """Tell whether it has made one side the only holder of a range."""
@@ -96,10 +93,7 @@ def note(  # noqa: PLR0913, PLR0917  # a transition
     The parameters are the fields of `Transition`.
     """
     # Three more frames: this function, the change, and its caller.
-    code, instruction, library = user_instruction(4)
-    noted = _new(
-        Transition, (reason, before, after, copied, code, instruction, library, start, stop)
-    )
+    noted = _new(Transition, (reason, before, after, copied, user_instruction(4), start, stop))
     history = ledger.history
     if history is None:
         history = ledger.history = deque(maxlen=_REMEMBERED)

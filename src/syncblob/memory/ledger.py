@@ -14,7 +14,7 @@ from syncblob.devices import Side, current_accelerator
 from syncblob.memory.borrows_and_aliases import NO_LOANS, Loans, joined
 from syncblob.memory.buffers import Buffers
 from syncblob.memory.history import is_use_noted
-from syncblob.memory.shortcut import NO_SHORTCUT, NO_SHORTCUTS, Shortcut, Shortcuts
+from syncblob.memory.shortcut import NO_SHORTCUT, Shortcut, Shortcuts
 from syncblob.memory.spans import Run, Spans
 from syncblob.memory.transitions import CONST, Access
 from syncblob.memory.verify import Watch
@@ -123,7 +123,7 @@ class Ledger:
         self.loans: tuple[Loans, ...] = _NOTHING_LENT
         self.uploads: tuple[Upload, ...] = ()
         self.moving: bool = False
-        self.shortcuts: Shortcuts = NO_SHORTCUTS
+        self.shortcuts: Shortcuts = Shortcuts()
         self.follows_logs: bool = False
         self.watch: Watch | None = None
         self.source: Source | None = source
@@ -186,11 +186,6 @@ class Ledger:
             return NO_SHORTCUT
         # Use `with`: after a plain `acquire()` an interrupt could leave the lock held.
         with self.lock:
-            if self.shortcuts is NO_SHORTCUTS:
-                new = Shortcuts()
-                # A signal handler or a finaliser may have made them meanwhile.
-                if self.shortcuts is NO_SHORTCUTS:
-                    self.shortcuts = new
             shortcuts = self.shortcuts
             if not self.follows_logs and buffers.on_several_sides:
                 # Only memories with several buffers tell logs anything.

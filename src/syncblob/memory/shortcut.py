@@ -158,24 +158,3 @@ class Shortcuts:
                     shortcut = parts[key]
                     shortcut.readable = shortcut.writable = False
                     del parts[key]
-
-
-class _NoShortcuts(Shortcuts):
-    """The shortcuts of all memories that were never asked for one."""
-
-    __slots__ = ()
-
-    def clear(self) -> None:
-        """No-op: there is nothing to clear."""
-
-    def forget(self, side: int) -> None:
-        """No-op: there is no buffer to let go of."""
-
-    def renew(self, epoch: object, holders: int) -> None:
-        """No-op: there is nothing to set."""
-
-    def revoke(self) -> None:
-        """No-op: there is nothing to clear."""
-
-
-NO_SHORTCUTS = _NoShortcuts()

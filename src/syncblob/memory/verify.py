@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 import weakref
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -100,19 +101,15 @@ class Watch:
 
     def add(self, side: Side, target: object, kind: str, start: int, stop: int) -> None:
         """Watch an export of a range of a side that lives as long as `target`."""
-        check = _Check(target, self._ended)
-        check.side = side
-        check.start = start
-        check.stop = stop
-        check.kind = kind
-        check.place = user_place()
+        ended = weakref.ref(target, self._ended)
+        check = _Check(ended, side, kind, start, stop, user_place())
         check.checksum = self._checksum(check)
         self._checks.append(check)
 
     def compare(self) -> None:
         """Report the exports whose bytes have changed, and forget those that ended."""
         checks = self._checks
-        self._checks = [check for check in checks if check() is not None]
+        self._checks = [check for check in checks if check.target() is not None]
         for check in checks:
             before = check.checksum
             check.checksum = self._checksum(check)
@@ -148,17 +145,17 @@ class Watch:
                 self._lock.release()
 
 
-class _Check(weakref.ref[Any]):
-    """A const export under watch: a weak reference to the object that dies with its last use."""
+@dataclass(slots=True, eq=False)
+class _Check:
+    """A const export under watch, and a weak reference to what dies with its last use."""
 
-    __slots__ = ("checksum", "kind", "place", "side", "start", "stop")
-
-    checksum: int
-    kind: str
-    place: Place
+    target: weakref.ref[Any]
     side: Side
+    kind: str
     start: int
     stop: int
+    place: Place
+    checksum: int = 0
 
     def concerns(self, side: Side, start: int, stop: int) -> bool:
         """Tell whether it is an export of a side that overlaps a range."""

@@ -470,6 +470,18 @@ def test_garbage_gives_way_before_an_error_does():
         gc.enable()
 
 
+@pytest.mark.usefixtures("two")
+def test_blobs_that_the_garbage_collector_has_frozen_give_way():
+    blobs = [filled(value) for value in range(2)]
+    # They keep arrays.
+    assert [blob.sum().item() for blob in blobs] == [0, COUNT]
+    gc.freeze()
+    try:
+        assert filled(2).tolist() == [2] * COUNT
+    finally:
+        gc.unfreeze()
+
+
 @pytest.mark.skipif(FREE_THREADED, reason="it looks at objects and frames in another way")
 @pytest.mark.usefixtures("two")
 def test_what_another_thread_has_at_hand_since_stays(monkeypatch, set_policy):

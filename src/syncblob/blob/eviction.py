@@ -153,10 +153,11 @@ def make_room(home: Home, error: Exception, reason: str, since: float) -> float:
             return since
         evicted, waiting = _evict_one(home, reason)
     if not (evicted or waiting):
-        # Cycles may keep memories.
-        count = len(ledgers_on(home))
+        # Cycles may keep memories, and Blobs that were frozen are not found.
+        count, frozen = len(ledgers_on(home)), gc.get_freeze_count()
+        gc.unfreeze()
         gc.collect()
-        evicted = len(ledgers_on(home)) < count
+        evicted = frozen > 0 or len(ledgers_on(home)) < count
     # What the others use is free soon. If it is not, the next allocation calls this again.
     if evicted or (waiting and _wait(since)):
         return since

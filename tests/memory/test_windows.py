@@ -351,6 +351,18 @@ def test_each_operation_waits_anew_for_a_write(monkeypatch):
 
 
 @pytest.mark.usefixtures("small")
+def test_an_eviction_that_an_alias_refuses_ends_no_borrow(limited):
+    limited.capacity = 100
+    blob = numbered()
+    borrow, alias = blob[:10].mutable_gpu_data(), np.asarray(blob[50:60].gpu)
+    with pytest.raises(BufferError, match=r"bytes 200 to 240 .* because of a NumPy alias"):
+        blob.evict("gpu")
+    assert limited.downloaded_bytes == 0
+    borrow[...] = alias[...] = 7
+    assert blob.tolist()[:12] == [7] * 10 + [10, 11]
+
+
+@pytest.mark.usefixtures("small")
 def test_an_eviction_waits_for_a_write_without_the_lock(monkeypatch):
     blob, free = numbered(), []
     blob[:10].gpu_data()

@@ -50,6 +50,8 @@ def evict(  # noqa: PLR0913, PLR0917  # a range, and what its contents need
         ledger.refuse_reentry()
     used = ledger.spans.nbytes
     windows = ledger.buffers.inside(side, start, stop, used)
+    for window in windows:
+        _require_free(ledger, side, window.start, min(window.stop, used))
     _rescue(ledger, side, windows, reason, held)
     # Afterwards, because a source that has been read completely is closed.
     if windows and ledger.source is not None and not ledger.source.reopen():
@@ -67,9 +69,7 @@ def _rescue(
     """Copy what only a side has in windows to another one."""
     refuge = Side.HOST if side else Side.ACCELERATOR
     for window in windows:
-        low, high = window.start, min(window.stop, ledger.spans.nbytes)
-        _require_free(ledger, side, low, high)
-        for run in ledger.only_on(side, low, high):
+        for run in ledger.only_on(side, window.start, min(window.stop, ledger.spans.nbytes)):
             there = acquire(ledger, refuge, CONST, Layout.raw(run.nbytes, run.start), reason)
             if held is not None:
                 held.append(part_of(there, run.start, run.stop)[...])

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from syncblob.devices import Side
 from syncblob.guards import running_guards
+from syncblob.memory import span_limit
 from syncblob.memory.changes import commit, take
 from syncblob.memory.history import note, note_use
-from syncblob.memory.span_limit import may_exceed_limit
 from syncblob.memory.spans import Spans
 from syncblob.memory.stale_aliases import require_announced
 from syncblob.memory.stale_bytes import DIRECTIONS, PAIR, plan_crossing
@@ -109,13 +109,14 @@ def claim(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0915, PLR0917  # an acce
                 note_use(ledger, side, start, stop)
             if access is not CONST and before.any(start, stop) != mine:
                 after = before.put(start, stop, mine)
-                if may_exceed_limit(ledger, after):
+                if ledger.span_limit or len(after.holders) > span_limit.MAX_SPANS:
                     return False
                 shortcuts.revoke()
                 # Bytes that several sides hold may be overwritten here from now on.
                 ledger.spans = after
         else:
-            held = (before.alike(start, stop) or 0) if uniform is None else uniform
+            if uniform is None:
+                held = before.alike(start, stop) or 0
             part = stop - start < before.nbytes
             if not (held and pair):
                 # What `others` returns is a copy then, and misses what is lent from here on.
@@ -129,8 +130,9 @@ def claim(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0915, PLR0917  # an acce
             if access is CONST and (here.leases or here.exposures):
                 return False
             if not sticky:
-                after = before.put(start, stop, held | mine if access is CONST else mine)
-                if part and may_exceed_limit(ledger, after):
+                holders = held | mine if access is CONST else mine
+                after = before.put(start, stop, holders) if part else Spans.whole(stop, holders)
+                if part and (ledger.span_limit or len(after.holders) > span_limit.MAX_SPANS):
                     return False
                 shortcuts.revoke()
             # Now that the shortcuts are revoked: until then, one may lend without the lock.

@@ -23,11 +23,6 @@ It leaves three quarters of them. A map may get longer if there are many living 
 """
 
 
-def may_exceed_limit(ledger: Ledger, spans: Spans) -> bool:
-    """Return whether `shortened` has to look at the map that a change would leave."""
-    return ledger.span_limit > 0 or len(spans.holders) > MAX_SPANS
-
-
 def shortened(  # noqa: PLR0913, PLR0917  # an access, and its plan
     ledger: Ledger,
     pieces: Sequence[Run],

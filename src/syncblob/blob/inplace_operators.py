@@ -122,7 +122,7 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, operator: str) -> Any:
     # They may have to go to make room.
     array1 = array2 = shortcut = None
     # A part that does not fit is not divided again: the next ones are smaller.
-    write_in_parts(lambda x1, x2: _write(kernel, x1, *_bring(kernel, x1, x2)), x1, x2)
+    write_in_parts(partial(_at_once, kernel), x1, x2)
     return x1
 
 
@@ -133,6 +133,10 @@ def _bring(kernel: Callable[..., Any], x1: Any, x2: Any) -> tuple[Any, Any, Home
     if array1 is None:
         array1 = x1._array_on(x1._memory.side_of(home), MUTABLE, _reason(kernel))
     return array1, array2, home
+
+
+def _at_once(kernel: Callable[..., Any], x1: Any, x2: Any) -> None:
+    _write(kernel, x1, *_bring(kernel, x1, x2))
 
 
 def _cannot_raise(kernel: Callable[..., Any], x1: Any, x2: Any) -> bool:

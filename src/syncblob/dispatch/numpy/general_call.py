@@ -166,9 +166,8 @@ class Operands:
         """
         items = x if isinstance(x, tuple) else (x,)
         targets = [self._target(item) for item in items]
-        blobs = [target for target in targets if isinstance(target, BlobCore)]
         late = any(self._is_late(target, whole=whole) for target in targets) or (
-            len({x._memory for x in blobs}) < len(blobs) and any(map(self._is_windowed, blobs))
+            len(targets) > 1 and self._share_windows(targets)
         )
         arrays = [
             item
@@ -213,9 +212,13 @@ class Operands:
             )
         return self.home is not HOST and isinstance(target, np.ndarray)
 
-    def _is_windowed(self, x: BlobCore) -> bool:
-        buffers = x._memory.ledger.buffers
-        return divisible(buffers) and buffers.sides[x._memory.side_of(self.home)] is None
+    def _share_windows(self, targets: Sequence[Any]) -> bool:
+        """Return whether several targets are in one memory, which may have windows on the home."""
+        memories = [x._memory for x in targets if isinstance(x, BlobCore)]
+        return len({*memories}) < len(memories) and any(
+            divisible(each.ledger.buffers) and each.buffer(each.side_of(self.home)) is None
+            for each in memories
+        )
 
     def _pass(self, array: Any, x: Any) -> Any:
         self._passed[id(array)] = (array, x)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import pytest
 
@@ -44,11 +42,6 @@ def test_blobs_on_a_gpu_move_the_least_possible_at_full_size(program):
     require_same("on Blobs", results, run_on_host(program))
 
 
-def test_the_device_counts_as_many_bytes_as_the_log(simulated):
-    moved, _ = bytes_moved(SMALL[0], "simulated:0")
-    assert moved == simulated.uploaded_bytes + simulated.downloaded_bytes
-
-
 @by_name
 def test_one_byte_less_is_not_enough(program):
     least = bytes_of(plan(program))
@@ -56,16 +49,6 @@ def test_one_byte_less_is_not_enough(program):
         run_on_blobs(program, "simulated:0")
     with syncblob.max_transfers(bytes=least - 1), pytest.raises(syncblob.TransferGuardError):
         run_on_blobs(program, "simulated:0")
-
-
-def test_a_step_that_writes_too_much_moves_more():
-    """A const read that is requested as a mutable one moves more bytes than necessary."""
-    steps = [
-        step._replace(uses=tuple(use._replace(intent="update") for use in step.uses))
-        for step in SMALL[0].steps
-    ]
-    moved, _ = bytes_moved(dataclasses.replace(SMALL[0], steps=steps), "simulated:0")
-    assert moved > bytes_of(plan(SMALL[0]))
 
 
 @pytest.mark.parametrize("name", PLANS)

@@ -45,11 +45,6 @@ by_state = pytest.mark.parametrize("state", states.STATES, ids=lambda state: sta
 by_device = pytest.mark.parametrize("device", states.DEVICES)
 
 
-def test_there_are_20_calls_in_22_states():
-    assert [state.name for state in states.STATES] == list(EXPECTED)
-    assert len(states.calls("cpu", torch)) == 20
-
-
 @by_device
 @by_state
 def test_a_blob_is_in_the_state_also_when_it_is_established_again(state, device):
@@ -101,6 +96,7 @@ def test_a_call_computes_the_same_in_each_state(name, device):
             assert np.array_equal(array, expected)
 
 
+@pytest.mark.long
 def test_each_call_is_measured_in_each_state_that_permits_it():
     measured = states.measure(Timer(brief=True))
     for device, (side, _) in states.DEVICES.items():

@@ -15,6 +15,20 @@ __all__ = ["CALLS"]
 IMAGE = (8, 8)
 
 
+# What the texts of calls need, if it is more than the module.
+IMPORTS = {
+    "jax": "import jax, jax.numpy as jnp",
+    "pandas": "import pandas as pd",
+    "tensorflow": "import tensorflow as tf",
+    "xarray": "import xarray as xr",
+    "pyarrow": "import pyarrow as pa",
+    "PIL": "import PIL.Image",
+    "skimage": "import skimage.filters, skimage.transform",
+    "matplotlib": "from matplotlib.figure import Figure; axes = Figure().subplots()",
+    "joblib": "import joblib; calls = [joblib.delayed(other_processes.total)(blob)] * 2",
+}
+
+
 def _array(array):
     return Taken(array, array, address(array))
 
@@ -31,14 +45,17 @@ def _of_pandas(table):
     return Taken(table, table, address(table.to_numpy()))
 
 
+def _over(held, array):
+    return Taken(held, array, address(array))
+
+
 def plainly(module, taken, *texts, **others):
     """Add calls whose text is what runs, and a function that finds the address of their results."""
-    imports = {"jax": "import jax, jax.numpy as jnp", "pandas": "import pandas as pd"}
     for text in texts:
 
         def function(blob, _folder, text=text):
-            names = {"np": np, "blob": blob}
-            exec(imports.get(module, f"import {module}"), names)  # noqa: S102  # ours
+            names = {"np": np, "pickle": pickle, "other_processes": other_processes, "blob": blob}
+            exec(IMPORTS.get(module, f"import {module}"), names)  # noqa: S102  # ours
             return taken(eval(text, names))  # noqa: S307  # as above
 
         taking(module, text, **others)(function)
@@ -90,30 +107,17 @@ plainly(
 )
 
 
-@taking("tensorflow", "tf.experimental.dlpack.from_dlpack(blob.__dlpack__())")
-def _(blob, _folder):
-    import tensorflow as tf
-
-    tensor = tf.experimental.dlpack.from_dlpack(blob.__dlpack__())
-    array = np.asarray(memoryview(tensor))
-    return Taken(tensor, array, address(array))
-
-
-@taking("tensorflow", "tf.convert_to_tensor(blob)")
-def _(blob, _folder):
-    import tensorflow as tf
-
-    tensor = tf.convert_to_tensor(blob)
-    array = np.asarray(memoryview(tensor))
-    return Taken(tensor, array, address(array))
-
-
-@taking("xarray", "xr.DataArray(blob)")
-def _(blob, _folder):
-    import xarray as xr
-
-    array = xr.DataArray(blob)
-    return Taken(array, lambda: array, address(array.data.gpu_data()))
+plainly(
+    "tensorflow",
+    lambda tensor: _over(tensor, np.asarray(memoryview(tensor))),
+    "tf.experimental.dlpack.from_dlpack(blob.__dlpack__())",
+    "tf.convert_to_tensor(blob)",
+)
+plainly(
+    "xarray",
+    lambda array: Taken(array, lambda: array, address(array.data.gpu_data())),
+    "xr.DataArray(blob)",
+)
 
 
 @taking("xarray", 'xr.DataArray(blob).mean("dim_0")', expected=lambda x: x.mean(0))
@@ -132,55 +136,43 @@ plainly("pandas", _of_pandas, "pd.DataFrame(np.asarray(blob), copy=False)", "pd.
 plainly("pandas", _of_pandas, "pd.Series(blob)", shape=(6,))
 
 
-@taking("pyarrow", "pa.array(blob)", shape=(6,))
-def _(blob, _folder):
-    import pyarrow as pa
-
-    array = pa.array(blob)
-    return Taken(array, array, array.buffers()[1].address)
-
-
-@taking("pyarrow", "pa.Tensor.from_numpy(np.asarray(blob))")
-def _(blob, _folder):
-    import pyarrow as pa
-
-    tensor = pa.Tensor.from_numpy(np.asarray(blob))
-    return Taken(tensor, tensor.to_numpy(), address(tensor.to_numpy()))
+plainly(
+    "pyarrow",
+    lambda array: Taken(array, array, array.buffers()[1].address),
+    "pa.array(blob)",
+    shape=(6,),
+)
+plainly(
+    "pyarrow",
+    lambda tensor: _over(tensor, tensor.to_numpy()),
+    "pa.Tensor.from_numpy(np.asarray(blob))",
+)
 
 
 # --- pictures ------------------------------------------------------------------------------------
 
 
-@taking("PIL", "PIL.Image.fromarray(np.asarray(blob))", shape=IMAGE, dtype="uint8")
-def _(blob, _folder):
-    from PIL import Image
-
-    image = Image.fromarray(np.asarray(blob))
-    return Taken(image, np.asarray(image), again=lambda: np.asarray(image))
-
-
-@taking("matplotlib", "axes.imshow(blob)")
-def _(blob, _folder):
-    return _array(_axes().imshow(blob).get_array())
-
-
-@taking("matplotlib", "axes.plot(blob)", shape=(6,))
-def _(blob, _folder):
-    (line,) = _axes().plot(blob)
-    array = line.get_ydata(orig=False)
-    return Taken(line, array, address(array))
-
-
-@taking("matplotlib", "axes.hist(blob)", shape=(6,), expected=lambda x: np.histogram(x)[0])
-def _(blob, _folder):
-    counts, *_ = _axes().hist(blob)
-    return Taken(None, counts)
-
-
-def _axes():
-    from matplotlib.figure import Figure
-
-    return Figure().subplots()
+plainly(
+    "PIL",
+    lambda image: Taken(image, np.asarray(image), again=lambda: np.asarray(image)),
+    "PIL.Image.fromarray(np.asarray(blob))",
+    shape=IMAGE,
+    dtype="uint8",
+)
+plainly("matplotlib", lambda image: _array(image.get_array()), "axes.imshow(blob)")
+plainly(
+    "matplotlib",
+    lambda lines: _over(lines[0], lines[0].get_ydata(orig=False)),
+    "axes.plot(blob)",
+    shape=(6,),
+)
+plainly(
+    "matplotlib",
+    lambda drawn: Taken(None, drawn[0]),
+    "axes.hist(blob)",
+    shape=(6,),
+    expected=lambda x: np.histogram(x)[0],
+)
 
 
 def _filtered(image):
@@ -195,14 +187,13 @@ def _resized(image):
     return resize(image, (4, 4))
 
 
-@taking("skimage", "skimage.filters.gaussian(blob)", shape=IMAGE, expected=_filtered)
-def _(blob, _folder):
-    return Taken(None, _filtered(blob))
-
-
-@taking("skimage", "skimage.transform.resize(blob, (4, 4))", shape=IMAGE, expected=_resized)
-def _(blob, _folder):
-    return Taken(None, _resized(blob))
+for _text, _expected in (
+    ("filters.gaussian(blob)", _filtered),
+    ("transform.resize(blob, (4, 4))", _resized),
+):
+    plainly(
+        "skimage", lambda x: Taken(None, x), f"skimage.{_text}", shape=IMAGE, expected=_expected
+    )
 
 
 # --- files ---------------------------------------------------------------------------------------
@@ -273,27 +264,14 @@ def _(blob, folder):
     return Taken(None, joblib.load(folder / "file"))
 
 
-@taking("joblib", 'joblib.Parallel(2, "threading")(calls)', expected=lambda x: [x.sum()] * 2)
-def _(blob, _folder):
-    return Taken(None, _in_parallel("threading", blob))
-
-
-@taking("joblib", 'joblib.Parallel(2, "loky")(calls)', expected=lambda x: [x.sum()] * 2)
-def _(blob, _folder):
-    return Taken(None, _in_parallel("loky", blob))
-
-
-def _in_parallel(backend, blob):
-    import joblib
-
-    tasks = [joblib.delayed(other_processes.total)(blob)] * 2
-    return joblib.Parallel(2, backend)(tasks)
-
-
-@taking("pickle", "pickle.dumps(blob)")
-def _(blob, _folder):
-    pickled = pickle.dumps(blob)
-    return Taken(pickled, lambda: pickle.loads(pickled))
+plainly(
+    "joblib",
+    lambda sums: Taken(None, sums),
+    'joblib.Parallel(2, "threading")(calls)',
+    'joblib.Parallel(2, "loky")(calls)',
+    expected=lambda x: [x.sum()] * 2,
+)
+plainly("pickle", lambda text: Taken(text, lambda: pickle.loads(text)), "pickle.dumps(blob)")
 
 
 @taking("pickle", "pickle.dumps(blob, 5, buffer_callback=…)")

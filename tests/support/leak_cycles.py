@@ -1,6 +1,7 @@
 """Cycles that each make a Blob, do one thing with it, and drop everything."""
 
 import copy
+import inspect
 import pickle
 import threading
 import warnings
@@ -236,28 +237,13 @@ def autograd_that_is_not_finished():
     assert loss.requires_grad
 
 
+# The functions above, in their order.
 QUICK = [
-    sync,
-    push,
-    push_that_nobody_waits_for,
-    parts,
-    parts_of_a_source,
-    aliases,
-    an_alias_that_outlives_its_blob,
-    an_alias_that_was_left_behind,
-    an_alias_in_a_reference_cycle,
-    a_capsule_that_nobody_takes,
-    a_capsule_that_outlives_its_blob,
-    imports,
-    views,
-    operators,
-    pickles,
-    messages,
-    records,
-    verified,
-    an_exception_in_the_middle,
-    a_push_that_fails,
-    threads,
+    each
+    for each in [*globals().values()]
+    if inspect.isfunction(each) and each.__module__ == __name__ and each is not made
 ]
-if torch is not None:
-    QUICK += [tensors, autograd, autograd_that_is_not_finished]
+if torch is None:
+    QUICK = [
+        each for each in QUICK if each not in (tensors, autograd, autograd_that_is_not_finished)
+    ]

@@ -153,7 +153,11 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
         buffer = whole = buffers.sides[side]
         windows = buffers.windows[side]
         for loser, ranges in change.losses:
-            ledger.revoke_in(loser, ranges, revoked, aliases=change.writes)
+            loans = ledger.loans[loser]
+            if loans.borrows.live or (change.writes and loans.leases):
+                for reach in ranges:
+                    all_of_it = reach == (0, before.nbytes)
+                    loans.revoke(revoked, None if all_of_it else reach, aliases=change.writes)
         uploads: Sequence[Upload] = ()
         if change.prepare is not None:
             buffer, uploads = change.prepare(ledger, change, reason)

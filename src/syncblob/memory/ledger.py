@@ -7,10 +7,10 @@ questions that accesses ask.
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any, ClassVar, Never
+from typing import TYPE_CHECKING, ClassVar, Never
 
 from syncblob._locks import LostLock, is_lost, notify
-from syncblob.devices import Side, current_accelerator
+from syncblob.devices import Side
 from syncblob.memory.borrows_and_aliases import NO_LOANS, Loans, joined
 from syncblob.memory.buffers import Buffers
 from syncblob.memory.history import is_use_noted
@@ -22,9 +22,7 @@ from syncblob.transfers import follow_logs, open_logs
 
 if TYPE_CHECKING:
     from collections import deque
-    from collections.abc import Callable, Iterable
-
-    from numpy.typing import NDArray
+    from collections.abc import Callable
 
     from syncblob._layout import Layout
     from syncblob.devices.base import Accelerator, Home
@@ -164,19 +162,6 @@ class Ledger:
         """Tell whether a side is the only holder of a range. Of no elements, every side is."""
         return self.spans.any(start, stop) == 1 << side or (start == stop and self.spans.nbytes > 0)
 
-    def accelerator_of(self, side: Side) -> Accelerator | None:
-        """Return the backend that an access of a side uses: of the host, that of the first.
-
-        Raises
-        ------
-        NoDeviceError
-            If no accelerator was used yet, `side` is one, and none is available.
-        """
-        if side > 1:
-            return self.buffers.homes[side]  # type: ignore[return-value]  # it is one
-        first = self.buffers.accelerator
-        return current_accelerator() if first is None and side else first
-
     def shortcut(self, side: Side, layout: Layout) -> Shortcut | None:
         """Compute the shortcut for arrays over a layout; see `SyncedMemory.shortcut`."""
         buffers = self.buffers
@@ -260,21 +245,6 @@ class Ledger:
                     self.loans = (*known[:side], new, *known[side + 1 :])
                     loans = new
         return loans
-
-    def revoke_in(
-        self,
-        side: Side,
-        ranges: Iterable[tuple[int, int]],
-        revoked: list[NDArray[Any]],
-        *,
-        aliases: bool,
-    ) -> None:
-        """Revoke the write permission of what lies over ranges of a side; see `Loans.revoke`."""
-        loans = self.loans[side]
-        if loans.borrows.live or (aliases and loans.leases):
-            for reach in ranges:
-                everything = reach == (0, self.spans.nbytes)
-                loans.revoke(revoked, None if everything else reach, aliases=aliases)
 
     # --- under the lock --------------------------------------------------------------------------
 

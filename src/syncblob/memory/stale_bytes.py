@@ -145,11 +145,11 @@ def _with_rest(
 def _bring(ledger: Ledger, change: Change, reason: str) -> tuple[Any, Sequence[Upload]]:
     """Copy or fill the pieces of an access."""
     side, buffers, pair = change.side, ledger.buffers, len(ledger.loans) == PAIR
-    accelerator = ledger.accelerator_of(side)
+    accelerator: Any = buffers.home(side) if side else buffers.accelerator
     buffer = buffers.get(side, accelerator, change.start, change.stop, zeroed=change.zeroed)
     for start, stop, holders in change.pieces:
         if not holders:
-            upload = None if not side else buffers.copying(accelerator, reason)  # type: ignore[arg-type]  # its own
+            upload = None if not side else buffers.copying(accelerator, reason)
             buffers.fill(ledger.source, buffer, start, stop, upload)
             continue
         # With two sides, it is the other one.
@@ -157,10 +157,10 @@ def _bring(ledger: Ledger, change: Change, reason: str) -> tuple[Any, Sequence[U
         because = ""
         if not change.writes and open_logs:
             because = ledger.loans[origin].writer_in(origin, start, stop)
-        partner = accelerator if side or pair else buffers.home(origin)
-        copying = buffers.copying(partner, reason, because)  # type: ignore[arg-type]  # it is one
+        partner: Any = accelerator if side or pair else buffers.home(origin)
+        copying = buffers.copying(partner, reason, because)
         buffers.bring(copying, origin, side, buffer, start, stop)
-    if side and accelerator is not None and buffers.accelerator is None:
+    if side and buffers.accelerator is None:
         buffers.add(accelerator)
     return buffer, ()
 
@@ -186,11 +186,11 @@ def pull(ledger: Ledger, origin: Side, start: int, stop: int, reason: str) -> bo
         small memory. Nothing has changed then.
     """
     await_uploads(ledger, Side.HOST, MUTABLE, start, stop)
-    accelerator = ledger.accelerator_of(origin)
+    accelerator: Any = ledger.buffers.home(origin)
     aliased = any([*loans.writers(start, stop)] for loans in ledger.loans)
     nbytes = ledger.spans.nbytes
     more = nbytes <= SMALL and stop - start < nbytes
-    if accelerator is None or not accelerator.pulls or aliased or more or ledger.watch is not None:
+    if not accelerator.pulls or aliased or more or ledger.watch is not None:
         return False
     commit(ledger, _plan_push, origin, CONST, start, stop, reason, Side.HOST, None)
     return True
@@ -235,9 +235,7 @@ def _start(
 ) -> tuple[Any, Sequence[Upload]]:
     """Start to copy the pieces of a push or a pull."""
     buffers, side = ledger.buffers, change.side
-    accelerator = ledger.accelerator_of(origin or side)
-    if accelerator is None:
-        raise RuntimeError("a push needs an accelerator")
+    accelerator: Any = buffers.home(origin or side)
     # A caller on the host may reach beyond a part, and must not find old bytes of the heap there.
     part = change.stop - change.start < change.before.nbytes
     zeroed = side is Side.HOST and buffers.sides[side] is None and part
@@ -263,6 +261,6 @@ def _await_started(side: Side, ledger: Ledger) -> None:
     They must not arrive when the buffer holds something newer. During a capture none starts, and a
     wait would break the capture.
     """
-    accelerator = ledger.accelerator_of(side)
-    if accelerator is not None and not accelerator.capturing:
+    accelerator: Any = ledger.buffers.home(side)
+    if not accelerator.capturing:
         accelerator.synchronize()

@@ -124,10 +124,8 @@ def _plan_growth(ledger: Ledger, side: Side, _access: Access, start: int, stop: 
 
 
 def _enlarge(ledger: Ledger, change: Change, _reason: str) -> tuple[Any, Sequence[Upload]]:
-    accelerator = ledger.accelerator_of(change.side)
-    if accelerator is None:
-        raise RuntimeError("a window needs an accelerator")
     buffers = ledger.buffers
+    accelerator: Any = buffers.home(change.side)
     replaced = buffers.within(change.side, change.start, change.stop)
     enlarged = buffers.enlarged(change.side, accelerator, change.start, change.stop)
     for window in replaced:

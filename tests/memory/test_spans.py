@@ -340,19 +340,19 @@ def test_the_table_is_applied_to_each_byte_of_the_range(drawn):
     listing, side, access, start, stop, here, there = drawn
     spans = spans_of(listing)
     writers = (here, there) if side is Side.HOST else (there, here)
-    plan = plan_access(spans, side, access, start, stop, writers=writers)
+    pieces, runs = plan_access(spans, side, access, start, stop, writers=writers)
     moves, after = expected_plan(*drawn)
     # Exactly the missing bytes, each in one piece that has the byte's holders.
-    moved = [(byte, piece.holders) for piece in plan.pieces for byte in range(*piece[:2])]
+    moved = [(byte, piece.holders) for piece in pieces for byte in range(*piece[:2])]
     lacking = [byte for byte, moves_it in enumerate(moves, start) if moves_it]
     assert moved == [(byte, listing[byte]) for byte in lacking]
     # As few copies as possible.
-    for left, right in pairwise(plan.pieces):
+    for left, right in pairwise(pieces):
         assert left.stop < right.start or left.holders != right.holders
     if start < stop:
-        assert (plan.runs[0].start, plan.runs[-1].stop) == (start, stop)
-        assert all(left.stop == right.start for left, right in pairwise(plan.runs))
-        changed = spans.replaced(plan.runs)
+        assert (runs[0].start, runs[-1].stop) == (start, stop)
+        assert all(left.stop == right.start for left, right in pairwise(runs))
+        changed = spans.replaced(runs)
         assert listing_of(changed) == [*listing[:start], *after, *listing[stop:]]
         assert changed.common(start, stop) & 1 << side or any(
             may_write(there, byte) for byte in range(start, stop)
@@ -376,8 +376,8 @@ def test_what_somebody_may_write_is_never_believed_on_both_sides(listing, steps)
     spans = spans_of(listing)
     for side, access, one, other in steps:
         start, stop = sorted((min(one, len(listing)), min(other, len(listing))))
-        plan = plan_access(spans, side, access, start, stop, writers=([writer], []))
-        spans = spans.replaced(plan.runs if start < stop else [])
+        _, runs = plan_access(spans, side, access, start, stop, writers=([writer], []))
+        spans = spans.replaced(runs if start < stop else [])
         for byte in range(*writer):
             if byte < len(listing):
                 assert listing_of(spans)[byte] in {HOST, DEVICE}

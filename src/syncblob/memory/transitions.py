@@ -32,7 +32,7 @@ always accessed as a whole is Caffe's machine, transition for transition and cop
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from syncblob.devices import Side
 from syncblob.memory.spans import Run, Spans
@@ -84,22 +84,6 @@ class Access(enum.Enum):
 CONST, MUTABLE, OVERWRITE = Access
 
 
-class Plan(NamedTuple):
-    """What an access does.
-
-    Attributes
-    ----------
-    pieces
-        The runs to copy to its side, with the sides that hold them. A run that no side holds is
-        filled from the source.
-    runs
-        The holders of its range afterwards.
-    """
-
-    pieces: list[Run]
-    runs: list[Run]
-
-
 def head_over(spans: Spans, start: int, stop: int, side: Side = Side.ACCELERATOR) -> Head:
     """Return the head of a range, for the host and one accelerator's side."""
     common = spans.common(start, stop)
@@ -116,7 +100,7 @@ def plan_access(  # noqa: PLR0913  # an access, and who else may write
     stop: int,
     *,
     writers: Sequence[Sequence[Lease | Exposure]] = (),
-) -> Plan:
+) -> tuple[list[Run], list[Run]]:
     """Apply the table to every run of a range.
 
     Parameters
@@ -127,13 +111,21 @@ def plan_access(  # noqa: PLR0913  # an access, and who else may write
         The access.
     writers
         The leases and exposures of each side: they may write at any moment.
+
+    Returns
+    -------
+    pieces
+        The runs to copy to its side, with the sides that hold them. A run that no side holds is
+        filled from the source.
+    runs
+        The holders of its range afterwards.
     """
     holder = 1 << side
     if access is OVERWRITE:
-        return Plan([], [Run(start, stop, holder)])
+        return [], [Run(start, stop, holder)]
     pieces = spans.lacking(start, stop, holder)
     if access is MUTABLE:
-        return Plan(pieces, [Run(start, stop, holder)])
+        return pieces, [Run(start, stop, holder)]
     # The bytes that writers of sides reach, by the mask of these sides.
     reached: dict[int, Spans] = {}
     runs: list[Run] = []
@@ -149,7 +141,7 @@ def plan_access(  # noqa: PLR0913  # an access, and who else may write
             runs += _after_copy(run, holder, reached[holder], reached[run.holders])
         else:
             runs.append(run._replace(holders=run.holders | holder))
-    return Plan(pieces, runs)
+    return pieces, runs
 
 
 def _reached(nbytes: int, sides: int, writers: Sequence[Sequence[Lease | Exposure]]) -> Spans:

@@ -188,18 +188,18 @@ def test_what_runs_at_once_with_an_asynchronous_upload_is_marked(drawn):
     assert len(bars(alone, GREY)) == 0
 
 
-def test_the_log_gives_its_operations(simulated):
-    simulated.delay = 0.02
+def test_the_log_gives_its_operations(gate):
     blob = Blob(3, device="simulated")
     blob.mutable_cpu_data()
     with record_transfers(operations=True) as log:
         blob.prefetch()
         total = blob.on("cpu") * 2
+        gate.set()
         blob.gpu_data()
     axes = Figure().subplots()
     assert log.plot(axes) is axes
     assert "multiply on cpu: 1 call" in labels(axes)[0]
-    assert bars(axes, BLUE)[0, 2] >= 20
+    assert bars(axes, BLUE)[0, 2] > 0
     assert [text.get_text().partition(",")[0] for text in axes.get_legend().get_texts()] == [
         "operations",
         "asynchronous uploads",

@@ -157,18 +157,18 @@ def test_an_alias_excuses_writes_into_its_own_part(side: Side, place: int, accus
 
 @contextmanager
 def in_use_by_another_thread(memory: SyncedMemory) -> Iterator[None]:
-    """Let another thread hold the lock while the block runs, for at most 5 seconds."""
+    """Let another thread hold the lock while the block runs, for at most a minute."""
     inside, go_on = threading.Event(), threading.Event()
     ended_by_us: list[bool] = []
 
     def use() -> None:
         with memory.lock:
             inside.set()
-            ended_by_us.append(go_on.wait(5))
+            ended_by_us.append(go_on.wait(60))
 
     thread = threading.Thread(target=use)
     thread.start()
-    assert inside.wait(5)
+    assert inside.wait(60)
     try:
         yield
     finally:

@@ -121,14 +121,14 @@ def test_a_thread_that_finalises_a_generator_of_another_keeps_its_device() -> No
     def begin() -> tuple[str, str]:
         next(generators[0])
         begun.set()
-        assert finalised.wait(10)
+        assert finalised.wait(60)
         return str(syncblob.default_device()), str(Blob(3).device)
 
     generators = [on("simulated:1")]
     begun, finalised = threading.Event(), threading.Event()
     with ThreadPoolExecutor(1) as pool, use_device("simulated:2"):
         seen = pool.submit(begin)
-        assert begun.wait(10)
+        assert begun.wait(60)
         generators.clear()
         finalised.set()
         assert seen.result() == ("cpu", "cpu")

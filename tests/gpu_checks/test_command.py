@@ -133,7 +133,7 @@ def test_a_command_that_is_stopped_leaves_a_summary_and_no_process(tmp_path):
     running = trial(tmp_path, "environment")
     jobs = await_in(tmp_path, lambda jobs: jobs and jobs["environment"]["status"] == "running")
     running.terminate()
-    assert running.wait(timeout=10) == 128 + signal.SIGTERM
+    assert running.wait(timeout=60) == 128 + signal.SIGTERM
     # Its end may be noted before that of the command.
     assert await_in(tmp_path, bool)["environment"]["status"] in {"running", "failed"}
     with pytest.raises(ProcessLookupError):

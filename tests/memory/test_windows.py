@@ -371,7 +371,7 @@ def test_an_eviction_waits_for_a_write_without_the_lock(monkeypatch):
 
     def take_lock():
         # Another thread needs it to go on.
-        taken = blob.memory.lock.acquire(timeout=2)
+        taken = blob.memory.lock.acquire(timeout=20)
         if taken:
             blob.memory.lock.release()
         return taken

@@ -126,12 +126,12 @@ class Buffers:
             if len(self.windows) < len(after):
                 self.windows.append(())
             # A signal handler may have added another. None can run from here on: nothing is called.
-            # This is last, because readers without the lock look at it first.
+            # The homes come first: readers without the lock that find one of the others use them.
             if self.homes is homes:
+                self.homes = after
                 self.all_sides = sides
                 if self.accelerator is None:
                     self.accelerator = accelerator
-                self.homes = after
 
     def nearest(self, side: Side, holders: int) -> Side:
         """Return the one of several sides that a side gets bytes from.

@@ -256,6 +256,7 @@ gymnasium | CONST | np.array([1, 2]) | spaces.MultiDiscrete(…).contains(b) |
 h5py | ALIAS | 0 * GRAY | dataset.read_direct(b) | dataset().read_direct(b)
 h5py | CONST | GRAY * 2 | dataset.write_direct(b) | written = dataset(); written.write_direct(b);
     written[()]
+h5py | CONST | GRAY > 1 | dataset[b], a mask | dataset()[b]
 tables | CONST | np.array([True, False]) | array[b], a mask | masked(b)
 """
 CALLS = [

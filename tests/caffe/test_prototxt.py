@@ -1,5 +1,7 @@
 """Definitions as text: reading and writing."""
 
+import gzip
+import io
 import tempfile
 from pathlib import Path
 
@@ -39,6 +41,14 @@ layer {
   loss_param { ignore_label: -1 normalization: VALID }
 }
 """
+
+
+def test_a_definition_in_memory_or_in_an_archive(text):
+    packed = gzip.compress(STOCK.encode("latin-1"))
+    net = read_prototxt(text(STOCK))
+    assert read_prototxt(io.BytesIO(STOCK.encode("latin-1"))) == net == read_prototxt(text(packed))
+    with pytest.raises(ModelFileError, match=r"<BytesIO>.*open_model"):
+        read_solver_prototxt(io.BytesIO(b"\0"))
 
 
 def test_writing(text, tmp_path):

@@ -6,7 +6,6 @@ import copy
 import re
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from google.protobuf import text_format
@@ -18,6 +17,7 @@ from google.protobuf.message_factory import GetMessageClass
 from syncblob.caffe._pb.caffe_pb2 import NetParameter, SolverParameter
 from syncblob.caffe.messages.disk import replacing
 from syncblob.caffe.messages.forks import Foreign
+from syncblob.caffe.messages.streams import Source, name_of, open_source
 from syncblob.caffe.messages.texts import require_complete, unknown_fields
 from syncblob.errors import ModelFileError
 
@@ -54,7 +54,7 @@ _PACKAGE = NetParameter.DESCRIPTOR.file.package + "."
 
 
 def read_prototxt(
-    path: str | os.PathLike[str], *, ignore_unknown: bool = False, forks: bool = False
+    path: Source, *, ignore_unknown: bool = False, forks: bool = False
 ) -> NetParameter:
     """Read a network definition from a ``.prototxt`` file.
 
@@ -65,7 +65,7 @@ def read_prototxt(
     Parameters
     ----------
     path
-        The file.
+        The file: its path, which may end in ``.gz``, or an open binary file.
     ignore_unknown
         Whether to leave out fields and enum values that Caffe does not have, such as those of a
         fork. By default they are an error.
@@ -96,9 +96,7 @@ def read_prototxt(
     return _read(NetParameter, path, ignore_unknown=ignore_unknown, forks=forks)
 
 
-def read_solver_prototxt(
-    path: str | os.PathLike[str], *, ignore_unknown: bool = False
-) -> SolverParameter:
+def read_solver_prototxt(path: Source, *, ignore_unknown: bool = False) -> SolverParameter:
     """Read the definition of a solver from a ``.prototxt`` file.
 
     The field ``solver_type`` of older definitions is upgraded to ``type``, as in Caffe. The nets
@@ -128,18 +126,16 @@ def read_solver_prototxt(
             raise ModelFileError(
                 "expected one of the fields type and solver_type, got both; delete solver_type, "
                 "the older one",
-                path=str(path),
+                path=name_of(path),
             )
         solver.type = _SOLVER_TYPES[solver.solver_type]
         solver.ClearField("solver_type")
     return solver
 
 
-def _read(
-    kind: type[M], path: str | os.PathLike[str], *, ignore_unknown: bool, forks: bool = False
-) -> M:
-    name = str(path)
-    content = Path(path).read_bytes()
+def _read(kind: type[M], path: Source, *, ignore_unknown: bool, forks: bool = False) -> M:
+    file = open_source(path)
+    name, content = file.path, bytes(file.read(0, len(file)))
     if b"\0" in content:
         raise ModelFileError(
             "expected a network definition in text form, got binary data; open_model opens a "

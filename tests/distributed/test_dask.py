@@ -214,7 +214,6 @@ def test_all_kinds_of_blobs_travel(made):
     np.testing.assert_array_equal(np.asarray(result), np.asarray(blob))
 
 
-@pytest.mark.long
 def test_syncblob_registers_with_a_dask_that_is_loaded():
     code = """
 import dask.array as da

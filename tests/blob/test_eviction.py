@@ -4,6 +4,7 @@ import gc
 import pickle
 import random
 import signal
+import sys
 import threading
 import time
 from contextlib import suppress
@@ -18,6 +19,7 @@ from in_threads import in_threads
 import syncblob
 import syncblob.array_api as xp
 from syncblob import Blob, Evictable, Head, record_transfers, set_memory_limit
+from syncblob.blob import living_blobs
 from syncblob.blob.core import BlobCore
 from syncblob.blob.writers import FREE_THREADED
 from syncblob.devices import Side
@@ -468,6 +470,30 @@ def test_garbage_gives_way_before_an_error_does():
             del blob, cycle
     finally:
         gc.enable()
+
+
+@pytest.mark.usefixtures("limited")
+def test_other_threads_make_tuples_while_blobs_are_searched_for(monkeypatch):
+    blob, ended, interval = filled(0), [], sys.getswitchinterval()
+
+    def search():
+        try:
+            end = time.monotonic() + 0.3
+            while time.monotonic() < end:
+                monkeypatch.setattr(living_blobs, "_found", (-1, []))
+                assert any(each is blob for each in living_blobs.living_blobs())
+        finally:
+            ended.append(True)
+
+    def make_tuples():
+        while not ended:
+            assert len(tuple(x for x in range(20))) == 20  # of unknown length
+
+    try:
+        sys.setswitchinterval(1e-6)
+        in_threads(search, make_tuples)
+    finally:
+        sys.setswitchinterval(interval)
 
 
 @pytest.mark.usefixtures("two")

@@ -43,7 +43,7 @@ def living_blobs() -> list[BlobCore]:
     no more objects to the older ones, this is only done for the young ones.
     """
     global _found  # noqa: PLW0603  # saves time
-    if FREE_THREADED:
+    if FREE_THREADED or threading.active_count() > 1:
         # Only what refers to a home: no thread can finish a tuple that others refer to.
         homes = {home for ledger in ledgers_on() for home in ledger.buffers.homes}
         return [x for x in gc.get_referrers(HOST, *homes) if issubclass(type(x), BlobCore)]

@@ -674,7 +674,7 @@ def assigned(blob, change):
         pytest.param(lambda x: x[::2].tolist(), id="strided"),
         pytest.param(lambda x: pickle.loads(pickle.dumps(x[::2])), id="pickle"),
         pytest.param(lambda x: np.from_dlpack(x, copy=True), id="DLPack"),
-        pytest.param(lambda x: x.to_torch(copy=True), id="tensor"),
+        pytest.param(lambda x: pytest.importorskip("torch") and x.to_torch(copy=True), id="tensor"),
         pytest.param(lambda _: checked_export(), id="verified_const"),
         pytest.param(lambda x: assigned(x, lambda part: part), id="assigned"),
         pytest.param(lambda x: assigned(x, lambda part: part.on("cpu") * 1.0), id="converted"),

@@ -44,7 +44,7 @@ if not all(map(find_spec, ("dask", "distributed", "torch"))):
     suppress_warnings = ["autodoc.import_object"]
 
 _PRIVATE = (
-    "Access|BlobProto|Explanation|Function|LayerParameter|Layout|Loans|Moment|NetParameter|OpenFile|Place|"
+    "Access|BlobProto|Explanation|Function|LayerParameter|Layout|Loans|Moment|NetParameter|OpenFile|Place|SolverParameter|"
     "Readable|Source|Spans|Transition|Writable|_SimulatedPush|_Work"
 )
 nitpick_ignore_regex = [

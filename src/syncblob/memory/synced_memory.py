@@ -303,7 +303,7 @@ class SyncedMemory:
         start, stop
             The range, by default everything. Of a part, the windows that lie in it are freed.
         function
-            Frees them, under the lock, as `window_eviction.evict`.
+            Frees them, under the lock, as the function of the same name in ``window_eviction``.
 
         Returns
         -------

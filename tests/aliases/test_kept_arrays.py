@@ -48,9 +48,6 @@ class Way:
     def read_other_side(self, blob: Blob) -> Any:
         return getattr(blob, READS[Side(1 - self.side)])()
 
-    def write_other_side(self, blob: Blob) -> Any:
-        return getattr(blob, f"mutable_{READS[Side(1 - self.side)]}")()
-
 
 BORROWS = [Way("host", Side.HOST), Way("accelerator", Side.ACCELERATOR)]
 ALIAS = Way("alias", Side.HOST, alias=True)

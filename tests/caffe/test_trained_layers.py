@@ -126,7 +126,6 @@ def test_nothing_changes_when_one_layer_does_not_fit():
 
 
 CONVOLUTION = 'name: "x" type: "Convolution" convolution_param {'
-DECONVOLUTION = 'name: "x" type: "Deconvolution" convolution_param {'
 INNER_PRODUCT = 'name: "x" type: "InnerProduct" inner_product_param {'
 
 

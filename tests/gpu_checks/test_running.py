@@ -78,7 +78,9 @@ def test_a_process_over_its_limit_is_stopped_and_costs_the_others_nothing(run, t
         "time.sleep(600)"
     )
     code = FILE + (
-        "import subprocess, time; print('begun', flush=True);"
+        "import signal, subprocess, time; print('begun', flush=True);"
+        # A shell that starts the tests in the background lets them ignore it.
+        "signal.signal(signal.SIGINT, signal.SIG_DFL);"
         "subprocess.Popen([sys.executable, '-c', *sys.argv[3:]]); time.sleep(600)"
     )
     hangs = job("hangs", code, found, "[1]", child, lock, begun, seconds=2.0, found=found)
@@ -94,7 +96,7 @@ def test_a_process_over_its_limit_is_stopped_and_costs_the_others_nothing(run, t
 def test_a_process_is_interrupted_first(run, begun):
     code = (
         "import pathlib, signal, sys, time\n"
-        # A shell that starts the tests in the background lets them ignore it.
+        # As above.
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "try: pathlib.Path(sys.argv[1]).touch(); time.sleep(600)\n"
         "except KeyboardInterrupt: print('as far as I came'); raise SystemExit(0)"

@@ -118,10 +118,13 @@ def _close(ledger: Ledger, side: Side) -> None:
 
 
 def make_room(home: Home, error: Exception, reason: str, since: float) -> float:
-    """Make room on an accelerator, and return whether the caller should try again.
+    """Make room on an accelerator; tell the caller whether to try again.
 
     Freed memory that other libraries keep is given back; else a buffer that nobody sees is evicted.
     For a window that another thread is writing into, this waits a little instead.
+
+    If the caller should not, this adds to the error a list of what is there. The caller raises it:
+    a frame with a name for it would keep all objects of the traceback alive.
 
     Parameters
     ----------
@@ -134,9 +137,6 @@ def make_room(home: Home, error: Exception, reason: str, since: float) -> float:
         The time of that first failure, in seconds of `time.monotonic`; 0.0 if there is no use in
         trying again. It is negative if nothing was found, but other threads may have freed buffers
         since the failure. The next such failure is the last.
-
-    If not, add to the error a list of what is there. The caller raises it: a frame with a name for
-    it would keep all objects of the traceback alive.
     """
     again = since >= 0.0 and threading.active_count() > 1
     since = abs(since) or time.monotonic()

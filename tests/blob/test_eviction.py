@@ -7,8 +7,10 @@ import signal
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
+from weakref import ref
 
 import numpy as np
 import pytest
@@ -19,7 +21,7 @@ from in_threads import in_threads
 import syncblob
 import syncblob.array_api as xp
 from syncblob import Blob, Evictable, Head, record_transfers, set_memory_limit
-from syncblob.blob import living_blobs
+from syncblob.blob import living_blobs, writers
 from syncblob.blob.core import BlobCore
 from syncblob.blob.writers import FREE_THREADED
 from syncblob.devices import Side
@@ -798,3 +800,37 @@ def test_eight_threads_with_four_times_the_capacity(limited, seconds):
 
     in_threads(*(partial(work, seed) for seed in range(8)), seconds=seconds + 60)
     assert limited.used_nbytes == 0
+
+
+@pytest.mark.usefixtures("small")
+@tiers.amount("seconds", 0.5, 8.0, variable="SYNCBLOB_SOAK")
+def test_threads_that_walk_one_blob(limited, seconds):
+    blob, limited.capacity = filled(1, 20 * COUNT), 10 * COUNT
+    end = time.monotonic() + seconds
+
+    def walk():
+        while time.monotonic() < end:
+            assert sum(part.sum().item() for part in blob.parts(nbytes=COUNT)) == 20 * COUNT
+
+    in_threads(walk, walk, seconds=seconds + 60)
+
+
+@pytest.mark.skipif(FREE_THREADED, reason="it forbids a look at the frames of others")
+@pytest.mark.parametrize("search", [writers.changed_by_others, living_blobs.others_at_work])
+def test_a_search_of_the_stacks_keeps_nothing_alive(search):
+    class Kept:
+        pass
+
+    def look():
+        kept = Kept()
+        search()
+        return ref(kept)
+
+    gc.disable()
+    try:
+        assert look()() is None
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(int).result()
+            assert look()() is None
+    finally:
+        gc.enable()

@@ -23,12 +23,13 @@ from syncblob.blob.living_blobs import (
     let_go,
     let_go_of_replaced,
     living_blobs,
+    others_at_work,
     settle_results,
 )
 from syncblob.blob.memory_summary import rows
 from syncblob.blob.writers import FREE_THREADED, changed_by_others
 from syncblob.devices import Accelerator, Side
-from syncblob.memory import MUTABLE, Ledger, SyncedMemory, evict_windows
+from syncblob.memory import MUTABLE, Ledger, Shortage, evict_windows
 from syncblob.memory.history import note
 from syncblob.memory.uploads import await_uploads
 from syncblob.memory.window_growth import BeingWrittenError
@@ -39,9 +40,10 @@ if TYPE_CHECKING:
     from syncblob.blob.core import BlobCore
     from syncblob.devices.base import Home
 
-# The seconds that an operation tries again while other threads use everything, and those between
-# two tries. Under load, a thread that needs little may be overtaken many times.
-_PATIENCE, _PAUSE = 5.0, 0.005
+# The seconds that an operation tries again while other threads use everything, those between two
+# tries, and those between two collections of garbage meanwhile. Under load, a thread that needs
+# little may be overtaken many times.
+_PATIENCE, _PAUSE, _COLLECTED = 5.0, 0.005, 0.1
 
 # The memories that threads wait for, by thread.
 _awaited: dict[int, Ledger | None] = {}
@@ -117,78 +119,71 @@ def _close(ledger: Ledger, side: Side) -> None:
 # --- making room ---------------------------------------------------------------------------------
 
 
-def make_room(home: Home, error: Exception, reason: str, since: float) -> float:
+def make_room(shortage: Shortage, home: Home, error: Exception, reason: str) -> bool:
     """Make room on an accelerator; tell the caller whether to try again.
 
     Freed memory that other libraries keep is given back; else a buffer that nobody sees is evicted.
-    For a window that another thread is writing into, this waits a little instead.
+    For a window that another thread is writing into, this waits a little instead, and so it does if
+    other threads are using what could be evicted, or keep what was.
 
-    If the caller should not, this adds to the error a list of what is there. The caller raises it:
-    a frame with a name for it would keep all objects of the traceback alive.
-
-    Parameters
-    ----------
-    since : float
-        What the last call for the same operation returned; 0.0 if it fails for the first time.
-
-    Returns
-    -------
-    float
-        The time of that first failure, in seconds of `time.monotonic`; 0.0 if there is no use in
-        trying again. It is negative if nothing was found, but other threads may have freed buffers
-        since the failure. The next such failure is the last.
+    If the caller should not try again, this adds to the error a list of what is there. The caller
+    raises it: a frame with a name for it would keep all objects of the traceback alive.
     """
-    again = since >= 0.0 and threading.active_count() > 1
-    since = abs(since) or time.monotonic()
+    if shortage.began is None:
+        shortage.began = time.monotonic()
     if isinstance(error, BeingWrittenError):
-        return _wait(since, error.ledger)
+        return _wait(shortage.began, error.ledger)
     if not home.bounded or not isinstance(home, Accelerator):
-        return 0.0
+        return False
     # Its frames refer to buffers, and to look at the variables of the callers keeps it alive.
     traceback, error.__traceback__, error.__context__ = error.__traceback__, None, None
     began = _made_room
     with _making_room.held:
         # Another thread may have made some in the meantime.
         if _made_room != began or home.give_back():
-            return since
-        evicted, waiting = _evict_one(home, reason)
-    if not (evicted or waiting):
+            return True
+        hope = _evict_one(home, reason)
+    # What other threads use is free soon. If it is not, the next try calls this again.
+    hope = hope or (others_at_work() and _wait(shortage.began))
+    if not hope:
         # Cycles may keep memories, and Blobs that were frozen are not found.
         count, frozen = len(ledgers_on(home)), gc.get_freeze_count()
         gc.unfreeze()
         gc.collect()
-        evicted = frozen > 0 or len(ledgers_on(home)) < count
-    # What the others use is free soon. If it is not, the next allocation calls this again.
-    if evicted or (waiting and _wait(since)):
-        return since
-    if again and not waiting:
-        return -since
+        hope = frozen > 0 or len(ledgers_on(home)) < count
+    if hope:
+        shortage.last = False
+        return True
+    if not shortage.last and threading.active_count() > 1:
+        # Another thread may have freed some since the failure.
+        shortage.last = True
+        return True
     listed = "\n".join(map(str, rows(home, reason))) or (
         "    nothing that a Blob has; other arrays, and those that other code keeps of evicted "
         "buffers, are not listed"
     )
     extend(error, f"nothing there can be evicted:\n{listed}")
     error.__traceback__ = traceback
-    return 0.0
+    return False
 
 
-def _wait(since: float, ledger: Ledger | None = None) -> float:
-    """Wait for other threads a little; return `since`, or 0.0 if the operation has waited too long.
+def _wait(began: float, ledger: Ledger | None = None) -> bool:
+    """Wait for other threads a little. Return False if the operation has waited too long.
 
     `ledger` is the memory that this thread cannot use yet.
     """
-    thread, waited = threading.get_ident(), time.monotonic() - since
+    thread, waited = threading.get_ident(), time.monotonic() - began
     if waited > _PATIENCE:
-        return 0.0
-    if FREE_THREADED and waited % 0.1 < _PAUSE:
-        # An array of a thread that waits ends only when that goes on, or here.
+        return False
+    if (FREE_THREADED or waited > _COLLECTED) and waited % _COLLECTED < _PAUSE:
+        # Cycles may keep buffers, and the arrays of a thread that waits may end only here.
         gc.collect()
     try:
         _awaited[thread] = ledger
         time.sleep(_PAUSE)
     finally:
         _awaited.pop(thread, None)
-    return since
+    return True
 
 
 def written_by_others(ledger: Ledger) -> bool:
@@ -204,42 +199,30 @@ def written_by_others(ledger: Ledger) -> bool:
     return ledger in changed
 
 
-SyncedMemory.make_room = staticmethod(make_room)
+Shortage.make_room = make_room
 Ledger.written_by_others = staticmethod(written_by_others)
 
 
-def _evict_one(home: Accelerator, reason: str) -> tuple[bool, bool]:
-    """Evict the buffer with the highest score that can be.
-
-    Returns
-    -------
-    evicted : bool
-    waiting : bool
-        Whether other threads are using Blobs or memories.
-    """
+def _evict_one(home: Accelerator, reason: str) -> bool:
+    """Evict the buffer with the highest score that can be. Return whether there is one."""
     global _made_room  # noqa: PLW0603  # counts evictions of the process
-    others = in_use(own=False)
-    busy = others | in_use(others=False)
+    busy = in_use()
     blobs = living_blobs()
     settle_results(home, blobs)
     if let_go_of_replaced(blobs, busy):
         _made_room += 1
-        return True, False
-    waiting = bool(others) or (FREE_THREADED and threading.active_count() > 1)
+        return True
     for *_, ledger, start in candidates(home):
-        evicted = _if_free(
-            ledger.lock, _evict_unseen, home, ledger, start, blobs, busy, EVICTION + reason
-        )
-        if evicted:
+        args = home, ledger, start, blobs, busy, EVICTION + reason
+        if _if_free(ledger.lock, _evict_unseen, *args):
             _made_room += 1
             note_eviction(ledger)
-            return True, waiting
-        waiting = waiting or evicted is None
-    return False, waiting
+            return True
+    return False
 
 
-def _if_free(lock: Any, function: Callable[..., bool], *args: Any) -> bool | None:
-    """Call a function under a lock. Return None, and never wait, if another thread has it.
+def _if_free(lock: Any, function: Callable[..., bool], *args: Any) -> bool:
+    """Call a function under a lock. Return False, and never wait, if another thread has it.
 
     That thread may be waiting for this one.
     """
@@ -254,7 +237,7 @@ def _if_free(lock: Any, function: Callable[..., bool], *args: Any) -> bool | Non
         # One call in C takes the lock and notes it, and none comes before the release. So no
         # interrupt leaves the lock held.
         taken.extend(filter(None, map(lock.acquire, (False,))))
-        return function(*args) if taken else None
+        return bool(taken) and function(*args)
     finally:
         if taken:
             release()

@@ -113,6 +113,27 @@ def in_use(*, own: bool = True, others: bool = True, beyond: bool = False) -> se
     return found
 
 
+def others_at_work() -> bool:
+    """Return whether other threads are in functions of this package, whatever these have at hand.
+
+    Free-threaded Python forbids a look at their frames: there, all threads count.
+    """
+    if FREE_THREADED or threading.active_count() == 1:
+        return threading.active_count() > 1
+    found, here = False, threading.get_ident()
+    innermost = sys._current_frames()
+    while innermost:
+        # Two threads that kept a frame of each other would keep all of its variables alive.
+        frame: FrameType | None
+        thread, frame = innermost.popitem()
+        if thread == here:
+            frame = None
+        while frame is not None:
+            found = found or frame.f_code.co_filename.startswith(_PACKAGE)
+            frame = frame.f_back
+    return found
+
+
 def collect(values: Iterable[Any], found: set[Ledger | int], depth: int = 3) -> None:
     """Add what `in_use` returns of some values, also of those in tuples, lists and dicts."""
     for value in list(values):

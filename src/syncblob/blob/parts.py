@@ -16,9 +16,6 @@ from syncblob.memory.windows import part_of
 if TYPE_CHECKING:
     from syncblob.blob.core import BlobCore
 
-# A time, for `make_room`, after which it waits no more.
-_LONG_AGO = 1e-9
-
 
 def walk(blob: Any, axis: int, nbytes: int) -> Iterator[Any]:
     """Walk a Blob in views; see `Blob.parts`."""
@@ -54,7 +51,7 @@ def _walk_views(blob: BlobCore, views: Sequence[Any]) -> Iterator[Any]:
                 # other threads may wait for this part.
                 next_of = following._memory.range_of(following._layout)
                 with suppress(MemoryError):
-                    following._memory.prefetch(following._side, *next_of, since=_LONG_AGO)
+                    following._memory.prefetch(following._side, *next_of, patient=False)
                 del held, seen
             yield view
             left = [view]

@@ -94,16 +94,19 @@ def changed_by_others(without: Collection[int] = ()) -> list[BlobCore | SyncedMe
     found: list[BlobCore | SyncedMemory] = []
     innermost = sys._current_frames()
     while innermost:
-        # A frame keeps its function's locals alive, so these are held only for this loop.
+        # A frame keeps its function's variables alive. So none is kept, not even for a moment after
+        # this returns: that of this call, or of one like it on another thread, would keep itself.
+        frame: FrameType | None
         thread, frame = innermost.popitem()
-        inner: FrameType | None = None if thread in left_out else frame
-        while inner is not None:
-            local = _writers.get(inner.f_code)
+        if thread in left_out:
+            frame = None
+        while frame is not None:
+            local = _writers.get(frame.f_code)
             if local is not None:
-                variables = inner.f_locals
+                variables = frame.f_locals
                 found += _changed(variables.get(local))
-                forget(inner, variables)
-            inner = inner.f_back
+                forget(frame, variables)
+            frame = frame.f_back
     return found
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from syncblob.memory.accesses import claim, claim_shared
 from syncblob.memory.history import Transition
 from syncblob.memory.ledger import Ledger
+from syncblob.memory.shortage import Shortage, compute
 from syncblob.memory.shortcut import FRESH, NO_SHORTCUT, Shortcut
-from syncblob.memory.synced_memory import SyncedMemory, compute
+from syncblob.memory.synced_memory import SyncedMemory
 from syncblob.memory.transitions import CONST, MUTABLE, OVERWRITE, Access, Head
 from syncblob.memory.window_eviction import evict as evict_windows
 from syncblob.memory.windows import Window, laid, layout_of, placed_in
@@ -20,6 +21,7 @@ __all__ = [
     "Access",
     "Head",
     "Ledger",
+    "Shortage",
     "Shortcut",
     "SyncedMemory",
     "Transition",

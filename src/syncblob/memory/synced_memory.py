@@ -6,10 +6,11 @@ caller returns, `lend` makes borrows, and `export` makes aliases.
 
 from __future__ import annotations
 
+import math
 import operator
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Never
+from typing import TYPE_CHECKING, Any, Never
 
 from syncblob._layout import Layout
 from syncblob._source_lines import Place, user_place
@@ -21,6 +22,7 @@ from syncblob.memory.changes import adopt, expose, finish_write, fit, leave
 from syncblob.memory.ledger import Ledger
 from syncblob.memory.lending import alias, borrow, export_watched, lend, view, write
 from syncblob.memory.private_copies import ElsewhereError, gather
+from syncblob.memory.shortage import Shortage
 from syncblob.memory.sources import Source
 from syncblob.memory.spans import Spans
 from syncblob.memory.stale_aliases import announcing
@@ -87,10 +89,6 @@ class SyncedMemory:
     """
 
     __slots__ = ("__weakref__", "_device_home", "ledger")
-
-    # Evicts something from a home after an allocation has failed; returns whether to try again. The
-    # module that knows Blobs, `blob.eviction`, assigns it.
-    make_room: ClassVar[Callable[[Home, MemoryError, str, float], float]]
 
     def __init__(
         self,
@@ -267,7 +265,7 @@ class SyncedMemory:
             )
         push(ledger, side, stream, start, stop, "async_gpu_push")
 
-    def prefetch(self, side: Side, start: int, stop: int, since: float = 0.0) -> None:
+    def prefetch(self, side: Side, start: int, stop: int, *, patient: bool = True) -> None:
         """Start to copy to a side the bytes of a range that it lacks.
 
         Copies may still run when the call returns, as that of `async_gpu_push` does. Bytes from a
@@ -280,10 +278,11 @@ class SyncedMemory:
             The side to copy to.
         start, stop
             The range.
-        since
-            As for `make_room`: after a time long ago, it waits for no other thread.
+        patient
+            Whether it may wait until other threads need less memory.
         """
-        self._in_room(side, "prefetch", _locked, _prefetch, side, start, stop, since=since)
+        shortage = None if patient else Shortage(-math.inf)
+        self._in_room(side, "prefetch", _locked, _prefetch, side, start, stop, shortage=shortage)
 
     def evict(
         self,
@@ -577,15 +576,15 @@ class SyncedMemory:
     def read(self, side: Side, layout: Layout, reason: str) -> Any:
         """Prepare one side for a const access, as `array` does, and return its buffer or window."""
         # This changes no state, so it needs no lock.
-        since, buffer = 0.0, None if open_logs else self.newest(side, layout)
+        shortage, buffer = None, None if open_logs else self.newest(side, layout)
         while buffer is None:
             # As in `_in_room`, in fewer steps.
             try:
                 with self.ledger.lock:
                     buffer = acquire(self.ledger, side, CONST, layout, reason)
             except MemoryError as error:
-                since = SyncedMemory.make_room(self.home(side), error, reason, since)
-                if not since:
+                shortage = shortage or Shortage()
+                if not shortage.make_room(self.home(side), error, reason):
                     raise
         return buffer
 
@@ -707,7 +706,7 @@ class SyncedMemory:
         reason: str,
         function: Callable[..., Any],
         *args: Any,
-        since: float = 0.0,
+        shortage: Shortage | None = None,
     ) -> Any:
         """Call a function of the ledger, and again as long as evictions make room on a side."""
         while True:
@@ -715,8 +714,8 @@ class SyncedMemory:
                 return function(self.ledger, *args)
             except MemoryError as error:
                 home = error.home if isinstance(error, ElsewhereError) else self.home(side)
-                since = SyncedMemory.make_room(home, error, reason, since)
-                if not since:
+                shortage = shortage or Shortage()
+                if not shortage.make_room(home, error, reason):
                     raise
 
     def elements(self, side: Side, layout: Layout, reason: str) -> Any:
@@ -897,19 +896,6 @@ class SyncedMemory:
     def __repr__(self) -> str:
         """Show size, head and device. Never moves anything."""
         return f"<SyncedMemory: {self.used_nbytes} bytes, {self.head.name}, device={self.device}>"
-
-
-def compute(home: Home, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
-    """Call a function with arrays of a home; make room and call it again if memory is short."""
-    since = 0.0
-    while True:
-        try:
-            return home.compute(function, *args, **keywords)
-        except MemoryError as error:
-            name = getattr(function, "__name__", "a computation")
-            since = SyncedMemory.make_room(home, error, name, since)
-            if not since:
-                raise
 
 
 def _locked(ledger: Ledger, function: Callable[..., Any], *args: Any) -> Any:

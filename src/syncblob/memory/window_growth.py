@@ -30,7 +30,7 @@ _MOST = 0.5
 class BeingWrittenError(MemoryError):
     """Another thread is writing into a window that is to be replaced. It does not take long.
 
-    A copy that is made meanwhile would lack what it writes. `SyncedMemory.make_room` waits.
+    A copy that is made meanwhile would lack what it writes. `Shortage.make_room` waits.
     """
 
     def __init__(self, ledger: Ledger) -> None:

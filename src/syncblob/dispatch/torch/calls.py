@@ -12,7 +12,6 @@ import torch.utils._python_dispatch as _modes
 from syncblob.blob import writers
 from syncblob.blob.compute import forgets_newest, overwrite
 from syncblob.blob.core import HOST_DATA, BlobCore
-from syncblob.blob.eviction import make_room
 from syncblob.blob.writers import writes
 from syncblob.devices import HOST, watching
 from syncblob.devices.cuda import CudaBackend
@@ -23,7 +22,7 @@ from syncblob.dispatch.torch.tensors import Loan, host_alias, host_loan
 from syncblob.dispatch.torch.tracing import untraced
 from syncblob.dispatch.walk import NESTED, instances, replaced
 from syncblob.guards import require_device
-from syncblob.memory import CONST, MUTABLE
+from syncblob.memory import CONST, MUTABLE, Shortage
 from syncblob.memory.verify import verifying
 
 if TYPE_CHECKING:
@@ -199,13 +198,13 @@ def _compute_in_room(
     home: Home, name: str, function: Callable[..., Any], operands: list[Any], names: tuple[str, ...]
 ) -> Any:
     """Call a function that writes nothing, again when room has been made for PyTorch's memory."""
-    since = 0.0
+    shortage = None
     while True:
         try:
             return _compute(function, [*operands], names)
         except torch.OutOfMemoryError as error:
-            since = make_room(home, error, name, since)
-            if not since:
+            shortage = shortage or Shortage()
+            if not shortage.make_room(home, error, name):
                 raise
 
 

@@ -739,7 +739,7 @@ def test_a_policy_is_a_function_that_returns_a_number():
     kept = [filled(1), filled(2)]
     syncblob.set_eviction_policy(lambda _: None)
     try:
-        with pytest.raises(TypeError, match="NoneType"):
+        with pytest.raises(TypeError, match="set_eviction_policy, got None"):
             filled(3)
     finally:
         syncblob.set_eviction_policy(None)

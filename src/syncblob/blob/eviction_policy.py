@@ -130,10 +130,19 @@ def candidates(home: Accelerator) -> list[tuple[Any, ...]]:
             found.append((buffer, -len(found), ledger, window.start))
     try:
         _scoring = True
-        scored = [(float(policy(buffer)), *rest) for buffer, *rest in found]
+        scored = [(_number(policy(buffer)), *rest) for buffer, *rest in found]
     finally:
         _scoring = before
     return sorted(scored, reverse=True, key=itemgetter(0, 1))
+
+
+def _number(score: Any) -> float:
+    try:
+        return float(score)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"expected a number from the function set by set_eviction_policy, got {score!r}"
+        ) from error
 
 
 def note_eviction(ledger: Ledger) -> None:

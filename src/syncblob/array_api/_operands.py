@@ -38,10 +38,22 @@ def require_blob_and_scalar(name: str, x1: Any, x2: Any, *beside: Any) -> tuple[
     )
 
 
-def require_integers(name: str, x: Blob) -> None:
-    """Raise a TypeError if the dtype is not an integer dtype."""
-    if x.dtype.kind not in "iu":
-        raise TypeError(f"{name} expects integers, got dtype {x.dtype}")
+def require_indices(name: str, x: Any, *beside: Any) -> Blob:
+    """Return a Blob of `intp`; raise a TypeError if the dtype is not an integer dtype."""
+    blob: Blob = as_blob(name, x, *beside)
+    if blob.dtype.kind not in "iu":
+        raise TypeError(f"{name} expects integers, got dtype {blob.dtype}")
+    # NumPy accepts no uint64 indices.
+    return blob.astype(np.intp, copy=False)
+
+
+def as_array(xp: Any, x: Any, beside: Any) -> Any:
+    """Convert a scalar to an array, with the dtype that promotion with another array gives.
+
+    Without this, NumPy's `searchsorted` compares float32 elements with a float64, and its `where`
+    truncates an integer that is too large.
+    """
+    return xp.asarray(x, dtype=np.result_type(beside.dtype, x)) if type(x) in SCALARS else x
 
 
 def require_some(name: str, arrays: Sequence[Any]) -> Sequence[Any]:

@@ -48,26 +48,6 @@ class FInfo:
     dtype: np.dtype[np.generic]
 
 
-@dataclass(frozen=True, slots=True)
-class IInfo:
-    """Machine limits of an integer dtype.
-
-    Attributes
-    ----------
-    bits
-        Number of bits.
-    max, min
-        Greatest and least number.
-    dtype
-        The dtype itself.
-    """
-
-    bits: int
-    max: int
-    min: int
-    dtype: np.dtype[np.generic]
-
-
 def astype(
     x: Blob, dtype: DTypeLike, /, *, copy: bool = True, device: Device | str | None = None
 ) -> Blob:
@@ -150,8 +130,8 @@ def finfo(type: DTypeLike | Blob, /) -> FInfo:
     )
 
 
-def iinfo(type: DTypeLike | Blob, /) -> IInfo:
-    """Return the machine limits of an integer dtype.
+def iinfo(type: DTypeLike | Blob, /) -> np.iinfo[Any]:
+    """Return the machine limits of an integer dtype: `bits`, `max`, `min` and `dtype`.
 
     Parameters
     ----------
@@ -166,8 +146,7 @@ def iinfo(type: DTypeLike | Blob, /) -> IInfo:
     dtype = _dtype_of(type)
     if dtype.kind not in "iu":
         raise TypeError(f"expected an integer dtype, got {dtype}; finfo is for floating point")
-    limits = np.iinfo(dtype)  # type: ignore[type-var]  # an integer dtype, as checked above
-    return IInfo(limits.bits, int(limits.max), int(limits.min), dtype)
+    return np.iinfo(dtype)  # type: ignore[type-var]  # an integer dtype, as checked above
 
 
 def isdtype(dtype: DTypeLike, kind: DTypeLike | str | tuple[DTypeLike | str, ...]) -> bool:

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from numpy.lib.array_utils import normalize_axis_index
 
-from syncblob._corrected import functions as corrected
-from syncblob.array_api._operands import require_blobs, require_integers
+from syncblob.array_api._operands import require_indices
 from syncblob.blob.compute import apply
+from syncblob.blob.operands import as_blob
 
 if TYPE_CHECKING:
     from syncblob._blob import Blob
@@ -42,13 +42,12 @@ def take(x: Blob, indices: Blob, /, *, axis: int | None = None) -> Blob:
     ValueError
         If `indices` does not have one axis, or `x` has several axes and `axis` is None.
     """
-    x, indices = require_blobs("take", (x, indices))
-    require_integers("take", indices)
+    x, indices = as_blob("take", x, indices), require_indices("take", indices, x)
     if indices.ndim != 1:
         raise ValueError(f"take expects indices with one axis, got shape {indices.shape}")
     if axis is None and x.ndim > 1:
         raise ValueError(f"take expects an axis for a Blob of {x.ndim} axes, got None")
-    return apply(corrected.take, x, indices, axis=axis)
+    return apply("take", x, indices, axis=axis)
 
 
 def take_along_axis(x: Blob, indices: Blob, /, *, axis: int = -1) -> Blob:
@@ -70,6 +69,6 @@ def take_along_axis(x: Blob, indices: Blob, /, *, axis: int = -1) -> Blob:
     ValueError
         If the numbers of axes differ, or the shapes do not broadcast.
     """
-    x, indices = require_blobs("take_along_axis", (x, indices))
-    require_integers("take_along_axis", indices)
+    x = as_blob("take_along_axis", x, indices)
+    indices = require_indices("take_along_axis", indices, x)
     return apply("take_along_axis", x, indices, axis=normalize_axis_index(axis, x.ndim))

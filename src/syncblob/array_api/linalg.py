@@ -17,13 +17,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from syncblob._corrected import linalg as corrected
 from syncblob._dtypes import as_dtype
 from syncblob._made_functions import defined_names
+from syncblob._shape import canonical_axis, is_integer
 from syncblob.array_api._operands import require_blobs
 from syncblob.blob.compute import apply, view
 from syncblob.blob.elementwise_operators import binary
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
     from syncblob._blob import Blob
+
+_SPACE = 3
 
 
 class EigResult(NamedTuple):
@@ -102,7 +104,14 @@ def cross(x1: Blob, x2: Blob, /, *, axis: int = -1) -> Blob:
         If the axis is out of range.
     """
     x1, x2 = require_blobs("cross", (x1, x2))
-    return apply(corrected.cross, x1, x2, axis=axis)
+    sizes = [x.shape[canonical_axis(axis, x.shape)] for x in (x1, x2)]
+    if sizes != [_SPACE, _SPACE]:
+        # CuPy accepts vectors of two elements.
+        raise ValueError(
+            f"cross expects axes of size {_SPACE}, and axis {axis} has sizes {sizes[0]} and "
+            f"{sizes[1]} in operands of shapes {x1.shape} and {x2.shape}"
+        )
+    return apply("linalg.cross", x1, x2, axis=axis)
 
 
 def det(x: Blob, /) -> Blob:
@@ -120,7 +129,15 @@ def diagonal(x: Blob, /, *, offset: int = 0) -> Blob:
     offset
         The diagonal: 0 is the main one, positive numbers lie above it.
     """
-    return view(x, "diagonal", lambda array: corrected.diagonal(array, offset))
+    return view(x, "diagonal", lambda array: _diagonal(array, offset))
+
+
+def _diagonal(array: Any, offset: int) -> Any:
+    result = array.diagonal(offset, -2, -1)
+    if isinstance(array, np.ndarray):
+        # NumPy's diagonal is always read-only; a view of a Blob is writable if the Blob is.
+        result.flags.writeable = array.flags.writeable
+    return result
 
 
 def eig(x: Blob, /) -> EigResult:
@@ -131,7 +148,14 @@ def eig(x: Blob, /) -> EigResult:
     EigResult
         Of shapes (..., M) and (..., M, M), always complex, in the precision of `x`.
     """
-    return EigResult(*apply(corrected.eig, x))
+    values, vectors = apply("linalg.eig", x)
+    return EigResult(_as_complex(values), _as_complex(vectors))
+
+
+def _as_complex(x: Blob) -> Blob:
+    """Convert the results of NumPy, which are real if all eigenvalues are."""
+    # float32 gives complex64, float64 complex128.
+    return x.astype(np.result_type(x.dtype, np.complex64), copy=False)
 
 
 def eigh(x: Blob, /) -> EighResult:
@@ -149,7 +173,7 @@ def eigh(x: Blob, /) -> EighResult:
 
 def eigvals(x: Blob, /) -> Blob:
     """Compute the eigenvalues of matrices: complex, of shape (..., M)."""
-    return apply(corrected.eigvals, x)
+    return _as_complex(apply("linalg.eigvals", x))
 
 
 def eigvalsh(x: Blob, /) -> Blob:
@@ -232,7 +256,20 @@ def matrix_rank(x: Blob, /, *, rtol: float | Blob | None = None) -> Blob:
     ValueError
         If there are fewer than two axes.
     """
-    return apply(corrected.matrix_rank, as_blob("matrix_rank", x, rtol), rtol)
+    return apply(_matrix_rank, as_blob("matrix_rank", x, rtol), rtol)
+
+
+def _matrix_rank(xp: Any, x: Any, rtol: Any) -> Any:
+    # NumPy's function would accept vectors.
+    singular = xp.linalg.svdvals(x)
+    rtol = _default_rtol(x.shape, singular.dtype) if rtol is None else xp.asarray(rtol)[..., None]
+    # Sorted in descending order. A slice, because empty matrices have no singular values.
+    return xp.sum(singular > singular[..., :1] * rtol, axis=-1, dtype=np.int64)
+
+
+def _default_rtol(shape: tuple[int, ...], dtype: Any) -> Any:
+    """Return the standard's default tolerance."""
+    return max(shape[-2:]) * np.finfo(dtype).eps
 
 
 def matrix_transpose(x: Blob, /) -> Blob:
@@ -256,7 +293,10 @@ def outer(x1: Blob, x2: Blob, /) -> Blob:
         If an operand does not have one axis.
     """
     x1, x2 = require_blobs("outer", (x1, x2))
-    return apply(corrected.outer, x1, x2)
+    if x1.ndim != 1 or x2.ndim != 1:
+        # CuPy flattens them.
+        raise ValueError(f"outer expects one axis in each, got shapes {x1.shape} and {x2.shape}")
+    return apply("linalg.outer", x1, x2)
 
 
 def pinv(x: Blob, /, *, rtol: float | Blob | None = None) -> Blob:
@@ -269,7 +309,14 @@ def pinv(x: Blob, /, *, rtol: float | Blob | None = None) -> Blob:
     rtol
         Singular values up to `rtol` times the largest count as zero; as for `matrix_rank`.
     """
-    return apply(corrected.pinv, as_blob("pinv", x, rtol), rtol)
+    return apply(_pinv, as_blob("pinv", x, rtol), rtol)
+
+
+def _pinv(xp: Any, x: Any, rtol: Any) -> Any:
+    # The default tolerance of NumPy's and CuPy's functions ignores the shape.
+    if rtol is None:
+        rtol = _default_rtol(x.shape, x.dtype if x.dtype.kind in "fc" else np.float64)
+    return xp.linalg.pinv(x, rtol=rtol)
 
 
 def qr(x: Blob, /, *, mode: Literal["reduced", "complete"] = "reduced") -> QRResult:
@@ -325,7 +372,21 @@ def solve(x1: Blob, x2: Blob, /) -> Blob:
         Of shape (..., M) for a vector, (..., M, K) for matrices.
     """
     x1, x2 = require_blobs("solve", (x1, x2))
-    return apply(corrected.solve, x1, x2)
+    return apply(_solve, x1, x2)
+
+
+def _solve(xp: Any, x1: Any, x2: Any) -> Any:
+    # CuPy does not broadcast stacks, and divides by the size of a result.
+    if x2.ndim > 1 and x1.shape[:-2] != x2.shape[:-2]:
+        stack = np.broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
+        x1 = xp.broadcast_to(x1, stack + x1.shape[-2:])
+        x2 = xp.broadcast_to(x2, stack + x2.shape[-2:])
+    matrix = x2.shape[-2:] if x2.ndim > 1 else (*x2.shape, 1)
+    if 0 in matrix and x1.shape[-2:] == (matrix[0], matrix[0]):
+        shape = x2.shape if x2.ndim > 1 else x1.shape[:-1]
+        one = (np.ones((1, 1), x.dtype) for x in (x1, x2))
+        return xp.empty(shape, dtype=np.linalg.solve(*one).dtype)
+    return xp.linalg.solve(x1, x2)
 
 
 def svd(x: Blob, /, *, full_matrices: bool = True) -> SVDResult:
@@ -381,7 +442,23 @@ def tensordot(
         If the axis is out of range.
     """
     x1, x2 = require_blobs("tensordot", (x1, x2))
-    return apply(corrected.tensordot, x1, x2, axes=axes)
+    if not is_integer(axes):
+        pairs: Any = zip(axes, (x1, x2), strict=True)  # type: ignore[arg-type]  # no integer here
+        axes = tuple(_each_once(one, x.shape) for one, x in pairs)
+    elif axes < 0:  # type: ignore[operator]  # an integer here
+        # NumPy takes it as 0.
+        raise ValueError(f"tensordot expects a number of axes of at least 0, got {axes}")
+    return apply("tensordot", x1, x2, axes=axes)
+
+
+def _each_once(axes: Sequence[int], shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return axes of a shape. CuPy accepts repeated ones."""
+    result = tuple(canonical_axis(axis, shape) for axis in axes)
+    if len(set(result)) < len(result):
+        raise ValueError(
+            f"tensordot sums over each axis once, got axes {tuple(axes)} of shape {shape}"
+        )
+    return result
 
 
 def trace(x: Blob, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> Blob:

@@ -17,8 +17,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from syncblob._blob import Blob
-from syncblob._corrected import functions as corrected
-from syncblob.array_api._operands import require_blobs, require_integers, require_some
+from syncblob.array_api._operands import require_blobs, require_indices, require_some
 from syncblob.blob.compute import apply, view
 from syncblob.blob.operands import as_blob
 
@@ -250,7 +249,12 @@ def concat(arrays: Sequence[Blob], /, *, axis: int | None = 0) -> Blob:
     ValueError
         If there are no Blobs, or their shapes do not match.
     """
-    return apply(corrected.concat, *require_some("concat", arrays), axis=axis)
+    return apply(_concat, *require_some("concat", arrays), axis=axis)
+
+
+def _concat(xp: Any, *arrays: Any, axis: int | None) -> Any:
+    # As separate operands they are brought to one device.
+    return xp.concat(arrays, axis=axis)
 
 
 def stack(arrays: Sequence[Blob | np.generic], /, *, axis: int = 0) -> Blob:
@@ -274,7 +278,11 @@ def stack(arrays: Sequence[Blob | np.generic], /, *, axis: int = 0) -> Blob:
     ValueError
         If there are no Blobs, or their shapes differ.
     """
-    return apply(corrected.stack, *require_some("stack", arrays), axis=axis)
+    return apply(_stack, *require_some("stack", arrays), axis=axis)
+
+
+def _stack(xp: Any, *arrays: Any, axis: int) -> Any:
+    return xp.stack(arrays, axis=axis)
 
 
 def repeat(x: Blob, repeats: int | Blob, /, *, axis: int | None = None) -> Blob:
@@ -304,11 +312,8 @@ def repeat(x: Blob, repeats: int | Blob, /, *, axis: int | None = None) -> Blob:
         If a count is negative, or `repeats` does not broadcast to the length of the axis.
     """
     x = as_blob("repeat", x, repeats)
-    if not isinstance(repeats, int):
-        counts = as_blob("repeat", repeats, x)
-        require_integers("repeat", counts)
-        return apply(corrected.repeat, x, counts, axis=axis)
-    return apply(corrected.repeat, x, repeats, axis=axis)
+    counts = repeats if isinstance(repeats, int) else require_indices("repeat", repeats, x)
+    return apply("repeat", x, counts, axis=axis)
 
 
 def tile(x: Blob, repetitions: tuple[int, ...], /) -> Blob:

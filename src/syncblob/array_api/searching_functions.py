@@ -10,13 +10,9 @@ IndexError.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from syncblob._corrected import functions as corrected
-from syncblob.array_api._operands import (
-    require_blob_and_scalar,
-    require_integers,
-)
+from syncblob.array_api._operands import as_array, require_blob_and_scalar, require_indices
 from syncblob.blob.compute import apply
 from syncblob.blob.operands import as_blob
 
@@ -116,12 +112,15 @@ def searchsorted(
     x1 = as_blob("searchsorted", x1, x2)
     x1, x2 = require_blob_and_scalar("searchsorted", x1, x2)
     if sorter is not None:
-        sorter = as_blob("searchsorted", sorter, x1)
-        require_integers("searchsorted", sorter)
+        sorter = require_indices("searchsorted", sorter, x1)
     if side not in ("left", "right"):
         # CuPy treats any other value as "left".
         raise ValueError(f'expected side to be "left" or "right", got {side!r}')
-    return apply(corrected.searchsorted, x1, x2, sorter, side=side)
+    return apply(_searchsorted, x1, x2, sorter, side=side)
+
+
+def _searchsorted(xp: Any, a: Any, values: Any, sorter: Any, *, side: str) -> Any:
+    return xp.searchsorted(a, as_array(xp, values, a), side=side, sorter=sorter)
 
 
 def where(
@@ -150,4 +149,8 @@ def where(
     """
     condition = as_blob("where", condition, x1, x2)
     x1, x2 = require_blob_and_scalar("where", x1, x2, condition)
-    return apply(corrected.where, condition, x1, x2)
+    return apply(_where, condition, x1, x2)
+
+
+def _where(xp: Any, condition: Any, a1: Any, a2: Any) -> Any:
+    return xp.where(condition, as_array(xp, a1, a2), as_array(xp, a2, a1))

@@ -11,10 +11,9 @@ takes an array of another library.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from syncblob._corrected import functions as corrected
-from syncblob.array_api._operands import require_blob_and_scalar
+from syncblob.array_api._operands import as_array, require_blob_and_scalar
 from syncblob.blob.compute import apply
 
 if TYPE_CHECKING:
@@ -60,7 +59,16 @@ def isin(x1: Blob | int, x2: Blob | int, /, *, invert: bool = False) -> Blob:
         A Blob of bool, with the shape of `x1`.
     """
     x1, x2 = require_blob_and_scalar("isin", x1, x2)
-    return apply(corrected.isin, x1, x2, invert=invert)
+    return apply(_isin, x1, x2, invert=invert)
+
+
+def _isin(xp: Any, a1: Any, a2: Any, *, invert: bool) -> Any:
+    try:
+        a1, a2 = as_array(xp, a1, a2), as_array(xp, a2, a1)
+    except OverflowError:
+        # No element of that dtype equals the scalar.
+        return xp.full(getattr(a1, "shape", ()), invert)
+    return xp.isin(a1, a2, invert=invert)
 
 
 def unique_all(x: Blob, /) -> UniqueAllResult:
@@ -77,21 +85,25 @@ def unique_all(x: Blob, /) -> UniqueAllResult:
     counts
         For each of `values`, the number of its occurrences.
     """
-    return UniqueAllResult(
-        *apply(corrected.unique, x, return_index=True, return_inverse=True, return_counts=True)
-    )
+    return UniqueAllResult(*_unique(x, return_index=True, return_inverse=True, return_counts=True))
 
 
 def unique_counts(x: Blob, /) -> UniqueCountsResult:
     """Return the unique elements, `values`, and the number of occurrences of each, `counts`."""
-    return UniqueCountsResult(*apply(corrected.unique, x, return_counts=True))
+    return UniqueCountsResult(*_unique(x, return_counts=True))
 
 
 def unique_inverse(x: Blob, /) -> UniqueInverseResult:
     """Return the unique elements, `values`, and the indices into them that give `x`."""
-    return UniqueInverseResult(*apply(corrected.unique, x, return_inverse=True))
+    return UniqueInverseResult(*_unique(x, return_inverse=True))
 
 
 def unique_values(x: Blob, /) -> Blob:
     """Return the unique elements, in ascending order, along one axis."""
-    return apply(corrected.unique, x)
+    blob: Blob = _unique(x)
+    return blob
+
+
+def _unique(x: Blob, **results: bool) -> Any:
+    # NumPy's `unique_values` does not guarantee the order.
+    return apply("unique", x, equal_nan=False, **results)

@@ -12,9 +12,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from syncblob._corrected import functions as corrected
 from syncblob._dtypes import as_dtype
 from syncblob._made_functions import name_made_functions
 from syncblob.blob.compute import apply
@@ -161,9 +161,17 @@ def sum(
         bits, int64 or uint64.
     """
     if axis is None and dtype is None and not keepdims:
-        return unary(corrected.sum, x)
+        return unary(_sum, x)
     wanted = None if dtype is None else as_dtype(dtype)
     return apply("sum", x, axis=axis, dtype=wanted, keepdims=keepdims)
+
+
+def _sum(a: Any) -> Any:
+    # Faster than the function.
+    return a.sum()
+
+
+_sum.__name__ = "sum"  # which guards and logs show
 
 
 def var(
@@ -212,4 +220,13 @@ def _spread(  # noqa: PLR0913, PLR0917  # the parameters of both functions
     if math.prod(x.shape[one] for one in axes) > correction:
         return apply(name, x, axis=axis, correction=correction, keepdims=keepdims)
     # NumPy divides by zero, which may give infinity; the standard requires NaN.
-    return apply(corrected.undefined, x, axes=axes, keepdims=keepdims)
+    return apply(_undefined, x, axes=axes, keepdims=keepdims)
+
+
+def _undefined(xp: Any, a: Any, *, axes: tuple[int, ...], keepdims: bool) -> Any:
+    shape = tuple(
+        1 if axis in axes else length
+        for axis, length in enumerate(a.shape)
+        if keepdims or axis not in axes
+    )
+    return xp.full(shape, math.nan, dtype=np.float64 if a.dtype.kind in "iub" else a.real.dtype)

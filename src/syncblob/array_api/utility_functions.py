@@ -9,11 +9,10 @@ an IndexError. Beside a Blob, `diff` takes arrays of other libraries.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from numpy.lib.array_utils import normalize_axis_index
 
-from syncblob._corrected import functions as corrected
 from syncblob.array_api._operands import require_blobs
 from syncblob.blob.compute import apply
 
@@ -67,4 +66,10 @@ def diff(
     """
     arrays = [part for part in (prepend, x, append) if part is x or part is not None]
     parts = require_blobs("diff", arrays)
-    return apply(corrected.diff, *parts, axis=normalize_axis_index(axis, x.ndim), n=n)
+    return apply(_diff, *parts, axis=normalize_axis_index(axis, x.ndim), n=n)
+
+
+def _diff(xp: Any, *parts: Any, axis: int, n: int) -> Any:
+    a = xp.concat(parts, axis=axis) if len(parts) > 1 else parts[0]
+    # For n=0, NumPy returns the operand itself and ignores `prepend` and `append`.
+    return a.copy() if n == 0 else xp.diff(a, n=n, axis=axis)

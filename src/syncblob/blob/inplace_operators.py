@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob._corrected import elementwise as corrected
+from syncblob import _corrected as corrected
 from syncblob._dtypes import SCALARS, can_hold, is_bfloat16
 from syncblob.arrays.foreign import is_array, is_ndarray_like
 from syncblob.blob.compute_in_parts import can_divide, may_share_parts, write_in_parts

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import numpy as np
 
-from syncblob._corrected import elementwise as corrected
+from syncblob import _corrected as corrected
 from syncblob._made_functions import name_made_functions
 from syncblob.blob.core import AnyBlob, BlobCore
 from syncblob.blob.elementwise_operators import binary, unary

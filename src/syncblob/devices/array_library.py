@@ -23,7 +23,7 @@ _CREATION = frozenset(
     """.split()  # noqa: SIM905  # reads best as words
 )
 # Functions in which NumPy differs from the array API's standard; libraries are taken as they are.
-_CORRECTED = "syncblob._corrected.elementwise"
+_CORRECTED = "syncblob._corrected"
 _NUMBERS = (bool, int, float, complex, np.generic)
 
 

@@ -1,1 +1,0 @@
-"""Functions in which NumPy or CuPy differs from the array API standard, corrected."""

@@ -146,7 +146,7 @@ def iinfo(type: DTypeLike | Blob, /) -> np.iinfo[Any]:
     dtype = _dtype_of(type)
     if dtype.kind not in "iu":
         raise TypeError(f"expected an integer dtype, got {dtype}; finfo is for floating point")
-    return np.iinfo(dtype)  # type: ignore[type-var]  # an integer dtype, as checked above
+    return np.iinfo(dtype)
 
 
 def isdtype(dtype: DTypeLike, kind: DTypeLike | str | tuple[DTypeLike | str, ...]) -> bool:

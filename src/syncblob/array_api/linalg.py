@@ -443,8 +443,8 @@ def tensordot(
     """
     x1, x2 = require_blobs("tensordot", (x1, x2))
     if not is_integer(axes):
-        pairs: Any = zip(axes, (x1, x2), strict=True)  # type: ignore[arg-type]  # no integer here
-        axes = tuple(_each_once(one, x.shape) for one, x in pairs)
+        first, second = axes  # type: ignore[misc]  # no integer here
+        axes = _each_once(first, x1.shape), _each_once(second, x2.shape)
     elif axes < 0:  # type: ignore[operator]  # an integer here
         # NumPy takes it as 0.
         raise ValueError(f"tensordot expects a number of axes of at least 0, got {axes}")

@@ -1,6 +1,7 @@
 """Evictions: by hand, and by themselves when an accelerator is full."""
 
 import gc
+import operator
 import pickle
 import random
 import signal
@@ -8,7 +9,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from weakref import ref
 
@@ -21,7 +22,7 @@ from in_threads import in_threads
 import syncblob
 import syncblob.array_api as xp
 from syncblob import Blob, Evictable, Head, record_transfers, set_memory_limit
-from syncblob.blob import living_blobs, writers
+from syncblob.blob import compute_in_parts, eviction, living_blobs, writers
 from syncblob.blob.core import BlobCore
 from syncblob.blob.writers import FREE_THREADED
 from syncblob.devices import Side
@@ -732,6 +733,55 @@ def test_what_other_threads_free_meanwhile_is_used(limited, monkeypatch):
     assert in_threads(free, add)[1] == [2] * COUNT
 
 
+@pytest.mark.skipif(FREE_THREADED, reason="all threads count")
+def test_an_error_waits_for_no_work_elsewhere(two, monkeypatch):
+    """Neither on the host, nor for a stream that has nothing to do."""
+    monkeypatch.setattr(eviction, "_wait", None)
+    blob, pushed = Blob(COUNT, "int32", device="cpu"), Blob(1, device=LIMITED)
+    blob[...] = pushed.mutable_cpu_data()[...] = 1
+    pushed.async_gpu_push()
+    pushed.gpu_data()
+    two.synchronize()
+    with at_work(partial(syncblob.sum, blob), monkeypatch), pytest.raises(MemoryError):
+        filled(1, 3 * COUNT)
+
+
+@contextmanager
+def at_work(function, monkeypatch):
+    """Let another thread call a function of Blobs, which reads them at the end of the block."""
+    begun, go_on = threading.Event(), threading.Event()
+    read = BlobCore._on_device
+
+    def wait_and_read(blob, reason):
+        if threading.current_thread() is other:
+            begun.set()
+            assert go_on.wait(20)
+        return read(blob, reason)
+
+    monkeypatch.setattr(BlobCore, "_on_device", wait_and_read)
+    other = threading.Thread(target=function)
+    other.start()
+    try:
+        assert begun.wait(20)
+        yield
+    finally:
+        go_on.set()
+        other.join(20)
+
+
+@pytest.mark.usefixtures("small", "two")
+@pytest.mark.parametrize("compute", [operator.add, operator.iadd])
+def test_parts_come_before_what_other_threads_use(monkeypatch, compute):
+    monkeypatch.setattr(eviction, "_wait", None)
+    monkeypatch.setattr(compute_in_parts, "_LEAST", 1)
+    used = filled(1, 16)
+    first, second = (Blob(2 * COUNT, "int32", device=LIMITED) for _ in range(2))
+    first.overwrite_cpu_data()[...] = second.overwrite_cpu_data()[...] = range(2 * COUNT)
+    with at_work(partial(syncblob.sum, used), monkeypatch):
+        result = compute(first, second)
+    assert result.tolist() == [*range(0, 4 * COUNT, 2)]
+
+
 @pytest.mark.usefixtures("two")
 def test_a_policy_is_a_function_that_returns_a_number():
     with pytest.raises(TypeError, match="expected a function"):
@@ -816,7 +866,7 @@ def test_threads_that_walk_one_blob(limited, seconds):
 
 
 @pytest.mark.skipif(FREE_THREADED, reason="it forbids a look at the frames of others")
-@pytest.mark.parametrize("search", [writers.changed_by_others, living_blobs.others_at_work])
+@pytest.mark.parametrize("search", [writers.changed_by_others, living_blobs.in_use])
 def test_a_search_of_the_stacks_keeps_nothing_alive(search):
     class Kept:
         pass

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from syncblob._dtypes import SCALARS
 from syncblob.blob.core import BlobCore
 from syncblob.blob.eviction import give_up
 from syncblob.devices import HOST
+from syncblob.memory import at_once, patiently
 from syncblob.memory.window_growth import divisible
 
 if TYPE_CHECKING:
@@ -101,12 +103,15 @@ def _divide(operands: Sequence[Any]) -> tuple[Home, list[Any]]:
     return home, [x if type(x) in SCALARS else x.reshape(-1) for x in operands]
 
 
+@at_once
 def _for_each_part(compute: Callable[[slice], None], size: int) -> None:
     """Call a function for each part of the elements, for smaller ones if memory is short."""
     step, start = max(size // _PARTS, 1), 0
     while start < size:
+        # Smaller parts come sooner than what other threads give back.
+        call = compute if step >= 2 * _LEAST else partial(patiently, compute)
         try:
-            compute(slice(start, start + step))
+            call(slice(start, start + step))
         except MemoryError:
             step //= 2
             if step < _LEAST:

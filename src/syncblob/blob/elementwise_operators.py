@@ -5,6 +5,7 @@ The operators of Blob, the functions of the array API and NumPy's ufuncs on Blob
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from numbers import Number
@@ -27,7 +28,7 @@ from syncblob.blob.operands import (
 )
 from syncblob.devices import HOST
 from syncblob.guards import may_compute_directly, require_device
-from syncblob.memory import compute
+from syncblob.memory import at_once, compute, patiently
 
 # These also accept sequences, buffers and other numbers, which Python would otherwise call unequal.
 _COMPARISONS = (np.equal, np.not_equal)
@@ -151,18 +152,22 @@ def _binary(kernel: Callable[..., Any], x1: Any, x2: Any, operator: str) -> Any:
     return _computed(kernel, x1, x2)
 
 
+@at_once
 def _computed(kernel: Callable[..., Any], *operands: Any) -> Any:
     """Compute a kernel of Blobs and scalars, in parts if all do not fit on the device together."""
     try:
-        return _at_once(kernel, *operands)
+        return _whole(kernel, *operands)
     except MemoryError:
-        if not can_divide(kernel, operands):
+        divisible = can_divide(kernel, operands)
+        if not divisible and threading.active_count() == 1:
             raise
     # Only here: the error keeps frames alive, and these keep arrays.
-    return compute_in_parts(partial(_at_once, kernel), operands)
+    if divisible:
+        return compute_in_parts(partial(_whole, kernel), operands)
+    return patiently(_whole, kernel, *operands)
 
 
-def _at_once(kernel: Callable[..., Any], *operands: Any) -> Any:
+def _whole(kernel: Callable[..., Any], *operands: Any) -> Any:
     arrays, home, operands = gather(kernel.__name__, *operands)
     result = kernel(*arrays) if home.direct else compute(home, kernel, *arrays)
     like = next(x for x in operands if isinstance(x, BlobCore))

@@ -31,6 +31,7 @@ from syncblob.blob.writers import FREE_THREADED, changed_by_others
 from syncblob.devices import Accelerator, Side
 from syncblob.memory import MUTABLE, Ledger, Shortage, evict_windows
 from syncblob.memory.history import note
+from syncblob.memory.shortage import is_patient
 from syncblob.memory.uploads import await_uploads
 from syncblob.memory.window_growth import BeingWrittenError
 from syncblob.memory.windows import array_of
@@ -144,7 +145,7 @@ def make_room(shortage: Shortage, home: Home, error: Exception, reason: str) -> 
             return True
         hope = _evict_one(home, reason)
     # What other threads use is free soon. If it is not, the next try calls this again.
-    hope = hope or (others_at_work() and _wait(shortage.began))
+    hope = hope or (is_patient() and others_at_work(home) and _wait(shortage.began))
     if not hope:
         # Cycles may keep memories, and Blobs that were frozen are not found.
         count, frozen = len(ledgers_on(home)), gc.get_freeze_count()
@@ -194,7 +195,7 @@ def written_by_others(ledger: Ledger) -> bool:
     if threading.active_count() == 1:
         return False
     waiting = {thread for thread, awaited in list(_awaited.items()) if awaited is ledger}
-    changed: set[Ledger | int] = set()
+    changed: set[object] = set()
     collect(changed_by_others(waiting), changed)
     return ledger in changed
 
@@ -248,7 +249,7 @@ def _evict_unseen(  # noqa: PLR0911, PLR0913, PLR0917  # a buffer, and who may s
     ledger: Ledger,
     start: int,
     blobs: Iterable[BlobCore],
-    busy: set[Ledger | int],
+    busy: set[object],
     reason: str,
 ) -> bool:
     """Evict the window at a byte if nobody sees it, under the lock. Return whether it was."""

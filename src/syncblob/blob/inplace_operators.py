@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ from syncblob.blob.foreign_operators import answer_of
 from syncblob.blob.operands import converted, gather, is_number, require_device_of
 from syncblob.blob.writers import writes
 from syncblob.guards import may_compute_directly, require_device
-from syncblob.memory import MUTABLE
+from syncblob.memory import MUTABLE, at_once, patiently
 
 if TYPE_CHECKING:
     from syncblob.devices.base import Home
@@ -27,6 +28,7 @@ _EXACT = 2048
 
 
 @writes("x1")
+@at_once
 def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, operator: str) -> Any:  # noqa: C901, PLR0911, PLR0912, PLR0915  # each case is inlined, because calls take time
     """Compute ``kernel(x1, x2)`` into x1, without a temporary array, and return x1.
 
@@ -115,14 +117,17 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, operator: str) -> Any:
     try:
         brought = _bring(kernel, x1, x2)
     except MemoryError:
-        if not can_divide(kernel, (x1, x2)) or may_share_parts(x1, x2):
+        divisible = can_divide(kernel, (x1, x2)) and not may_share_parts(x1, x2)
+        if not divisible and threading.active_count() == 1:
             raise
     else:
         return _write(kernel, x1, *brought)
     # They may have to go to make room.
     array1 = array2 = shortcut = None
+    if not divisible:
+        return patiently(_whole, kernel, x1, x2)
     # A part that does not fit is not divided again: the next ones are smaller.
-    write_in_parts(partial(_at_once, kernel), x1, x2)
+    write_in_parts(partial(_whole, kernel), x1, x2)
     return x1
 
 
@@ -135,8 +140,8 @@ def _bring(kernel: Callable[..., Any], x1: Any, x2: Any) -> tuple[Any, Any, Home
     return array1, array2, home
 
 
-def _at_once(kernel: Callable[..., Any], x1: Any, x2: Any) -> None:
-    _write(kernel, x1, *_bring(kernel, x1, x2))
+def _whole(kernel: Callable[..., Any], x1: Any, x2: Any) -> Any:
+    return _write(kernel, x1, *_bring(kernel, x1, x2))
 
 
 def _cannot_raise(kernel: Callable[..., Any], x1: Any, x2: Any) -> bool:

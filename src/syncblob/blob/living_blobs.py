@@ -74,10 +74,12 @@ def ledgers_on(home: Accelerator | None = None) -> list[Ledger]:
     return [each for each in notified(Ledger) if home is None or home in each.buffers.homes]
 
 
-def in_use(*, own: bool = True, others: bool = True, beyond: bool = False) -> set[Ledger | int]:
+def in_use(
+    *, own: bool = True, others: bool = True, beyond: bool = False, looking: bool = False
+) -> set[object]:
     """Return what functions of this package have at hand.
 
-    These are the ids of Blobs, and the ledgers of Blobs and memories.
+    These are the ids and the homes of Blobs, the ledgers of Blobs and memories, and homes.
 
     Parameters
     ----------
@@ -86,11 +88,13 @@ def in_use(*, own: bool = True, others: bool = True, beyond: bool = False) -> se
     beyond
         Leave out the functions of this thread that run now. Those that they have interrupted, by
         way of a signal handler or a callback, count.
+    looking
+        Whether to look at the functions that look for Blobs and do not use them, too.
 
     Free-threaded Python forbids a look at the frames of others: there, only functions that write
     count. Others keep the bytes that they read, because they refer to arrays over them.
     """
-    found: set[Ledger | int] = set()
+    found: set[object] = set()
     if FREE_THREADED:
         collect(changed_by_others() if others else (), found)
     frames: dict[int, FrameType | None] = {}
@@ -105,7 +109,8 @@ def in_use(*, own: bool = True, others: bool = True, beyond: bool = False) -> se
         while frame is not None:
             path = frame.f_code.co_filename
             leaving_out = leaving_out and path.startswith(_PACKAGE)
-            if path.startswith(_PACKAGE) and path not in _LOOKING and not leaving_out:
+            seen = path.startswith(_PACKAGE) and (looking or path not in _LOOKING)
+            if seen and not leaving_out:
                 variables = frame.f_locals
                 collect(variables.values(), found)
                 forget(frame, variables)
@@ -113,43 +118,33 @@ def in_use(*, own: bool = True, others: bool = True, beyond: bool = False) -> se
     return found
 
 
-def others_at_work() -> bool:
-    """Return whether other threads are in functions of this package, whatever these have at hand.
+def others_at_work(home: Accelerator) -> bool:
+    """Return whether other threads are in functions of this package that use an accelerator.
 
     Free-threaded Python forbids a look at their frames: there, all threads count.
     """
-    if FREE_THREADED or threading.active_count() == 1:
+    if FREE_THREADED:
         return threading.active_count() > 1
-    found, here = False, threading.get_ident()
-    innermost = sys._current_frames()
-    while innermost:
-        # Two threads that kept a frame of each other would keep all of its variables alive.
-        frame: FrameType | None
-        thread, frame = innermost.popitem()
-        if thread == here:
-            frame = None
-        while frame is not None:
-            found = found or frame.f_code.co_filename.startswith(_PACKAGE)
-            frame = frame.f_back
-    return found
+    used = in_use(own=False, looking=True)
+    return home in used or any(type(x) is Ledger and home in x.buffers.homes for x in used)
 
 
-def collect(values: Iterable[Any], found: set[Ledger | int], depth: int = 3) -> None:
+def collect(values: Iterable[Any], found: set[object], depth: int = 3) -> None:
     """Add what `in_use` returns of some values, also of those in tuples, lists and dicts."""
     for value in list(values):
         # Another thread may be making one.
         if isinstance(value, BlobCore):
-            found.add(id(value))
+            found |= {id(value), getattr(value, "_home", None)}
             collect((getattr(value, "_held", None), getattr(value, "_diff", None)), found, 0)
         elif type(value) is SyncedMemory:
             collect((getattr(value, "ledger", None),), found, 0)
-        elif type(value) is Ledger:
+        elif type(value) is Ledger or issubclass(type(value), Accelerator):
             found.add(value)
         elif depth and type(value) in (tuple, list, dict):
             collect(value.values() if type(value) is dict else value, found, depth - 1)
 
 
-def let_go(blobs: Iterable[BlobCore], gone: Callable[[Any], bool], busy: set[Ledger | int]) -> bool:
+def let_go(blobs: Iterable[BlobCore], gone: Callable[[Any], bool], busy: set[object]) -> bool:
     """Drop the arrays over buffers and windows that are gone, of Blobs that are not in use.
 
     Return whether there were any.
@@ -170,7 +165,7 @@ def let_go(blobs: Iterable[BlobCore], gone: Callable[[Any], bool], busy: set[Led
     return found
 
 
-def let_go_of_replaced(blobs: Iterable[BlobCore], busy: set[Ledger | int]) -> bool:
+def let_go_of_replaced(blobs: Iterable[BlobCore], busy: set[object]) -> bool:
     """Drop the arrays over windows that larger ones have replaced. Blobs keep them until used."""
     ledgers = ledgers_on()
     current = [window for each in ledgers for windows in each.buffers.windows for window in windows]

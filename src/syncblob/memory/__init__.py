@@ -5,7 +5,7 @@ from __future__ import annotations
 from syncblob.memory.accesses import claim, claim_shared
 from syncblob.memory.history import Transition
 from syncblob.memory.ledger import Ledger
-from syncblob.memory.shortage import Shortage, compute
+from syncblob.memory.shortage import Shortage, at_once, compute, patiently
 from syncblob.memory.shortcut import FRESH, NO_SHORTCUT, Shortcut
 from syncblob.memory.synced_memory import SyncedMemory
 from syncblob.memory.transitions import CONST, MUTABLE, OVERWRITE, Access, Head
@@ -26,11 +26,13 @@ __all__ = [
     "SyncedMemory",
     "Transition",
     "Window",
+    "at_once",
     "claim",
     "claim_shared",
     "compute",
     "evict_windows",
     "laid",
     "layout_of",
+    "patiently",
     "placed_in",
 ]

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+import sys
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import CodeType, FrameType
 
     from syncblob.devices.base import Home
+
+    Function = TypeVar("Function", bound=Callable[..., Any])
+
+# By code, whether functions wait for other threads when memory is short. The innermost decides.
+_patience: dict[CodeType, bool] = {}
 
 
 class Shortage:
@@ -30,6 +37,31 @@ class Shortage:
     def __init__(self, began: float | None = None) -> None:
         self.began: float | None = began
         self.last: bool = False
+
+
+def at_once(function: Function) -> Function:
+    """Mark a function that knows what to do if other threads use the memory, and waits for none."""
+    _patience[function.__code__] = False
+    return function
+
+
+def patiently(function: Callable[..., Any], *args: Any) -> Any:
+    """Call a function that waits for other threads nevertheless."""
+    return function(*args)
+
+
+_patience[patiently.__code__] = True
+
+
+def is_patient() -> bool:
+    """Return whether the functions of this thread wait for other threads."""
+    frame: FrameType | None = sys._getframe()  # noqa: SLF001  # documented, in spite of its name
+    patience = None
+    while frame is not None and patience is None:
+        patience, frame = _patience.get(frame.f_code), frame.f_back
+    # Nor does this keep a frame.
+    frame = None
+    return patience is not False
 
 
 def compute(home: Home, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:

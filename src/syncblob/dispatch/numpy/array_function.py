@@ -27,13 +27,14 @@ from syncblob.dispatch.numpy.foreign_protocols import function_with_strangers
 from syncblob.dispatch.numpy.general_call import (
     LEAVES,
     Operands,
+    adopted,
     call,
     joined,
     number,
     shape_only,
     split,
 )
-from syncblob.dispatch.numpy.view_calls import makes_view, stand_in, view_of, views_of_each
+from syncblob.dispatch.numpy.view_calls import makes_view, stand_in, view_of
 from syncblob.dispatch.walk import instances, mapped, replaced
 from syncblob.guards import may_compute_directly, require_device
 from syncblob.memory import compute, laid
@@ -393,7 +394,22 @@ class _ViewingEach(Plan):
     __slots__ = ()
 
     def run(self, like: Any, args: Args, kwargs: Named) -> Any:
-        return views_of_each(self.native, like, args, kwargs, const=self.const)
+        operands = [self._operand(x, like) for x in args]
+        arrays = [stand_in(x) if isinstance(x, BlobCore) else x for x in operands]
+        result = self.native(*arrays, **kwargs)
+        return type(result)(
+            view_of(x, array, view, self.const) if isinstance(x, BlobCore) else view
+            for x, array, view in zip(operands, arrays, result, strict=True)
+        )
+
+    @staticmethod
+    def _operand(x: Any, like: Any) -> Any:
+        """Return a Blob in place of an array; an array of a dtype that Blobs do not support."""
+        if isinstance(x, BlobCore):
+            return x
+        array = native_array(x)[0]
+        device = like.device if isinstance(array, _ndarray) else None
+        return adopted(array, like, device) if is_supported(array.dtype) else array
 
 
 class _OfAttribute(Plan):

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob._dtypes import is_supported
 from syncblob._layout import Layout
-from syncblob.arrays.foreign import is_array
-from syncblob.arrays.native import native_array
-from syncblob.blob.core import BlobCore
 from syncblob.devices import HOST
-from syncblob.dispatch.numpy.general_call import adopted, home_of_arguments, of_device
+
+if TYPE_CHECKING:
+    from syncblob.blob.core import BlobCore
 
 
 def stand_in(x: BlobCore) -> Any:
@@ -59,31 +57,3 @@ def makes_view(
         "A": flags.forc,
         "K": layout.gapless and not layout.backwards,
     }.get(order, False)
-
-
-def views_of_each(
-    function: Callable[..., Any],
-    like: BlobCore,
-    args: Sequence[Any],
-    kwargs: Mapping[str, Any],
-    *,
-    const: bool,
-) -> Any:
-    """Call a function that makes one view of each positional argument, at least two."""
-    operands = [of_device(x, like) for x in args]
-    device = home_of_arguments(operands, like).device
-    arrays = [
-        stand_in(x) if isinstance(x, BlobCore) else native_array(x)[0] if is_array(x) else x
-        for x in operands
-    ]
-    views: list[Any] = []
-    result = function(*arrays, **kwargs)
-    for x, array, view in zip(operands, arrays, result, strict=True):
-        if isinstance(x, BlobCore):
-            views.append(view_of(x, array, view, const))
-        elif is_supported(view.dtype):
-            # Copied, because NumPy may warn if the flags of results of `broadcast_arrays` are read.
-            views.append(adopted(view.copy() if const else view, like, device))
-        else:
-            views.append(view)
-    return type(result)(views)

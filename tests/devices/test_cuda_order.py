@@ -456,8 +456,6 @@ def test_loans_are_limited_and_end_with_their_buffer(streams, backend):
 
 @pytest.mark.parametrize("machine", ["eager"], indirect=True)
 def test_loans_do_not_keep_a_buffer_from_being_evicted(streams):
-    # What other tests have left counts, too.
-    gc.collect()
     blobs = [Blob(128, device="cuda:0") for _ in range(5)]
     for value, blob in enumerate(blobs):
         blob.overwrite_cpu_data()[...] = value
@@ -474,7 +472,6 @@ def test_loans_do_not_keep_a_buffer_from_being_evicted(streams):
 @pytest.mark.usefixtures("streams", "small")
 @pytest.mark.parametrize("machine", ["eager"], indirect=True)
 def test_a_written_loan_stays_in_its_window_also_if_there_is_room_for_everything_now():
-    gc.collect()
     blob, other = Blob(1024, device="cuda:0"), Blob(4096, device="cuda:0")
     other[...] = 0
     with syncblob.set_memory_limit("cuda:0", other.nbytes + 512):

@@ -1020,6 +1020,8 @@ def installed(machine: Machine) -> Iterator[types.ModuleType]:
     attribute = array_api_compat.__dict__.get("cupy")
     backends = _taken_out(selection._backends)
     before, _machine = _machine, machine
+    # Arrays on another machine may be alive: caches of plans keep functions with their closures.
+    _default_pool._used.clear()
     loader = cuda.ctypes
     cuda.ctypes = _Ctypes()  # type: ignore[assignment]  # there is a driver
     cuda._why_not.cache_clear()

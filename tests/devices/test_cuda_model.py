@@ -237,54 +237,6 @@ def test_the_current_stream_and_device_are_those_of_the_thread(cupy):
     assert seen == [(1, stream.ptr), (0, 0), (0, 0), (0, 0)]
 
 
-def test_a_stream_of_another_device_is_refused_by_kernels_and_events(cupy):
-    stream = cupy.cuda.Stream()
-    with cupy.cuda.Device(1):
-        for use in (lambda: launch(int, stream=stream), stream.record):
-            with pytest.raises(CUDARuntimeError, match="InvalidResourceHandle"):
-                use()
-    with pytest.raises(CUDARuntimeError, match="InvalidDevice"):
-        cupy.cuda.Device(2).use()
-
-
-@pytest.mark.parametrize(
-    "wrong", ["nothing", type("S", (), {"__cuda_stream__": lambda _: (1, 2)})()]
-)
-def test_from_external_takes_the_protocol_only(cupy, wrong):
-    with pytest.raises(TypeError):
-        cupy.cuda.Stream.from_external(wrong)
-
-
-def test_one_who_has_only_the_number_of_a_stream_uses_the_same_one(cupy):
-    done = []
-    stream = cupy.cuda.Stream(non_blocking=True)
-    with pytest.warns(DeprecationWarning, match="from_external"):
-        other = cupy.cuda.ExternalStream(stream.ptr)
-    assert other == stream == cupy.cuda.Stream.from_external(stream)
-    launch(lambda: done.append(1), stream=other)
-    stream.synchronize()
-    assert done == [1]
-    number = stream.ptr
-    del stream, other
-    with pytest.raises(CUDARuntimeError, match="InvalidResourceHandle"):
-        cupy.cuda.runtime.streamSynchronize(number)
-
-
-def test_a_host_callback_runs_in_the_order_of_its_stream_and_cannot_call_cuda(cupy):
-    stream, done = cupy.cuda.Stream(), []
-
-    def callback(argument):
-        with pytest.raises(CUDARuntimeError, match="NotPermitted"):
-            stream.synchronize()
-        done.append(argument)
-
-    launch(lambda: done.append(1), stream=stream)
-    stream.launch_host_func(callback, 2)
-    launch(lambda: done.append(3), stream=stream)
-    stream.synchronize()
-    assert done == [1, 2, 3]
-
-
 # --- graphs ---------------------------------------------------------------------------------------
 
 
@@ -421,17 +373,6 @@ def test_a_stream_that_joined_must_come_back(cupy):
         side.wait_event(event)
 
 
-def test_two_captures_do_not_merge(cupy):
-    streams = [cupy.cuda.Stream(non_blocking=True) for _ in range(2)]
-    for stream in streams:
-        stream.begin_capture()
-    with pytest.raises(CUDARuntimeError, match="Merge"):
-        streams[0].wait_event(streams[1].record())
-    for stream in streams:
-        with pytest.raises(CUDARuntimeError, match="Invalidated"):
-            stream.end_capture()
-
-
 # --- memory and arrays ----------------------------------------------------------------------------
 
 
@@ -528,80 +469,6 @@ def test_copies_from_or_to_memory_that_is_not_the_devices_are_refused(cupy):
             runtime.memcpyAsync(to, of, size, runtime.memcpyHostToDevice, 0)
 
 
-@pytest.mark.parametrize("kind", sorted(cuda_model.FAILING))
-def test_calls_fail_on_demand(cupy, machine, kind):
-    runtime, stream = cupy.cuda.runtime, cupy.cuda.Stream()
-    array, host, event = cupy.zeros(3), np.zeros(3), cupy.cuda.Event()
-    addresses = (array.data.ptr, host.ctypes.data, 24, runtime.memcpyHostToDevice)
-    calls = {
-        "allocation": lambda: cupy.empty(3),
-        "pinned_allocation": lambda: cupy.cuda.alloc_pinned_memory(8),
-        "memcpyAsync": lambda: runtime.memcpyAsync(*addresses, stream.ptr),
-        "memcpyPeerAsync": lambda: runtime.memcpyPeerAsync(
-            array.data.ptr, 0, array.data.ptr, 0, 24, stream.ptr
-        ),
-        "memsetAsync": lambda: array.data.memset_async(0, 24),
-        "eventCreate": cupy.cuda.Event,
-        "eventQuery": lambda: event.done,
-        "eventRecord": lambda: stream.record(event),
-        "eventSynchronize": event.synchronize,
-        "streamWaitEvent": lambda: stream.wait_event(event),
-        "streamSynchronize": stream.synchronize,
-        "deviceSynchronize": cupy.cuda.Device().synchronize,
-    }
-    with machine.failing(**{kind: 2}):
-        calls[kind]()
-        with pytest.raises((CUDARuntimeError, MemoryError)):
-            calls[kind]()
-        calls[kind]()
-    with pytest.raises(ValueError, match="expected"), machine.failing(nothing=1):
-        pass
-
-
-@pytest.mark.parametrize("allocator", ["malloc_managed", "malloc_async", None])
-def test_other_allocators_are_told_apart_by_dlpack(cupy, allocator):
-    cupy.cuda.set_allocator(allocator and getattr(cupy.cuda, allocator))
-    array = cupy.zeros(3)
-    managed = allocator == "malloc_managed"
-    assert array.__dlpack_device__() == (13 if managed else 2, 0)
-    other = cupy.from_dlpack(array)
-    other[...] = 2
-    assert array.tolist() == [2] * 3
-    assert other.data.ptr == array.data.ptr
-
-
-def test_arrays_lie_as_numpys_do(cupy):
-    expected = np.arange(12, dtype="i4").reshape(3, 4)
-    array = cupy.asarray(expected)
-    for view in (
-        lambda a: a.T,
-        lambda a: a[1:, ::2],
-        lambda a: a[::-1, 1],
-        lambda a: a[2, 3],
-        lambda a: a.reshape(4, 3),
-        lambda a: a.T.reshape(-1),
-        lambda a: a.view("u1"),
-        lambda a: a.copy(),
-        lambda a: a.astype("f8"),
-        lambda a: a[1:1],
-    ):
-        ours, theirs = view(array), np.asarray(view(expected))
-        assert (ours.shape, ours.dtype, ours.ndim) == (theirs.shape, theirs.dtype, theirs.ndim)
-        assert (ours.size, ours.nbytes) == (theirs.size, theirs.nbytes)
-        assert ours.flags.c_contiguous == theirs.flags.c_contiguous
-        assert ours.get().tolist() == theirs.tolist()
-    assert array[1:].base is array
-    array[1:, ::2] = cupy.asarray(np.int32(-1))
-    expected[1:, ::2] = -1
-    assert array.tolist() == expected.tolist()
-    assert cupy.may_share_memory(array, array[2])
-    assert not cupy.may_share_memory(array[:1], array[2])
-    with pytest.raises(ValueError, match="non-scalar"):
-        array[0] = np.zeros(4)
-    with pytest.raises(TypeError, match="Implicit conversion"):
-        np.asarray(array)
-
-
 def test_an_array_of_another_device_is_copied_and_not_computed_with(cupy):
     with cupy.cuda.Device(1):
         array = cupy.asarray(np.arange(3))
@@ -610,43 +477,6 @@ def test_an_array_of_another_device_is_copied_and_not_computed_with(cupy):
     assert array.copy().tolist() == array.tolist() == [0, 1, 2]
     with pytest.raises(ValueError, match="same as the current device"):
         array.astype("f4")
-
-
-class Both:
-    """An object with both of CuPy's protocols, or one of them."""
-
-    def __init__(self, array, *, interface):
-        self.__cupy_get_ndarray__ = array.copy
-        if interface:
-            self.__cuda_array_interface__ = array.__cuda_array_interface__
-
-
-def test_the_interface_goes_before_cupys_own_protocol(cupy):
-    array = cupy.asarray(np.arange(3))
-    assert cupy.asarray(Both(array, interface=True)).data.ptr == array.data.ptr
-    assert cupy.asarray(Both(array, interface=False)).data.ptr != array.data.ptr
-
-
-def test_the_interface_waits_for_its_stream(cupy):
-    array, done = cupy.zeros(3), []
-    with (stream := cupy.cuda.Stream(non_blocking=True)):
-        launch(lambda: done.append(1))
-        interface = array.__cuda_array_interface__
-    cupy.asarray(type("Lender", (), {"__cuda_array_interface__": interface}))
-    assert done == [1]
-    assert interface["stream"] == stream.ptr
-
-
-@pytest.mark.parametrize("stream", [None, -1, 1, "own"])
-def test_a_dlpack_consumers_stream_waits_unless_it_asks_not_to(stream):
-    with cupy_model.installed(Machine(1)) as cupy:
-        array, done = cupy.zeros(3), []
-        consumer = cupy.cuda.Stream(non_blocking=True)
-        with cupy.cuda.Stream(non_blocking=True):
-            launch(lambda: done.append(1))
-            array.__dlpack__(stream=consumer.ptr if stream == "own" else stream)
-        (consumer if stream == "own" else cupy.cuda.Stream.null).synchronize()
-        assert done == [1] * (stream != -1)
 
 
 def test_dlpack_refuses_what_cupys_refuses(cupy):

@@ -8,6 +8,7 @@ import enum
 import operator
 from collections import deque
 from collections.abc import Callable
+from contextlib import nullcontext
 from decimal import Decimal
 from fractions import Fraction
 from types import SimpleNamespace
@@ -347,31 +348,15 @@ def test_what_is_refused_in_place_has_changed_nothing(  # noqa: PLR0913, PLR0917
         operands = [
             xp.ones(other[1], dtype=other[0], device=where) for where in ("cpu", "simulated:0")
         ]
-        operands = [operand for operand in operands if operand.device == device]
         operands += [np.ones(other[1], other[0])]
     for operand in operands:
-        with pytest.raises(error):
+        # NumPy finds that matrices do not fit, where they are multiplied. Arrays are taken first.
+        moves, head = name == "imatmul" or isinstance(operand, np.ndarray), blob.head
+        with nullcontext() if moves else no_transfers(), pytest.raises(error):
             getattr(operator, name)(blob, operand)
         assert (blob.shape, blob.dtype, blob.device) == (shape, np.dtype(dtype), device)
+        assert moves or blob.head is head
         assert blob.tobytes() == before
-
-
-@pytest.mark.parametrize(("name", "dtype", "shape", "other", "error"), REFUSED)
-def test_what_is_refused_in_place_moves_nothing(
-    name: str, dtype: str, shape: tuple[int, ...], other: Any, error: type[Exception]
-) -> None:
-    if name == "imatmul":
-        pytest.skip("NumPy finds that the shapes do not match")
-    elsewhere = xp.ones(shape, dtype=dtype, device="cpu")
-    operand = xp.ones(other[1], dtype=other[0]) if isinstance(other, tuple) else other
-    on_device = elsewhere.copy().on("simulated")
-    cases = [(on_device, operand)]
-    if isinstance(operand, Blob):
-        cases += [(elsewhere, operand.to_device("simulated"))]
-    for blob, second in cases:
-        with xp.no_transfers(), pytest.raises(error):
-            getattr(operator, name)(blob, second)
-        assert blob.head is Head.HEAD_AT_CPU
 
 
 def test_an_operand_that_does_not_broadcast_leaves_both_sides_newest() -> None:

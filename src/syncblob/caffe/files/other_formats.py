@@ -10,9 +10,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from syncblob.caffe._pb.caffe_pb2 import BlobProto
-from syncblob.caffe.messages import fields
-from syncblob.caffe.messages.blob_index import MessageIndex
+from syncblob.caffe._pb.caffe_pb2 import BlobProto, BlobProtoVector, NetParameter, SolverState
+from syncblob.caffe.messages.blob_index import MessageIndex, wire_types_of
 from syncblob.caffe.messages.wire import WireReader, WireType
 from syncblob.errors import ModelFileError
 
@@ -145,8 +144,8 @@ def require_message(reader: WireReader, wanted: str = "caffemodel") -> None:
     refuse_other_formats(reader, wanted)
     found = possible_messages(reader)
     if found and wanted not in found:
-        description, advice = _MESSAGES[found[0]]
-        expected = _MESSAGES[wanted][0].partition(" (")[0]
+        _, description, advice = _MESSAGES[found[0]]
+        expected = _MESSAGES[wanted][1].partition(" (")[0]
         raise reader.error(f"this is {description}, not {expected}; {advice}", 0)
 
 
@@ -194,68 +193,48 @@ def _has_blob(reader: WireReader) -> bool:
 
 
 _MESSAGES = {
-    "caffemodel": ("a whole model", "use open_model"),
-    "binaryproto": ("one blob (.binaryproto)", "use read_blob"),
-    "blobs": ("a row of blobs (BlobProtoVector)", "use read_blobs"),
-    "solverstate": ("the state of a solver (.solverstate)", "use open_solver_state"),
+    "caffemodel": (NetParameter, "a whole model", "use open_model"),
+    "binaryproto": (BlobProto, "one blob (.binaryproto)", "use read_blob"),
+    "blobs": (BlobProtoVector, "a row of blobs (BlobProtoVector)", "use read_blobs"),
+    "solverstate": (SolverState, "the state of a solver (.solverstate)", "use open_solver_state"),
 }
-
-# The same field number may occur in several messages.
-_NAME_OR_BLOB = fields.ROW_OF_BLOBS
-_LAYERS_OR_LEARNED_NET = fields.LEARNED_NET
-_V2_LAYER = (fields.LAYER, WireType.LENGTH)
-_NUM_OR_ITER = fields.ITER
-_INPUT_OR_HISTORY = fields.HISTORY
-_INPUT_SHAPE_OR_DOUBLES = (fields.DOUBLE_DATA, WireType.LENGTH)
-_OF_A_BLOB = {
-    # The second and the third field of a net or a state are a string or messages.
-    (fields.LEGACY_DIMS[1], WireType.VARINT),
-    (fields.LEGACY_DIMS[2], WireType.VARINT),
-    (fields.DATA, WireType.LENGTH),
-    (fields.DATA, WireType.FIXED32),
-    (fields.SHAPE, WireType.LENGTH),
-    (fields.DOUBLE_DATA, WireType.FIXED64),
-    (fields.DOUBLE_DIFF, WireType.LENGTH),
-    (fields.RAW_DATA, WireType.LENGTH),
+_NEEDED_BY_A_NET = {
+    NetParameter.NAME_FIELD_NUMBER,
+    NetParameter.LAYERS_FIELD_NUMBER,
+    NetParameter.LAYER_FIELD_NUMBER,
 }
+"""A net with nothing but inputs is none."""
 
 
-def _kinds(reader: WireReader) -> set[fields.Kind]:
+def _kinds(reader: WireReader) -> set[tuple[int, WireType]]:
     """Return the numbers and wire types of the fields of a message."""
-    kinds: set[fields.Kind] = set()
+    kinds: set[tuple[int, WireType]] = set()
     for field in reader.fields(0, len(reader.contents)):
         kinds.add((field.number, field.wire_type))
-        if _V2_LAYER in kinds:
+        if field.number == NetParameter.LAYER_FIELD_NUMBER:
             break  # only a net has this field, and its other layers may be many
     return kinds
 
 
 def possible_messages(reader: WireReader) -> tuple[str, ...]:
-    """Return the possible types of a message, most likely first; empty if it may be any.
+    """Return the types of message that have most of its fields; empty if it may be any.
 
     The types are those of `require_message`. Raises ModelFileError if a field is damaged.
     """
     kinds = _kinds(reader)
-    if kinds == {_NAME_OR_BLOB}:
-        return ("blobs",) if _has_blob(reader) else ("caffemodel", "blobs")
-    if kinds in ({_INPUT_OR_HISTORY}, {_INPUT_SHAPE_OR_DOUBLES}):
-        # A net with nothing but inputs is none.
-        return ("solverstate" if _INPUT_OR_HISTORY in kinds else "binaryproto",)
-    found: tuple[str, ...] = ()
-    if _V2_LAYER in kinds:
-        found = ("caffemodel",)
-    elif not kinds.isdisjoint({_LAYERS_OR_LEARNED_NET, _INPUT_OR_HISTORY}):
-        if _NUM_OR_ITER in kinds:
-            found = ("solverstate",)
-        else:
-            found = ("caffemodel",) if _NAME_OR_BLOB in kinds else ("caffemodel", "solverstate")
-    if not kinds.isdisjoint(_OF_A_BLOB):
-        return (*found, "binaryproto")  # a fork may have added fields to it
-    if found:
-        return found
-    if _NUM_OR_ITER in kinds:
-        return ("binaryproto", "solverstate")
-    return ("caffemodel",) if _NAME_OR_BLOB in kinds else ()
+    counts = {}
+    for name, (message, *_) in _MESSAGES.items():
+        known = message.DESCRIPTOR.fields_by_number
+        counts[name] = sum(
+            number in known and wire_type in wire_types_of(known[number])
+            for number, wire_type in kinds
+        )
+    if not any(number in _NEEDED_BY_A_NET for number, _ in kinds):
+        counts["caffemodel"] = 0
+    most = max(counts.values())
+    found = tuple(name for name, count in counts.items() if count == most > 0)
+    # A name and a row of blobs have the same number.
+    return ("blobs",) if found == ("caffemodel", "blobs") and _has_blob(reader) else found
 
 
 # --- the extension of a file that is written -----------------------------------------------------

@@ -11,7 +11,6 @@ from syncblob.caffe.files.hdf5 import plan_state_hdf5, read_state
 from syncblob.caffe.files.other_formats import is_hdf5, require_message, require_path
 from syncblob.caffe.messages.blob_index import MessageIndex
 from syncblob.caffe.messages.blobproto import blob_pieces
-from syncblob.caffe.messages.fields import HISTORY
 from syncblob.caffe.messages.lazy_blobs import lazy_blob
 from syncblob.caffe.messages.pieces import Piece, require_message_size, size_of, write_pieces
 from syncblob.caffe.messages.streams import Source, Target, name_of, open_source, writing
@@ -143,7 +142,7 @@ def _pieces(numbers: dict[str, int], learned_net: str, history: list[Blob]) -> l
     for number, blob in enumerate(history):
         with naming(f"history {number}"):
             message = blob_pieces(blob, write_diff=None)
-        pieces += [length_header(HISTORY[0], size_of(message)), *message]
+        pieces += [length_header(messages.SolverState.HISTORY_FIELD_NUMBER, size_of(message)), *message]
     pieces.append(last.SerializeToString())
     require_message_size(pieces, "a .solverstate", "this state")
     return pieces

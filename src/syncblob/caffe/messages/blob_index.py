@@ -232,13 +232,18 @@ def _known_fields(kind: Any) -> dict[int, _Known]:
     known = {}
     for field in kind.fields:
         if field.name in _READ:
-            types = {_WIRE_TYPES.get(field.type, WireType.VARINT)}
-            if isinstance(field.default_value, list):  # a repeated field may be packed
-                types.add(WireType.LENGTH)
             inner = field.message_type
             walked = inner if inner is not None and inner.name in _WALKED else None
-            known[field.number] = _Known(field.name, types, walked)
+            known[field.number] = _Known(field.name, wire_types_of(field), walked)
     return known
+
+
+def wire_types_of(field: FieldDescriptor) -> set[WireType]:
+    """Return the wire types that a field of one of Caffe's messages may have."""
+    types = {_WIRE_TYPES.get(field.type, WireType.VARINT)}
+    if isinstance(field.default_value, list):  # a repeated field may be packed
+        types.add(WireType.LENGTH)
+    return types
 
 
 class _Blob(NamedTuple):

@@ -323,34 +323,6 @@ def test_a_file_that_changes_before_its_values_are_read(h5, path, in_place):
             np.testing.assert_array_equal(blob.cpu_data(), values)
 
 
-@pytest.mark.parametrize("mode", ["r", "r+"])
-def test_a_file_that_h5py_has_open(h5, path, mode):
-    h5["data/a/0"] = BIAS
-    h5.close()
-    with h5py.File(path, mode):
-        if mode == "r":
-            assert open_model(path)["a"].blobs[0].tolist() == [7, 8]
-        else:
-            with pytest.raises(ModelFileError, match=r"open for writing in h5py.*close it there"):
-                open_model(path)
-    assert len(open_model(path)) == 1
-
-
-def test_another_thread_closes_its_file_meanwhile(h5, path, monkeypatch):
-    h5["data/a/0"] = BIAS
-    h5.close()
-    theirs = h5py.File(path.with_name("theirs.h5"), "w")
-    listed = h5py.h5f.get_obj_ids
-
-    def list_then_close(*arguments, **options):
-        found = listed(*arguments, **options)
-        theirs.close()
-        return found
-
-    monkeypatch.setattr(h5py.h5f, "get_obj_ids", list_then_close)
-    assert open_model(path)["a"].blobs[0].tolist() == [7, 8]
-
-
 def test_closing_while_h5py_reads(h5, path, monkeypatch):
     h5.create_dataset("data/a/0", data=WEIGHTS, chunks=(1, 1))
     h5.close()

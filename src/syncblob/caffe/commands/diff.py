@@ -17,8 +17,6 @@ from syncblob.caffe.commands.stats import blocks
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from syncblob.caffe import Layer
     from syncblob.formats import Blob
 
@@ -222,39 +220,20 @@ def _distance(before: Blob, after: Blob) -> tuple[int, int, float, float]:
     maximum = largest = 0.0
     pairs = zip(blocks(np.asarray(before)), blocks(np.asarray(after)), strict=True)
     for (_, one), (_, other) in pairs:
-        ours, theirs = _comparable(one, other)
-        different = (ours != theirs) & ~(np.isnan(ours) & np.isnan(theirs))
+        dtype = np.result_type(one, other, np.float64)
+        ours, theirs = one.astype(dtype), other.astype(dtype)
+        # NumPy compares integers without rounding.
+        integers = all(side.dtype.kind in "iu" for side in (one, other))
+        unequal = one != other if integers else ours != theirs
+        different = unequal & ~(np.isnan(ours) & np.isnan(theirs))
         finite = np.isfinite(ours) & np.isfinite(theirs)
         values += int(np.count_nonzero(different))
         incomparable += int(np.count_nonzero(different & ~finite))
         with np.errstate(over="ignore", invalid="ignore"):
-            differences = _differences(ours, theirs)
+            differences = np.abs(ours - theirs)
         maximum = max(maximum, float(np.max(differences, initial=0, where=finite)))
         for side in (ours, theirs):
-            sizes = np.abs(side.astype(np.float64) if _integers(side) else side)
-            largest = max(largest, float(np.max(sizes, initial=0, where=finite)))
+            largest = max(largest, float(np.max(np.abs(side), initial=0, where=finite)))
     # The difference of the largest doubles overflows, and so does the magnitude of two.
     limit = float(np.finfo(np.float64).max)
     return values, incomparable, min(maximum, limit), min(largest, limit)
-
-
-def _integers(*arrays: NDArray[np.generic]) -> bool:
-    return all(array.dtype.kind in "biu" for array in arrays)
-
-
-def _comparable(ours: NDArray[Any], theirs: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return both with one dtype, except integers, which NumPy compares without rounding."""
-    if _integers(ours, theirs):
-        return ours, theirs
-    dtype = np.result_type(ours, theirs, np.float64)
-    return ours.astype(dtype), theirs.astype(dtype)
-
-
-def _differences(ours: NDArray[Any], theirs: NDArray[Any]) -> NDArray[np.generic]:
-    """Return the absolute differences, those of integers without rounding."""
-    if not _integers(ours, theirs):
-        rounded: NDArray[np.generic] = np.abs(ours - theirs)
-        return rounded
-    # Modulo 2**64, a signed integer becomes unsigned and back without loss.
-    ours_modulo, theirs_modulo = ours.astype(np.uint64), theirs.astype(np.uint64)
-    return np.where(ours > theirs, ours_modulo - theirs_modulo, theirs_modulo - ours_modulo)

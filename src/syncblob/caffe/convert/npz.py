@@ -6,7 +6,6 @@ import zipfile
 import zlib
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,46 +16,28 @@ from syncblob.caffe.convert.weights import Entry, Weights, lazy_entry
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from numpy.typing import NDArray
 
 
 _EXTENSION = ".npy"
 # The most bytes in the name of a member.
 _MOST_NAME = (1 << 16) - 1
-# The first bytes of an archive with members.
-_MEMBER = b"PK\x03\x04"
 # The maximal compression ratio of zip's deflate, and the size below which a false claim is
 # harmless: other methods compress small arrays of equal values even more.
 _MOST_COMPRESSION = 1032
 _HARMLESS = 1 << 24
 
 
-def is_archive(path: str) -> bool:
-    """Return whether a file is a zip archive with a directory."""
-    try:
-        return zipfile.is_zipfile(path)
-    except zipfile.BadZipFile:  # the end of the directory is damaged
-        return False
-
-
-def require_whole_archive(path: str, what: str) -> None:
-    """Raise ModelFileError if a file is a truncated zip archive."""
-    with Path(path).open("rb") as file:
-        archive = file.read(len(_MEMBER)) == _MEMBER
-    if archive and not is_archive(path):
-        raise ModelFileError(
-            f"{what} is truncated: its directory, at the end, is missing or damaged; copy it again",
-            path=path,
-        )
-
-
 def read(path: str) -> Weights:
     """Open a file. Reads the headers of the arrays, but no values."""
-    require_whole_archive(path, "the .npz file")
     try:
         archive = zipfile.ZipFile(path)
     except zipfile.BadZipFile as error:
-        raise ModelFileError(f"this is not a .npz file ({error})", path=path) from error
+        raise ModelFileError(
+            f"the .npz file is truncated or damaged ({error}); copy it again", path=path
+        ) from error
     members = {
         info.filename.removesuffix(_EXTENSION): info
         for info in archive.infolist()

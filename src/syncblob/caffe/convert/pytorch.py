@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+import zipfile
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -14,7 +15,6 @@ import numpy as np
 
 from syncblob.caffe import blob_values
 from syncblob.caffe.convert.checkpoint import Found, choose_net
-from syncblob.caffe.convert.npz import is_archive, require_whole_archive
 from syncblob.caffe.convert.weights import Entry, Weights, lazy_entry
 from syncblob.errors import ModelFileError
 from syncblob.formats import Blob, import_optional, is_bfloat16
@@ -36,19 +36,18 @@ def read(path: str, key: str | None = None) -> Weights:
     `key` is as for `choose_net`.
     """
     torch = import_optional("torch")
-    archive = is_archive(path)
-    require_whole_archive(path, "the file of PyTorch's")
     try:
         with warnings.catch_warnings():
             # If torch refuses the file, the error below says why.
             warnings.simplefilter("ignore")
+            archive = zipfile.is_zipfile(path)
             loaded = torch.load(path, map_location="cpu", weights_only=True, mmap=archive)
     except Exception as error:  # torch raises nearly any exception for a damaged file
         if isinstance(error, OSError) and error.filename is not None:
             raise
         raise ModelFileError(
-            f"torch.load cannot read it as tensors ({_reason(error)}); save a state_dict: "
-            f"torch.save(model.state_dict(), path)",
+            f"torch.load cannot read it as tensors ({_reason(error)}); copy it again, or save a "
+            f"state_dict: torch.save(model.state_dict(), path)",
             path=path,
         ) from error
     found = _find_state(torch, loaded, key, path)

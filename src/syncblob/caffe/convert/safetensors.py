@@ -11,8 +11,8 @@ import json
 from base64 import b64decode, b64encode
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from threading import Event
+from typing import TYPE_CHECKING
 
 import numpy as np
 from google.protobuf.message import DecodeError
@@ -27,6 +27,9 @@ from syncblob.caffe.convert.weights import (
 )
 from syncblob.errors import ModelFileError
 from syncblob.formats import import_optional
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 # The names of dtypes in files.
 _NAMES = {
@@ -45,8 +48,6 @@ _NAMES = {
     "F64": "float64",
     "C64": "complex64",
 }
-# The header, which is JSON, follows eight bytes with its length.
-_HEADER = slice(8, 9)
 DTYPES = frozenset(_NAMES.values())
 # The entry of the header that is no tensor.
 _METADATA = "__metadata__"
@@ -61,14 +62,9 @@ def read(path: str) -> Weights:
     try:
         file = safetensors.safe_open(path, framework="numpy")
     except safetensors.SafetensorError as error:
-        with Path(path).open("rb") as opened:
-            begins = opened.read(_HEADER.stop)[_HEADER] == b"{"
-        found = (
-            "the safetensors file is truncated or damaged"
-            if begins
-            else "this is no safetensors file"
-        )
-        raise ModelFileError(f"{found} ({error}); copy it again", path=path) from error
+        raise ModelFileError(
+            f"the safetensors file is truncated or damaged ({error}); copy it again", path=path
+        ) from error
     closed = Event()
     tensors = {}
     for name in file.keys():  # noqa: SIM118  # not a mapping

@@ -22,11 +22,9 @@ from __future__ import annotations
 import contextlib
 import io
 import math
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -47,6 +45,8 @@ from syncblob.errors import ModelFileError
 from syncblob.formats import Blob, as_shape, import_optional
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from numpy.typing import NDArray
 
     from syncblob.caffe.messages.disk import OpenFile
@@ -177,7 +177,6 @@ class _Contents(io.RawIOBase):
 def _opened(file: OpenFile) -> Iterator[_Walk]:
     """Open a file with h5py, and turn its errors into ModelFileError."""
     h5py = import_optional("h5py", "hdf5")
-    _require_written(h5py, file)
     walk = None
     try:
         with h5py.File(_Contents(file), "r") as root:
@@ -193,24 +192,6 @@ def _opened(file: OpenFile) -> Iterator[_Walk]:
         message = f"the HDF5 library finds the file damaged: {error}"
         place, offset = (None, 0) if walk is None else (walk.place, walk.offset)
         raise ModelFileError(message, path=file.path, layer=place, offset=offset) from error
-
-
-def _require_written(h5py: ModuleType, file: OpenFile) -> None:
-    """Refuse a file that this process is writing with h5py: parts of it are not on the disk yet."""
-    for opened in h5py.h5f.get_obj_ids(types=h5py.h5f.OBJ_FILE):
-        try:
-            status = Path(os.fsdecode(opened.name)).stat()
-            writable = opened.get_intent() & h5py.h5f.ACC_RDWR
-        # OSError: a file in memory has no path. ValueError: another thread has closed the file
-        # since h5py listed it, so all of it is on the disk.
-        except (OSError, ValueError):
-            continue
-        if writable and (status.st_dev, status.st_ino) == file.identity[:2]:
-            raise ModelFileError(
-                "this process has the file open for writing in h5py, and parts of it may not be on "
-                "the disk yet; close it there first",
-                path=file.path,
-            )
 
 
 Datasets = dict[str, Any]

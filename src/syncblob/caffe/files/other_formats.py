@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from syncblob.caffe._pb.caffe_pb2 import BlobProto, BlobProtoVector, NetParameter, SolverState
 from syncblob.caffe.messages.blob_index import MessageIndex, wire_types_of
-from syncblob.caffe.messages.wire import WireReader, WireType
 from syncblob.errors import ModelFileError
+
+if TYPE_CHECKING:
+    from syncblob.caffe.messages.wire import WireReader, WireType
 
 HEAD = 4096
 

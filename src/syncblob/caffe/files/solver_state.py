@@ -142,7 +142,10 @@ def _pieces(numbers: dict[str, int], learned_net: str, history: list[Blob]) -> l
     for number, blob in enumerate(history):
         with naming(f"history {number}"):
             message = blob_pieces(blob, write_diff=None)
-        pieces += [length_header(messages.SolverState.HISTORY_FIELD_NUMBER, size_of(message)), *message]
+        pieces += [
+            length_header(messages.SolverState.HISTORY_FIELD_NUMBER, size_of(message)),
+            *message,
+        ]
     pieces.append(last.SerializeToString())
     require_message_size(pieces, "a .solverstate", "this state")
     return pieces

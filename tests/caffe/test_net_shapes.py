@@ -142,9 +142,9 @@ def test_shapes_of_inputs():
         old.infer_shapes({"date": (1,)})
     with pytest.raises(ValueError, match=r"its top 'r' has shape \(1, 3, 4, 5\), not \(1,\)"):
         old.infer_shapes({"r": (1,)})
-    with pytest.raises(TypeError, match="tuple of integers as the shape of 'data', got 'x'"):
+    with pytest.raises(TypeError, match=r"the shape of 'data': .*tuple of integers, got 'x'"):
         old.infer_shapes({"data": "x"})
-    with pytest.raises(ValueError, match="no negative dimension"):
+    with pytest.raises(ValueError, match="are non-negative"):
         old.infer_shapes({"data": (-1,)})
 
 

@@ -128,9 +128,9 @@ def test_hdf5_is_laid_out_as_caffe_does(tmp_path):
 @pytest.mark.parametrize(
     ("change", "error", "words"),
     [
-        ({"iter": 2**31}, ValueError, "expected an int32 as iter, got 2147483648"),
-        ({"iter": 1.5}, TypeError, "expected an integer as iter, got 1.5"),
-        ({"current_step": "2"}, TypeError, "an integer as current_step"),
+        ({"iter": 2**31}, ValueError, "iter: .*2147483648"),
+        ({"iter": 1.5}, TypeError, "iter: "),
+        ({"current_step": "2"}, TypeError, "current_step: "),
         ({"learned_net": b"net"}, TypeError, "a string as learned_net"),
         ({"history": [np.arange(2)]}, TypeError, "history 0: .*int64"),
     ],

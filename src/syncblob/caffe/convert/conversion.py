@@ -6,10 +6,10 @@ import errno
 import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -34,7 +34,7 @@ class ConversionError(SyncblobError, ValueError):
     """The requested conversion is impossible."""
 
 
-class Conversion:
+class Conversion(AbstractContextManager["Conversion"]):
     """A planned conversion, made by `plan_conversion`. As a context manager it closes the source.
 
     Parameters
@@ -169,10 +169,6 @@ class Conversion:
     def close(self) -> None:
         """Close the source."""
         self.source.close()
-
-    def __enter__(self) -> Self:
-        """Return the conversion; its source is closed at the end of the ``with`` block."""
-        return self
 
     def __exit__(self, *_exception: object) -> None:
         """Close the source."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections import UserDict
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
@@ -81,7 +82,7 @@ class LayerWeights(NamedTuple):
         return {name: each.message for name, each in entries if isinstance(each, ModelFileError)}
 
 
-class Weights:
+class Weights(AbstractContextManager["Weights"]):
     """The tensors of an open file, by name and by layer. Made by `open_weights`.
 
     The tensors are Blobs whose values are read on first access. As a context manager, it closes the
@@ -199,10 +200,6 @@ class Weights:
     def close(self) -> None:
         """Close the file. Blobs that have been accessed keep their values."""
         self._close()
-
-    def __enter__(self) -> Self:
-        """Return the weights; their file is closed at the end of the ``with`` block."""
-        return self
 
     def __exit__(self, *_exception: object) -> None:
         """Close the file."""

@@ -16,6 +16,8 @@ from syncblob.caffe.messages.blob_index import MessageIndex, wire_types_of
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
     from syncblob.caffe.messages.wire import WireReader, WireType
 
 HEAD = 4096
@@ -195,7 +197,7 @@ def _has_blob(reader: WireReader) -> bool:
     return True
 
 
-_MESSAGES = {
+_MESSAGES: dict[str, tuple[type[Message], str, str]] = {
     "caffemodel": (NetParameter, "a whole model", "use open_model"),
     "binaryproto": (BlobProto, "one blob (.binaryproto)", "use read_blob"),
     "blobs": (BlobProtoVector, "a row of blobs (BlobProtoVector)", "use read_blobs"),

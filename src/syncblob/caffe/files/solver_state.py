@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import operator
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TYPE_CHECKING
 
 from syncblob.caffe._pb import caffe_pb2 as messages
 from syncblob.caffe.files.hdf5 import plan_state_hdf5, read_state
@@ -17,9 +17,9 @@ from syncblob.caffe.messages.streams import Source, Target, name_of, open_source
 from syncblob.caffe.messages.texts import decoded, encoded, naming, put_texts
 from syncblob.caffe.messages.wire import WireReader, length_header
 from syncblob.caffe.nets.layer import as_named_blob
-from syncblob.formats import Blob, is_integer
 
-_INT32 = range(-(2**31), 2**31)
+if TYPE_CHECKING:
+    from syncblob.formats import Blob
 
 
 @dataclass(slots=True, eq=False)
@@ -118,7 +118,10 @@ def save_solver_state(state: SolverState, path: Target) -> None:
             f"model"
         )
     hdf5 = require_path(name_of(path), "solverstate")
-    numbers = {name: _int32(name, getattr(state, name)) for name in ("iter", "current_step")}
+    numbers = messages.SolverState()
+    for name in ("iter", "current_step"):
+        with naming(name):
+            setattr(numbers, name, getattr(state, name))
     if not isinstance(state.learned_net, str):
         raise TypeError(f"expected a string as learned_net, got {state.learned_net!r}")
     _require_list(state.history)
@@ -126,18 +129,23 @@ def save_solver_state(state: SolverState, path: Target) -> None:
         as_named_blob(f"history {number}", array) for number, array in enumerate(state.history)
     ]
     if hdf5:
-        write = plan_state_hdf5(numbers | {"learned_net": encoded(state.learned_net)}, history)
+        facts: dict[str, int | bytes] = {
+            "iter": numbers.iter,
+            "learned_net": encoded(state.learned_net),
+            "current_step": numbers.current_step,
+        }
+        write = plan_state_hdf5(facts, history)
     else:
         write = partial(write_pieces, _pieces(numbers, state.learned_net, history))
     with writing(path) as temporary:
         write(temporary)
 
 
-def _pieces(numbers: dict[str, int], learned_net: str, history: list[Blob]) -> list[Piece]:
+def _pieces(numbers: messages.SolverState, learned_net: str, history: list[Blob]) -> list[Piece]:
     """Return the message, with its fields in the order of their numbers."""
-    first = messages.SolverState(iter=numbers["iter"])
+    first = messages.SolverState(iter=numbers.iter)
     put_texts(first, "learned_net", [learned_net])
-    last = messages.SolverState(current_step=numbers["current_step"])
+    last = messages.SolverState(current_step=numbers.current_step)
     pieces: list[Piece] = [first.SerializeToString()]
     for number, blob in enumerate(history):
         with naming(f"history {number}"):
@@ -157,12 +165,3 @@ def _require_list(history: object) -> None:
             f"expected a list of arrays as history, got one array of shape {history.shape}; put it "
             f"in a list: [array]"
         )
-
-
-def _int32(name: str, value: int) -> int:
-    if not is_integer(value):
-        raise TypeError(f"expected an integer as {name}, got {value!r}")
-    number = operator.index(value)
-    if number not in _INT32:
-        raise ValueError(f"expected an int32 as {name}, got {value}")
-    return number

@@ -238,7 +238,7 @@ def _known_fields(kind: Any) -> dict[int, _Known]:
     return known
 
 
-def wire_types_of(field: FieldDescriptor) -> set[WireType]:
+def wire_types_of(field: Any) -> set[WireType]:
     """Return the wire types that a field of one of Caffe's messages may have."""
     types = {_WIRE_TYPES.get(field.type, WireType.VARINT)}
     if isinstance(field.default_value, list):  # a repeated field may be packed

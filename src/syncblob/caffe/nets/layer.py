@@ -308,11 +308,14 @@ class LayerBlobs(MutableSequence[Blob]):
         """Return a Blob, or a list of them."""
         if isinstance(index, slice):
             return [entry.blob for entry in self.entries[index]]
+        return self._entry_at(index).blob
+
+    def _entry_at(self, index: int) -> Entry:
         try:
-            return self.entries[index].blob
+            return self.entries[index]
         except IndexError:
             raise IndexError(
-                f"layer {self.layer!r} has {len(self)} blobs, got index {index}"
+                f"layer {self.layer!r} has {len(self)} blobs, got index {index}; append adds one"
             ) from None
 
     def __setitem__(self, index: int | slice, value: Any) -> None:
@@ -407,11 +410,7 @@ class LayerBlobs(MutableSequence[Blob]):
 
     def replace(self, index: int, array: Any, *, resize: bool = False) -> None:
         """Replace a Blob by another array; see `Layer.replace_blob`."""
-        if not -len(self) <= index < len(self):
-            raise IndexError(
-                f"layer {self.layer!r} has {len(self)} blobs, got index {index}; append adds one"
-            )
-        old = self.entries[index]
+        old = self._entry_at(index)
         expected = old.shape
         blob = self._in_place_of(old, index, array)
         if blob.shape != expected and not resize:

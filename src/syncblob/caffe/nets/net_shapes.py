@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import operator
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,6 +23,7 @@ from syncblob.caffe.nets.top_shapes import (
     type_of,
     why_unknown,
 )
+from syncblob.formats import as_shape
 
 if TYPE_CHECKING:
     import numpy as np
@@ -384,13 +384,8 @@ def _known(dims: Partial) -> Shape:
 
 
 def _as_shape(name: str, shape: Sequence[SupportsIndex]) -> Shape:
-    try:
-        dims = tuple(operator.index(dim) for dim in shape)
-    except TypeError as error:
-        raise TypeError(
-            f"expected a tuple of integers as the shape of {name!r}, got {shape!r}"
-        ) from error
     with naming(f"the shape of {name!r}"):
+        dims = as_shape(shape)
         require_blob(dims)
     return dims
 

@@ -18,7 +18,6 @@ import warnings
 import weakref
 
 import cuda_model
-import cupy_model
 import numpy as np
 import pytest
 from cuda_model import CUDARuntimeError
@@ -31,6 +30,7 @@ import syncblob as xp
 from syncblob import Blob, Head, record_transfers, set_memory_limit
 from syncblob._layout import Layout
 from syncblob.arrays import cuda_arrays as interop
+from syncblob.arrays import dlpack_capsules
 from syncblob.devices import Side, accelerator, cuda, current_accelerator
 from syncblob.memory.span_limit import MAX_SPANS
 
@@ -723,8 +723,6 @@ class Lender:
 
 
 def read_only(capsule):
-    from syncblob.arrays import dlpack_capsules
-
     return dlpack_capsules.edit(capsule, flags=dlpack_capsules.READ_ONLY)
 
 
@@ -798,8 +796,6 @@ def test_dlpack_is_asked_for_the_dtype_where_the_interface_has_no_name_for_it(cu
 
 
 def bfloat16(capsule):
-    from syncblob.arrays import dlpack_capsules
-
     return dlpack_capsules.edit(capsule, code=dlpack_capsules.BFLOAT)
 
 
@@ -1154,7 +1150,7 @@ def test_dlpack_lends_managed_memory_as_that_of_the_device(cupy):
     managed = blob_in(GPU)
     # PyTorch takes no kDLCUDAManaged, and NumPy would read it without a wait.
     assert managed.__dlpack_device__() == (2, 0)
-    assert cupy_model._tensor(managed.__dlpack__()).device_type == 2
+    assert dlpack_capsules._contents(managed.__dlpack__())[0].device.device_type == 2
     with pytest.raises(BufferError, match=r"one of \[\(1, 0\), \(2, 0\)\], got \(13, 0\)"):
         managed.__dlpack__(dl_device=(13, 0))
     assert cupy.from_dlpack(managed).get().tolist() == values().tolist()

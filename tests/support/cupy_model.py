@@ -24,6 +24,7 @@ import numpy as np
 from cuda_model import CUDARuntimeError, Machine
 
 from syncblob._dtypes import as_dtype
+from syncblob.arrays import dlpack_capsules
 
 # The machine that the functions of this module use. `installed` sets it.
 _machine: Machine = Machine(0)
@@ -759,8 +760,7 @@ class ndarray:
         if over.dtype.kind == "V":
             raise BufferError(f"no dtype of DLPack's for {self.dtype}")
         capsule = over.__dlpack__(max_version=max_version)
-        _set_device(capsule, *self.__dlpack_device__())
-        return capsule
+        return dlpack_capsules.edit(capsule, device=self.__dlpack_device__())
 
 
 # The address of arrays that are only indexed and never read.
@@ -880,12 +880,6 @@ def may_share_memory(a: ndarray, b: ndarray, max_work: Any = None) -> bool:
 # --- DLPack ---------------------------------------------------------------------------------------
 
 _DL_CPU, _DL_CUDA, _DL_MANAGED = 1, 2, 13
-_get_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
-    ("PyCapsule_GetPointer", ctypes.pythonapi)
-)
-_is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(
-    ("PyCapsule_IsValid", ctypes.pythonapi)
-)
 
 
 class _Over:
@@ -900,31 +894,6 @@ class _Over:
             "typestr": array.dtype.str,
             "data": (array.data.ptr, False),
         }
-
-
-def _tensor(capsule: Any) -> Any:
-    """Return the fields of a capsule's tensor up to the dtype: device and type."""
-    for name, offset in ((b"dltensor", 0), (b"dltensor_versioned", 32)):
-        if _is_valid(capsule, name):
-            return _Tensor.from_address(_get_pointer(capsule, name) + offset)
-    raise ValueError(f"A DLPack tensor object cannot be consumed multiple times. Got: {capsule!r}")
-
-
-class _Tensor(ctypes.Structure):
-    _fields_ = (
-        ("data", ctypes.c_void_p),
-        ("device_type", ctypes.c_int32),
-        ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-    )
-
-
-def _set_device(capsule: Any, kind: int, index: int) -> None:
-    tensor = _tensor(capsule)
-    tensor.device_type, tensor.device_id = kind, index
 
 
 class _Capsule:
@@ -954,15 +923,14 @@ def from_dlpack(array: Any, *, device: Any = None, copy: bool | None = None) -> 
             if copy is not None:
                 raise
             capsule = array.__dlpack__(stream=stream)
-    tensor = _tensor(capsule)
-    if tensor.device_type not in (_DL_CUDA, _DL_MANAGED):
+    tensor, _ = dlpack_capsules._contents(capsule)
+    kind, index = tensor.device.device_type, tensor.device.device_id
+    if kind not in (_DL_CUDA, _DL_MANAGED):
         raise RuntimeError("CuPy is built against CUDA, different from the backend")
-    kind, index = tensor.device_type, tensor.device_id
-    _set_device(capsule, _DL_CPU, 0)
-    bfloat16 = tensor.code == 4
-    if bfloat16:
-        # NumPy has no bfloat16.
-        tensor.code = 1
+    # NumPy has no bfloat16.
+    bfloat16 = tensor.dtype.code == dlpack_capsules.BFLOAT
+    code = dlpack_capsules.UINT if bfloat16 else None
+    dlpack_capsules.edit(capsule, device=(_DL_CPU, 0), code=code)
     taken = np.from_dlpack(_Capsule(capsule))
     if kind == _DL_MANAGED:
         index = pointerGetAttributes(taken.ctypes.data).device

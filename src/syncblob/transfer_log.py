@@ -106,6 +106,20 @@ class Operation(NamedTuple):
     seconds: float
 
 
+def _number(direction: str, description: str) -> Any:
+    def count(log: TransferLog) -> int:
+        return sum(transfer.direction == direction for transfer in log)
+
+    return property(count, doc=description)
+
+
+def _bytes(direction: str, description: str) -> Any:
+    def nbytes(log: TransferLog) -> int:
+        return _bytes_of(transfer for transfer in log if transfer.direction == direction)
+
+    return property(nbytes, doc=description)
+
+
 class TransferLog:
     """A sequence of the transfers made while it was open, in order; a context manager.
 
@@ -213,38 +227,12 @@ class TransferLog:
             known.append(self._operations[index][0])
         return known
 
-    def _in(self, direction: str) -> list[Transfer]:
-        return [transfer for transfer in self if transfer.direction == direction]
-
-    @property
-    def uploads(self) -> int:
-        """The number of copies from host to accelerator."""
-        return len(self._in("upload"))
-
-    @property
-    def downloads(self) -> int:
-        """The number of copies from accelerator to host."""
-        return len(self._in("download"))
-
-    @property
-    def uploaded_bytes(self) -> int:
-        """The bytes copied from host to accelerator."""
-        return _bytes_of(self._in("upload"))
-
-    @property
-    def downloaded_bytes(self) -> int:
-        """The bytes copied from accelerator to host."""
-        return _bytes_of(self._in("download"))
-
-    @property
-    def peer_copies(self) -> int:
-        """The number of copies between accelerators."""
-        return len(self._in("peer"))
-
-    @property
-    def peer_bytes(self) -> int:
-        """The bytes copied between accelerators."""
-        return _bytes_of(self._in("peer"))
+    uploads: int = _number("upload", "The number of copies from host to accelerator.")
+    downloads: int = _number("download", "The number of copies from accelerator to host.")
+    peer_copies: int = _number("peer", "The number of copies between accelerators.")
+    uploaded_bytes: int = _bytes("upload", "The bytes copied from host to accelerator.")
+    downloaded_bytes: int = _bytes("download", "The bytes copied from accelerator to host.")
+    peer_bytes: int = _bytes("peer", "The bytes copied between accelerators.")
 
     @property
     def nbytes(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from operator import getitem, setitem
 from types import ModuleType
 from typing import Any
@@ -139,24 +139,12 @@ class LibraryHome(Accelerator):
 
 def _name_of(function: Any) -> str | None:
     """Return the name of a function of NumPy's, or of a corrected one; None for other functions."""
-    name = _names().get(function)
     module = getattr(function, "__module__", None) or ""
-    if module == _CORRECTED:
+    if module in {"numpy", _CORRECTED}:
         return str(function.__name__)
-    if name is None and module.startswith("numpy."):
+    if module.startswith("numpy."):
         return f"{module.removeprefix('numpy.')}.{function.__name__}"
-    return name
-
-
-@cache
-def _names() -> dict[Any, str]:
-    """Return NumPy's functions with the names that libraries have."""
-    return {
-        function: f"{prefix}{function.__name__}"
-        for prefix, module in (("linalg.", np.linalg), ("fft.", np.fft), ("", np))
-        for function in vars(module).values()
-        if isinstance(function, (np.ufunc, type(np.sum)))
-    }
+    return None
 
 
 def _into(out: Any, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:

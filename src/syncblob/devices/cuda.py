@@ -70,22 +70,22 @@ def _why_not() -> str | None:
 
 def device_count() -> int:
     """Return the number of CUDA devices that CuPy can use."""
-    if _why_not() is not None:
-        return 0
-    import cupy  # imported only if a CUDA device is used
-
-    count: int = cupy.cuda.runtime.getDeviceCount()
-    return count
+    return _asked("getDeviceCount")
 
 
 def current_index() -> int:
     """Return the index of CuPy's current device; 0 if CUDA cannot be used."""
+    return _asked("getDevice")
+
+
+def _asked(question: str) -> int:
+    """Return what a function of CUDA's runtime does; 0 if CUDA cannot be used."""
     if _why_not() is not None:
         return 0
     import cupy  # imported only if a CUDA device is used
 
-    index: int = cupy.cuda.runtime.getDevice()
-    return index
+    answer: int = getattr(cupy.cuda.runtime, question)()
+    return answer
 
 
 class CudaBackend(Accelerator):

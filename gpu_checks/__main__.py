@@ -17,8 +17,6 @@ from gpu_checks.steps import STEPS, Context, chosen, make_jobs, process_environm
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["WARNING", "main"]
-
 WARNING = (
     "A MODEL OF CUDA, AND NO GPU: what passes here is proved about our use of streams, and nothing "
     "about CUDA or CuPy; no figure is a measurement, and none may be published"

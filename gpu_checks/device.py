@@ -6,8 +6,6 @@ import sys
 from functools import cache
 from typing import Any
 
-__all__ = ["cupy_of_this_machine", "delay", "is_model", "side_stream", "warm_up"]
-
 # The length of a delay in ticks of the multiprocessors' clock: about 250 ms.
 TICKS = 400_000_000
 

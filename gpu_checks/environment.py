@@ -19,8 +19,6 @@ from gpu_checks.packing import CARRIED, THERE
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["compute_sanitizer", "main"]
-
 
 def compute_sanitizer() -> str | None:
     """Return the path of compute-sanitizer; None if it is not installed."""

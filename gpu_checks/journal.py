@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pytest
 
-__all__ = ["pytest_collectreport", "pytest_runtest_logreport", "summary"]
-
 _MOST = 100
 
 

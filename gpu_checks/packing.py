@@ -14,8 +14,6 @@ import zipfile
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-__all__ = ["CARRIED", "THERE", "PackError", "carried_suite", "pack", "unpack"]
-
 ROOT = Path(__file__).resolve().parents[1]
 
 # Packages that such a machine has.

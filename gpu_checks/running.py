@@ -19,8 +19,6 @@ from gpu_checks.journal import summary
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["Job", "Record", "kill_all", "run_jobs"]
-
 ROOT = Path(__file__).resolve().parents[1]
 # The time for a process over its limit to write its results.
 _GRACE = 8.0

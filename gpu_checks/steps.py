@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-__all__ = ["STEPS", "Context", "chosen", "gpu_files", "make_jobs", "process_environment"]
-
 # In the order in which they run.
 STEPS = (
     *("environment", "probes", "programs", "gpu-tests", "transfers", "interop", "regions"),

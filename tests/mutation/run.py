@@ -119,7 +119,7 @@ class CollectingServer(ForkServerRunner):
 
 
 def run_mutmut(options: argparse.Namespace) -> None:
-    for name in ("pyproject.toml", "src", "tests"):
+    for name in ("pyproject.toml", "src", "tests", "benchmarks"):
         whole = PROJECT / name
         if whole.is_dir():
             shutil.copytree(whole, name, ignore=shutil.ignore_patterns("__pycache__"))

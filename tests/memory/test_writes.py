@@ -1,5 +1,6 @@
 """Writes made in one step: their copies, their warnings, and the newest contents afterwards."""
 
+import inspect
 import sys
 from collections import deque
 from contextlib import contextmanager
@@ -96,9 +97,10 @@ def test_who_reads_the_other_side_in_the_middle_of_a_write_does_not_make_it_coun
 @contextmanager
 def at_the_start_of(function, handler):
     """Call a handler at the start of a function, once: CPython runs signal handlers there."""
+    code = inspect.unwrap(function).__code__
 
     def profile(frame, event, _):
-        if event == "call" and frame.f_code is function.__code__:
+        if event == "call" and frame.f_code is code:
             sys.setprofile(None)
             handler()
 

@@ -287,7 +287,7 @@ def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0917  # an access
     if ledger.uploads:
         await_uploads(ledger, side, access, start, stop)
     if ledger.watch is not None:
-        ledger.compare_watch(side, access, start, stop)
+        ledger.compare_watch(side, start, stop, writes=writes)
     if not held or buffer is None:
         plan = plan_crossing, side, access, start, stop, reason, announced
         return commit(ledger, *plan, layout=layout, fill=fill)

@@ -138,6 +138,8 @@ class Buffers:
 
         That is an accelerator from which it copies directly, else the host, else any.
         """
+        if len(self.all_sides) == len(_PAIR):
+            return _PAIR[1 - side]
         others = [other for other in self.all_sides if other is not side and holders >> other & 1]
         if side:
             reaches = self.home(side).reaches  # type: ignore[attr-defined]  # an accelerator
@@ -168,41 +170,30 @@ class Buffers:
                 return windows[index]
         return buffer
 
-    def get(  # a range, and its contents
-        self,
-        side: Side,
-        accelerator: Accelerator | None,
-        start: int,
-        stop: int,
-        *,
-        zeroed: bool = False,
-    ) -> Any:
+    def get(self, side: Side, start: int, stop: int, *, zeroed: bool = False) -> Any:
         """Return one side's buffer or window for a range; allocate a buffer if there is none.
 
-        Changes no state.
-
-        Parameters
-        ----------
-        side, start, stop
-            The side and the range.
-        accelerator
-            The backend of the side; of the host, that of the first accelerator, if there is one.
-        zeroed
-            Fill the buffer with zeros.
+        Leaves it to the caller to give the side the buffer. `zeroed` fills it with zeros.
         """
         buffer = self.containing(side, start, stop)
         if buffer is not None:
             if zeroed:
                 # Just made for this access, or an interrupted access left it.
-                home = HOST if side is Side.HOST or accelerator is None else accelerator
-                home.zero(array_of(buffer))
+                self.home(side).zero(array_of(buffer))
             return buffer
-        if side and accelerator is not None:
-            return accelerator.allocate(self.nbytes, zeroed=zeroed)
-        partner = accelerator or home_accelerator(default_device())
+        if side:
+            return self._allocate(side, self.nbytes, zeroed=zeroed)
+        partner = self.accelerator or home_accelerator(default_device())
         if partner is not None:
             return partner.allocate_host(self.nbytes, zeroed=zeroed)
         return HOST.allocate(self.nbytes, zeroed=zeroed)
+
+    def _allocate(self, side: Side, nbytes: int, *, zeroed: bool = False) -> Any:
+        """Allocate on an accelerator, which is the memory's from then on."""
+        accelerator: Any = self.home(side)
+        buffer = accelerator.allocate(nbytes, zeroed=zeroed)
+        self.add(accelerator)
+        return buffer
 
     def described(self, layout: Layout | None = None) -> str:
         """Describe the Blob of this memory that has a layout, for messages."""
@@ -237,23 +228,31 @@ class Buffers:
         """Return the description of a copy of this memory for the log and the guards."""
         return Copying(accelerator, reason, self.serial, self.name, because)
 
-    def move(  # noqa: PLR0913, PLR0917  # a copy
-        self, copying: Copying, origin: int, side: int, contents: Any, target: Any, offset: int
+    def move(  # noqa: PLR0913, PLR0917  # a copy, and what the log says of it
+        self,
+        origin: int,
+        side: int,
+        contents: Any,
+        target: Any,
+        offset: int,
+        reason: str,
+        because: str = "",
     ) -> None:
         """Copy bytes of one side into the same number of bytes of another.
 
         Parameters
         ----------
-        copying
-            For the log.
         origin, side
             The sides of `contents` and of `target`.
         contents, target
             The bytes to read and to write.
         offset
             Their offset in the memory, for the log.
+        reason, because
+            The access, and the alias that made it copy again, for the log.
         """
-        device, nbytes = copying.accelerator, contents.nbytes
+        device: Any = self.home(side or origin)
+        copying, nbytes = self.copying(device, reason, because), contents.nbytes
         if not side:
             transfer(copying, "download", nbytes, offset, device.download, contents, target)
         elif not origin:
@@ -262,26 +261,34 @@ class Buffers:
             peer = self.home(origin)
             transfer(copying, "peer", nbytes, offset, device.copy_from, peer, contents, target)
 
-    def bring(  # noqa: PLR0913, PLR0917  # a copy
-        self, copying: Copying, origin: int, side: int, buffer: Any, start: int, stop: int
+    def bring(  # noqa: PLR0913, PLR0917  # a copy, and what the log says of it
+        self,
+        origin: int,
+        side: int,
+        buffer: Any,
+        start: int,
+        stop: int,
+        reason: str,
+        because: str = "",
     ) -> None:
-        """Copy a range of one side into a buffer or window of another."""
+        """Copy a range of one side into a buffer or window of another; see `move`."""
         contents = self.sides[origin]
         if contents is not None:
             parts = part_of(contents, start, stop), part_of(buffer, start, stop)
-            self.move(copying, origin, side, *parts, start)
+            self.move(origin, side, *parts, start, reason, because)
             return
         for window in self.within(origin, start, stop):
             low, high = max(start, window.start), min(stop, window.stop)
             parts = part_of(window, low, high), part_of(buffer, low, high)
-            self.move(copying, origin, side, *parts, low)
+            self.move(origin, side, *parts, low, reason, because)
 
-    def enlarged(self, side: Side, accelerator: Accelerator, start: int, stop: int) -> Any:
-        """Return the buffer or the windows of a side with a window of a range. Changes no state.
+    def enlarged(self, side: Side, start: int, stop: int) -> Any:
+        """Return the buffer or the windows of a side with a window of a range.
 
-        Its contents are those of the windows that lie in the range, which it replaces.
+        Its contents are those of the windows that lie in the range, which it replaces. Leaves it to
+        the caller to give the side the buffer or the windows.
         """
-        array = accelerator.allocate(stop - start)
+        array, accelerator = self._allocate(side, stop - start), self.home(side)
         window = Window(start, stop, array)
         replaced = self.within(side, start, stop)
         for old in replaced:
@@ -293,8 +300,8 @@ class Buffers:
         others = (other for other in self.windows[side] if other not in replaced)
         return tuple(sorted((*others, window), key=_START))
 
-    def fill(
-        self, source: Source | None, buffer: Any, start: int, stop: int, copying: Copying | None
+    def fill(  # noqa: PLR0913, PLR0917  # a range, and what the log says of it
+        self, source: Source | None, side: Side, buffer: Any, start: int, stop: int, reason: str
     ) -> None:
         """Fill a range of a buffer from a source; the accelerator's by an upload.
 
@@ -302,27 +309,21 @@ class Buffers:
         ----------
         source
             The source; None for zeros.
-        buffer, start, stop
+        side, buffer, start, stop
             The range.
-        copying
-            For the log; None for a host buffer, which needs no transfer.
+        reason
+            The access, for the log.
         """
-        limit = 0 if source is None else source.limit
-        if copying is None:
-            if source is None:
-                HOST.zero(part_of(buffer, start, stop))
-            else:
-                source.fill(part_of(buffer, start, stop), start)
+        if source is not None and not side:
+            source.fill(part_of(buffer, start, stop), start)
             return
         # No side held these bytes, so no work reads them yet.
-        known = max(start, min(limit, stop))
+        known = start if source is None else max(start, min(source.limit, stop))
         if source is not None and known > start:
-            target = part_of(buffer, start, known)
-            self.move(
-                copying, Side.HOST, Side.ACCELERATOR, source.part(start, known), target, start
-            )
+            part = source.part(start, known)
+            self.move(Side.HOST, side, part, part_of(buffer, start, known), start, reason)
         if known < stop:
-            copying.accelerator.zero(part_of(buffer, known, stop))
+            self.home(side).zero(part_of(buffer, known, stop))
 
 
 _START = attrgetter("start")

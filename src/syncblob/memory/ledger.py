@@ -16,7 +16,6 @@ from syncblob.memory.buffers import Buffers
 from syncblob.memory.history import is_use_noted
 from syncblob.memory.shortcut import NO_SHORTCUT, Shortcut, Shortcuts
 from syncblob.memory.spans import Run, Spans
-from syncblob.memory.transitions import CONST, Access
 from syncblob.memory.verify import Watch
 from syncblob.transfers import follow_logs, open_logs
 
@@ -298,12 +297,12 @@ class Ledger:
             "signal handler meanwhile; use the Blob outside of them"
         )
 
-    def compare_watch(self, side: Side, access: Access, start: int, stop: int) -> None:
+    def compare_watch(self, side: Side, start: int, stop: int, *, writes: bool) -> None:
         """Compare the checksums of watched const exports; drop those that the access may change."""
         if self.watch is None:
             return
         self.watch.compare()
-        if access is not CONST:
+        if writes:
             self.watch.drop(side, start, stop)
         if self.watch.idle:
             self.watch = None

@@ -41,7 +41,7 @@ def gather(  # noqa: C901  # each place that elements may come from
     spans, buffers, source = ledger.spans, ledger.buffers, ledger.source
     if ledger.moving:
         ledger.refuse_reentry()
-    ledger.compare_watch(side, CONST, layout.start, layout.stop)
+    ledger.compare_watch(side, layout.start, layout.stop, writes=False)
     home = buffers.home(side)
     if isinstance(home, Accelerator) and buffers.accelerator is None:
         buffers.add(home)
@@ -63,7 +63,7 @@ def gather(  # noqa: C901  # each place that elements may come from
         other = buffers.containing(origin, *reach)
         if other is not None:
             # The usual case, such as one number: a single copy.
-            _transfer(buffers, origin, side, part_of(other, *reach), target, layout, reason)
+            buffers.move(origin, side, part_of(other, *reach), target, layout.start, reason)
             return home.view(target, dense, writable=True)
     for offset, part in _parts(layout, ledger, 0):
         place = target[offset : offset + part.nbytes]
@@ -77,14 +77,14 @@ def gather(  # noqa: C901  # each place that elements may come from
         elif held:
             origin = _origin(ledger, side, held, part.start, part.stop)
             contents = _dense_bytes(buffers, origin, part)
-            _transfer(buffers, origin, side, contents, place, part, reason)
+            buffers.move(origin, side, contents, place, part.start, reason)
         elif source is None:
             home.zero(place)
         elif side is Side.HOST:
             place[...] = _initial_bytes(source, part)
         else:
             contents = _initial_bytes(source, part)
-            _transfer(buffers, Side.HOST, side, contents, place, part, reason)
+            buffers.move(Side.HOST, side, contents, place, part.start, reason)
     return home.view(target, dense, writable=True)
 
 
@@ -163,17 +163,3 @@ def _initial_bytes(source: Source, part: Layout) -> Any:
         part.shape, part.dtype, read, part.offset - part.start, part.strides
     )
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-
-
-def _transfer(  # noqa: PLR0913, PLR0917  # a copy, and what the log says of it
-    buffers: Buffers,
-    origin: Side,
-    side: Side,
-    contents: Any,
-    target: Any,
-    part: Layout,
-    reason: str,
-) -> None:
-    """Copy plain bytes of one side into a buffer of another."""
-    copying = buffers.copying(buffers.home(side or origin), reason)  # type: ignore[arg-type]  # one is an accelerator
-    buffers.move(copying, origin, side, contents, target, part.start)

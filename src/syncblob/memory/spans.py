@@ -130,10 +130,10 @@ class Spans:
             found |= holders[index]
         return found
 
-    def span_of(self, place: int) -> Run:
-        """Return the whole span that a byte lies in."""
-        index, _ = self._indices(place, place + 1)
-        return Run(self.ends[index - 1] if index else 0, self.ends[index], self.holders[index])
+    def span_of(self, place: int) -> tuple[int, int]:
+        """Return the range of the whole span that a byte lies in."""
+        index = bisect_right(self.ends, place)
+        return self.ends[index - 1] if index else 0, self.ends[index]
 
     def runs(self, start: int, stop: int) -> Iterator[Run]:
         """Yield the spans of a range, clipped to it. An empty range has none."""

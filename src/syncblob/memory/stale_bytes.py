@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 # The usual number of sides, and how bytes come to each of them from the other.
 PAIR = 2
 DIRECTIONS = ("download", "upload")
-_OTHER = (Side.ACCELERATOR, Side.HOST)
 
 
 def plan_crossing(  # noqa: C901, PLR0913, PLR0917  # an access; inlined, because calls take time
@@ -131,8 +130,8 @@ def _with_rest(
         writing it there. What comes from the source is held by the host.
     """
     first, last = pieces[0], pieces[-1]
-    low = before.span_of(first.start).start if first.start == start else first.start
-    high = before.span_of(last.stop - 1).stop if last.stop == stop else last.stop
+    low = before.span_of(first.start)[0] if first.start == start else first.start
+    high = before.span_of(last.stop - 1)[1] if last.stop == stop else last.stop
     brought = [*pieces]
     brought[0] = first._replace(start=low)
     brought[-1] = brought[-1]._replace(stop=high)
@@ -144,24 +143,16 @@ def _with_rest(
 
 def _bring(ledger: Ledger, change: Change, reason: str) -> tuple[Any, Sequence[Upload]]:
     """Copy or fill the pieces of an access."""
-    side, buffers, pair = change.side, ledger.buffers, len(ledger.loans) == PAIR
-    accelerator: Any = buffers.home(side) if side else buffers.accelerator
-    buffer = buffers.get(side, accelerator, change.start, change.stop, zeroed=change.zeroed)
+    side, buffers = change.side, ledger.buffers
+    buffer = buffers.get(side, change.start, change.stop, zeroed=change.zeroed)
     for start, stop, holders in change.pieces:
         if not holders:
-            upload = None if not side else buffers.copying(accelerator, reason)
-            buffers.fill(ledger.source, buffer, start, stop, upload)
+            buffers.fill(ledger.source, side, buffer, start, stop, reason)
             continue
-        # With two sides, it is the other one.
-        origin = _OTHER[side] if pair else buffers.nearest(side, holders)
-        because = ""
+        origin, because = buffers.nearest(side, holders), ""
         if not change.writes and open_logs:
             because = ledger.loans[origin].writer_in(origin, start, stop)
-        partner: Any = accelerator if side or pair else buffers.home(origin)
-        copying = buffers.copying(partner, reason, because)
-        buffers.bring(copying, origin, side, buffer, start, stop)
-    if side and buffers.accelerator is None:
-        buffers.add(accelerator)
+        buffers.bring(origin, side, buffer, start, stop, reason, because)
     return buffer, ()
 
 
@@ -238,7 +229,7 @@ def _start(
     # A caller on the host may reach beyond a part, and must not find old bytes of the heap there.
     part = change.stop - change.start < change.before.nbytes
     zeroed = side is Side.HOST and buffers.sides[side] is None and part
-    buffer = buffers.get(side, accelerator, change.start, change.stop, zeroed=zeroed)
+    buffer = buffers.get(side, change.start, change.stop, zeroed=zeroed)
     copying = buffers.copying(accelerator, reason)
     way, on = ("upload", (stream,)) if side else ("download", ())
     start_copy = accelerator.push if side else accelerator.pull
@@ -249,8 +240,6 @@ def _start(
             parts = part_of(window, start, stop), part_of(buffer, start, stop)
             work = transfer(copying, way, stop - start, start, start_copy, *parts, *on)
             uploads.append(Upload(start, stop, work, side, origin))
-    if buffers.accelerator is None:
-        buffers.add(accelerator)
     return buffer, uploads
 
 

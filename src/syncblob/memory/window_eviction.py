@@ -113,5 +113,5 @@ def _drop(ledger: Ledger, change: Change, _reason: str) -> tuple[Any, Sequence[U
             # Its memory may be given to someone else at once.
             home.settle(window.array)
     for window in gone:
-        ledger.compare_watch(side, MUTABLE, window.start, window.stop)
+        ledger.compare_watch(side, window.start, window.stop, writes=True)
     return tuple(each for each in buffers.windows[side] if each not in gone), ()

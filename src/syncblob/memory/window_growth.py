@@ -125,12 +125,9 @@ def _plan_growth(ledger: Ledger, side: Side, _access: Access, start: int, stop: 
 
 def _enlarge(ledger: Ledger, change: Change, _reason: str) -> tuple[Any, Sequence[Upload]]:
     buffers = ledger.buffers
-    accelerator: Any = buffers.home(change.side)
     replaced = buffers.within(change.side, change.start, change.stop)
-    enlarged = buffers.enlarged(change.side, accelerator, change.start, change.stop)
+    enlarged = buffers.enlarged(change.side, change.start, change.stop)
     for window in replaced:
         # It is about to go.
-        ledger.compare_watch(change.side, MUTABLE, window.start, window.stop)
-    if buffers.accelerator is None:
-        buffers.add(accelerator)
+        ledger.compare_watch(change.side, window.start, window.stop, writes=True)
     return enlarged, ()

@@ -49,8 +49,8 @@ def write_past_permissions(array: Any) -> None:
     np.frombuffer((np.ctypeslib.ctypes.c_char * 1).from_address(array.ctypes.data), "u1")[...] = 9
 
 
-def under_watch(memory: SyncedMemory, side: Side) -> Any:
-    return memory.export(side, Access.CONST, WHOLE, "const", "NumPy")
+def under_watch(memory: SyncedMemory, side: Side, layout: Layout = WHOLE) -> Any:
+    return memory.export(side, Access.CONST, layout, "const", "NumPy")
 
 
 @pytest.mark.parametrize("side", Side)
@@ -83,7 +83,8 @@ def test_bytes_that_change_by_right_accuse_nobody(side: Side, changes: str) -> N
     if changes == "push":
         memory.mutable_cpu_data()[:] = 8
     with verified_const():
-        export = under_watch(memory, Side.HOST if changes == "push" else side)
+        where = Side.HOST if changes == "push" else side
+        exports = [under_watch(memory, where, layout) for layout in (WHOLE, Layout.raw(1))]
         if changes == "adoption":
             adopt(memory, side, 5)
         elif changes == "push":
@@ -93,7 +94,7 @@ def test_bytes_that_change_by_right_accuse_nobody(side: Side, changes: str) -> N
             memory.fit(COUNT)
         memory.cpu_data()
         memory.gpu_data()
-        del export
+        del exports
 
 
 @pytest.mark.parametrize("use", [SyncedMemory.cpu_data, lambda memory: memory.fit(COUNT)])

@@ -198,7 +198,7 @@ def test_who_may_write_into_bytes_that_come_into_use_again_is_believed(side, kep
         memory.fit(2 * UNIT)
         memory.fit(NBYTES)
         for read in (memory.cpu_data, memory.gpu_data):
-            assert read()[16:].tolist() == [0] * 48, (lend, read)
+            assert read().tolist() == [*VALUES[:16].tolist(), *[0] * 48], (lend, read)
         if array.flags.writeable:
             array[:] = NEW
             for read in (memory.gpu_data, memory.cpu_data):
@@ -207,10 +207,13 @@ def test_who_may_write_into_bytes_that_come_into_use_again_is_believed(side, kep
 
 @pytest.mark.parametrize("side", Side)
 def test_a_borrow_of_bytes_that_come_into_use_again_is_good_where_its_side_alone_has_them(side):
-    memory = made("HG"[side] * UNITS)
+    memory = made("B" * UNITS)
+    use(memory, side, MUTABLE, 0, UNITS)
     borrow = use(memory, side, MUTABLE, 4, 6)
     memory.fit(2 * UNIT)
+    memory.buffer(Side(1 - side))[2 * UNIT :] = 9
     memory.fit(NBYTES)
+    assert memory.buffer(Side(1 - side))[2 * UNIT :].tolist() == [9] * (NBYTES - 2 * UNIT)
     borrow[:] = NEW
     expected = [*VALUES[:16].tolist(), *[0] * 16, *[NEW] * 16, *[0] * 16]
     assert memory.cpu_data().tolist() == memory.gpu_data().tolist() == expected
@@ -388,8 +391,9 @@ def exposed(memory, side):
 
 def test_a_write_on_the_side_that_is_equal_ends_exposures_of_the_other():
     memory = made("BBBBHHHH")
-    memory.expose(ACCELERATOR, start=40, stop=48)
-    memory.expose(ACCELERATOR, start=0, stop=8)
+    for start in (40, 0, 0):
+        memory.expose(ACCELERATOR, start=start, stop=start + 8)
+    assert exposed(memory, ACCELERATOR) == [(40, 48), (0, 8)]
     assert drawn(memory) == "GBBBHHHH"
     use(memory, HOST, MUTABLE, 1, 6)
     assert exposed(memory, ACCELERATOR) == [(0, 8)]

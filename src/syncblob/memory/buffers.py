@@ -288,7 +288,8 @@ class Buffers:
         Its contents are those of the windows that lie in the range, which it replaces. Leaves it to
         the caller to give the side the buffer or the windows.
         """
-        array, accelerator = self._allocate(side, stop - start), self.home(side)
+        array = self._allocate(side, stop - start)
+        accelerator: Any = self.home(side)
         window = Window(start, stop, array)
         replaced = self.within(side, start, stop)
         for old in replaced:

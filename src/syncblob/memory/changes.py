@@ -229,7 +229,13 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
 
 
 def take(  # noqa: PLR0913  # a range
-    ledger: Ledger, side: Side, start: int, stop: int, reason: str, *, everything: bool = False
+    ledger: Ledger,
+    side: Side,
+    start: int,
+    stop: int,
+    reason: str = "",
+    *,
+    everything: bool = False,
 ) -> None:
     """Make a side the only holder of what it shares in a range, or of everything in it."""
     if ledger.spans.any(start, stop) == 1 << side:
@@ -271,7 +277,7 @@ def expose(ledger: Ledger, side: Side, exposure: Exposure) -> None:
     try:
         # First, so that no copy that is made from now on is trusted.
         loans.exposures = (*others, exposure)
-        take(ledger, side, exposure.start, min(exposure.stop, ledger.spans.nbytes), "")
+        take(ledger, side, exposure.start, min(exposure.stop, ledger.spans.nbytes))
     except BaseException:
         loans.exposures = before
         raise
@@ -338,16 +344,15 @@ def _plan_fit(ledger: Ledger, side: Side, _access: Access, used: int, nbytes: in
     """
     before, buffers = ledger.spans, ledger.buffers
     after = before.resized(nbytes)
-    if nbytes > used and any(buffers.windows):
-        # They end before, so that they cannot hold the new bytes.
-        windowed = sum(1 << owner for owner, windows in enumerate(buffers.windows) if windows)
-        after = after.put(used, nbytes, after.common(used, nbytes) & ~windowed)
     losses = []
     if nbytes > used:
+        # Windows end before, so that they cannot hold the new bytes.
+        windowed = sum(1 << owner for owner, windows in enumerate(buffers.windows) if windows)
+        after = after.put(used, nbytes, after.common(used, nbytes) & ~windowed)
         for owner, loans in enumerate(ledger.loans):
             for writer in loans.writers(used, nbytes):
-                start, stop = max(writer.start, used), min(writer.stop, nbytes)
-                if buffers.containing(owner, start, stop) is not None and not writer.revoked:
+                if not writer.revoked:
+                    start, stop = max(writer.start, used), min(writer.stop, nbytes)
                     after = after.put(start, stop, 1 << owner)
         for loser in buffers.all_sides:
             runs = after.runs(used, nbytes)

@@ -152,7 +152,7 @@ def _reached(nbytes: int, sides: int, writers: Sequence[Sequence[Lease | Exposur
         if sides >> side & 1
         for writer in each
     ]
-    return Spans.covering(nbytes, ranges) if ranges else Spans.whole(nbytes, 0)
+    return Spans.covering(nbytes, ranges)
 
 
 def _after_copy(run: Run, holder: int, here: Spans, there: Spans) -> Iterator[Run]:

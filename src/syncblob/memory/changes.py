@@ -351,9 +351,8 @@ def _plan_fit(ledger: Ledger, side: Side, _access: Access, used: int, nbytes: in
         after = after.put(used, nbytes, after.common(used, nbytes) & ~windowed)
         for owner, loans in enumerate(ledger.loans):
             for writer in loans.writers(used, nbytes):
-                if not writer.revoked:
-                    start, stop = max(writer.start, used), min(writer.stop, nbytes)
-                    after = after.put(start, stop, 1 << owner)
+                start, stop = max(writer.start, used), min(writer.stop, nbytes)
+                after = after.put(start, stop, 1 << owner)
         for loser in buffers.all_sides:
             runs = after.runs(used, nbytes)
             losses.append((loser, [run[:2] for run in runs if run.holders != 1 << loser]))

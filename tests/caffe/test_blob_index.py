@@ -1,10 +1,20 @@
 """The fields of a BlobProto that define a Blob, and the places of its values."""
 
+import struct
+
 import caffe_oracle
 import numpy as np
 import pytest
-from caffe_agreement import check_blob, needs_upb
-from caffe_oracle import as_syncblob_chooses, contents_of
+from caffe_agreement import check_blob, check_net, needs_upb
+from caffe_mutations import UNUSUAL, unusual_nets
+from caffe_oracle import (
+    LISTS,
+    Contents,
+    as_caffe_chooses,
+    as_syncblob_chooses,
+    contents_of,
+    net_as_caffe_reads_it,
+)
 
 from syncblob.caffe._pb.caffe_pb2 import BlobProto, BlobShape
 from syncblob.caffe.messages.blob_index import MessageIndex, static_cast
@@ -25,73 +35,7 @@ def index_message(**fields):
     return index(message.SerializeToString())
 
 
-def floats(*values):
-    return np.array(values, "<f4").tobytes()
-
-
-def unpacked(*values):
-    return b"".join(b"\x2d" + floats(value) for value in values)
-
-
-def packed(*values):
-    return length_header(5, 4 * len(values)) + floats(*values)
-
-
-DOUBLE = b"\x42\x08" + np.float64(4).tobytes()
-
-
 # --- unusual messages -----------------------------------------------------------------------------
-
-SHAPE_4, HALVES = b"\x3a\x02\x08\x04", b"\x50\x02"
-DIMS = b"\x10\x01\x18\x01\x20\x01"
-VALUES = [
-    packed(1, 2, 3, 4),
-    unpacked(1, 2, 3, 4),
-    packed(1, 2) + packed(3, 4),
-    packed(1) + packed() + packed(2, 3) + packed(4),
-    unpacked(1, 2) + packed(3) + unpacked(4),
-    packed(1) + b"\x78\x01" + packed(2, 3, 4),
-    unpacked(1) + b"\x7b\x7c" + unpacked(2, 3, 4),
-    # The same tag, encoded in two bytes.
-    b"\xad\x00" + floats(1) + unpacked(2) + b"\xaa\x00\x08" + floats(3, 4),
-    # Fields of NVCaffe with wire types that they cannot have there, which are ignored.
-    packed(1, 2, 3) + b"\x52\x01\x00" + b"\x60\x63" + b"\x6b\x6c" + packed(4),
-]
-UNUSUAL = [
-    *(SHAPE_4 + values for values in VALUES),
-    *(values + SHAPE_4 for values in VALUES),
-    # The last num counts, or its low 32 bits.
-    b"\x08\x09" + DIMS + b"\x08\x02" + packed(1, 2),
-    b"\x08" + b"\xff" * 9 + b"\x01" + DIMS + b"\x08\x01" + packed(1),
-    b"\x08\x82\x80\x80\x80\x10" + DIMS + packed(1, 2),
-    b"\x3a\x03\x0a\x01\x02" + packed(*range(6)) + b"\x3a\x02\x08\x03",
-    *(
-        length_header(7, len(dims)) + dims + packed(*range(24))
-        for dims in (
-            b"\x0a\x03\x02\x03\x04",
-            b"\x08\x02\x08\x03\x08\x04",
-            b"\x0a\x01\x02\x08\x03\x0a\x01\x04",
-            b"\x0a\x02\x02\x03\x12\x01x\x0a\x01\x04",
-            b"\x08\x82\x00\x0a\x04\x83\x80\x00\x04",
-            b"\x13\x14\x15\x00\x00\x00\x00\x0a\x03\x02\x03\x04",
-        )
-    ),
-    # Old dimensions, some of them absent, and another shape, also one that no Blob can have.
-    *(SHAPE_4 + bytes([number << 3, value]) for number in range(1, 5) for value in (0, 5)),
-    SHAPE_4 + b"\x08\x01\x10\x02" + packed(1, 2),
-    b"\x08\x01" + DIMS + length_header(7, 11) + b"\x08" + b"\xff" * 9 + b"\x01" + packed(1),
-    # Several lists of values: doubles, also none of them, come before floats, and raw ones last.
-    packed(1, 2) + DOUBLE,
-    packed(1) + b"\x4a" + DOUBLE[1:] + b"\x32\x08" + floats(1, 2),
-    b"\x42\x00" + packed(1),
-    *(values + HALVES + b"\x62\x02\0\0" for values in (packed(1), DOUBLE, b"")),
-    packed(1) + b"\x58\x02" + b"\x6a\x02\0\x3c",
-    *(
-        b"\x3a\x02\x08\x02\x50" + bytes([kind]) + length_header(12, 2 * width) + bytes(2 * width)
-        for kind, width in ((0, 8), (1, 4), (2, 2))
-    ),
-    b"\x3a\x04\x08\x00\x08\x05",
-]
 
 
 @needs_upb
@@ -99,6 +43,27 @@ UNUSUAL = [
 def test_unusual_messages_are_what_protobuf_finds(message):
     assert as_syncblob_chooses(contents_of(caffe_oracle.BlobProto.FromString(message)))
     check_blob(message)
+
+
+@needs_upb
+@pytest.mark.parametrize("net", unusual_nets())
+def test_nets_of_unusual_messages_are_what_protobuf_finds(net):
+    assert net_as_caffe_reads_it(caffe_oracle.NetParameter.FromString(net))[1]
+    check_net(net)
+
+
+def test_the_model_of_caffes_choice_is_no_copy_of_the_index():
+    """Facts of `FromProto`, written by hand, so that the model cannot share errors of the index."""
+    one, two, half = struct.pack("<f", 1), struct.pack("<d", 2), struct.pack("<e", 3)
+    lists = dict.fromkeys(LISTS.values(), b"") | {"data": one}
+    assert as_caffe_chooses(Contents({"width": 1}, [1], lists)) is None
+    chosen = as_caffe_chooses(Contents({}, [1], lists | {"double_data": two}))
+    assert chosen == ((1,), "float64", two, b"")
+    lists["data"] = b""
+    raw = Contents({}, [1], lists, {"raw_data_type": 2}, {"raw_data": half})
+    assert as_caffe_chooses(raw) == ((1,), "float16", half, b"")
+    raw.raw_types.clear()
+    assert as_caffe_chooses(raw) is None
 
 
 # --- shape ----------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from syncblob.caffe._pb.caffe_pb2 import (
     V0LayerParameter,
     V1LayerParameter,
 )
+from syncblob.caffe.messages.wire import length_field, length_header
 
 damaged_files = tiers.amount("count", 100, 1_000, variable="SYNCBLOB_FUZZ")
 
@@ -30,8 +31,97 @@ _FEW = 40
 _FEW_LAYERS = 4
 _CLAIMS = [0, 1, 2**31 - 1, 2**31, 2**32 - 1, 10**10, 2**63 - 1, 2**64 - 1]
 _REAL_FILES = Path(__file__).resolve().parents[3] / "shared" / "data"
-# Each value is a separate field.
-_UNPACKED = b"\x3a\x02\x08\x06" + b"\x2d\x00\x00\x80\x3f" * 6
+
+
+# --- unusual messages -----------------------------------------------------------------------------
+
+
+def _floats(*values):
+    return np.array(values, "<f4").tobytes()
+
+
+def _unpacked(*values):
+    return b"".join(b"\x2d" + _floats(value) for value in values)
+
+
+def _packed(*values):
+    return length_header(5, 4 * len(values)) + _floats(*values)
+
+
+_DOUBLE = b"\x42\x08" + np.float64(4).tobytes()
+
+
+_SHAPE_4, _HALVES = b"\x3a\x02\x08\x04", b"\x50\x02"
+_DIMS = b"\x10\x01\x18\x01\x20\x01"
+_VALUES = [
+    _packed(1, 2, 3, 4),
+    _unpacked(1, 2, 3, 4),
+    _packed(1, 2) + _packed(3, 4),
+    _packed(1) + _packed() + _packed(2, 3) + _packed(4),
+    _unpacked(1, 2) + _packed(3) + _unpacked(4),
+    _packed(1) + b"\x78\x01" + _packed(2, 3, 4),
+    _unpacked(1) + b"\x7b\x7c" + _unpacked(2, 3, 4),
+    # The same tag, encoded in two bytes.
+    b"\xad\x00" + _floats(1) + _unpacked(2) + b"\xaa\x00\x08" + _floats(3, 4),
+    # Another field whose tag begins with the same byte.
+    b"\xad\x00" + _floats(1) + b"\xad\x01" + _floats(9) + _packed(2, 3, 4),
+    # Fields of NVCaffe with wire types that they cannot have there, which are ignored.
+    _packed(1, 2, 3) + b"\x52\x01\x00" + b"\x60\x63" + b"\x6b\x6c" + _packed(4),
+]
+UNUSUAL = [
+    *(_SHAPE_4 + values for values in _VALUES),
+    *(values + _SHAPE_4 for values in _VALUES),
+    # The last num counts, or its low 32 bits.
+    b"\x08\x09" + _DIMS + b"\x08\x02" + _packed(1, 2),
+    b"\x08" + b"\xff" * 9 + b"\x01" + _DIMS + b"\x08\x01" + _packed(1),
+    b"\x08\x82\x80\x80\x80\x10" + _DIMS + _packed(1, 2),
+    b"\x3a\x03\x0a\x01\x02" + _packed(*range(6)) + b"\x3a\x02\x08\x03",
+    *(
+        length_header(7, len(dims)) + dims + _packed(*range(24))
+        for dims in (
+            b"\x0a\x03\x02\x03\x04",
+            b"\x08\x02\x08\x03\x08\x04",
+            b"\x0a\x01\x02\x08\x03\x0a\x01\x04",
+            b"\x0a\x02\x02\x03\x12\x01x\x0a\x01\x04",
+            b"\x08\x82\x00\x0a\x04\x83\x80\x00\x04",
+            b"\x13\x14\x15\x00\x00\x00\x00\x0a\x03\x02\x03\x04",
+        )
+    ),
+    # Old dimensions, some of them absent, and another shape, also one that no Blob can have.
+    *(_SHAPE_4 + bytes([number << 3, value]) for number in range(1, 5) for value in (0, 5)),
+    _SHAPE_4 + b"\x08\x01\x10\x02" + _packed(1, 2),
+    b"\x08\x01" + _DIMS + length_header(7, 11) + b"\x08" + b"\xff" * 9 + b"\x01" + _packed(1),
+    # Several lists of values: doubles, also none of them, come before floats, and raw ones last.
+    _packed(1, 2) + _DOUBLE,
+    _packed(1) + b"\x4a" + _DOUBLE[1:] + b"\x32\x08" + _floats(1, 2),
+    b"\x42\x00" + _packed(1),
+    *(values + _HALVES + b"\x62\x02\0\0" for values in (_packed(1), _DOUBLE, b"")),
+    _packed(1) + b"\x58\x02" + b"\x6a\x02\0\x3c",
+    *(
+        b"\x3a\x02\x08\x02\x50" + bytes([kind]) + length_header(12, 2 * width) + bytes(2 * width)
+        for kind, width in ((0, 8), (1, 4), (2, 2))
+    ),
+    b"\x3a\x04\x08\x00\x08\x05",
+]
+
+
+def unusual_nets():
+    """Return nets of each format with such blobs, and with a name that is not UTF-8."""
+    nets = []
+    for begin in range(0, len(UNUSUAL), _FEW_LAYERS):
+        blobs = {
+            number: b"".join(length_field(number, blob) for blob in UNUSUAL[begin:][:_FEW_LAYERS])
+            for number in (7, 6, 50)
+        }
+        nets += [
+            length_field(100, blobs[7] + length_field(1, b"\xff") + b"\xca\x3e\x01x"),
+            length_field(2, length_field(4, b"\xff") + blobs[6]),
+            length_field(2, length_field(1, length_field(1, b"\xff") + blobs[50])),
+        ]
+    return nets
+
+
+# --- the corpus -----------------------------------------------------------------------------------
 
 
 def real_files(*suffixes):
@@ -85,11 +175,13 @@ def _nets():
                 getattr(part, field).extend(getattr(net, field)[begin : begin + _FEW_LAYERS])
             parts.append(part)
     # Whole files take longer, so there are fewer of them.
-    return _serialized(nets) * 2, _serialized(parts) * 2 + real_files(".caffemodel")
+    return [*_serialized(nets) * 2, *unusual_nets()], _serialized(parts) * 2 + real_files(
+        ".caffemodel"
+    )
 
 
 def _blobs():
-    return [_UNPACKED, *_serialized(_made_blobs())], [
+    return [*UNUSUAL, *_serialized(_made_blobs())], [
         *real_files(".binaryproto"),
         *_serialized(_real_blobs()[::4]),
     ]

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from syncblob.caffe import open_model, read_blob, write_blob
+from syncblob.caffe import open_model, read_blob
 from syncblob.caffe._pb.caffe_pb2 import BlobProto
 from syncblob.caffe.messages import disk
 from syncblob.caffe.messages.disk import Descriptor, OpenFile, replacing
@@ -238,23 +238,6 @@ def test_a_file_that_is_replaced(large):
     large.unlink()
     large.write_bytes(b"other")
     assert blob.cpu_data()[-1] == COUNT - 1
-
-
-@pytest.mark.usefixtures("either_way")
-@pytest.mark.parametrize("device", ["cpu", "simulated:0"])
-def test_a_file_that_is_written_over(large, device):
-    """The bytes in place of the values are not those that were opened."""
-    with use_device(device):
-        blob = read_blob(large)
-    content = bytearray(large.read_bytes())
-    content[-4:] = b"abcd"
-    large.write_bytes(content)
-    with pytest.raises(ModelFileError, match="has changed since it was opened"):
-        blob.cpu_data() if device == "cpu" else blob.gpu_data()
-    assert blob.head is Head.UNINITIALIZED
-    with pytest.raises(ModelFileError, match="has changed since it was opened"):
-        write_blob(blob, large)
-    assert large.read_bytes() == content
 
 
 def test_reading_that_comes_in_small_pieces(large, monkeypatch):

@@ -9,8 +9,8 @@ import syncblob
 from syncblob.caffe import Layer, ModelFile
 from syncblob.caffe.convert import LayerWeights, Weights, format_of, open_weights
 from syncblob.caffe.convert.caffe_models import of_model
-from syncblob.caffe.convert.recognition import read_head
-from syncblob.caffe.files.other_formats import is_text
+from syncblob.caffe.files.other_formats import head_of, is_text
+from syncblob.caffe.messages.disk import OpenFile
 from syncblob.errors import ModelFileError
 from syncblob.formats import Blob
 
@@ -106,7 +106,7 @@ def open_contents(path: str, key: str | None = None) -> Contents:
 
 def is_definition(path: str) -> bool:
     """Return whether a file is text, as the definitions of nets and solvers are."""
-    head = read_head(path)
+    head = head_of(OpenFile(path))
     return bool(head) and is_text(head)
 
 

@@ -9,18 +9,21 @@ import contextlib
 import os
 import zipfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from syncblob.caffe.files.hdf5 import read_state
 from syncblob.caffe.files.other_formats import (
-    HEAD,
     file_signature,
+    head_of,
     possible_messages,
     refuse_other_formats,
 )
-from syncblob.caffe.messages.disk import OpenFile
 from syncblob.caffe.messages.streams import open_source
 from syncblob.caffe.messages.wire import WireReader
 from syncblob.errors import ModelFileError
+
+if TYPE_CHECKING:
+    from syncblob.caffe.messages.disk import OpenFile
 
 _MESSAGES = ("caffemodel", "binaryproto", "solverstate")
 # Formats that are not opened in a gzip archive.
@@ -40,8 +43,7 @@ def recognise(path: str | os.PathLike[str], promised: str | None) -> str:
     """
     # Opened here first, so that the errors do not depend on the library.
     file = open_source(path)
-    head = _head(file)
-    found = file_signature(head)
+    found = file_signature(head_of(file))
     if found in ONLY_UNPACKED and file.absolute_path != Path(path).absolute():
         raise ModelFileError(
             f"this is a file of the format {found!r} in a gzip archive; unpack it first",
@@ -52,15 +54,6 @@ def recognise(path: str | os.PathLike[str], promised: str | None) -> str:
     if found in ("npz", "zip"):
         return _which_archive(path)
     return found if found in ONLY_UNPACKED else _which_message(file, promised)
-
-
-def read_head(path: str | os.PathLike[str]) -> bytes:
-    """Return the first bytes of a file, at most `HEAD`. Pipes and devices raise OSError."""
-    return _head(OpenFile(path))
-
-
-def _head(file: OpenFile) -> bytes:
-    return bytes(file.read(0, min(HEAD, len(file))))
 
 
 def _which_hdf5(file: OpenFile, promised: str | None) -> str:

@@ -18,7 +18,7 @@ from syncblob.errors import ModelFileError
 if TYPE_CHECKING:
     from google.protobuf.message import Message
 
-    from syncblob.caffe.messages.wire import WireReader, WireType
+    from syncblob.caffe.messages.wire import Contents, WireReader, WireType
 
 HEAD = 4096
 
@@ -123,11 +123,12 @@ def is_text(head: bytes) -> bool:
 
 def is_hdf5(reader: WireReader) -> bool:
     """Tell whether a file is HDF5 and not a message."""
-    return file_signature(_head(reader)) == "hdf5"
+    return file_signature(head_of(reader.contents)) == "hdf5"
 
 
-def _head(reader: WireReader) -> bytes:
-    return bytes(reader.read(0, min(HEAD, len(reader.contents))))
+def head_of(contents: Contents) -> bytes:
+    """Return the first bytes of a file, at most `HEAD`."""
+    return bytes(contents.read(0, min(HEAD, len(contents))))
 
 
 def require_message(reader: WireReader, wanted: str = "caffemodel") -> None:
@@ -160,7 +161,7 @@ def refuse_other_formats(reader: WireReader, wanted: str = "caffemodel") -> None
         raise reader.error(
             "expected a file with blobs, got an empty file; copy or download it again", 0
         )
-    head = _head(reader)
+    head = head_of(reader.contents)
     found = file_signature(head)
     if found == "safetensors" and _length_of_header(head) > len(reader.contents) - _LENGTH_BYTES:
         found = ""  # the header would not fit into the file, so this is a message

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from syncblob.caffe._pb.caffe_pb2 import NetParameter
 from syncblob.caffe.messages.blobproto import blob_pieces
-from syncblob.caffe.messages.fields import BLOBS, LAYER, NET_NAME
 from syncblob.caffe.messages.lazy_blobs import unchanged
 from syncblob.caffe.messages.pieces import FileRange, Piece, require_message_size, size_of
 from syncblob.caffe.messages.texts import naming
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from syncblob.caffe.files.model import ModelFile
     from syncblob.caffe.files.read_model import Origin
 
-_NO_NAME = length_field(NET_NAME, b"")
+_NO_NAME = length_field(NetParameter.NAME_FIELD_NUMBER, b"")
 """An empty name: without it the file of an empty net would have no bytes."""
 
 
@@ -37,7 +37,7 @@ def model_pieces(model: ModelFile, *, write_diff: bool | None, upgrade: bool) ->
         for layer in model.layers:
             with naming(f"layer {layer.name!r}"):
                 payload = _layer(layer, write_diff=write_diff)
-            pieces += [length_header(LAYER, size_of(payload)), *payload]
+            pieces += [length_header(NetParameter.LAYER_FIELD_NUMBER, size_of(payload)), *payload]
     require_message_size(pieces, "a .caffemodel", "this model")
     return pieces if size_of(pieces) else [_NO_NAME]
 
@@ -58,5 +58,5 @@ def _layer(layer: Layer, *, write_diff: bool | None) -> list[Piece]:
     for number, entry in enumerate(layer.blobs.entries):
         with naming(f"blob {number}"):
             message = blob_pieces(entry.blob, write_diff=write_diff, legacy=entry.legacy)
-        pieces += [length_header(BLOBS, size_of(message)), *message]
+        pieces += [length_header(layer.proto.BLOBS_FIELD_NUMBER, size_of(message)), *message]
     return pieces

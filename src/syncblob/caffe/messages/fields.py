@@ -1,21 +1,12 @@
-"""The field numbers of Caffe's messages, for code that works without protobuf."""
+"""The fields of a BlobProto, and the limits of Caffe's blobs."""
 
-from __future__ import annotations
-
-# BlobProto. Older messages have four dimensions in place of a shape.
+# Older messages have four dimensions in place of a shape.
 LEGACY_NAMES = ("num", "channels", "height", "width")
 LEGACY_AXES = len(LEGACY_NAMES)
 # Caffe's kMaxBlobAxes.
 MOST_AXES = 32
 # Caffe's Blob counts its elements in an int.
 MOST_ELEMENTS = 2**31 - 1
-DATA, DIFF, SHAPE, DOUBLE_DATA, DOUBLE_DIFF = range(5, 10)
+DATA, DIFF, _SHAPE, DOUBLE_DATA, DOUBLE_DIFF = range(5, 10)
 # Fields that NVCaffe added.
 RAW_DATA_TYPE, RAW_DIFF_TYPE, RAW_DATA, RAW_DIFF = range(10, 14)
-
-# NetParameter
-NET_NAME = 1
-LAYER = 100
-
-# LayerParameter
-BLOBS = 7

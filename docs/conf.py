@@ -60,7 +60,7 @@ nitpick_ignore_regex = [
     # Aliases of types, and the classes of some results, that signatures name.
     (
         "py:class",
-        r"Axes|BlobParameter|Entry|Norm|NotedPlace|Shape|Tensor|[FI]Info|Unique\w+Result|torch_device",
+        r"Axes|BlobParameter|Entry|Norm|NotedPlace|Shape|Tensor|FInfo|Unique\w+Result|torch_device",
     ),
     # Private classes that some signatures name.
     ("py:class", rf"(syncblob\..*\.)?({_PRIVATE})"),

@@ -621,6 +621,13 @@ def test_a_walk_that_ends_early_gives_up_what_it_has_brought(limited):
     assert limited.used_nbytes == 0
 
 
+def test_a_walk_on_the_host_moves_nothing():
+    blob = Blob(COUNT, "int32", device="cpu")
+    for part in blob.parts(nbytes=NBYTES):
+        part += 1
+    assert (blob.evict("gpu"), blob.head) == (0, Head.HEAD_AT_CPU)
+
+
 @pytest.mark.usefixtures("small")
 def test_a_walk_takes_parts_that_are_in_several_windows_already(limited):
     blob = Blob((60, 16), "int32", device=LIMITED)

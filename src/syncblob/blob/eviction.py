@@ -81,6 +81,8 @@ def give_up(blob: BlobCore, side: Side, start: int, stop: int, *, needed: bool =
     leaves them there.
     """
     memory = blob._memory
+    if not memory.windows(side):
+        return 0
     # Its own arrays are known. Those of other Blobs have to be searched for.
     blob._use(memory)
     home = memory.home(side)

@@ -5,7 +5,6 @@ They get read-only host arrays, or writable ones for the arguments in `write`.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Collection
 from functools import partial, wraps
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from syncblob._blob import Blob
+from syncblob.dispatch.numpy.tables import positions
 from syncblob.dispatch.walk import replaced
 
 __all__ = ["takes_blobs"]
@@ -66,7 +66,8 @@ def takes_blobs(
         )
     if function is None:
         return partial(takes_blobs, write=write)
-    names = _names_of(function)
+    places = positions(function).items()
+    names: dict[int | str, str] = {place: name for name, place in places if place >= 0}
     targets = {*write, *(names[key] for key in write if key in names)}
 
     @wraps(function)
@@ -91,13 +92,3 @@ def takes_blobs(
         return replaced(result, np.ndarray, lambda x: lent.get(id(x), (x, x))[1])
 
     return call
-
-
-def _names_of(function: Callable[..., Any]) -> dict[int | str, str]:
-    """Return the names of positional parameters; empty for some functions written in C."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except ValueError:
-        return {}
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return dict(enumerate(x.name for x in parameters if x.kind in kinds))

@@ -151,8 +151,7 @@ ELEMENTWISE = frozenset(
 )
 
 
-@cache
-def _positions(function: Callable[..., Any]) -> dict[str, int]:
+def positions(function: Callable[..., Any]) -> dict[str, int]:
     """Return the positions of a function's parameters; -1 for keyword-only ones."""
     try:
         parameters = inspect.signature(function).parameters
@@ -165,6 +164,9 @@ def _positions(function: Callable[..., Any]) -> dict[str, int]:
         name: position if parameter.kind in positional else -1
         for position, (name, parameter) in enumerate(parameters.items())
     }
+
+
+_positions = cache(positions)
 
 
 def _argument(

@@ -624,7 +624,7 @@ def test_a_walk_that_ends_early_gives_up_what_it_has_brought(limited):
 def test_a_walk_on_the_host_moves_nothing():
     blob = Blob(COUNT, "int32", device="cpu")
     for part in blob.parts(nbytes=NBYTES):
-        part += 1
+        operator.iadd(part, 1)
     assert (blob.evict("gpu"), blob.head) == (0, Head.HEAD_AT_CPU)
 
 

@@ -1,6 +1,5 @@
 """The committed protobuf code matches `proto/caffe.proto` and does not conflict with Caffe's."""
 
-import importlib.metadata
 import pickle
 import re
 import runpy
@@ -28,12 +27,6 @@ def script():
     return runpy.run_path(str(GENERATE), run_name="generate")
 
 
-@pytest.fixture(scope="module")
-def releases(script):
-    """The release of grpcio-tools that generates the code, and the installed release."""
-    return script["PINNED_GRPCIO_TOOLS"], importlib.metadata.version("grpcio-tools")
-
-
 def comparable(file):
     """Remove the parts of a descriptor set that protoc does not write into Python code.
 
@@ -59,16 +52,6 @@ def test_committed_code_matches_the_proto(script, tmp_path):
 def run_python(*arguments):
     command = [sys.executable, *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False)
-
-
-def test_other_releases_of_protoc_are_refused(releases, tmp_path):
-    pinned, installed = releases
-    if installed == pinned:
-        pytest.skip("the installed release is the one that the code is made with")
-    result = run_python(str(GENERATE), "--output", str(tmp_path / "out"))
-    assert result.returncode != 0
-    assert f"is made with grpcio-tools {pinned}, this is {installed}" in result.stderr
-    assert not (tmp_path / "out").exists()
 
 
 def test_v1_layer_types_are_those_of_the_enum():

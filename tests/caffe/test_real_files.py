@@ -103,12 +103,6 @@ def test_truncated_mean(real_files):
     )
 
 
-@pytest.mark.parametrize("reader", [open_model, read_blob])
-def test_an_appledouble_file(real_files, reader):
-    with pytest.raises(ModelFileError, match="this is an AppleDouble file"):
-        reader(real_files / "bad_appledouble_mean.binaryproto")
-
-
 def test_hdf5(real_files):
     path = real_files / "cifar10_full.caffemodel.h5"
     net = open_model(path)

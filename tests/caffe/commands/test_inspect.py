@@ -11,28 +11,6 @@ from syncblob import Blob, Head
 # --- text output ---------------------------------------------------------------------------------
 
 
-def test_the_whole_output(run, small_model):
-    done = run("inspect", small_model)
-    assert done.status == 0
-    assert done.out.splitlines() == [
-        f"file    {small_model}",
-        "format  caffemodel, V2 layers",
-        f"size    {small_model.stat().st_size} B",
-        "net     small",
-        "",
-        "Layers",
-        "layer  type         blob          dtype    size",
-        "-----------------------------------------------",
-        "data   Input        -             -           -",
-        "conv1  Convolution  (2, 1, 3, 3)  float32  72 B",
-        "conv1  Convolution  (2,)          float32   8 B",
-        "bn     BatchNorm    (3,)          float64  24 B",
-        "bn     BatchNorm    (0, 4)        float32   0 B",
-        "",
-        "3 layers, 4 blobs, 23 parameters, 104 B of weights",
-    ]
-
-
 def test_statistics_are_a_table_of_their_own(run, small_model):
     done = run("inspect", small_model, "--stats")
     assert done.status == 0

@@ -38,14 +38,8 @@ def local_file(path: str) -> Iterator[str]:
             shutil.copyfileobj(stream, file)
         try:
             yield copy
-        except ModelFileError as error:
-            message = error.message.replace(copy, path)
-            place = path if error.path == copy else error.path
-            raise ModelFileError(
-                message, path=place, offset=error.offset, layer=error.layer
-            ) from error
-        except ConversionError as error:
-            raise ConversionError(str(error).replace(copy, path)) from error
+        except (ConversionError, ModelFileError) as error:
+            raise ModelFileError(str(error).replace(copy, path)) from error
 
 
 def _is_stream(path: str) -> bool:

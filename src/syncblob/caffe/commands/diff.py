@@ -35,7 +35,7 @@ Blobs are matched by the name of their layer and by their number in it. Values
 are compared as numbers, whatever their dtypes; layers without blobs, types,
 gradients and the iteration of a solver are not compared. The relative
 difference of a blob is its largest difference divided by the largest magnitude
-in it. NaN is the same as NaN.
+in it, both in double precision. NaN is the same as NaN.
 
 --json prints one object:
   a, b, tolerance    the paths; the value of --tolerance

@@ -58,6 +58,10 @@ def test_an_alias_of_a_buffer_that_was_replaced_is_of_no_concern_any_more(side: 
 @pytest.mark.parametrize("exposed", Side)
 def test_adoption_ends_the_exposure_of_both_sides(side: Side, exposed: Side) -> None:
     memory = at(side)
+    memory.expose(exposed, shared=True)
+    adopt(memory, side, 5)
+    assert memory.aliased is (side is not exposed)
+    memory.assume_unaliased()
     memory.expose(exposed)
     adopt(memory, side, 5)
     assert not memory.aliased

@@ -26,6 +26,7 @@ from syncblob.blob import compute_in_parts, eviction, living_blobs, writers
 from syncblob.blob.core import BlobCore
 from syncblob.blob.writers import FREE_THREADED
 from syncblob.devices import Side
+from syncblob.memory import compute
 
 COUNT = 64
 NBYTES = 4 * COUNT
@@ -394,6 +395,14 @@ def test_what_only_the_host_changes_is_no_thrashing():
             blob.mutable_cpu_data()[...] = 1
             blob.gpu_data()
     assert (log.uploads, log.thrashing()) == (5, [])
+
+
+def test_what_has_no_name_is_a_computation(two):
+    blobs = [filled(value) for value in range(2)]
+    with record_transfers() as log:
+        compute(two, partial(two.allocate, NBYTES))
+    assert [(t.reason, t.nbytes) for t in log] == [("eviction for a computation", NBYTES)]
+    assert [blob.tolist() for blob in blobs] == [[0] * COUNT, [1] * COUNT]
 
 
 @pytest.mark.usefixtures("two")

@@ -400,6 +400,16 @@ def test_a_write_on_the_side_that_is_equal_ends_exposures_of_the_other():
     assert drawn(memory) == "GHHHHHHH"
 
 
+def test_an_exposure_that_fails_ends_no_other(simulated):
+    memory = made()
+    memory.expose(ACCELERATOR, start=0, stop=8)
+    with simulated.failing(transfer=1):
+        memory.async_gpu_push(start=16)
+        with pytest.raises(RuntimeError, match="injected"):
+            memory.expose(ACCELERATOR, start=16, stop=32)
+    assert exposed(memory, ACCELERATOR) == [(0, 8)]
+
+
 def test_two_who_share_the_host_lose_nothing_of_each_others():
     """Two memories, as in two processes, share one host buffer. Each has its own accelerator."""
     buffer = np.zeros(NBYTES, np.uint8)

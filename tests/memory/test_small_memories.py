@@ -42,7 +42,8 @@ def test_bytes_that_the_host_holds_end_what_comes_along():
     memory.buffer(Side.HOST)[:] = 0
     with record_transfers() as log:
         memory.array(Side.HOST, CONST, PART, "use")
-    assert [(transfer.offset, transfer.nbytes) for transfer in log] == [(0, 32)]
+        memory.array(Side.HOST, CONST, Layout.raw(8, 40), "use")
+    assert [(transfer.offset, transfer.nbytes) for transfer in log] == [(0, 32), (40, 24)]
 
 
 def test_an_upload_of_a_part_is_of_the_part():

@@ -179,7 +179,7 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
             note_use(ledger, side, change.start, change.stop)
         if fill is not None:
             # Bytes that several sides hold are about to be overwritten here, perhaps only in part.
-            ledger.spans = before.left_to(1 << side, change.start, change.stop)
+            ledger.spans = before.left_to(change.start, change.stop, 1 << side)
             fill(buffer, written)
         if uploads:
             ledger.uploads = (*ledger.uploads, *uploads)
@@ -238,7 +238,7 @@ def take(  # noqa: PLR0913  # a range
     everything: bool = False,
 ) -> None:
     """Make a side the only holder of what it shares in a range, or of everything in it."""
-    if ledger.spans.any(start, stop) == 1 << side:
+    if ledger.is_alone(side, start, stop):
         return
     try:
         if ledger.uploads and ledger.awaits(side):
@@ -255,10 +255,7 @@ def _plan_taking(  # a range
     ledger: Ledger, side: Side, _access: Access, start: int, stop: int, everything: bool
 ) -> Change:
     before, mine = ledger.spans, 1 << side
-    if everything and (start < stop or not before.nbytes):
-        after = before.put(start, stop, mine)
-    else:
-        after = before.left_to(mine, start, stop)
+    after = (before.put if everything else before.left_to)(start, stop, mine)
     if after is not before:
         after = shortened(ledger, (), after, None, start, stop)[1]
     return Change(side, before, after, start, stop)

@@ -159,7 +159,7 @@ class Ledger:
 
     def is_alone(self, side: int, start: int, stop: int) -> bool:
         """Tell whether a side is the only holder of a range. Of no elements, every side is."""
-        return self.spans.any(start, stop) == 1 << side or (start == stop and self.spans.nbytes > 0)
+        return self.spans.any(start, stop) == 1 << side or (start >= stop and self.spans.nbytes > 0)
 
     def shortcut(self, side: Side, layout: Layout) -> Shortcut | None:
         """Compute the shortcut for arrays over a layout; see `SyncedMemory.shortcut`."""

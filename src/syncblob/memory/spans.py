@@ -231,7 +231,7 @@ class Spans:
             first -= 1
         return Spans((*ends[:first], stop, *ends[after:]), (*held[:first], holders, *held[after:]))
 
-    def left_to(self, holder: int, start: int, stop: int) -> Spans:
+    def left_to(self, start: int, stop: int, holder: int) -> Spans:
         """Return a map in which what a side shares in a range with others is its own alone."""
         if start >= stop and self.nbytes:
             return self

@@ -11,6 +11,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
+from types import SimpleNamespace
 from weakref import ref
 
 import numpy as np
@@ -747,6 +748,71 @@ def test_what_other_threads_free_meanwhile_is_used(limited, monkeypatch):
         return (blob + 1).tolist()
 
     assert in_threads(free, add)[1] == [2] * COUNT
+
+
+def test_room_that_another_thread_has_made_meanwhile_is_used(two, monkeypatch):
+    blob, others = filled(1), [filled(2)]
+
+    @contextmanager
+    def wait_for_the_other():
+        others.clear()
+        eviction._made_room += 1
+        yield
+
+    monkeypatch.setattr(eviction, "_making_room", SimpleNamespace(held=wait_for_the_other()))
+    assert filled(3).tolist() == [3] * COUNT
+    assert (blob.head, two.used_nbytes) == (Head.HEAD_AT_GPU, NBYTES)
+
+
+@pytest.mark.parametrize("chained", [False, True])
+def test_what_only_the_failed_call_has_is_evicted(two, chained):
+    blob = filled(1)
+
+    def use():
+        if blob.head is not Head.HEAD_AT_GPU:
+            return "room"
+        array = blob.memory.buffer(Side.ACCELERATOR)[1:]
+        raise (ValueError if chained else MemoryError)(array.size)
+
+    def use_again():
+        try:
+            return use()
+        except ValueError:
+            raise MemoryError from None
+
+    assert compute(two, use_again) == "room"
+
+
+@pytest.mark.parametrize(
+    ("found", "count"), [([False, False], 2), ([False, True, False, False], 4)]
+)
+def test_a_call_is_made_once_more_because_other_threads_may_have_freed_some(
+    two, monkeypatch, found, count
+):
+    calls, found = [], iter(found)
+
+    def fail():
+        calls.append(None)
+        raise MemoryError
+
+    monkeypatch.setattr(eviction, "_evict_one", lambda *_: next(found))
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(int).result()
+        with pytest.raises(MemoryError) as caught:
+            compute(two, fail)
+    assert (len(calls), caught.traceback[-1].name) == (count, "fail")
+
+
+def test_a_device_without_a_limit_evicts_nothing(limited):
+    blob = filled(1)
+
+    def fail():
+        raise MemoryError
+
+    assert not limited.bounded
+    with pytest.raises(MemoryError):
+        compute(limited, fail)
+    assert blob.head is Head.HEAD_AT_GPU
 
 
 @pytest.mark.skipif(FREE_THREADED, reason="all threads count")

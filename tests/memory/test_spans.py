@@ -172,6 +172,7 @@ def test_the_holders_of_a_range_where_all_are_alike(drawn):
 def test_without_runs_nothing_changes(listing):
     spans = spans_of(listing)
     assert spans.replaced([]) is spans
+    assert spans.left_to(1, 1, DEVICE) is spans
 
 
 @pytest.mark.parametrize("holders", range(4))

@@ -11,6 +11,7 @@ import gc
 import threading
 import time
 from collections.abc import Callable, Iterable
+from traceback import clear_frames
 from typing import TYPE_CHECKING, Any
 
 from syncblob._formatting import extend
@@ -140,6 +141,7 @@ def make_room(shortage: Shortage, home: Home, error: Exception, reason: str) -> 
         return False
     # Its frames refer to buffers, and to look at the variables of the callers keeps it alive.
     traceback, error.__traceback__, error.__context__ = error.__traceback__, None, None
+    clear_frames(traceback)
     began = _made_room
     with _making_room.held:
         # Another thread may have made some in the meantime.

@@ -6,8 +6,8 @@ side* is that of the Blob's device.
 
 All states of a call are timed in turn, each with its rival, in short samples. The fast ones of many
 samples count, because other work on the machine only adds time. A call that changes the state is
-timed once in each sample, and the state is re-established before it. A call that has to move bytes
-is compared with the device's copies of the same bytes.
+timed once in each sample, and the state is re-established before it. A call that has to move bytes,
+or to make a buffer, is compared with what the device takes for that.
 """
 
 from __future__ import annotations
@@ -36,7 +36,6 @@ from syncblob import (
     max_transfers,
     record_transfers,
 )
-from syncblob._layout import Layout
 from syncblob.devices import Side, accelerator
 
 # A function of two 8x8 Blobs and a Blob of indices.
@@ -60,6 +59,7 @@ MEDIAN, WORST = 1.3, 2.5
 LOGGED_MEDIAN, LOGGED_WORST = 2.0, 5.0
 # Above the copies, for numbers and for PyTorch's functions.
 ABOVE_COPIES = 12e-6
+ABOVE = "above the copies and allocations, where bytes have to move or a buffer has to be made"
 
 NOTES = (
     "a star: the call changes the state, which is re-established before each call",
@@ -245,15 +245,25 @@ class Operands:
             for step in self._state.steps.split(", "):
                 self._kept.append(_do(step, blob, sides))
 
+    def buffers(self) -> list[int]:
+        """Return the bytes allocated on each side of each Blob."""
+        memories = [blob.memory for blob in self._blobs]
+        return [memory.buffer_nbytes(side) or 0 for memory in memories for side in Side]
+
+    def allocations(self, before: list[int]) -> Iterator[tuple[str, int]]:
+        """Yield the backend's function and the bytes of each buffer that was made since."""
+        functions = ("allocate_host", "allocate") * len(self._blobs)
+        for name, old, new in zip(functions, before, self.buffers(), strict=True):
+            if new > old:
+                yield name, new - old
+
     def describe(self) -> object:
         """Return what a call may change about the state."""
-        part = Layout.raw(ROWS)
-        return [
+        return self.buffers(), [
             (
                 [*memory.spans.runs(0, memory.used_nbytes)],
-                [memory.buffer_nbytes(side) for side in Side],
-                # None while an upload is under way.
-                [memory.newest(side, part) is None for side in Side],
+                # An upload that has arrived is there until the next access.
+                memory.ledger.uploads,
                 memory.aliased,
             )
             for memory in (blob.memory for blob in self._blobs)
@@ -264,12 +274,12 @@ class Operands:
 
 
 class Comparison:
-    """A call in a state, and its rival: the same call on one buffer, or the copies that it makes.
+    """A call in a state, and its rival: the same call on one buffer, or what it moves and makes.
 
     Attributes
     ----------
-    copies
-        The direction and the number of bytes of each copy that the call has to make.
+    needs
+        The name and the number of bytes of each copy and allocation that the call has to make.
     changes
         Whether the call changes the state.
     times, rival_times
@@ -280,10 +290,11 @@ class Comparison:
         self._call, self._operands, self._rival = call, operands, rival
         call(*operands.arguments)  # the first call makes plans and imports
         operands.establish()
-        before = operands.describe()
+        before, buffers = operands.describe(), operands.buffers()
         with operands.during(), record_transfers() as log:
             call(*operands.arguments)
-        self.copies = [(transfer.direction, transfer.nbytes) for transfer in log]
+        self.needs = [*operands.allocations(buffers)]
+        self.needs += [(transfer.direction, transfer.nbytes) for transfer in log]
         self.changes = operands.describe() != before
         self.times: list[float] = []
         self.rival_times: list[float] = []
@@ -291,7 +302,7 @@ class Comparison:
         if not self.changes:
             self._repeats = 10
             self._repeats = max(1, int(SAMPLE / self._ours()))
-        self._copying = _copying(self.copies)
+        self._copying = _copying(self.needs)
 
     def sample(self) -> None:
         """Time the call, and its rival."""
@@ -308,7 +319,7 @@ class Comparison:
             return _time(self._call, self._operands.arguments, self._repeats)
 
     def _rivals(self) -> float:
-        if self.copies or self._rival is None:
+        if self.needs or self._rival is None:
             return _time(self._copying, (), 20)
         if self.changes:
             # The same work before both calls: it takes their code out of the processor's caches.
@@ -330,20 +341,22 @@ def _fast(times: list[float]) -> float:
     return sorted(times)[int(RANK * len(times))]
 
 
-def _copying(copies: list[tuple[str, int]]) -> Callable[[], object]:
-    """Return a function that makes copies as the simulated device does, and nothing else."""
+def _copying(needs: list[tuple[str, int]]) -> Callable[[], object]:
+    """Return a function that copies and allocates as the simulated device does, and no more."""
     backend = accelerator(SIMULATED)
-    arguments: list[tuple[Callable[..., object], Any, Any]] = []
-    for direction, nbytes in copies:
+    arguments: list[tuple[Any, ...]] = []
+    for name, nbytes in needs:
         host, buffer = backend.allocate_host(nbytes), backend.allocate(nbytes)
-        if direction == "upload":
+        if name == "upload":
             arguments.append((backend.upload, host, buffer))
-        else:
+        elif name == "download":
             arguments.append((backend.download, buffer, host))
+        else:
+            arguments.append((getattr(backend, name), nbytes))
 
     def copy() -> None:
-        for transfer, source, target in arguments:
-            transfer(source, target)
+        for run, *operands in arguments:
+            run(*operands)
 
     return copy
 
@@ -372,8 +385,8 @@ def device_rows(timer: Timer, device: str, torch: Any) -> list[Row]:
         limit = Goal(ABOVE_COPIES, "difference") if name.startswith(("float", "torch")) else None
         for state, found in compared(timer, device, call).items():
             times, mark = (_fast(found.times), _fast(found.rival_times)), "*" * found.changes
-            if found.copies:
-                section = f"{device}: above the copies, where bytes have to move, in microseconds"
+            if found.needs:
+                section = f"{device}: {ABOVE}, in microseconds"
                 cell = Cell(state, "difference", mark)
                 above.append(Row(section, name, times[0], "the copies", times[1], "s", limit, cell))
             else:
@@ -386,7 +399,7 @@ def device_rows(timer: Timer, device: str, torch: Any) -> list[Row]:
 def compared(timer: Timer, device: str, call: Call) -> dict[str, Comparison]:
     """Time a call in all states of Blobs of one device that permit it."""
     rival = Operands(RIVAL, device)
-    if Comparison(call, rival).copies:
+    if Comparison(call, rival).needs:
         # The host computes, as of every device without functions of its own.
         rival = Operands(RIVAL, "cpu")
     found = {}

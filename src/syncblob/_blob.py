@@ -1486,11 +1486,7 @@ class Blob(Operators, NdarrayMethods):
             layout: Any = self._placed
             if exported is not None and (
                 shortcut.writable
-                or (
-                    shortcut.readable
-                    and held.claim(shortcut, Side.HOST, layout, "__dlpack__")
-                    and shortcut.writable
-                )
+                or (held.claim(shortcut, layout, "__dlpack__") and shortcut.writable)
             ):
                 array = exported.view()
                 noted = user_instruction()

@@ -182,43 +182,27 @@ class Layout:
         """Return whether writing every element writes every one of the first `nbytes` bytes."""
         return not self.start and self.stop == nbytes and self.gapless
 
-    def reach(self, index: Any) -> tuple[int, int] | None:
-        """Return the range of bytes from the first element that an index selects to the last.
+    def first(self, index: Any) -> int | None:
+        """Return the offset of the first element that an index selects, which is not empty.
 
-        None if it selects no element, or has other entries than integers and slices, which must be
-        in bounds, perhaps with an Ellipsis at the end.
+        None if it has other entries than integers and slices, which must be in bounds, perhaps with
+        an Ellipsis at the end.
         """
-        start = stop = self.offset
-        shape, strides, axis = self.shape, self.strides, 0
+        offset = self.offset
         entries: tuple[Any, ...] = index if type(index) is tuple else (index,)
-        for entry in entries:
+        for axis, entry in enumerate(entries):
             kind = type(entry)
             if kind is int:
-                bytes_before = (entry + shape[axis] if entry < 0 else entry) * strides[axis]
-                start += bytes_before
-                stop += bytes_before
+                at = entry + self.shape[axis] if entry < 0 else entry
             elif kind is slice:
-                selected = range(shape[axis])[entry]
-                if not selected:
-                    return None
-                first, last = selected[0] * strides[axis], selected[-1] * strides[axis]
-                start += min(first, last)
-                stop += max(first, last)
-            elif entry is not ... or axis < len(entries) - 1:
+                at = entry.indices(self.shape[axis])[0]
+            elif entry is ... and axis == len(entries) - 1:
+                break
+            else:
                 # An entry without an axis of its own, such as None, or axes before the others.
                 return None
-            else:
-                break
-            axis += 1
-        for dim, step in zip(shape[axis:], strides[axis:], strict=True):
-            if not dim:
-                return None
-            reached = (dim - 1) * step
-            if reached < 0:
-                start += reached
-            else:
-                stop += reached
-        return start, stop + self.dtype.itemsize
+            offset += at * self.strides[axis]
+        return offset
 
     def aligned(self, dtype: np.dtype[np.generic]) -> bool:
         """Return whether elements of a dtype in this layout are aligned."""

@@ -391,10 +391,15 @@ def test_what_follows_on_the_current_stream_is_after_a_push(machine, backend):
     host[:] = 5
     push = backend.push(host, buffer, None)
     # Whether the push is over. If it is not, the current stream waits for it.
-    assert push.order() == machine.eager
+    assert push.arrived == push.order() == machine.eager
     launch(add_one, buffer)
     assert buffer.tolist() == [6] * 3
     assert push.order()
+    assert push.arrived
+    with backend._cupy.cuda.Stream(non_blocking=True) as stream:
+        stream.begin_capture()
+        assert not push.arrived
+        stream.end_capture()
     assert push.over
 
 
@@ -441,13 +446,14 @@ def test_a_blob_that_goes_before_its_push_is_over_disturbs_nobody():
 
 
 def test_a_push_that_was_waited_for_keeps_nothing(backend):
-    for end in ("wait", "order"):
+    for end in ("wait", "order", "arrived"):
         buffer = backend.allocate(600)
         gone = weakref.ref(buffer)
         push = backend.push(backend.allocate_host(600), buffer, None)
-        if end == "order":
+        if end != "wait":
             backend.synchronize()
-        getattr(push, end)()
+        ended = getattr(push, end)
+        assert ended is True or ended() in {True, None}
         del buffer
         assert gone() is None
 

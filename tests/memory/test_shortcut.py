@@ -152,7 +152,11 @@ def test_a_change_ends_the_shortcuts_of_all_parts():
 
 def test_an_upload_under_way_may_be_read_from_but_not_written_to(held):
     memory = used(Side.HOST)
+    here, there = (memory.shortcut(side, WHOLE) for side in Side)
     memory.async_gpu_push()
+    # Nobody has to ask again.
+    assert (here.readable, here.writable, here.shared) == (True, False, False)
+    assert not there.readable
     assert (usable(memory, Side.HOST), usable(memory, Side.ACCELERATOR)) == ("r", "")
     assert held.uploads == 0
     memory.gpu_data()
@@ -260,7 +264,7 @@ def test_nothing_is_usable_if_a_signal_handler_claims_the_other_side_meanwhile(m
     def interrupted(self, *args):
         found = ask(self, *args)
         monkeypatch.undo()
-        assert claim_shared(memory.ledger, there, Side.ACCELERATOR, 0, NBYTES, "use")
+        assert claim_shared(memory.ledger, there, 0, NBYTES, "use")
         return found
 
     monkeypatch.setattr(Ledger, "usable", interrupted)
@@ -310,13 +314,13 @@ def test_a_side_that_holds_a_range_becomes_its_only_holder(side, start, stop):
     synced(memory, side)
     shortcut = memory.shortcut(side, WHOLE)
     known = memory.history
-    assert memory.claim(shortcut, side, Layout.raw(stop - start, start), "use")
+    assert memory.claim(shortcut, Layout.raw(stop - start, start), "use")
     assert memory.head_over(start, stop) is Head(1 << side)
     assert memory.shortcut(side, Layout.raw(stop - start, start)).writable
     assert memory.head_over(stop, NBYTES) is (Head(1 << side) if stop == NBYTES else Head.SYNCED)
     last = memory.history[-1]
     assert (last.reason, last.copied, last.start, last.stop) == ("use", "", start, stop)
-    assert memory.claim(shortcut, side, Layout.raw(2, 2), "use again")
+    assert memory.claim(shortcut, Layout.raw(2, 2), "use again")
     assert len(memory.history) == len(known) + 1
 
 
@@ -326,7 +330,7 @@ def test_a_side_gets_everything_from_the_other_in_a_claim(side, access):
     memory = used(Side(1 - side))
     shortcut = memory.shortcut(side, WHOLE)
     assert not shortcut.readable
-    assert memory.claim(shortcut, side, WHOLE, "use", access)
+    assert memory.claim(shortcut, WHOLE, "use", access)
     assert shortcut.readable
     assert shortcut.writable is (access is not CONST)
     assert memory.head is (Head.SYNCED if access is CONST else Head(1 << side))
@@ -341,7 +345,7 @@ def test_of_a_layout_with_gaps_an_overwrite_claims_what_is_in_these(simulated):
     memory = used(Side.ACCELERATOR)
     gaps = Layout((2,), WHOLE.dtype, (NBYTES - 1,))
     shortcut = memory.shortcut(Side.HOST, WHOLE)
-    assert memory.claim(shortcut, Side.HOST, gaps, "use", OVERWRITE)
+    assert memory.claim(shortcut, gaps, "use", OVERWRITE)
     assert simulated.downloads == 1
     assert memory.cpu_data().tolist() == [1] * NBYTES
 
@@ -351,9 +355,9 @@ def test_a_memory_is_not_claimed_by_the_shortcut_of_another():
     synced(memory, Side.HOST)
     synced(other, Side.HOST)
     shortcut = memory.shortcut(Side.HOST, WHOLE)
-    write = other.ledger, shortcut, Side.HOST, 0, NBYTES, "use"
+    write = other.ledger, shortcut, 0, NBYTES, "use"
     assert not claim_shared(*write)
-    assert not memory.claim(other.shortcut(Side.HOST, WHOLE), Side.HOST, WHOLE, "use")
+    assert not memory.claim(other.shortcut(Side.HOST, WHOLE), WHOLE, "use")
     assert (memory.head, other.head) == (Head.SYNCED, Head.SYNCED)
 
 
@@ -371,42 +375,44 @@ def test_where_more_has_to_be_done_nothing_is_claimed(happens):
     kept = happens(memory)
     before = memory.spans, memory.history
     shortcut = memory.shortcut(Side.HOST, WHOLE)
-    assert not memory.claim(shortcut, Side.HOST, WHOLE, "use")
+    assert not memory.claim(shortcut, WHOLE, "use")
     assert (memory.spans, memory.history) == before
     del kept
 
 
-def test_a_claim_waits_for_an_upload_of_the_range(held):
+@pytest.mark.parametrize("fails", [False, True])
+def test_only_an_upload_that_has_arrived_lets_a_range_be_claimed(fails, held):
     memory = used(Side.HOST)
-    memory.async_gpu_push()
-    shortcut = memory.shortcut(Side.HOST, WHOLE)
-    assert memory.claim(shortcut, Side.HOST, WHOLE, "use")
-    assert held.uploads == 1
-    assert memory.head is Head.HEAD_AT_CPU
-
-
-def test_a_claim_after_a_failed_upload_raises_and_the_next_one_succeeds(simulated, monkeypatch):
-    memory = used(Side.HOST)
-    with monkeypatch.context() as patch:
-        patch.setattr(simulated, "upload", lambda *_: 1 / 0)
+    with held.failing(**({"transfer": 1} if fails else {})):
         memory.async_gpu_push()
         shortcut = memory.shortcut(Side.HOST, WHOLE)
-        with pytest.raises(ZeroDivisionError):
-            memory.claim(shortcut, Side.HOST, WHOLE, "use")
-    assert memory.head is Head.HEAD_AT_CPU
-    assert memory.claim(shortcut, Side.HOST, WHOLE, "use")
+        assert not memory.claim(shortcut, WHOLE, "use")
+        assert held.uploads == 0
+        held.synchronize()
+    assert memory.claim(shortcut, WHOLE, "use") is not fails
+    assert memory.head is (Head.SYNCED if fails else Head.HEAD_AT_CPU)
+    if fails:
+        with pytest.raises(RuntimeError, match="injected failure"):
+            memory.mutable_cpu_data()
+        assert memory.claim(shortcut, WHOLE, "use")
 
 
 # --- numbers -------------------------------------------------------------------------------------
 
 PART = Layout.raw(1)
 
+
+def settle(memory):
+    memory.accelerator.synchronize()
+
+
 # What happens, the range to write into, and whether a number can be written.
 ASSIGNED = {
     "other side newest": (lambda m: m.mutable_gpu_data(), (2, 4), True),
     "both sides": (lambda m: m.gpu_data(), (0, 2), True),
     "own side": (lambda _: None, (0, NBYTES), True),
-    "upload": (lambda m: m.async_gpu_push(), (0, 2), True),
+    "upload": (lambda m: m.async_gpu_push(), (0, 2), False),
+    "upload that has arrived": (lambda m: [m.async_gpu_push(), settle(m)], (0, 2), True),
     "upload of the rest": (lambda m: m.async_gpu_push(None, 4, NBYTES), (0, 2), False),
     "mixed": (lambda m: [m.lend(Side.ACCELERATOR, MUTABLE, PART, "use")] * 0, (0, 2), False),
     "alias": (lambda m: m.export(Side.ACCELERATOR, MUTABLE, PART, "use", "DLPack"), (0, 2), False),

@@ -408,11 +408,10 @@ class BlobCore:
         layout = self._placed
         if layout is None:
             layout = self._layout
-        side = self._side
         start, stop = layout.start, layout.stop
         if not (
-            (shortcut.shared and claim_shared(memory.ledger, shortcut, side, start, stop, reason))
-            or memory.claim(shortcut, side, layout, reason)
+            (shortcut.shared and claim_shared(memory.ledger, shortcut, start, stop, reason))
+            or memory.claim(shortcut, layout, reason)
         ):
             return None
         if not shortcut.writable:
@@ -647,7 +646,7 @@ class BlobCore:
             return kept[1].view()  # type: ignore[index]  # likewise
         return laid(memory.home(side), buffer, layout, writable=False)
 
-    def _write(self, place: int, access: Access, reason: str) -> Any:  # noqa: C901  # an access; inlined, because calls take time
+    def _write(self, place: int, access: Access, reason: str) -> Any:
         """Return a writable borrow of data or diff on a side."""
         kept: Any
         memory: Any
@@ -656,17 +655,14 @@ class BlobCore:
         if kept is not None and kept[2] is not None and place <= GPU_DATA:
             # The usual cases of what follows.
             shortcut, memory, layout = kept[0], self._held, self._placed
-            side = _SIDES[place]
-            if side and memory._device_home is not self._home:
-                side = self._accelerator_side(memory)
+            start, stop = layout.start, layout.stop
             if shortcut.writable or (
-                shortcut.shared
-                and claim_shared(memory.ledger, shortcut, side, layout.start, layout.stop, reason)
+                shortcut.shared and claim_shared(memory.ledger, shortcut, start, stop, reason)
             ):
                 array = kept[2].view()
                 # Only NumPy arrays have a write permission to revoke.
-                if not side or type(array) is np.ndarray:
-                    memory.ledger.own_loans(side).borrows.add(array, layout.start, layout.stop)
+                if not place or type(array) is np.ndarray:
+                    memory.ledger.own_loans(shortcut.side).borrows.add(array, start, stop)
                 if shortcut.writable:
                     return array
         memory = self._diff_memory() if place > GPU_DATA else self._memory
@@ -678,7 +674,7 @@ class BlobCore:
             kept is not None
             and kept[2] is not None
             and (place <= GPU_DATA or kept[0].buffer is memory.buffer(side))
-            and (kept[0].writable or memory.claim(kept[0], side, layout, reason, access))
+            and (kept[0].writable or memory.claim(kept[0], layout, reason, access))
         ):
             if not kept[0].writable:
                 # Asks for the shortcut again.

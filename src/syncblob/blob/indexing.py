@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from syncblob._dtypes import as_dtype
+from syncblob._layout import Layout
 from syncblob._shape import is_basic_index, is_integer
 from syncblob.arrays.foreign import is_array
 from syncblob.arrays.native import native_array
@@ -133,22 +134,26 @@ def _assign_number(blob: BlobCore, full: Any, value: Any) -> bool:
     # NumPy checks the index before the range is computed.
     target = array[full]
     layout = blob._placed
-    reach = (blob._layout if layout is None else layout).reach(full)
-    if reach is None:
+    start = (blob._layout if layout is None else layout).first(full)
+    if start is None or not target.size:
         return False
+    stop = start + target.nbytes
+    if not target.flags.c_contiguous:
+        placed = Layout(target.shape, target.dtype, blob._home.strides(target), start)
+        start, stop = placed.start, placed.stop
     if type(value) is not int or abs(value) > _EXACT or target.dtype.kind not in "fc":
         # A number that NumPy does not take changes no state.
         np.empty((), target.dtype)[()] = value
-    ledger, side, (start, stop) = memory.ledger, blob._side, reach
+    ledger = memory.ledger
     if (
         shortcut.shared
         and blob._home.direct
-        and claim_shared(ledger, shortcut, side, start, stop, "__setitem__", target, value)
+        and claim_shared(ledger, shortcut, start, stop, "__setitem__", target, value)
     ):
         return True
     # Of an array with gaps, the bytes in these are not overwritten.
     access = OVERWRITE if target.nbytes == stop - start else MUTABLE
-    buffer = shortcut.buffer
+    buffer, side = shortcut.buffer, shortcut.side
     with ledger.lock:
         return claim(ledger, buffer, side, access, start, stop, "__setitem__", target, value)
 

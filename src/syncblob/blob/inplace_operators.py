@@ -52,17 +52,20 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, operator: str) -> Any:
     # In this order; see `BlobCore`.
     shortcut, array1 = x1._shortcut, x1._array
     if array1 is not None and not shortcut.writable:
-        possible = shortcut.readable and home.direct
+        possible = home.direct and (shortcut.readable or x1._make_readable() is not None)
         if possible and type(x2) in SCALARS:
             possible = _cannot_raise(kernel, array1, x2)
         elif possible:
             # A guard may forbid what is not direct.
             possible = (
                 type(x2) is type(x1)
-                and x2._shortcut.readable
                 and home is x2._home
+                and (x2._shortcut.readable or x2._make_readable() is not None)
                 and (array2 := x2._array) is not None
-                and _cannot_raise(kernel, array1, array2)
+                # As in `_cannot_raise`, without the call.
+                and array1.shape == array2.shape
+                and kernel is not corrected.matmul
+                and _keeps_dtype(kernel, array1.dtype, array2.dtype)
             )
         array1 = x1._make_writable(_reason(kernel)) if possible else None
     if array1 is not None:

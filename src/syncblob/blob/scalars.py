@@ -65,9 +65,17 @@ def element(blob: BlobCore, reason: str, index: tuple[int, ...] = ()) -> NDArray
     `index` has a valid index for each axis.
     """
     key: Any = (*index, ...)
+    home = blob._home
+    if not (home is HOST or blob._shortcut.readable) and blob._memory.spans.uniform == 1:
+        # The host alone holds it.
+        layout = blob._layout
+        buffer = blob._memory.newest(Side.HOST, layout)
+        if buffer is not None:
+            there: NDArray[Any] = HOST.own_view(buffer, layout, writable=False)[key]
+            return there
     whole = blob._make_readable()
     if whole is not None:
-        array, home, held = whole[key], blob._home, blob._held
+        array, held = whole[key], blob._held
         if home is HOST or (home.native and held is not None and (held.spans.uniform or 0) & 1):
             # The host has the same number, and NumPy reads it where it is.
             return array

@@ -253,6 +253,14 @@ class Push(ABC):
         """Block until the upload has finished. Raises the upload's exception."""
 
     @property
+    def arrived(self) -> bool:
+        """Whether it has certainly succeeded, for all later work, too. Does not wait.
+
+        Accesses of backends that cannot tell wait by the methods above.
+        """
+        return False
+
+    @property
     def over(self) -> bool:
         """Whether the upload has finished, after a wait for it has raised.
 

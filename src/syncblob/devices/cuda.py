@@ -488,6 +488,13 @@ class CudaBackend(Accelerator):
             return later[1] - elapsed / 1e3
         return None
 
+    def has_happened(self, event: Any) -> bool:
+        """Return whether an event certainly happened. A capture forbids the question."""
+        errors = NoDeviceError, self._cupy.cuda.runtime.CUDARuntimeError
+        with suppress(*errors), self.order.calls() as stream:
+            return not (is_capturing(stream) or self.order.torch_captures()) and bool(event.done)
+        return False
+
     def join(self) -> None:
         """Order CuPy's current stream and PyTorch's after each other, unless one is captured."""
         with self._context:
@@ -700,6 +707,14 @@ class _CudaPush(Push):
         if over:
             backend.let_go(event)
         return over
+
+    @property
+    def arrived(self) -> bool:
+        """Whether the transfer is done; False during a capture."""
+        arrived = self._backend.has_happened(self._event)
+        if arrived:
+            self._backend.let_go(self._event)
+        return arrived
 
     def wait(self) -> None:
         with self._backend.order.calls():

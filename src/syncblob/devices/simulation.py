@@ -389,6 +389,11 @@ class _Work(Push):
             del self  # as in `run`
 
     @property
+    def arrived(self) -> bool:
+        """Whether the work has succeeded."""
+        return self._function is None and self._error is None
+
+    @property
     def over(self) -> bool:
         """Whether the work has finished. A signal handler that raises ends a wait before that."""
         return self._function is None

@@ -18,7 +18,7 @@ from syncblob.memory.spans import Spans
 from syncblob.memory.stale_aliases import require_announced
 from syncblob.memory.stale_bytes import DIRECTIONS, PAIR, plan_crossing
 from syncblob.memory.transitions import CONST, MUTABLE, OVERWRITE, SMALL, Access
-from syncblob.memory.uploads import await_uploads, finish_uploads
+from syncblob.memory.uploads import await_uploads
 from syncblob.memory.window_growth import provide
 from syncblob.transfers import open_logs
 
@@ -69,18 +69,8 @@ def claim(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0915, PLR0917  # an acce
     if ledger.moving:
         return False
     pair = len(ledger.loans) == PAIR
-    there = ledger.loans[1 - side] if pair else ledger.others(side)
-    if ledger.uploads and not there.leases:
-        finish_uploads(ledger, side, access, start, stop)
-        shortcut = ledger.shortcuts.sides[side] if pair else None
-        if (
-            access is not CONST
-            and shortcut is not None
-            and shortcut.buffer is buffer
-            and (array is None or ledger.buffers.home(side).direct)
-            and claim_shared(ledger, shortcut, side, start, stop, reason, array, value)
-        ):
-            return True
+    if ledger.uploads:
+        ledger.forget_arrived()
     copied = ""
     try:
         # From here on, not even a finaliser can change anything.
@@ -176,7 +166,6 @@ def claim(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0915, PLR0917  # an acce
 def claim_shared(  # noqa: PLR0913, PLR0917  # a write
     ledger: Ledger,
     shortcut: Shortcut,
-    side: Side,
     start: int,
     stop: int,
     reason: str,
@@ -190,7 +179,7 @@ def claim_shared(  # noqa: PLR0913, PLR0917  # a write
 
     Parameters
     ----------
-    ledger, shortcut, side, start, stop, reason
+    ledger, shortcut, start, stop, reason
         The write.
     array, value
         A host array over the range, and a number to write into it in the same step.
@@ -201,19 +190,18 @@ def claim_shared(  # noqa: PLR0913, PLR0917  # a write
         Whether the range may be written now. If not, nothing has changed.
     """
     with ledger.lock:
-        before, nbytes = ledger.spans, ledger.spans.nbytes
-        if start >= stop or stop > nbytes or ledger.moving or not shortcut.shared:
+        before, side, sides = ledger.spans, shortcut.side, ledger.shortcuts.sides
+        nbytes, uniform = before.nbytes, before.uniform
+        if start >= stop or stop > nbytes or ledger.moving or uniform is None:
             return False
-        if len(ledger.loans) > PAIR:
+        if len(sides) > PAIR:
             # The shortcuts of several sides cannot be cleared in one step.
             return False
-        whole = stop - start == nbytes
-        after = Spans.whole(nbytes, 1 << side) if whole else before.put(start, stop, 1 << side)
+        after = Spans.with_part(nbytes, uniform, start, stop, 1 << side)
         try:
             ledger.moving = True
             # Nothing is called from here on, so no signal handler can run.
             shortcuts = ledger.shortcuts
-            sides = shortcuts.sides
             # A caller that this interrupts on the same thread may be about to set them.
             epoch: object = []
             shortcuts.epoch = epoch
@@ -227,7 +215,7 @@ def claim_shared(  # noqa: PLR0913, PLR0917  # a write
             if array is not None:
                 array[...] = value
             # The side may be read everywhere, also if it shares the rest.
-            shortcut.writable = whole
+            shortcut.writable = stop - start == nbytes
             if shortcuts.epoch is not epoch:
                 # Another thread has opened a log, which needs no lock.
                 shortcuts.clear()

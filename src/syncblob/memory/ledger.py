@@ -177,6 +177,8 @@ class Ledger:
                 self.follows_logs = True
             if shortcuts.parts:
                 shortcuts.limit()
+            if self.uploads:
+                self.forget_arrived()
             # Before all that it concerns is read: the shortcut may be revoked, and forgotten, then.
             epoch = shortcuts.epoch
             buffer = buffers.sides[side]
@@ -227,7 +229,11 @@ class Ledger:
     def awaits(self, side: int) -> bool:
         """Whether a copy to a side is under way. Reads on the other side do not wait for it."""
         # Nearly always there is one, or two.
-        return side in [upload.side for upload in self.uploads]
+        awaited = [upload for upload in self.uploads if upload.side == side]
+        if awaited and not self.moving:
+            with self.lock:
+                self.forget_arrived()
+        return not {*awaited}.isdisjoint(self.uploads)
 
     # --- what has been handed out ----------------------------------------------------------------
 
@@ -252,12 +258,25 @@ class Ledger:
 
         Only if everything has the same holders, and they alone decide.
         """
-        if self.uploads or self.watch is not None or self.source is not None or open_logs:
+        if self.watch is not None or self.source is not None or open_logs:
             return
         for loans in self.loans:
             if loans.leases or loans.exposures:
                 return
-        self.shortcuts.renew(epoch, holders)
+        awaited = 0
+        for upload in self.uploads:
+            awaited |= 1 << upload.side
+        self.shortcuts.renew(epoch, holders, awaited)
+
+    def forget_arrived(self, waited: Upload | None = None) -> None:
+        """Forget the copies that have arrived, without a wait, and one that was waited for."""
+        epoch, uniform, known = self.shortcuts.epoch, self.spans.uniform, self.uploads
+        running = tuple([each for each in known if not (each is waited or each.push.arrived)])
+        # Unless a signal handler has started another: then all stay for the next access.
+        if self.uploads is known:
+            self.uploads = running
+        if self.follows_logs and uniform is not None and not self.moving:
+            self.renew_shortcuts(epoch, uniform)
 
     def forget_source(self, start: int, stop: int) -> None:
         """Record that a range may be written from now on, so that its source is out of date."""

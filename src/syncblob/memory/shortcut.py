@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from syncblob.devices import Side
+
 # Programs that use more parts of a memory than this between two changes of state ask again.
 _MOST_PARTS = 64
 
@@ -21,6 +23,8 @@ class Shortcut:
     ----------
     buffer
         The buffer, or the window that the part lies in.
+    side
+        The side.
     readable
         Whether a const access has nothing to do: the side holds the newest contents, nothing is
         under way to it, and no open log has to be told.
@@ -32,10 +36,11 @@ class Shortcut:
         write has only to change the map.
     """
 
-    __slots__ = ("buffer", "readable", "shared", "writable")
+    __slots__ = ("buffer", "readable", "shared", "side", "writable")
 
-    def __init__(self, buffer: Any, *, usable: bool = False) -> None:
+    def __init__(self, buffer: Any, side: Side = Side.HOST, *, usable: bool = False) -> None:
         self.buffer: Any = buffer
+        self.side: Side = side
         self.readable: bool = usable
         self.writable: bool = usable
         self.shared: bool = False
@@ -73,7 +78,7 @@ class Shortcuts:
         self.sides: list[Shortcut | None] = [None, None]
         self.parts: dict[tuple[int, int, int], Shortcut] = {}
 
-    def of(self, key: tuple[int, int, int], buffer: Any, *, part: bool) -> Shortcut:
+    def of(self, key: tuple[Side, int, int], buffer: Any, *, part: bool) -> Shortcut:
         """Return the shortcut of a side's buffer, or of a part of it.
 
         Parameters
@@ -90,7 +95,7 @@ class Shortcuts:
             self.sides.append(None)
         shortcut = parts.get(key) if part else self.sides[side]
         if shortcut is None or shortcut.buffer is not buffer:
-            new = Shortcut(buffer)
+            new = Shortcut(buffer, side)
             # A signal handler or a finaliser may have made one meanwhile. None can run from here
             # on: nothing is called. So no shortcut that may be used is ever unknown.
             shortcut = (parts[key] if key in parts else None) if part else self.sides[side]  # noqa: SIM401  # `get` is a call
@@ -114,11 +119,12 @@ class Shortcuts:
         if side < len(self.sides):
             self.sides[side] = None
 
-    def renew(self, epoch: object, holders: int) -> None:
+    def renew(self, epoch: object, holders: int, awaited: int) -> None:
         """Set the shortcuts of the sides, which hold everything; not if revoked since an epoch.
 
-        Only if nothing but the holders decides: no upload is under way, nothing is watched, no log
-        is open, later ones revoke, and no alias of another side may write.
+        Only if nothing but the holders, and the sides that copies are under way to, decides:
+        nothing is watched, no log is open, later ones revoke, and no alias of another side may
+        write.
         """
         mine = 1
         for shortcut in self.sides:
@@ -126,9 +132,9 @@ class Shortcuts:
             if self.epoch is not epoch:
                 break
             if shortcut is not None:
-                shortcut.readable = readable = holders & mine != 0
-                shortcut.writable = writable = holders == mine
-                shortcut.shared = readable and not writable
+                shortcut.readable = readable = holders & mine & ~awaited != 0
+                shortcut.writable = writable = holders == mine and not awaited
+                shortcut.shared = readable and not (writable or awaited)
             mine <<= 1
         if self.epoch is not epoch:
             # Another thread has cleared them meanwhile, which needs no lock.

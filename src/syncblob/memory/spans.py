@@ -74,6 +74,18 @@ class Spans:
         """Return a map of one span. Cached, because the same few are needed all the time."""
         return Spans((nbytes,), (holders,))
 
+    @staticmethod
+    @lru_cache(maxsize=256)
+    def with_part(nbytes: int, around: int, start: int, stop: int, holders: int) -> Spans:
+        """Return a map with some holders in a non-empty range, and others around it. Cached."""
+        if around == holders or stop - start == nbytes:
+            return Spans.whole(nbytes, holders)
+        if not start:
+            return Spans((stop, nbytes), (holders, around))
+        if stop == nbytes:
+            return Spans((start, stop), (around, holders))
+        return Spans((start, stop, nbytes), (around, holders, around))
+
     @classmethod
     def covering(cls, nbytes: int, ranges: Iterable[tuple[int, int]]) -> Spans:
         """Make a map with 1 for every byte in any of the ranges."""
@@ -190,9 +202,7 @@ class Spans:
                 holders.append(run.holders)
         return Spans((*ends, *self.ends[last + 1 :]), (*holders, *self.holders[last + 1 :]))
 
-    def put(  # noqa: C901, PLR0911  # the usual cases apart, to save time
-        self, start: int, stop: int, holders: int
-    ) -> Spans:
+    def put(self, start: int, stop: int, holders: int) -> Spans:
         """Return a map with the same holders for every byte of a non-empty range.
 
         A faster `replaced` for one run.
@@ -203,13 +213,8 @@ class Spans:
         uniform = self.uniform
         if uniform is not None:
             # The usual case of the rest, in fewer steps.
-            if uniform == holders:
-                return self
-            if not start:
-                return Spans((stop, self.nbytes), (holders, uniform))
-            if stop == self.nbytes:
-                return Spans((start, stop), (uniform, holders))
-            return Spans((start, stop, self.nbytes), (uniform, holders, uniform))
+            same = uniform == holders
+            return self if same else Spans.with_part(self.nbytes, uniform, start, stop, holders)
         first, last = self._indices(start, stop)
         after = last + 1
         if stop < ends[last]:

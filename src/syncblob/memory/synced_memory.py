@@ -16,7 +16,7 @@ from syncblob._layout import Layout
 from syncblob._source_lines import Place, user_place
 from syncblob.arrays.native import buffer_of
 from syncblob.devices import CPU, HOST, Device, Side, default_device, home_accelerator
-from syncblob.memory.accesses import acquire, claim
+from syncblob.memory.accesses import acquire, claim, claim_shared
 from syncblob.memory.borrows_and_aliases import Exposure
 from syncblob.memory.changes import adopt, expose, finish_write, fit, leave
 from syncblob.memory.ledger import Ledger
@@ -485,7 +485,6 @@ class SyncedMemory:
     def claim(
         self,
         shortcut: Shortcut,
-        side: Side,
         layout: Layout,
         reason: str,
         access: Access = MUTABLE,
@@ -498,8 +497,8 @@ class SyncedMemory:
         Parameters
         ----------
         shortcut
-            The shortcut of the buffer that the caller will use.
-        side, layout, reason, access
+            The shortcut of the side, and of the buffer that the caller will use.
+        layout, reason, access
             The access.
 
         Returns
@@ -511,9 +510,14 @@ class SyncedMemory:
         if access is OVERWRITE and not layout.gapless:
             access = MUTABLE
         start, stop = (0, ledger.spans.nbytes) if layout.whole else (layout.start, layout.stop)
+        if ledger.uploads:
+            with ledger.lock:
+                ledger.forget_arrived()
+        if shortcut.shared and access is not CONST:
+            return claim_shared(ledger, shortcut, start, stop, reason)
         try:
             with ledger.lock:
-                return claim(ledger, shortcut.buffer, side, access, start, stop, reason)
+                return claim(ledger, shortcut.buffer, shortcut.side, access, start, stop, reason)
         except MemoryError:
             # Then the caller makes a usual access, which makes room.
             return False

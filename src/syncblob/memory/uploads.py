@@ -60,13 +60,6 @@ def finish_uploads(ledger: Ledger, side: Side, access: Access, start: int, stop:
             # under way.
             stop = min(upload.stop, ledger.spans.nbytes)
             ledger.take_from(upload.side, upload.start, stop)
-            _forget(ledger, upload)
+            ledger.forget_arrived(upload)
             raise
-        _forget(ledger, upload)
-
-
-def _forget(ledger: Ledger, upload: Upload) -> None:
-    epoch, uniform = ledger.shortcuts.epoch, ledger.spans.uniform
-    ledger.uploads = tuple([other for other in ledger.uploads if other is not upload])
-    if ledger.follows_logs and uniform is not None and not ledger.moving:
-        ledger.renew_shortcuts(epoch, uniform)
+        ledger.forget_arrived(upload)

@@ -648,45 +648,35 @@ class BlobCore:
 
     def _write(self, place: int, access: Access, reason: str) -> Any:
         """Return a writable borrow of data or diff on a side."""
-        kept: Any
-        memory: Any
-        layout: Any
-        kept = self._kept[place]
-        if kept is not None and kept[2] is not None and place <= GPU_DATA:
-            # The usual cases of what follows.
-            shortcut, memory, layout = kept[0], self._held, self._placed
-            start, stop = layout.start, layout.stop
-            if shortcut.writable or (
-                shortcut.shared and claim_shared(memory.ledger, shortcut, start, stop, reason)
+        kept: Any = self._kept[place]
+        memory: Any = self._held
+        layout: Any = self._placed
+        if kept is None or place > GPU_DATA:
+            memory, layout = self._memory_of(diff=place > GPU_DATA), self._layout
+        if kept is not None and kept[2] is not None:
+            shortcut, start, stop = kept[0], layout.start, layout.stop
+            side = shortcut.side
+            # The Blob may have another diff now, as above.
+            if (place <= GPU_DATA or shortcut.buffer is memory.buffer(side)) and (
+                shortcut.writable
+                or (shortcut.shared and claim_shared(memory.ledger, shortcut, start, stop, reason))
+                or memory.claim(shortcut, layout, reason, access)
             ):
+                if not shortcut.writable:
+                    # Asks for the shortcut again.
+                    self._keep(place, memory)
+                    kept = self._kept[place] or kept
                 array = kept[2].view()
                 # Only NumPy arrays have a write permission to revoke.
-                if not place or type(array) is np.ndarray:
-                    memory.ledger.own_loans(shortcut.side).borrows.add(array, start, stop)
-                if shortcut.writable:
+                if not side or type(array) is np.ndarray:
+                    memory.ledger.own_loans(side).borrows.add(array, start, stop)
+                if kept[0].writable:
                     return array
-        memory = self._diff_memory() if place > GPU_DATA else self._memory
-        side, layout = _SIDES[place & 1], self._layout
+        self._require_writable(reason)
+        side = _SIDES[place & 1]
         if side and memory._device_home is not self._home:
             side = self._accelerator_side(memory)
-        # The Blob may have another diff now, as above.
-        if (
-            kept is not None
-            and kept[2] is not None
-            and (place <= GPU_DATA or kept[0].buffer is memory.buffer(side))
-            and (kept[0].writable or memory.claim(kept[0], layout, reason, access))
-        ):
-            if not kept[0].writable:
-                # Asks for the shortcut again.
-                self._keep(place, memory)
-                kept = self._kept[place] or kept
-            array = kept[2].view()
-            if not side or type(array) is np.ndarray:
-                memory.ledger.own_loans(side).borrows.add(array, layout.start, layout.stop)
-            if kept[0].writable:
-                return array
-        self._require_writable(reason)
-        array = memory.lend(side, access, self._layout, reason)
+        array = memory.lend(side, access, layout, reason)
         self._keep(place, memory)
         return array
 

@@ -229,11 +229,7 @@ class Ledger:
     def awaits(self, side: int) -> bool:
         """Whether a copy to a side is under way. Reads on the other side do not wait for it."""
         # Nearly always there is one, or two.
-        awaited = [upload for upload in self.uploads if upload.side == side]
-        if awaited and not self.moving:
-            with self.lock:
-                self.forget_arrived()
-        return not {*awaited}.isdisjoint(self.uploads)
+        return side in [upload.side for upload in self.uploads]
 
     # --- what has been handed out ----------------------------------------------------------------
 

@@ -139,15 +139,6 @@ class Device:
     def __init__(self, device: Any = None) -> None:
         self.id: int = _machine.getDevice() if device is None else int(device)
 
-    def __int__(self) -> int:
-        return self.id
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Device) and self.id == other.id
-
-    def __hash__(self) -> int:
-        return hash(self.id)
-
     def __enter__(self) -> Self:
         _own("devices").append(_machine.getDevice())
         _machine.setDevice(self.id)
@@ -155,10 +146,6 @@ class Device:
 
     def __exit__(self, *args: object) -> None:
         _machine.setDevice(_own("devices").pop())
-
-    def use(self) -> Device:
-        _machine.setDevice(self.id)
-        return self
 
     def synchronize(self) -> None:
         with self:
@@ -586,10 +573,6 @@ class ndarray:
         return int(np.prod(self.shape, dtype=int))
 
     @property
-    def itemsize(self) -> int:
-        return self.dtype.itemsize
-
-    @property
     def nbytes(self) -> int:
         return self.size * self.dtype.itemsize
 
@@ -605,9 +588,6 @@ class ndarray:
     @property
     def T(self) -> ndarray:
         return self.transpose()
-
-    def __len__(self) -> int:
-        return len(_over_nothing(self))
 
     # --- views ---
 
@@ -703,10 +683,6 @@ class ndarray:
 
     def tolist(self) -> Any:
         return self.get().tolist()
-
-    def tobytes(self, order: str = "C") -> bytes:
-        found: bytes = self.get().tobytes(order)
-        return found
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         raise TypeError(

@@ -5,6 +5,7 @@ both.
 """
 
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -235,8 +236,9 @@ def test_a_regrowth_that_fails_gives_borrows_back_their_right_to_write(simulated
             memory.fit(NBYTES)
     assert drawn(memory) == "HB"
     assert borrow.flags.writeable
+    watched = weakref.ref(borrow)
     memory.fit(NBYTES)
-    assert not borrow.flags.writeable
+    assert not watched().flags.writeable
     assert drawn(memory) == "HBBBBBBB"
 
 

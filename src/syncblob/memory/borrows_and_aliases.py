@@ -184,7 +184,7 @@ class Loans:
 
     def may_write_all(self, start: int, stop: int) -> bool:
         """Tell whether one lease or exposure covers a range."""
-        writers = self.writers(start, stop) if self.may_be_written else ()
+        writers = self.writers(start, stop)
         return any(writer.start <= start and stop <= writer.stop for writer in writers)
 
     def writers(self, start: int, stop: int) -> list[Lease | Exposure]:

@@ -8,12 +8,14 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
+import syncblob
 from syncblob import (
     Blob,
     Head,
     StaleAliasWarning,
     SyncedMemory,
     record_transfers,
+    use_device,
     verified_const,
 )
 from syncblob._layout import Layout
@@ -21,6 +23,7 @@ from syncblob.devices import Side
 from syncblob.devices.host import NumpyHome
 from syncblob.memory import Access, changes, claim
 from syncblob.memory.borrows_and_aliases import NUMPY
+from syncblob.memory.buffers import Buffers
 from syncblob.memory.shortcut import Shortcuts
 
 # They count the bytes of parts of small memories.
@@ -213,6 +216,20 @@ def test_a_handler_is_refused_in_the_midst_of_a_number():
         write = buffer, Side.HOST, Access.OVERWRITE, 0, NBYTES, "use", buffer, 2
         assert claim(memory.ledger, *write)
     assert memory.gpu_data().tolist() == [2] * NBYTES
+
+
+def test_a_handler_in_the_midst_of_a_change_adds_no_accelerator():
+    memory = SyncedMemory(NBYTES, device="cpu")
+    memory.mutable_cpu_data()[:] = 1
+
+    def handler():
+        with pytest.raises(RuntimeError, match="in the middle of a transfer"):
+            memory.side_of(syncblob.simulated(1))
+
+    with use_device("simulated:0"), at_the_start_of(Buffers.get, handler):
+        memory.gpu_data()
+    assert memory.accelerator.device == "simulated:0"
+    assert memory.cpu_data().tolist() == [1] * NBYTES
 
 
 def test_an_eviction_in_whose_midst_a_handler_writes_fails_and_loses_nothing():

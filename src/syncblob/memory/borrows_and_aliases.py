@@ -132,6 +132,11 @@ class Exposure(NamedTuple):
     place: Place
     shared: bool = False
 
+    @property
+    def revoked(self) -> bool:
+        """Always False: there is no permission to revoke."""
+        return False
+
     def without(self, start: int, stop: int) -> list[Exposure]:
         """Return the parts of it outside of a range."""
         left = self._replace(stop=min(self.stop, start))

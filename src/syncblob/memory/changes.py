@@ -349,7 +349,9 @@ def _plan_fit(ledger: Ledger, side: Side, _access: Access, used: int, nbytes: in
         for owner, loans in enumerate(ledger.loans):
             for writer in loans.writers(used, nbytes):
                 start, stop = max(writer.start, used), min(writer.stop, nbytes)
-                after = after.put(start, stop, 1 << owner)
+                # Not of a buffer that was evicted, nor one that may not write any more.
+                if buffers.containing(owner, start, stop) is not None and not writer.revoked:
+                    after = after.put(start, stop, 1 << owner)
         for loser in buffers.all_sides:
             runs = after.runs(used, nbytes)
             losses.append((loser, [run[:2] for run in runs if run.holders != 1 << loser]))

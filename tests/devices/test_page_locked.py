@@ -3,6 +3,7 @@
 import gc
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import numpy as np
@@ -65,6 +66,28 @@ def test_a_block_is_used_again_after_the_work_that_was_queued(backend, machine, 
         machine.finish()
         blocks = [backend.allocate_host(100_000) for _ in range(2)]
     assert address in [block.ctypes.data for block in blocks]
+
+
+def test_a_block_that_is_dropped_after_the_event_waits_for_the_next_one():
+    marks = []
+    later = []
+
+    def lock(nbytes):
+        array = np.empty(nbytes, np.uint8)
+        return types.SimpleNamespace(ptr=array.ctypes.data, array=array)
+
+    def mark():
+        marks.append(types.SimpleNamespace(done=True))
+        later.clear()
+        return marks[-1]
+
+    locked = page_locked.PageLocked(lock, mark)
+    first, _ = locked.allocate(1000), later.append(locked.allocate(2000))
+    address = later[0].ctypes.data
+    del first
+    # This lets the first be used again. The other one is dropped when its event exists already.
+    assert locked.allocate(2000).ctypes.data != address
+    assert len(marks) == 1
 
 
 def test_no_more_is_kept_than_allowed(backend, machine, monkeypatch):

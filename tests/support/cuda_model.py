@@ -553,7 +553,9 @@ class Machine:
     def eventQuery(self, event: int) -> int:
         work = self._recorded(event)
         self.fail("eventQuery")
-        return 0 if work is None or work.done else 600
+        # Work counts as done while it runs, which is under the lock.
+        with _lock:
+            return 0 if work is None or work.done else 600
 
     def eventSynchronize(self, event: int) -> None:
         work = self._recorded(event)

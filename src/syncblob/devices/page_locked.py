@@ -99,9 +99,9 @@ class PageLocked:
             return
         with self._lock.held:
             if self._dropped:
-                event = self._mark()
-                # A finaliser may append more meanwhile, which this event does not cover.
-                blocks = [self._dropped.popleft() for _ in range(len(self._dropped))]
+                # Counted first: finalisers may append more that the event does not cover.
+                count, event = len(self._dropped), self._mark()
+                blocks = [self._dropped.popleft() for _ in range(count)]
                 self._waiting.append((event, blocks))
                 self.kept += sum(block[0] for block in blocks)
             while self._waiting and self._waiting[0][0].done:

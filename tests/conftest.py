@@ -22,7 +22,7 @@ import syncblob
 from syncblob.devices import SimulatedBackend, cuda, simulation
 from syncblob.devices import accelerator as accelerator_named
 from syncblob.errors import NoDeviceError
-from syncblob.memory import stale_bytes, window_growth
+from syncblob.memory import ranges_to_copy, window_growth
 
 settings.register_profile(
     "default", deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -142,7 +142,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 def exact_parts() -> Iterator[None]:
     """Copy exactly the parts asked for, also of small memories, so that tests can count them."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stale_bytes, "SMALL", 0)
+        patch.setattr(ranges_to_copy, "SMALL", 0)
         yield
 
 

@@ -17,15 +17,9 @@ from syncblob._dtypes import SCALARS, is_supported
 from syncblob.arrays.foreign import is_ndarray_like
 from syncblob.blob.compute_in_parts import can_divide, compute_in_parts
 from syncblob.blob.core import BlobCore
+from syncblob.blob.device_of_operands import require_device_of
 from syncblob.blob.foreign_operators import answer_of, by_array
-from syncblob.blob.operands import (
-    as_blob,
-    converted,
-    gather,
-    is_number,
-    refusal,
-    require_device_of,
-)
+from syncblob.blob.operands import as_blob, converted, gather, is_number, refusal
 from syncblob.devices import HOST
 from syncblob.guards import may_compute_directly, require_device
 from syncblob.memory import at_once, compute, patiently

@@ -15,7 +15,8 @@ from syncblob.arrays.foreign import is_array
 from syncblob.arrays.native import native_array
 from syncblob.blob.compute import wrap, write_by
 from syncblob.blob.core import AnyBlob, BlobCore, making
-from syncblob.blob.operands import blob_to_read, require_device_of
+from syncblob.blob.device_of_operands import require_device_of
+from syncblob.blob.operands import blob_to_read
 from syncblob.blob.writers import writes
 from syncblob.devices import HOST
 from syncblob.devices.base import is_on_device

@@ -14,8 +14,9 @@ from syncblob._dtypes import SCALARS, can_hold, is_bfloat16
 from syncblob.arrays.foreign import is_array, is_ndarray_like
 from syncblob.blob.compute_in_parts import can_divide, may_share_parts, write_in_parts
 from syncblob.blob.core import BlobCore
+from syncblob.blob.device_of_operands import require_device_of
 from syncblob.blob.foreign_operators import answer_of
-from syncblob.blob.operands import converted, gather, is_number, require_device_of
+from syncblob.blob.operands import converted, gather, is_number
 from syncblob.blob.writers import writes
 from syncblob.guards import may_compute_directly, require_device
 from syncblob.memory import MUTABLE, at_once, patiently

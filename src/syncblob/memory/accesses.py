@@ -14,9 +14,9 @@ from syncblob.guards import running_guards
 from syncblob.memory import span_limit
 from syncblob.memory.changes import commit, take
 from syncblob.memory.history import note, note_use
+from syncblob.memory.ranges_to_copy import DIRECTIONS, PAIR, plan_crossing
 from syncblob.memory.spans import Spans
 from syncblob.memory.stale_aliases import require_announced
-from syncblob.memory.stale_bytes import DIRECTIONS, PAIR, plan_crossing
 from syncblob.memory.transitions import CONST, MUTABLE, OVERWRITE, SMALL, Access
 from syncblob.memory.uploads import await_uploads
 from syncblob.memory.window_growth import provide

@@ -22,11 +22,11 @@ from syncblob.memory.changes import adopt, expose, finish_write, fit, leave
 from syncblob.memory.ledger import Ledger
 from syncblob.memory.lending import alias, borrow, export_watched, lend, view, write
 from syncblob.memory.private_copies import ElsewhereError, gather
+from syncblob.memory.ranges_to_copy import pull, push
 from syncblob.memory.shortage import Shortage
 from syncblob.memory.sources import Source
 from syncblob.memory.spans import Spans
 from syncblob.memory.stale_aliases import announcing
-from syncblob.memory.stale_bytes import pull, push
 from syncblob.memory.transitions import CONST, MUTABLE, OVERWRITE, Access, Head, head_over
 from syncblob.memory.uploads import await_uploads
 from syncblob.memory.verify import verifying

@@ -20,7 +20,7 @@ from syncblob._layout import Layout
 from syncblob.arrays.foreign import is_stranger
 from syncblob.arrays.native import backend_of, native_array
 from syncblob.blob.core import BlobCore
-from syncblob.blob.operands import require_device_of
+from syncblob.blob.device_of_operands import require_device_of
 from syncblob.devices import HOST
 from syncblob.dispatch.numpy import tables
 from syncblob.dispatch.numpy.foreign_protocols import function_with_strangers

@@ -15,7 +15,7 @@ from syncblob.arrays.native import native_array
 from syncblob.blob import writers
 from syncblob.blob.compute import forgets_newest, overwrite, wrap
 from syncblob.blob.core import BlobCore
-from syncblob.blob.operands import preferred
+from syncblob.blob.device_of_operands import preferred
 from syncblob.blob.writers import writes
 from syncblob.devices import HOST, Device
 from syncblob.devices.base import Home, is_on_device

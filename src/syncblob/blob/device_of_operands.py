@@ -1,0 +1,42 @@
+"""The device on which an operation on several operands runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from syncblob.blob.core import BlobCore
+from syncblob.devices import HOST, default_device
+from syncblob.guards import require_device
+
+if TYPE_CHECKING:
+    from syncblob.devices.base import Home
+
+
+def require_device_of(name: str, *operands: Any) -> None:
+    """Raise if a guard forbids the device that an operation would run on. Causes no transfer.
+
+    That is the device of `common_home`. Objects that are no Blobs are ignored. Hot callers check
+    ``HOST.direct`` themselves to save the call.
+    """
+    if HOST.direct:
+        # No `compute_only_on` is active.
+        return
+    homes = [x._home for x in operands if isinstance(x, BlobCore)]
+    if homes:
+        require_device(common_home(homes).device, name)
+
+
+def common_home(homes: Iterable[Home]) -> Home:
+    """Return the home where an operation on operands in several homes runs.
+
+    That is the accelerator if there is one; of several accelerators `preferred`.
+    """
+    accelerators = [home for home in homes if home is not HOST]
+    return reduce(preferred, accelerators) if accelerators else HOST
+
+
+def preferred(home: Home, other: Home) -> Home:
+    """Return one of two accelerators with operands: the default device, or else the first."""
+    return other if other is not home and other.device == default_device() else home

@@ -77,10 +77,12 @@ def _to_numpy(value: Any) -> Any:
 
 def _from_numpy(value: Any) -> Any:
     if isinstance(value, (np.ndarray, np.generic)):
-        values = np.asarray(value)
+        values = np.array(value)
         array = cupy_model.ndarray(values.shape, values.dtype)
         if values.size:
-            _to_numpy(array)[...] = values
+            # In the order of the stream: the pool may have poisoned this memory later than all work
+            # that has run.
+            cupy_model.launch(lambda there: np.copyto(there, values), array)
         return array
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return type(value)(*map(_from_numpy, value))

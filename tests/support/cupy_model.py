@@ -16,7 +16,7 @@ import types
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Self
 
 import cuda_model as model
@@ -953,6 +953,10 @@ def installed(machine: Machine) -> Iterator[types.ModuleType]:
 
     from syncblob import _source_lines
     from syncblob.devices import cuda, selection
+
+    with suppress(ImportError):
+        # Its first import looks for parts of CuPy that the model does not have.
+        import torch  # noqa: F401
 
     global _machine
     there = {

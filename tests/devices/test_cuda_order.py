@@ -13,7 +13,7 @@ from cupy_model import launch
 
 import syncblob
 from syncblob import Blob, Head
-from syncblob.devices import accelerator
+from syncblob.devices import accelerator, cuda_order
 from syncblob.devices.cuda_order import _bounds
 
 torch = pytest.importorskip("torch")
@@ -239,6 +239,35 @@ def test_memory_that_is_used_again_is_known_anew(backend):
     again.prefetch()
     assert again.memory.buffer(1).data.ptr == address
     assert -1 not in backend.order._known(again.memory.buffer(1)).of(address, address + 1)
+
+
+@lazily
+def test_a_use_is_kept_that_another_thread_adds_while_uses_are_joined(backend, monkeypatch):
+    blob, side, waiting = Blob(200, device="cuda:0"), side_stream(), side_stream()
+    array, _ = blob._on_device("test")
+    ran: list[int] = []
+
+    def use():
+        launch(lambda there: ran.append(len(there)), array[150:151], stream=side)
+        backend.order.note((array[150:151],), stream=side)
+
+    thread = threading.Thread(target=use)
+
+    def joined(*args, **keywords):
+        uses = sorted(*args, **keywords)
+        if thread.ident is None:
+            thread.start()
+            # It waits until they are joined, or adds its use at once.
+            thread.join(0.2)
+        return uses
+
+    monkeypatch.setattr(cuda_order, "sorted", joined, raising=False)
+    for place in range(100):
+        backend.order.note((array[place : place + 1],))
+    thread.join()
+    backend.order.wait(waiting, array)
+    waiting.synchronize()
+    assert ran == [1]
 
 
 # --- captures -------------------------------------------------------------------------------------

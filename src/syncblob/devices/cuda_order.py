@@ -17,6 +17,7 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from syncblob._locks import Lock
 from syncblob.devices.base import Calls
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ _ANY = -1
 _POINTS = 8
 # Above this number, the uses of a buffer are joined to one.
 _USES = 64
+
+_adding = Lock()
 
 
 def is_capturing(stream: Any) -> bool:
@@ -75,13 +78,18 @@ class _Uses:
         self.loans: dict[Any, Any] = {}
 
     def add(self, start: int, stop: int, number: int, stream: Any) -> None:
-        self.last[start, stop, _ANY if stream is None else stream.ptr] = number, stream
-        if len(self.last) > _USES:
-            joined: dict[int, tuple[int, int, tuple[int, Any]]] = {}
-            for (low, high, pointer), use in sorted(self.last.items(), key=lambda use: use[1][0]):
-                first, last, _ = joined.get(pointer, (low, high, use))
-                joined[pointer] = min(low, first), max(high, last), use
-            self.last = {(*ends, pointer): use for pointer, (*ends, use) in joined.items()}  # type: ignore[misc]  # two ends
+        # Another thread's use must not come between the last ones and those that replace them.
+        with _adding.held:
+            self.last[start, stop, _ANY if stream is None else stream.ptr] = number, stream
+            if len(self.last) > _USES:
+                self._join()
+
+    def _join(self) -> None:
+        joined: dict[int, tuple[int, int, tuple[int, Any]]] = {}
+        for (low, high, pointer), use in sorted(self.last.items(), key=lambda use: use[1][0]):
+            first, last, _ = joined.get(pointer, (low, high, use))
+            joined[pointer] = min(low, first), max(high, last), use
+        self.last = {(*ends, pointer): use for pointer, (*ends, use) in joined.items()}  # type: ignore[misc]  # two ends
 
     def of(self, start: int, stop: int) -> dict[int, tuple[int, Any]]:
         """Return the last use of a range by each stream."""

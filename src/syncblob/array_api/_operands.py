@@ -43,8 +43,8 @@ def require_indices(name: str, x: Any, *beside: Any) -> Blob:
     blob: Blob = as_blob(name, x, *beside)
     if blob.dtype.kind not in "iu":
         raise TypeError(f"{name} expects integers, got dtype {blob.dtype}")
-    # NumPy accepts no uint64 indices.
-    return blob.astype(np.intp, copy=False)
+    # NumPy accepts no uint64 indices. The comparison saves the usual case a call.
+    return blob if blob.dtype == np.intp else blob.astype(np.intp)
 
 
 def as_array(xp: Any, x: Any, beside: Any) -> Any:

@@ -381,12 +381,7 @@ class BlobCore:
         """
         shortcut, array = self._shortcut, self._array
         if array is None or not shortcut.readable:
-            memory: Any = self._memory
-            uniform = memory.ledger.spans.uniform
-            if uniform is not None and not uniform >> self._side & 1:
-                # It has to be moved.
-                return None
-            shortcut, array = self._attach(memory, self._layout)
+            shortcut, array = self._attach(self._memory, self._layout)
         return array if shortcut.readable else None
 
     def _is_shared(self) -> bool:

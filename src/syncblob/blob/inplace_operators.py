@@ -53,7 +53,7 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, operator: str) -> Any:
     # In this order; see `BlobCore`.
     shortcut, array1 = x1._shortcut, x1._array
     if array1 is not None and not shortcut.writable:
-        possible = home.direct and (shortcut.readable or x1._make_readable() is not None)
+        possible = home.direct and (shortcut.readable or _is_newest(x1))
         if possible and type(x2) in SCALARS:
             possible = _cannot_raise(kernel, array1, x2)
         elif possible:
@@ -61,7 +61,7 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, operator: str) -> Any:
             possible = (
                 type(x2) is type(x1)
                 and home is x2._home
-                and (x2._shortcut.readable or x2._make_readable() is not None)
+                and (x2._shortcut.readable or _is_newest(x2))
                 and (array2 := x2._array) is not None
                 # As in `_cannot_raise`, without the call.
                 and array1.shape == array2.shape
@@ -180,6 +180,14 @@ def _keeps_dtype(kernel: Any, dtype: Any, other: Any) -> bool:
         return False
     kept: bool = result.dtype == dtype
     return kept
+
+
+def _is_newest(x: BlobCore) -> bool:
+    """Bring a Blob's array up to date, if nothing has to be moved; return whether it is."""
+    memory: Any = x._memory
+    uniform = memory.ledger.spans.uniform
+    moves = uniform is not None and not uniform >> x._side & 1
+    return not moves and x._make_readable() is not None
 
 
 def _finish_write(kernel: Callable[..., Any], x1: Any, home: Home) -> None:

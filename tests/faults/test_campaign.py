@@ -14,6 +14,7 @@ import gc
 import itertools
 import os
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,12 @@ def test_an_access_that_fails_changes_nothing(name):
 @pytest.mark.parametrize("name", SEVERAL)
 def test_an_operation_that_fails_loses_nothing(name):
     campaign(SEVERAL[name], keeps_heads=False)
+
+
+def test_an_operation_that_fails_beside_an_idle_thread_is_not_tried_again():
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(int).result()
+        campaign(SEVERAL["__iadd__ across sides"], keeps_heads=False)
 
 
 # One format of each library is enough.

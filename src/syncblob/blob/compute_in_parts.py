@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -101,6 +102,12 @@ def _divide(operands: Sequence[Any]) -> tuple[Home, list[Any]]:
             with suppress(BufferError):
                 give_up(x, side, *x._memory.range_of(x._layout))
     return home, [x if type(x) in SCALARS else x.reshape(-1) for x in operands]
+
+
+def may_get_room(operands: Sequence[Any]) -> bool:
+    """Return whether an operation on Blobs may get memory that other threads use."""
+    bounded = (x._home.bounded for x in operands if isinstance(x, BlobCore))
+    return threading.active_count() > 1 and any(bounded)
 
 
 @at_once

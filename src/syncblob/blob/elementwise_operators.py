@@ -5,7 +5,6 @@ The operators of Blob, the functions of the array API and NumPy's ufuncs on Blob
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from numbers import Number
@@ -15,7 +14,7 @@ import numpy as np
 
 from syncblob._dtypes import SCALARS, is_supported
 from syncblob.arrays.foreign import is_ndarray_like
-from syncblob.blob.compute_in_parts import can_divide, compute_in_parts
+from syncblob.blob.compute_in_parts import can_divide, compute_in_parts, may_get_room
 from syncblob.blob.core import BlobCore
 from syncblob.blob.device_of_operands import require_device_of
 from syncblob.blob.foreign_operators import answer_of, by_array
@@ -153,7 +152,7 @@ def _computed(kernel: Callable[..., Any], *operands: Any) -> Any:
         return _whole(kernel, *operands)
     except MemoryError:
         divisible = can_divide(kernel, operands)
-        if not divisible and threading.active_count() == 1:
+        if not divisible and not may_get_room(operands):
             raise
     # Only here: the error keeps frames alive, and these keep arrays.
     if divisible:

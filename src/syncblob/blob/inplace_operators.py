@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,7 @@ import numpy as np
 from syncblob import _corrected as corrected
 from syncblob._dtypes import SCALARS, can_hold, is_bfloat16
 from syncblob.arrays.foreign import is_array, is_ndarray_like
-from syncblob.blob.compute_in_parts import can_divide, may_share_parts, write_in_parts
+from syncblob.blob.compute_in_parts import can_divide, may_get_room, may_share_parts, write_in_parts
 from syncblob.blob.core import BlobCore
 from syncblob.blob.device_of_operands import require_device_of
 from syncblob.blob.foreign_operators import answer_of
@@ -122,7 +121,7 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, operator: str) -> Any:
         brought = _bring(kernel, x1, x2)
     except MemoryError:
         divisible = can_divide(kernel, (x1, x2)) and not may_share_parts(x1, x2)
-        if not divisible and threading.active_count() == 1:
+        if not divisible and not may_get_room((x1, x2)):
             raise
     else:
         return _write(kernel, x1, *brought)

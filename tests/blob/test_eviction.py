@@ -521,19 +521,29 @@ def test_blobs_that_the_garbage_collector_has_frozen_give_way():
         gc.unfreeze()
 
 
+def reader(function, monkeypatch):
+    """Return a thread that stops before it reads a Blob, and events: it has begun, it may go on."""
+    begun, go_on = threading.Event(), threading.Event()
+    read = BlobCore._on_device
+
+    def stop_before_reading(blob, reason):
+        if threading.current_thread() is thread:
+            begun.set()
+            assert go_on.wait(20)
+        return read(blob, reason)
+
+    monkeypatch.setattr(BlobCore, "_on_device", stop_before_reading)
+    thread = threading.Thread(target=function)
+    return thread, begun, go_on
+
+
 @pytest.mark.skipif(FREE_THREADED, reason="it looks at objects and frames in another way")
 @pytest.mark.usefixtures("two")
 def test_what_another_thread_has_at_hand_since_stays(monkeypatch, set_policy):
     """It has begun after this thread looked for what others use."""
     first, second = filled(1), filled(2)
-    begun, go_on = threading.Event(), threading.Event()
-    read = BlobCore._on_device
-
-    def stop_before_reading(blob, reason):
-        if threading.current_thread() is other:
-            begun.set()
-            assert go_on.wait(20)
-        return read(blob, reason)
+    sums = []
+    other, begun, go_on = reader(lambda: sums.append(syncblob.sum(first).item()), monkeypatch)
 
     def prefer_the_first(buffer):
         if not begun.is_set():
@@ -541,9 +551,6 @@ def test_what_another_thread_has_at_hand_since_stays(monkeypatch, set_policy):
             assert begun.wait(20)
         return buffer.nbytes - 10 * (buffer.age == 0)
 
-    monkeypatch.setattr(BlobCore, "_on_device", stop_before_reading)
-    sums = []
-    other = threading.Thread(target=lambda: sums.append(syncblob.sum(first).item()))
     set_policy(prefer_the_first)
     try:
         third = filled(3)
@@ -831,17 +838,7 @@ def test_an_error_waits_for_no_work_elsewhere(two, monkeypatch):
 @contextmanager
 def at_work(function, monkeypatch):
     """Let another thread call a function of Blobs, which reads them at the end of the block."""
-    begun, go_on = threading.Event(), threading.Event()
-    read = BlobCore._on_device
-
-    def wait_and_read(blob, reason):
-        if threading.current_thread() is other:
-            begun.set()
-            assert go_on.wait(20)
-        return read(blob, reason)
-
-    monkeypatch.setattr(BlobCore, "_on_device", wait_and_read)
-    other = threading.Thread(target=function)
+    other, begun, go_on = reader(function, monkeypatch)
     other.start()
     try:
         assert begun.wait(20)

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import struct
 import subprocess
 import sys
-import threading
-from contextlib import ExitStack
 from typing import NamedTuple
 
 import numpy as np
@@ -17,9 +14,6 @@ import pytest
 from syncblob import Blob
 from syncblob.caffe._pb.caffe_pb2 import NetParameter
 from syncblob.caffe.commands import main, tour
-
-# Variables that change how programs treat their output.
-_SETTINGS = ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLUMNS", "LINES")
 
 
 class Result(NamedTuple):
@@ -30,36 +24,19 @@ class Result(NamedTuple):
     err: str
 
 
-@pytest.fixture(autouse=True)
-def _environment(monkeypatch):
-    """Set a width of 80 columns, and no variable for colours."""
-    for name in _SETTINGS:
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setenv("TERM", "xterm-256color")
-
-
 @pytest.fixture
-def run(capsys, monkeypatch):
-    """Run the command line in this process. Its output is not a terminal."""
+def run(capsys):
+    """Run the command line in this process."""
 
-    def run(*arguments, **variables):
+    def run(*arguments):
         capsys.readouterr()
-        status = _status(arguments, variables, monkeypatch)
+        try:
+            status = main([str(argument) for argument in arguments])
+        except SystemExit as ended:
+            status = ended.code
         return Result(status, *capsys.readouterr())
 
     return run
-
-
-def _status(arguments, variables, monkeypatch):
-    """Run the command line with more environment variables. Return its exit status."""
-    with monkeypatch.context() as patch:
-        for name, value in variables.items():
-            patch.setenv(name, value)
-        try:
-            return main([str(argument) for argument in arguments])
-        except SystemExit as ended:
-            return ended.code
 
 
 @pytest.fixture
@@ -80,63 +57,18 @@ def inspect_json(run):
 def spawn():
     """Run the command line, or a line of Python, in a separate process."""
 
-    def spawn(*arguments, python=None, **variables):
+    def spawn(*arguments, python=None):
         how = ["-m", "syncblob"] if python is None else ["-c", python]
         done = subprocess.run(
             [sys.executable, "-W", "error", *how, *map(str, arguments)],
             capture_output=True,
             check=False,
             encoding="utf-8",
-            env={**os.environ, "PYTHONIOENCODING": "utf-8", **variables},
+            env={**os.environ, "PYTHONIOENCODING": "utf-8"},
         )
         return Result(done.returncode, done.stdout, done.stderr)
 
     return spawn
-
-
-@pytest.fixture
-def terminal(monkeypatch):
-    """Run the command line in this process, in a terminal of a given width."""
-    pty = pytest.importorskip("pty", reason="no pseudo-terminals on this system")
-    fcntl, termios = pytest.importorskip("fcntl"), pytest.importorskip("termios")
-    monkeypatch.delenv("COLUMNS")
-
-    def terminal(*arguments, columns=80, encoding="utf-8", **variables):
-        ours, theirs = pty.openpty()
-        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
-        shown = []
-        reader = threading.Thread(target=lambda: shown.extend(iter(lambda: _read(ours), b"")))
-        with ExitStack() as stack:
-            patch = stack.enter_context(monkeypatch.context())
-            # rich checks the file descriptors, not sys.stdout.
-            for number, name in enumerate(("stdin", "stdout", "stderr")):
-                stack.callback(_restore, os.dup(number), number)
-                os.dup2(theirs, number)
-                stream = open(number, "w" if number else "r", encoding=encoding, closefd=False)  # noqa: SIM115  # it must stay open
-                patch.setattr(sys, name, stream)
-            os.close(theirs)
-            reader.start()
-            status = _status(arguments, variables, monkeypatch)
-            sys.stdout.flush()
-            sys.stderr.flush()
-        reader.join()
-        os.close(ours)
-        return Result(status, b"".join(shown).decode().replace("\r\n", "\n"), "")
-
-    return terminal
-
-
-def _restore(saved, number):
-    os.dup2(saved, number)
-    os.close(saved)
-
-
-def _read(terminal):
-    try:
-        return os.read(terminal, 1 << 16)
-    except OSError:
-        # Linux reports this when the other end is closed.
-        return b""
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """``syncblob inspect``: its output, its reads, and unusual files."""
 
-import re
-
 import numpy as np
 import pytest
 
@@ -26,52 +24,11 @@ def test_statistics_are_a_table_of_their_own(run, small_model):
     ]
 
 
-def test_the_column_of_non_finite_values_comes_only_where_it_is_needed(run, write_model):
-    lines = run("inspect", write_model(("conv1", "", [[1.0]])), "--stats").out.splitlines()
-    assert lines[-5] == "layer  blob  min  mean  max  std"
-    assert lines[-1] == "1 layer, 1 blob, 1 parameter, 8 B of weights"
-
-
 def test_a_net_without_layers(run, write_model):
     done = run("inspect", write_model(), "--stats")
     assert done.status == 0
     assert not any(heading in done.out for heading in ("Layers", "Statistics"))
     assert "0 layers, 0 blobs, 0 parameters, 0 B of weights" in done.out
-
-
-# --- long names and many layers ------------------------------------------------------------------
-
-_LONG = "inception_resnet_v2_block{}_unit_bottleneck_residual_branch2a_3x3_reduce_and_relu/conv"
-
-
-@pytest.fixture
-def large_model(write_model):
-    random = np.random.default_rng(0)
-    return write_model(
-        *(
-            (_LONG.format(i), "Convolution", random.normal(size=(2, 16, 3, 3, 3)).astype("f4"))
-            for i in range(150)
-        )
-    )
-
-
-@pytest.mark.parametrize("columns", [80, 120])
-def test_long_names_fold_on_a_terminal(terminal, large_model, columns):
-    done = terminal("inspect", large_model, "--stats", columns=columns, NO_COLOR="1")
-    assert done.status == 0
-    lines = done.out.splitlines()
-    start = lines.index("Layers") + 3
-    table = lines[start : lines.index("", start)]
-    assert max(map(len, lines[start:])) <= columns
-    # Nothing is lost: the joined lines of the first column contain every full name.
-    column = len(re.match(r"\S+\s+(?=Convolution)", table[0])[0])
-    names = "".join(line[:column].strip() for line in table)
-    assert names == "".join(_LONG.format(i) for i in range(150))
-    sizes = "(16, 3, 3, 3)  float32  1.7 KiB"
-    assert {line[column:].strip() for line in table} == {"", f"Convolution  {sizes}", sizes}
-    # Numbers are not folded.
-    statistics = [line.split() for line in lines[lines.index("Statistics") + 3 :]]
-    assert {len(row) for row in statistics if len(row) > 1} >= {6, 5}
 
 
 # --- reads ---------------------------------------------------------------------------------------

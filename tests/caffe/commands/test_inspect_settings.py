@@ -1,10 +1,9 @@
-"""``syncblob inspect --settings`` and ``--prototxt``: the settings of the layers in a file."""
+"""``syncblob inspect --prototxt``: the settings of the layers in a file."""
 
 import numpy as np
 import pytest
 
 import syncblob
-from syncblob.caffe import NetParameter
 from syncblob.caffe.convert import convert
 
 _DEFINITION = """
@@ -29,49 +28,6 @@ def defined_model(tmp_path):
     path = tmp_path / "small.caffemodel"
     syncblob.save_model(model, path)
     return path
-
-
-def test_settings(run, defined_model):
-    lines = run("inspect", defined_model, "--settings").out.splitlines()
-    start = lines.index("Settings") + 1
-    assert lines[start : start + 5] == [
-        "layer  bottoms  tops   settings",
-        "-" * 77,
-        "data   -        data   shape { dim: 1 dim: 3 }",
-        "conv1  data     conv1  num_output: 20 kernel_size: 5 kernel_size: 3 stride: 2",
-        "Größe  conv1    -      pool: AVE",
-    ]
-
-
-def test_settings_in_json(inspect_json, defined_model):
-    layers = inspect_json(defined_model, "--settings")["layers"]
-    assert layers[1]["settings"] == {
-        "param": [{"lr_mult": 2.0}],
-        "convolution_param": {
-            "num_output": 20,
-            "kernel_size": [5, 3],
-            "stride": [2],
-            "weight_filler": {"type": "xavier"},
-        },
-    }
-    assert "settings" not in inspect_json(defined_model)["layers"][1]
-
-
-def test_settings_that_are_not_utf8_in_json(inspect_json, tmp_path):
-    path = tmp_path / "x.caffemodel"
-    net = NetParameter()
-    layer = net.layer.add(name="a", type="Data")
-    layer.param.add(name="PQ")
-    layer.data_param.source = "PQ"
-    layer.include.add(stage=["x", "PQ"], not_stage=["PQ"])
-    path.write_bytes(net.SerializeToString().replace(b"PQ", b"\xb5\xe9"))
-    (found,) = inspect_json(path, "--settings")["layers"]
-    text = b"\xb5\xe9".decode(errors="surrogateescape")
-    assert found["settings"] == {
-        "include": [{"stage": ["x", text], "not_stage": [text]}],
-        "param": [{"name": text}],
-        "data_param": {"source": text},
-    }
 
 
 @pytest.mark.parametrize("extension", ["caffemodel", "safetensors"])
@@ -104,22 +60,16 @@ def test_fields_that_caffe_does_not_have_are_left_out_of_a_definition(run, tmp_p
     )
 
 
-@pytest.mark.parametrize("flags", [["--prototxt"], ["--settings"], ["--settings", "--json"]])
-def test_a_mean_has_no_settings(run, tmp_path, flags):
+def test_files_without_types_have_no_definition(run, tmp_path):
     syncblob.write_blob(np.ones(2, "f4"), tmp_path / "x.binaryproto")
-    done = run("inspect", tmp_path / "x.binaryproto", *flags)
-    assert (done.status, done.out, done.err.count("\n")) == (1, "", 1)
-    assert "got binaryproto, one blob" in done.err
-
-
-def test_weights_without_types_have_no_definition(run, tmp_path):
     np.savez(tmp_path / "x.npz", a=np.ones(2))
-    done = run("inspect", tmp_path / "x.npz", "--prototxt")
-    assert (done.status, done.out, done.err.count("\n")) == (1, "", 1)
-    assert "no definition can be made" in done.err
+    for name, kind in (("x.binaryproto", "binaryproto, one blob"), ("x.npz", "npz")):
+        done = run("inspect", tmp_path / name, "--prototxt")
+        assert (done.status, done.out, done.err.count("\n")) == (1, "", 1)
+        assert f"got {kind}, of which no definition can be made" in done.err
 
 
 def test_a_definition_is_printed_alone(run, defined_model):
-    done = run("inspect", defined_model, "--prototxt", "--check", "--json")
+    done = run("inspect", defined_model, "--prototxt", "--json")
     assert done.status == 2
-    assert "leave out --json, --check" in done.err
+    assert "--json: not allowed with argument --prototxt" in done.err

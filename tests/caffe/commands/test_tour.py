@@ -2,7 +2,6 @@
 
 import importlib.util
 import io
-import re
 import sys
 import tempfile
 from contextlib import redirect_stdout
@@ -78,16 +77,6 @@ def test_the_lines_do_the_same_when_a_user_types_them(run, tmp_path):
             ], line
     trained = syncblob.open_model(tmp_path / "trained.caffemodel")
     np.testing.assert_array_equal(np.asarray(trained["ip1"].blobs[0]), np.asarray(names["weights"]))
-
-
-@pytest.mark.usefixtures("no_cuda")
-def test_a_terminal_of_80_columns_shows_the_same_in_colour(terminal, run):
-    coloured = terminal("tour")
-    assert coloured.status == 0
-    assert "\x1b[" in coloured.out
-    bare = re.sub(r"\x1b\[[0-9;]*m", "", coloured.out).splitlines()
-    assert bare == run("tour").out.splitlines()
-    assert max(map(len, bare)) <= 80
 
 
 # --- the model -----------------------------------------------------------------------------------

@@ -49,8 +49,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        The exit status: 0 for success, 1 if a file could not be read or written or a check failed,
-        2 if a required package is not installed. For `diff`, that of the command diff.
+        The exit status: 0 for success, 1 if a file could not be read or written, 2 if a required
+        package is not installed. For `diff`, that of the command diff.
 
     Raises
     ------
@@ -68,6 +68,8 @@ def _run(given: list[str]) -> int:
         given = [*given[1:2], "--help"]
     parser = _parser()
     arguments = parser.parse_args(given)
+    if "-" in given:
+        parser.error("standard input is not read; write it to a file, and give its name")
     if arguments.version:
         print(f"syncblob {syncblob.__version__}")  # noqa: T201  # this is its output
         return 0
@@ -122,6 +124,6 @@ def _parser() -> argparse.ArgumentParser:
             epilog=command.EPILOG,
             formatter_class=raw,
         )
-        sub.set_defaults(run=command.run, failure=_FAILURE, parser=sub)
+        sub.set_defaults(run=command.run, failure=_FAILURE)
         command.add_arguments(sub)
     return parser

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from syncblob.caffe.commands.console import (
-    Cell,
-    Output,
     listed,
-    print_json,
+    print_facts,
+    print_line,
+    print_table,
     printable,
     progress_bar,
 )
-from syncblob.caffe.commands.local_file import local_file
 from syncblob.caffe.convert import DTYPES, Conversion, plan_conversion, writable_extensions
 from syncblob.formats import counted, human_bytes
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Mapping
 
+    from syncblob.formats import Blob
 
 NAME = "convert"
 SUMMARY = "convert weights to another format"
@@ -41,20 +41,12 @@ more blobs <layer>.0, <layer>.1 and so on. Values are not rearranged.
 A .caffemodel and a .safetensors file also store the types, inputs, outputs and
 settings of the layers; other formats have only tensors. A .caffemodel made from
 these gets layers inferred from the names, without types. Gradients are omitted.
-
---json prints one object:
-  from, to           each with file and format
-  written            false after --dry-run
-  tensors            each with name, shape, dtype, dtype_before, bytes
-  reshaped, left_out, note   texts; "" if there is nothing to say
-  unknown            fields of layers that Caffe does not have, each with its
-                     count
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("source", metavar="IN", help="a file of weights; - for standard input")
+    parser.add_argument("source", metavar="IN", help="a file of weights")
     parser.add_argument("target", metavar="OUT", help="the file to write")
     parser.add_argument(
         "--dtype",
@@ -74,90 +66,58 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dry-run", action="store_true", help="show what would be written, and write nothing"
     )
-    parser.add_argument("--json", action="store_true", help="print JSON, with all tensors")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command and return the exit status."""
-    with (
-        local_file(arguments.source) as source,
-        plan_conversion(
-            source,
-            arguments.target,
-            dtype=arguments.dtype,
-            layers=arguments.layers,
-            key=arguments.key,
-        ) as conversion,
-    ):
+    with plan_conversion(
+        arguments.source,
+        arguments.target,
+        dtype=arguments.dtype,
+        layers=arguments.layers,
+        key=arguments.key,
+    ) as conversion:
         if not arguments.dry_run:
             with progress_bar(conversion.result.nbytes) as advance:
                 conversion.run(advance)
-        found = _as_json(arguments, conversion)
-    if arguments.json:
-        print_json(found)
-    else:
-        _show(Output(), found)
+        _show(conversion, dry_run=arguments.dry_run)
     return 0
 
 
-def _as_json(arguments: argparse.Namespace, conversion: Conversion) -> dict[str, Any]:
-    before, result = conversion.source.tensors, conversion.result
-    return {
-        "from": {"file": arguments.source, "format": conversion.source.kind},
-        "to": {"file": result.path, "format": result.kind},
-        "written": not arguments.dry_run,
-        "tensors": [
-            {
-                "name": name,
-                "shape": list(blob.shape),
-                "dtype": blob.dtype.name,
-                # BatchNorm's scale factor is new.
-                "dtype_before": before.get(name, blob).dtype.name,
-                "bytes": blob.nbytes,
-            }
-            for name, blob in result.tensors.items()
-        ],
-        "reshaped": conversion.reshaped,
-        "left_out": conversion.left_out,
-        "unknown": conversion.unknown,
-        "note": conversion.note,
-    }
-
-
-def _show(output: Output, found: dict[str, Any]) -> None:
-    tensors = found["tensors"]
-    output.facts(
+def _show(conversion: Conversion, *, dry_run: bool) -> None:
+    source, result = conversion.source, conversion.result
+    print_facts(
         [
-            (name, f"{printable(found[name]['file'])} ({found[name]['format']})")
-            for name in ("from", "to")
+            ("from", f"{printable(source.path)} ({source.kind})"),
+            ("to", f"{printable(result.path)} ({result.kind})"),
         ]
     )
-    if not found["written"]:
-        output.heading("Tensors")
-        output.table([_row(tensor) for tensor in tensors], right="size", folds="tensor")
-    output.line()
-    output.line(
-        f"{counted(len(tensors), 'tensor')}, "
-        f"{counted(sum(math.prod(tensor['shape']) for tensor in tensors), 'parameter')}, "
-        f"{human_bytes(sum(tensor['bytes'] for tensor in tensors))}",
-        (" written", "green") if found["written"] else (" would be written", "yellow"),
+    if dry_run:
+        rows = [_row(name, blob, source.tensors) for name, blob in result.tensors.items()]
+        print_table(rows, title="Tensors", right=["size"])
+    blobs = result.tensors.values()
+    print_line(
+        f"\n{counted(len(blobs), 'tensor')}, "
+        f"{counted(sum(blob.size for blob in blobs), 'parameter')}, {human_bytes(result.nbytes)} "
+        f"{'would be written' if dry_run else 'written'}"
     )
     notes = {
-        "Reshaped": found["reshaped"],
-        "Left out": found["left_out"],
-        "Of forks, which Caffe does not have": listed(found["unknown"].items()),
-        "Note": found["note"],
+        "Reshaped": conversion.reshaped,
+        "Left out": conversion.left_out,
+        "Of forks, which Caffe does not have": listed(conversion.unknown.items()),
+        "Note": conversion.note,
     }
     for name, text in notes.items():
         if text:
-            output.line((name, "yellow"), f": {printable(text)}")
+            print_line(f"{name}: {printable(text)}")
 
 
-def _row(tensor: dict[str, Any]) -> dict[str, Cell]:
-    before, after = tensor["dtype_before"], tensor["dtype"]
+def _row(name: str, blob: Blob, source: Mapping[str, Blob]) -> dict[str, str]:
+    # BatchNorm's scale factor is new.
+    before, after = source.get(name, blob).dtype.name, blob.dtype.name
     return {
-        "tensor": printable(tensor["name"]),
-        "shape": str(tuple(tensor["shape"])),
-        "dtype": after if before == after else (f"{before} -> {after}", "yellow"),
-        "size": human_bytes(tensor["bytes"]),
+        "tensor": printable(name),
+        "shape": str(blob.shape),
+        "dtype": after if before == after else f"{before} -> {after}",
+        "size": human_bytes(blob.nbytes),
     }

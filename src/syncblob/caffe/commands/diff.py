@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob.caffe import equal_shapes, squeezed_blobs
-from syncblob.caffe.commands.console import Cell, Output, print_json, printable
+from syncblob.caffe.commands.console import print_json, print_line, print_table, printable
 from syncblob.caffe.commands.contents import open_contents
-from syncblob.caffe.commands.local_file import local_file
 from syncblob.caffe.commands.stats import blocks
 from syncblob.errors import ModelFileError
 
@@ -51,8 +50,8 @@ in it, both in double precision. NaN is the same as NaN.
 
 _TROUBLE = 2
 _SAME, _CHANGED = "same", "changed"
-# The results, in the order of the totals, and their colours.
-_STYLES = {"added": "green", "removed": "red", "reshaped": "yellow", _CHANGED: "yellow", _SAME: ""}
+# The results, in the order of the totals.
+_STATUSES = ("added", "removed", "reshaped", _CHANGED, _SAME)
 
 _DISTANCE = (
     "different_values", "incomparable_values", "max_difference", "relative_difference",
@@ -62,7 +61,7 @@ _DISTANCE = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.set_defaults(failure=_TROUBLE)
-    parser.add_argument("a", metavar="A", help="a file of weights; - for standard input")
+    parser.add_argument("a", metavar="A", help="a file of weights")
     parser.add_argument("b", metavar="B", help="the file to compare it with")
     parser.add_argument(
         "--tolerance",
@@ -94,49 +93,49 @@ def _tolerance(text: str) -> float:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command and return the exit status."""
-    with local_file(arguments.a) as a, local_file(arguments.b) as b:
-        before = open_contents(a, arguments.key_a)
-        after = open_contents(b, arguments.key_b)
-        for contents in (before, after):
-            contents.require_readable()
-        compared = list(compare(before.layers, after.layers, arguments.tolerance))
+    before = open_contents(arguments.a, arguments.key_a)
+    after = open_contents(arguments.b, arguments.key_b)
+    for contents in (before, after):
+        for reason in contents.weights.unreadable.values():
+            raise ModelFileError(reason, path=contents.weights.path)
+    compared = list(compare(before.layers, after.layers, arguments.tolerance))
     if not compared:
         raise ModelFileError(
             f"expected blobs to compare, got none in this file, and none in {arguments.b}",
             path=arguments.a,
         )
     counts = Counter(one["status"] for one in compared)
-    totals = {status: counts[status] for status in _STYLES}
+    totals = {status: counts[status] for status in _STATUSES}
     same = len(compared) == totals[_SAME]
     if arguments.json:
         paths = {"a": arguments.a, "b": arguments.b, "tolerance": arguments.tolerance}
         print_json({**paths, "blobs": compared, "totals": totals, "same": same})
     else:
-        _show(Output(), compared, totals)
+        _show(compared, totals)
     return 0 if same else 1
 
 
-def _show(output: Output, compared: list[dict[str, Any]], totals: dict[str, int]) -> None:
+def _show(compared: list[dict[str, Any]], totals: dict[str, int]) -> None:
     rows = [_row(one) for one in compared if one["status"] != _SAME]
     if rows:
-        output.table(rows, right="blob values max relative", folds="layer shape")
-        output.line()
-    output.line(", ".join(f"{count:,} {status}" for status, count in totals.items()))
+        print_table(rows, right=["blob", "values", "max", "relative"])
+        print_line()
+    print_line(", ".join(f"{count:,} {status}" for status, count in totals.items()))
 
 
-def _row(one: dict[str, Any]) -> dict[str, Cell]:
-    shapes = [str(tuple(one[key])) for key in ("shape_a", "shape_b") if one[key] is not None]
-    row: dict[str, Cell] = {
+def _row(one: dict[str, Any]) -> dict[str, str]:
+    shapes = [str(one[key]) for key in ("shape_a", "shape_b") if one[key] is not None]
+    row = {
         "layer": printable(one["layer"]),
         "blob": str(one["blob"]),
-        "status": (one["status"], _STYLES[one["status"]]),
+        "status": one["status"],
         "shape": " -> ".join(dict.fromkeys(shapes)),
-        **dict.fromkeys(("values", "max", "relative"), ("-", "dim")),
+        **dict.fromkeys(("values", "max", "relative"), "-"),
     }
     if one["different_values"] is not None:
         row["values"] = f"{one['different_values']:,}"
     if one["incomparable_values"]:
-        row["max"] = ("not finite", "bold red")
+        row["max"] = "not finite"
     elif one["max_difference"] is not None:
         row["max"] = f"{one['max_difference']:.3g}"
         row["relative"] = f"{one['relative_difference']:.2g}"
@@ -161,7 +160,7 @@ def compare(
             side.get((layer, number), (None, ())) for side in sides
         )
         for name, blob in (("a", ours), ("b", theirs)):
-            result[f"shape_{name}"] = None if blob is None else list(blob.shape)
+            result[f"shape_{name}"] = None if blob is None else blob.shape
             result[f"dtype_{name}"] = None if blob is None else blob.dtype.name
         distance = dict.fromkeys(_DISTANCE)
         if ours is None or theirs is None:
@@ -219,7 +218,7 @@ def _distance(before: Blob, after: Blob) -> tuple[int, int, float, float]:
     values = incomparable = 0
     maximum = largest = 0.0
     pairs = zip(blocks(np.asarray(before)), blocks(np.asarray(after)), strict=True)
-    for (_, one), (_, other) in pairs:
+    for one, other in pairs:
         dtype = np.result_type(one, other, np.float64)
         ours, theirs = one.astype(dtype), other.astype(dtype)
         # NumPy compares integers without rounding.

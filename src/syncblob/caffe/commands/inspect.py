@@ -9,21 +9,18 @@ from pathlib import Path
 
 from google.protobuf import text_format
 
-from syncblob.caffe.commands.checks import check
-from syncblob.caffe.commands.console import Output, listed, print_json, printable
+from syncblob.caffe.commands.console import listed, print_json, printable
 from syncblob.caffe.commands.contents import Contents, is_definition, open_contents, open_definition
 from syncblob.caffe.commands.inspect_output import as_json, show
-from syncblob.caffe.commands.local_file import local_file
 from syncblob.caffe.convert.caffe_models import as_model
 from syncblob.caffe.messages.texts import unknown_fields
 from syncblob.errors import ModelFileError
 
 NAME = "inspect"
-SUMMARY = "list the layers and blobs of a file, and check its weights"
+SUMMARY = "list the layers and blobs of a file"
 DESCRIPTION = """\
 List the layers of a file: types, shapes, dtypes and sizes. The weights
-themselves are not read, unless an option asks for more. Exit status 1 means
-that the file cannot be read, or that --check found trouble or nothing to check.
+themselves are not read, except for --stats.
 
 Files may be .caffemodel, .caffemodel.h5, .binaryproto, .solverstate,
 .safetensors, .npz, .npy, .h5, .pt and .pth; and .prototxt, the definition of
@@ -31,11 +28,6 @@ a net without weights, whose shapes are shown if those of its inputs are known.
 """
 EPILOG = """\
 The format is recognized by the contents of the file, not by its name.
-
---check looks for NaN and infinities; for dead filters, whose weights are all
-smaller than a millionth of the largest of the blob; and for negative variances
-and scale factors of 0 in BatchNorm layers, whose blobs may be those of NVCaffe.
-It lists layers that it cannot check without their type.
 
 --json prints one object:
   file, format       the path; "caffemodel", "binaryproto", "solverstate", ...
@@ -45,11 +37,11 @@ It lists layers that it cannot check without their type.
   layers             in file order, each with name, type, bottoms, tops, blobs;
                      a solver state has its history as one layer
   blob               the blob of a .binaryproto or .npy, else null
-  solver             iter, current_step, learned_net of a .solverstate, or the
-                     settings of a solver by Caffe's names, else null
+  solver             iter, current_step, learned_net of a .solverstate, else
+                     null
   shapes             for a definition, the known shapes of the tops by name;
-                     null if Caffe refuses the net
-  refused            why it does; "" if it does not
+                     null if the net is refused
+  refused            why it is; "" if it is not
   missing            names of tops whose shapes must be given, each with the
                      reason
   ignored            for a definition, the fields and values of forks, each with
@@ -61,33 +53,16 @@ It lists layers that it cannot check without their type.
 A blob is {shape, dtype, parameters, bytes}. With --stats it also has
   stats              min, mean, max, std of its finite values (null if there
                      are none) and non_finite, the number of NaN and infinities
-With --check the object has
-  troubles           each with layer, blob (its number), kind, affected, total,
-                     where; empty if there are none
-  unchecked          names of layers without a type, or with BatchNorm blobs in
-                     an unknown order, which were not checked for negative
-                     variances, scale factors of 0, nor for dead filters along
-                     axes other than the first
-With --settings each layer has
-  settings           its other fields in Caffe's message, by Caffe's names
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("file", metavar="FILE", help="a file; - for standard input")
+    parser.add_argument("file", metavar="FILE", help="a file")
     parser.add_argument(
         "--stats",
         action="store_true",
         help="read the weights, and show minimum, mean, maximum and standard deviation",
-    )
-    parser.add_argument(
-        "--check", action="store_true", help="look for trouble; exit with 1 if there is some"
-    )
-    parser.add_argument(
-        "--settings",
-        action="store_true",
-        help="show inputs, outputs and settings of the layers: kernel_size, stride, ...",
     )
     parser.add_argument(
         "--phase",
@@ -101,7 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=DIMS",
         type=_shape,
         help="for a definition: the shape of an input, or of the top of a layer of an unknown "
-        "type, by the name of either: data=1,3,224,224",
+        "type: data=1,3,224,224",
     )
     parser.add_argument(
         "--forks",
@@ -112,8 +87,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--key", metavar="KEY", help="of a checkpoint with several nets, the one with this key"
     )
-    parser.add_argument("--json", action="store_true", help="print JSON, with exact sizes")
-    parser.add_argument(
+    output = parser.add_mutually_exclusive_group()
+    output.add_argument("--json", action="store_true", help="print JSON, with exact sizes")
+    output.add_argument(
         "--prototxt",
         action="store_true",
         help="print the definition of the net without its weights, and nothing else",
@@ -122,24 +98,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command and return the exit status."""
-    with local_file(arguments.file) as path:
-        contents = _opened(arguments, path)
-        if arguments.prototxt:
-            return _print_definition(arguments, contents)
-        if arguments.settings:
-            contents.require_net()
-        found = {"file": arguments.file, "file_bytes": Path(path).stat().st_size}
-        found |= as_json(contents, stats=arguments.stats, settings=arguments.settings)
-        if arguments.check:
-            contents.require_readable()
-            if not found["totals"]["blobs"]:
-                raise ModelFileError("--check: expected blobs to check, got none", path=path)
-            found |= check(contents.layers, filters=contents.is_net)
+    contents = _opened(arguments)
+    if arguments.prototxt:
+        _print_definition(contents)
+        return 0
+    found = {"file": arguments.file, "file_bytes": Path(arguments.file).stat().st_size}
+    found |= as_json(contents, stats=arguments.stats)
     if arguments.json:
         print_json(found)
     else:
-        show(Output(), contents, found)
-    return 1 if found.get("troubles") else 0
+        show(contents, found)
+    return 0
 
 
 def _shape(text: str) -> tuple[str, tuple[int, ...]]:
@@ -152,18 +121,19 @@ def _shape(text: str) -> tuple[str, tuple[int, ...]]:
         ) from error
 
 
-def _opened(arguments: argparse.Namespace, path: str) -> Contents:
+def _opened(arguments: argparse.Namespace) -> Contents:
+    path, phase = arguments.file, arguments.phase
     if not is_definition(path):
         _refuse(arguments, ("phase", "shape", "forks"), "for definitions only, .prototxt files")
         return open_contents(path, arguments.key)
     shapes = None if arguments.shape is None else dict(arguments.shape)
     try:
-        contents = open_definition(path, arguments.phase, shapes, forks=arguments.forks)
+        contents = open_definition(path, phase, shapes, forks=arguments.forks)
     except ModelFileError:
-        if arguments.file.lower().endswith(".prototxt") or arguments.phase or shapes:
+        if path.lower().endswith(".prototxt") or phase or shapes:
             raise
         return open_contents(path, arguments.key)  # its error names the actual format
-    _refuse(arguments, ("stats", "check", "key"), "for weights, which a definition lacks")
+    _refuse(arguments, ("stats", "key"), "for weights, which a definition lacks")
     return contents
 
 
@@ -173,24 +143,18 @@ def _refuse(arguments: argparse.Namespace, names: tuple[str, ...], why: str) -> 
         raise ModelFileError(f"{', '.join(given)}: {why}", path=arguments.file)
 
 
-def _print_definition(arguments: argparse.Namespace, contents: Contents) -> int:
-    others = ("json", "stats", "check", "settings")
-    given = [f"--{name}" for name in others if getattr(arguments, name)]
-    if given:
-        arguments.parser.error(f"--prototxt prints nothing else; leave out {', '.join(given)}")
-    contents.require_net()
+def _print_definition(contents: Contents) -> None:
     if not any(layer.type for layer in contents.layers):
         raise ModelFileError(
-            "expected layers with types and settings, got names and weights only, of which no "
-            "definition can be made; take the .caffemodel",
-            path=arguments.file,
+            f"expected layers with types and settings, got {contents.description}, of which no "
+            f"definition can be made; take the .caffemodel",
+            path=contents.weights.path,
         )
     net = as_model(contents.weights).to_net()
     print(text_format.MessageToString(net, as_utf8=False), end="")  # noqa: T201  # this is the output
     left_out = Counter(unknown_fields(net))
-    for each in contents.facts["ignored"]:
+    for each in contents.ignored:
         left_out[each["name"]] += 0 if each["rule"] else each["count"]
     if left_out:
         note = f"left out are fields that Caffe does not have: {listed(left_out.items())}"
         print(f"syncblob: note: {printable(note, sys.stderr)}", file=sys.stderr)  # noqa: T201  # the output
-    return 0

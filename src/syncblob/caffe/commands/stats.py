@@ -26,9 +26,9 @@ def stats_of(blob: Blob) -> dict[str, float | None]:
         there are none; the divisor of ``std`` is their number. ``non_finite``, the number of NaN
         and infinite values.
     """
-    values = np.asarray(blob).reshape(-1)
+    values = np.asarray(blob)
     count, least, most = 0, np.inf, -np.inf
-    for block in finite_blocks(values):
+    for block in _finite_blocks(values):
         count += block.size
         least = min(least, float(block.min()))
         most = max(most, float(block.max()))
@@ -40,7 +40,7 @@ def stats_of(blob: Blob) -> dict[str, float | None]:
     exponent = int(np.frexp(max(abs(least), abs(most)))[1])
 
     def scaled() -> Iterator[NDArray[np.float64]]:
-        for block in finite_blocks(values):
+        for block in _finite_blocks(values):
             yield np.ldexp(block, -exponent)
 
     mean = sum(float(block.sum()) for block in scaled()) / count
@@ -54,25 +54,17 @@ def stats_of(blob: Blob) -> dict[str, float | None]:
     }
 
 
-def finite_blocks(values: NDArray[np.generic]) -> Iterator[NDArray[np.float64]]:
-    """Yield the finite values in nonempty blocks."""
-    for _, block in magnitudes(values):
-        finite = block[np.isfinite(block)]
+def _finite_blocks(values: NDArray[np.generic]) -> Iterator[NDArray[np.float64]]:
+    """Yield the finite values, of complex numbers their magnitudes, in nonempty blocks."""
+    for block in blocks(values):
+        real = (np.abs(block) if block.dtype.kind == "c" else block).astype(np.float64)
+        finite = real[np.isfinite(real)]
         if finite.size:
             yield finite
 
 
-def magnitudes(values: NDArray[np.generic]) -> Iterator[tuple[int, NDArray[np.float64]]]:
-    """Yield the values in blocks of float64, each with the index of its first value.
-
-    Complex numbers are replaced by their magnitudes.
-    """
-    for start, block in blocks(values):
-        yield start, (np.abs(block) if block.dtype.kind == "c" else block).astype(np.float64)
-
-
-def blocks(values: NDArray[np.generic]) -> Iterator[tuple[int, NDArray[np.generic]]]:
-    """Yield the values in blocks, each with the index of its first value."""
+def blocks(values: NDArray[np.generic]) -> Iterator[NDArray[np.generic]]:
+    """Yield the values in blocks."""
     flat = values.reshape(-1)
     for start in range(0, flat.size, _BLOCK):
-        yield start, flat[start : start + _BLOCK]
+        yield flat[start : start + _BLOCK]

@@ -15,7 +15,7 @@ import numpy as np
 
 import syncblob
 from syncblob.caffe import Layer, ModelFile, save_model
-from syncblob.caffe.commands.console import Output, printable
+from syncblob.caffe.commands.console import print_facts, print_line, printable
 from syncblob.formats import counted, human_bytes
 
 if TYPE_CHECKING:
@@ -97,10 +97,9 @@ def add_arguments(_parser: argparse.ArgumentParser) -> None:
 
 def run(_arguments: argparse.Namespace) -> int:
     """Run the command and return the exit status."""
-    output = Output()
     device, no_cuda = _find_device()
     skipped = {name: why for name in ("cupy", "torch") if (why := _why_not(name, device))}
-    output.facts(
+    print_facts(
         [
             ("accelerator", printable(f"{device}{no_cuda and f', because {no_cuda}'}")),
             ("model", "lenet.caffemodel, a LeNet with random weights"),
@@ -113,30 +112,30 @@ def run(_arguments: argparse.Namespace) -> int:
         with syncblob.use_device(device), syncblob.record_transfers() as log:
             for block in SCRIPT.split("\n\n"):
                 if not any(name in block for name in skipped):
-                    output.line()
+                    print_line()
                     for line in block.splitlines():
-                        _show(output, line, names, log)
+                        _run_line(line, names, log)
     moved = f"{counted(log.uploads, 'upload')} and {counted(log.downloads, 'download')}"
-    output.heading(f"{moved}, {human_bytes(log.nbytes)}")
+    print_line(f"\n{moved}, {human_bytes(log.nbytes)}")
     return 0
 
 
-def _show(output: Output, line: str, names: dict[str, Any], log: syncblob.TransferLog) -> None:
+def _run_line(line: str, names: dict[str, Any], log: syncblob.TransferLog) -> None:
     """Print a line of the script, run it, and print its value and its transfers."""
     if line.startswith("#"):
-        output.line((line, "dim"))
+        print_line(line)
         return
-    output.line((f">>> {line}", "bold"))
+    print_line(f">>> {line}")
     before = len(log)
     try:
         code = compile(line, "<tour>", "eval")
     except SyntaxError:  # a statement, which has no value
         code = compile(line, "<tour>", "exec")
     if (value := eval(code, names)) is not None:  # noqa: S307  # the script is above
-        output.line(repr(value))
+        print_line(repr(value))
     for transfer in list(log)[before:]:
         size = human_bytes(transfer.nbytes)
-        output.line((f"    {transfer.direction} of {size} for {transfer.reason}", "yellow"))
+        print_line(f"    {transfer.direction} of {size} for {transfer.reason}")
 
 
 def _find_device() -> tuple[str, str]:

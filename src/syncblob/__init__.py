@@ -89,9 +89,11 @@ if not TYPE_CHECKING:
     __all__ = list(_ours | _OF_CAFFE | {*array_api.__all__})
     __all__.sort()
 
-# xarray and SciPy (`diag`) look these up in the array's namespace. NumPy computes them with Blobs.
+# Libraries look these up in the array's namespace. NumPy computes them with Blobs.
 _OF_NUMPY = frozenset(
-    {"cross", "cumprod", "cumsum", "diag", "gradient", "lib", "median", "quantile"}
+    """
+    cross cumprod cumsum diag einsum gradient lib median pad quantile transpose
+    """.split()  # noqa: SIM905  # reads best as words
 )
 
 # pycaffe's class, which users of Caffe look for first.

@@ -67,7 +67,6 @@ def test_in_every_place(device, library):
         xp.concat([array, x, array]),
         xp.stack([array, array, x]),
         xp.diff(x, prepend=array, append=array),
-        xp.einsum("i,i,j->j", array, x, array),
         xp.repeat(array, xp.asarray([1, 0, 2], device=device)),
         xp.take(x, library(np.array([0, 2]))),
         xp.linalg.pinv(xp.eye(3, device=device), rtol=library(np.array(0.5))),
@@ -77,7 +76,7 @@ def test_in_every_place(device, library):
     values = [
         *([0, 2, 3], [1, 2, 0], [1, 4, 5], [3, 3, 1], [3, 4, 1], [0, 4, 1], [3, 4, 5], [3, 4, 1]),
         *([1, 0, 1], [1, 1, 0], [3, 4, 1, 1, 3, 5, 3, 4, 1], [[3, 4, 1], [3, 4, 1], [1, 3, 5]]),
-        *([1, -3, 0, 2, 2, -2, 1, -3], [60, 80, 20], [3, 1, 1], [1, 5], np.eye(3).tolist()),
+        *([1, -3, 0, 2, 2, -2, 1, -3], [3, 1, 1], [1, 5], np.eye(3).tolist()),
         *([[1, 3, 5]] * 3, [[3] * 3, [4] * 3, [1] * 3], [3, 4, 1], [1, 3, 5]),
     ]
     assert [result.device for result in results] == [device] * len(results)

@@ -57,7 +57,7 @@ def test_what_is_exported_is_what_all_says() -> None:
     assert set(star) - {"__builtins__"} == set(xp.__all__)
 
 
-@pytest.mark.parametrize("name", ["cumsum", "quantile", "lib"])
+@pytest.mark.parametrize("name", ["cumsum", "einsum", "quantile", "lib"])
 def test_what_xarray_asks_for_is_found_and_not_listed(name: str) -> None:
     assert getattr(xp, name) is getattr(np, name)
     assert name not in dir(xp)

@@ -70,7 +70,6 @@ def calls() -> Iterator[Call]:
     yield from decompositions()
     yield from transforms()
     yield from creations()
-    yield from further()
 
 
 def elementwise() -> Iterator[Call]:
@@ -187,19 +186,6 @@ def selections() -> Iterator[Call]:
         yield Call(name, ((3, 4),), reference=reference)
     yield Call("where", made=lambda xp, x, y: xp.where(x > y, x, y), shapes=((3, 4), (4,)))
     yield Call("where", made=lambda xp, x: xp.where(x > 1, x, 3), kinds="iuf")
-
-
-def further() -> Iterator[Call]:
-    yield Call(
-        "einsum",
-        made=lambda xp, x, y: xp.einsum("ij,jk->ik", x, y),
-        shapes=((3, 4), (4, 2)),
-    )
-    yield Call("einsum", made=lambda xp, x: xp.einsum("ij->ji", x))
-    yield Call("pad", args=(((1, 0), (2, 1)),))
-    yield Call("pad", args=(1,), keywords={"mode": "edge"})
-    yield Call("transpose", ((2, 3, 4),))
-    yield Call("transpose", ((2, 3, 4),), args=((1, 0, 2),))
 
 
 def matrices() -> Iterator[Call]:

@@ -15,7 +15,6 @@ from syncblob._dtypes import NAMES
 from syncblob.array_api import constants
 from syncblob.array_api import fft as fft
 from syncblob.array_api import linalg as linalg
-from syncblob.array_api.beyond_the_standard import *  # noqa: F403
 from syncblob.array_api.constants import *  # noqa: F403  # the functions of each chapter
 from syncblob.array_api.creation_functions import *  # noqa: F403
 from syncblob.array_api.data_type_functions import *  # noqa: F403

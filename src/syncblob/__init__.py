@@ -22,6 +22,8 @@ from syncblob._source_lines import SourceLine as SourceLine
 from syncblob.array_api import *  # noqa: F403  # the names of the standard
 from syncblob.array_api import __array_api_version__ as __array_api_version__
 from syncblob.array_api import __array_namespace_info__ as __array_namespace_info__
+from syncblob.blob.eviction_policy import Evictable as Evictable
+from syncblob.blob.eviction_policy import set_eviction_policy as set_eviction_policy
 from syncblob.blob.memory_summary import MemoryRow as MemoryRow
 from syncblob.blob.memory_summary import MemorySummary as MemorySummary
 from syncblob.blob.memory_summary import memory_summary as memory_summary

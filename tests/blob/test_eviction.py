@@ -22,8 +22,8 @@ from in_threads import in_threads
 
 import syncblob
 import syncblob.array_api as xp
-from syncblob import Blob, Head, record_transfers, set_memory_limit
-from syncblob.blob import eviction, eviction_policy, living_blobs, writers
+from syncblob import Blob, Evictable, Head, record_transfers, set_memory_limit
+from syncblob.blob import compute_in_parts, eviction, living_blobs, writers
 from syncblob.blob.core import BlobCore
 from syncblob.blob.writers import FREE_THREADED
 from syncblob.devices import Side
@@ -38,6 +38,13 @@ def two(limited):
     """Give a limited device with room for two Blobs of `NBYTES`, and for some numbers."""
     limited.capacity = 2 * NBYTES + 64
     return limited
+
+
+@pytest.fixture
+def set_policy():
+    """Give the function that sets the policy, which the default replaces after the test."""
+    yield syncblob.set_eviction_policy
+    syncblob.set_eviction_policy(None)
 
 
 def filled(value, count=COUNT, name=""):
@@ -252,29 +259,27 @@ def test_of_those_used_once_the_first_goes_first(two):
     assert [blob.on("cpu").tolist()[0] for blob in blobs] == [0, 1, 2, 3, 4]
 
 
-def test_the_policy_knows_when_and_how_often_each_was_used(two, monkeypatch):
+def test_a_policy_knows_when_and_how_often_each_was_used(two, set_policy):
     two.capacity = 4 * NBYTES + 64
-    seen: dict[int, list[tuple[int, float]]] = {COUNT - 1: [], COUNT - 2: [], COUNT - 3: []}
+    seen: dict[str, list[tuple[int, float]]] = {"often": [], "twice": [], "once": []}
 
-    def take_others(nbytes, _newest, age, interval):
-        if nbytes // 4 not in seen:
+    def take_others(buffer):
+        if buffer.name not in seen:
             return 1
-        seen[nbytes // 4].append((age, interval))
+        seen[buffer.name].append((buffer.age, buffer.interval))
         return 0
 
-    often, twice, _once = (filled(1, count) for count in seen)
+    blobs = {name: filled(value, name=name) for value, name in enumerate(seen)}
     others = []
-    monkeypatch.setattr(eviction_policy, "score", take_others)
+    set_policy(take_others)
     for step in range(6):
-        often += 1
+        blobs["often"] += 1
         if step == 4:
-            twice.gpu_data()
+            blobs["twice"].gpu_data()
         others.append(filled(step))
-    assert [*seen.values()] == [
-        [(0, 0), *[(0, 1)] * 4],
-        [(0, 0), (1, 0), (2, 0), (0, 3), (1, 3)],
-        [(age, 0) for age in range(5)],
-    ]
+    assert seen["often"] == [(0, 0), *[(0, 1)] * 4]
+    assert seen["twice"] == [(0, 0), (1, 0), (2, 0), (0, 3), (1, 3)]
+    assert seen["once"] == [(age, 0) for age in range(5)]
 
 
 @pytest.mark.usefixtures("two")
@@ -328,7 +333,7 @@ def test_the_error_names_who_holds_what():
     alias, borrow = np.asarray(first.gpu), second.mutable_gpu_data()
     with pytest.raises(MemoryError) as caught:
         filled(3)
-    text = str(caught.value).split("Blob.parts walks what does not fit:\n")[1]
+    text = str(caught.value).split("nothing there can be evicted:\n")[1]
     large, small = text.splitlines()
     assert "256 B  Blob 'one' of 256 bytes: a NumPy alias of the accelerator side" in large
     assert "test_eviction.py" in large
@@ -422,6 +427,39 @@ def test_a_guard_forbids_the_transfers_of_evictions():
     assert (first.sum().item(), second.sum().item()) == (COUNT, 2 * COUNT)
 
 
+@pytest.mark.usefixtures("two")
+def test_another_policy(set_policy):
+    seen = []
+
+    def largest_name(buffer):
+        seen.append(buffer)
+        return ord(buffer.name or "a")
+
+    set_policy(largest_name)
+    blobs = [filled(value, name=name) for value, name in enumerate("xyz")]
+    assert [blob.head for blob in blobs] == [Head.HEAD_AT_GPU, Head.HEAD_AT_CPU, Head.HEAD_AT_GPU]
+    assert all(isinstance(buffer, Evictable) for buffer in seen)
+    assert {(buffer.nbytes, buffer.newest, buffer.name) for buffer in seen} == {
+        (NBYTES, NBYTES, "x"),
+        (NBYTES, NBYTES, "y"),
+    }
+
+
+def test_a_policy_may_use_blobs(two, set_policy):
+    other = filled(1)
+    calls = []
+
+    def by_weights(buffer):
+        calls.append(buffer)
+        return (other * buffer.nbytes).sum().item()
+
+    set_policy(by_weights)
+    two.capacity = 5 * NBYTES + 64
+    blobs = [filled(value) for value in range(5)]
+    assert [(blob + 1).sum().item() for blob in blobs] == [(1 + v) * COUNT for v in range(5)]
+    assert calls
+
+
 @pytest.mark.parametrize("start", ["prefetch", "async_gpu_push"])
 @pytest.mark.usefixtures("two")
 def test_what_is_brought_early_makes_room_and_gives_way(start):
@@ -501,19 +539,19 @@ def reader(function, monkeypatch):
 
 @pytest.mark.skipif(FREE_THREADED, reason="it looks at objects and frames in another way")
 @pytest.mark.usefixtures("two")
-def test_what_another_thread_has_at_hand_since_stays(monkeypatch):
+def test_what_another_thread_has_at_hand_since_stays(monkeypatch, set_policy):
     """It has begun after this thread looked for what others use."""
     first, second = filled(1), filled(2)
     sums = []
     other, begun, go_on = reader(lambda: sums.append(syncblob.sum(first).item()), monkeypatch)
 
-    def prefer_the_first(nbytes, _newest, age, _interval):
+    def prefer_the_first(buffer):
         if not begun.is_set():
             other.start()
             assert begun.wait(20)
-        return nbytes - 10 * (age == 0)
+        return buffer.nbytes - 10 * (buffer.age == 0)
 
-    monkeypatch.setattr(eviction_policy, "score", prefer_the_first)
+    set_policy(prefer_the_first)
     try:
         third = filled(3)
         heads = first.head, second.head
@@ -808,6 +846,33 @@ def at_work(function, monkeypatch):
     finally:
         go_on.set()
         other.join(20)
+
+
+@pytest.mark.usefixtures("small", "two")
+@pytest.mark.parametrize("compute", [operator.add, operator.iadd])
+def test_parts_come_before_what_other_threads_use(monkeypatch, compute):
+    monkeypatch.setattr(eviction, "_wait", None)
+    monkeypatch.setattr(compute_in_parts, "_LEAST", 1)
+    used = filled(1, 16)
+    first, second = (Blob(2 * COUNT, "int32", device=LIMITED) for _ in range(2))
+    first.overwrite_cpu_data()[...] = second.overwrite_cpu_data()[...] = range(2 * COUNT)
+    with at_work(partial(syncblob.sum, used), monkeypatch):
+        result = compute(first, second)
+    assert result.tolist() == [*range(0, 4 * COUNT, 2)]
+
+
+@pytest.mark.usefixtures("two")
+def test_a_policy_is_a_function_that_returns_a_number():
+    with pytest.raises(TypeError, match="expected a function"):
+        syncblob.set_eviction_policy("oldest")
+    kept = [filled(1), filled(2)]
+    syncblob.set_eviction_policy(lambda _: None)
+    try:
+        with pytest.raises(TypeError, match="set_eviction_policy, got None"):
+            filled(3)
+    finally:
+        syncblob.set_eviction_policy(None)
+    assert [blob.sum().item() for blob in kept] == [COUNT, 2 * COUNT]
 
 
 def test_parts_that_lie_between_each_other_are_refused():

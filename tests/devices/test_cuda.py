@@ -1230,7 +1230,7 @@ def test_a_limit_evicts_what_nobody_sees(cupy):
         assert [blob.head for blob in blobs] == [Head.HEAD_AT_CPU] * 3 + [Head.HEAD_AT_GPU] * 2
         borrow = blobs[3].mutable_gpu_data()
         alias = cupy.from_dlpack(blobs[4])
-        with pytest.raises(MemoryError, match=r"nothing there can be evicted; .+:\n +512 B"):
+        with pytest.raises(MemoryError, match=r"nothing there can be evicted:\n +512 B"):
             blobs[0].gpu_data()
         del alias
         assert blobs[0].gpu_data().get().tolist() == [0] * 128

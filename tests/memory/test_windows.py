@@ -14,7 +14,7 @@ from in_threads import in_threads
 
 import syncblob
 from syncblob import Blob, Head
-from syncblob.blob import eviction, eviction_policy
+from syncblob.blob import eviction
 from syncblob.blob.compute import write_by
 from syncblob.devices import Side
 from syncblob.memory import CONST, MUTABLE, Ledger, window_growth
@@ -221,12 +221,15 @@ def test_what_views_keep_of_windows_that_were_replaced_makes_room(limited):
 
 
 @pytest.mark.usefixtures("small")
-def test_the_policy_knows_when_windows_were_used(limited, monkeypatch):
+def test_a_policy_knows_when_windows_were_used(limited):
     limited.capacity = 130
     blobs = [numbered() for _ in range(5)]
-    monkeypatch.setattr(eviction_policy, "score", lambda _nbytes, _newest, age, _interval: age)
-    for place in (0, 1, 2, 3, 1, 4):
-        blobs[place][:10].gpu_data()
+    syncblob.set_eviction_policy(lambda window: window.age)
+    try:
+        for place in (0, 1, 2, 3, 1, 4):
+            blobs[place][:10].gpu_data()
+    finally:
+        syncblob.set_eviction_policy(None)
     assert [ranges(blob) for blob in blobs] == [[], [(0, 10)], [], [(0, 10)], [(0, 10)]]
 
 

@@ -14,13 +14,14 @@ import numpy as np
 
 from syncblob._dtypes import SCALARS, is_supported
 from syncblob.arrays.foreign import is_ndarray_like
+from syncblob.blob.compute_in_parts import can_divide, compute_in_parts, may_get_room
 from syncblob.blob.core import BlobCore
 from syncblob.blob.device_of_operands import require_device_of
 from syncblob.blob.foreign_operators import answer_of, by_array
 from syncblob.blob.operands import as_blob, converted, gather, is_number, refusal
 from syncblob.devices import HOST
 from syncblob.guards import may_compute_directly, require_device
-from syncblob.memory import compute
+from syncblob.memory import at_once, compute, patiently
 
 # These also accept sequences, buffers and other numbers, which Python would otherwise call unequal.
 _COMPARISONS = (np.equal, np.not_equal)
@@ -144,8 +145,22 @@ def _binary(kernel: Callable[..., Any], x1: Any, x2: Any, operator: str) -> Any:
     return _computed(kernel, x1, x2)
 
 
+@at_once
 def _computed(kernel: Callable[..., Any], *operands: Any) -> Any:
-    """Compute a kernel of Blobs and scalars on their device."""
+    """Compute a kernel of Blobs and scalars, in parts if all do not fit on the device together."""
+    try:
+        return _whole(kernel, *operands)
+    except MemoryError:
+        divisible = can_divide(kernel, operands)
+        if not divisible and not may_get_room(operands):
+            raise
+    # Only here: the error keeps frames alive, and these keep arrays.
+    if divisible:
+        return compute_in_parts(partial(_whole, kernel), operands)
+    return patiently(_whole, kernel, *operands)
+
+
+def _whole(kernel: Callable[..., Any], *operands: Any) -> Any:
     arrays, home, operands = gather(kernel.__name__, *operands)
     result = kernel(*arrays) if home.direct else compute(home, kernel, *arrays)
     like = next(x for x in operands if isinstance(x, BlobCore))

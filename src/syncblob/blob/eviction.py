@@ -32,6 +32,7 @@ from syncblob.blob.writers import FREE_THREADED, changed_by_others
 from syncblob.devices import Accelerator, Side
 from syncblob.memory import MUTABLE, Ledger, Shortage, evict_windows
 from syncblob.memory.history import note
+from syncblob.memory.shortage import is_patient
 from syncblob.memory.uploads import await_uploads
 from syncblob.memory.window_growth import BeingWrittenError
 from syncblob.memory.windows import array_of
@@ -148,7 +149,7 @@ def make_room(shortage: Shortage, home: Home, error: Exception, reason: str) -> 
             return True
         hope = _evict_one(home, reason)
     # What other threads use is free soon. If it is not, the next try calls this again.
-    hope = hope or (others_at_work(home) and _wait(shortage.began))
+    hope = hope or (is_patient() and others_at_work(home) and _wait(shortage.began))
     if not hope:
         # Cycles may keep memories, and Blobs that were frozen are not found.
         count, frozen = len(ledgers_on(home)), gc.get_freeze_count()
@@ -166,8 +167,7 @@ def make_room(shortage: Shortage, home: Home, error: Exception, reason: str) -> 
         "    nothing that a Blob has; other arrays, and those that other code keeps of evicted "
         "buffers, are not listed"
     )
-    advice = "Blob.parts walks what does not fit"
-    extend(error, f"nothing there can be evicted; {advice}:\n{listed}")
+    extend(error, f"nothing there can be evicted:\n{listed}")
     error.__traceback__ = traceback
     return False
 

@@ -1,4 +1,4 @@
-"""Which buffer is evicted first.
+"""Which buffer is evicted first: the scores of an eviction policy, and what it is told.
 
 Uses are not recorded. How recently a buffer was used shows in its shortcut, which the last eviction
 revoked.
@@ -7,6 +7,7 @@ revoked.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -17,27 +18,61 @@ if TYPE_CHECKING:
     from syncblob.devices import Accelerator, Side
     from syncblob.memory import Ledger
 
+_scoring = False
 
-def score(nbytes: int, newest: int, age: int, interval: float) -> float:
-    """Return how long a buffer will not be needed, by the cost of moving it.
 
-    It is expected again after the interval, so that the one used last is the best in a loop over
-    more than fits. One that is overdue is probably not needed any more. The factor of a buffer that
-    must be downloaded first was tried on the patterns of `tests/blob/test_eviction_policy.py`.
+class Evictable(NamedTuple):
+    """A buffer that may be evicted, for an eviction policy.
 
-    Parameters
+    Attributes
     ----------
     nbytes
         Its size.
     newest
         The bytes that are only there. An eviction downloads them.
     age
-        How many evictions ago it was last used.
+        How many evictions ago its Blob was last used.
     interval
         The mean number of evictions between two uses; 0 if it was used only once so far.
+    name
+        The name of its Blob; empty if it has none.
     """
+
+    nbytes: int
+    newest: int
+    age: int
+    interval: float
+    name: str
+
+
+def used_last(buffer: Evictable) -> float:
+    """Return the default score: how long the buffer will not be needed, by the cost of moving it.
+
+    It is expected again after the interval, so that the one used last is the best in a loop over
+    more than fits. One that is overdue is probably not needed any more. The factor of a buffer that
+    must be downloaded first was tried on the patterns of `tests/blob/test_eviction_policy.py`.
+    """
+    age, interval = buffer.age, buffer.interval
     distance = interval - age if age < interval else age
-    return (1 + distance) / (1 + 3 * newest / max(nbytes, 1))
+    return (1 + distance) / (1 + 3 * buffer.newest / max(buffer.nbytes, 1))
+
+
+_policy: Callable[[Evictable], float] = used_last
+
+
+def set_eviction_policy(policy: Callable[[Evictable], float] | None) -> None:
+    """Set the function that scores buffers; that with the highest score is evicted first.
+
+    Parameters
+    ----------
+    policy
+        Takes an `Evictable`. None means the default: what is expected to be needed last, weighted
+        by the cost of moving it.
+    """
+    global _policy  # noqa: PLW0603  # a setting of the process
+    if policy is not None and not callable(policy):
+        raise TypeError(f"expected a function of an Evictable, or None, got {policy!r}")
+    _policy = used_last if policy is None else policy
 
 
 _clock = itertools.count(1)
@@ -78,7 +113,8 @@ def _use_of(ledger: Ledger, side: Side, now: int) -> _Use:
 
 def candidates(home: Accelerator) -> list[tuple[Any, ...]]:
     """Return scores, ledgers and starts, the highest score first; of equal ones the oldest."""
-    now = next(_clock)
+    global _scoring  # noqa: PLW0603  # a policy may use Blobs, and need room itself
+    before, policy, now = _scoring, used_last if _scoring else _policy, next(_clock)
     found: list[tuple[Any, ...]] = []
     for ledger in ledgers_on(home):
         side = ledger.side_of(home)
@@ -86,13 +122,27 @@ def candidates(home: Accelerator) -> list[tuple[Any, ...]]:
         if not windows:
             # It may be what needs the room, and its use shows at the next eviction.
             continue
-        use = _use_of(ledger, side, now)
+        use, name = _use_of(ledger, side, now), ledger.buffers.name
         for window in windows:
             stop = min(window.stop, ledger.spans.nbytes)
             newest = sum(run.nbytes for run in ledger.only_on(side, window.start, stop))
-            value = score(window.nbytes, newest, now - use.last, use.interval)
-            found.append((value, -len(found), ledger, window.start))
-    return sorted(found, reverse=True, key=itemgetter(0, 1))
+            buffer = Evictable(window.nbytes, newest, now - use.last, use.interval, name)
+            found.append((buffer, -len(found), ledger, window.start))
+    try:
+        _scoring = True
+        scored = [(_number(policy(buffer)), *rest) for buffer, *rest in found]
+    finally:
+        _scoring = before
+    return sorted(scored, reverse=True, key=itemgetter(0, 1))
+
+
+def _number(score: Any) -> float:
+    try:
+        return float(score)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"expected a number from the function set by set_eviction_policy, got {score!r}"
+        ) from error
 
 
 def note_eviction(ledger: Ledger) -> None:

@@ -1,0 +1,158 @@
+"""Elementwise operations on Blobs that do not fit on their device together."""
+
+import operator
+
+import numpy as np
+import pytest
+from devices import LIMITED
+
+import syncblob
+from syncblob import Blob, record_transfers
+from syncblob.blob import compute_in_parts
+
+COUNT = 64
+NBYTES = 4 * COUNT
+NUMBERS = np.arange(COUNT, dtype=np.int32)
+
+pytestmark = pytest.mark.usefixtures("small", "exact_parts")
+
+
+@pytest.fixture
+def room(limited, monkeypatch):
+    """Give a device with room for one Blob of `NBYTES`, and for a part of another."""
+    monkeypatch.setattr(compute_in_parts, "_LEAST", 1)
+    limited.capacity = NBYTES + 32
+    return limited
+
+
+def blob_of(values, device=LIMITED):
+    """Make a Blob whose contents are on the host."""
+    blob = Blob(values.shape, str(values.dtype), device=device)
+    blob.overwrite_cpu_data()[...] = values
+    return blob
+
+
+@pytest.mark.parametrize("held", ["nowhere", "first", "second"])
+@pytest.mark.parametrize("other", [LIMITED, "cpu"])
+def test_operands_need_not_fit_together(room, held, other):
+    first, second = blob_of(NUMBERS), blob_of(NUMBERS[::-1].copy(), other)
+    if held == "first":
+        first += 1
+    elif held == "second":
+        second.on(LIMITED).gpu_data()
+    with record_transfers() as log:
+        result = first * second
+    assert room.used_nbytes <= room.capacity
+    expected = (NUMBERS + (held == "first")) * NUMBERS[::-1]
+    assert (str(result.device), result.shape) == (LIMITED, (COUNT,))
+    assert result.on("cpu").tolist() == expected.tolist()
+    # Each operand up, and what there is no room for of the result, and the first, down.
+    assert log.nbytes <= 5 * NBYTES
+    assert first.on("cpu").tolist() == (NUMBERS + (held == "first")).tolist()
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        np.negative,
+        lambda x: x + 2.5,
+        lambda x: 3 - x,
+        lambda x: x > 7,
+        lambda x: x + x,
+        np.sqrt,
+        syncblob.square,
+    ],
+    ids=["ufunc", "dtype", "number first", "comparison", "itself", "root", "array API"],
+)
+def test_a_blob_may_be_larger_than_the_device(room, function):
+    values = np.arange(4 * COUNT, dtype=np.float32).reshape(4, COUNT)
+    result = function(blob_of(values))
+    expected = values**2 if function is syncblob.square else function(values)
+    assert room.used_nbytes <= room.capacity
+    assert result.base is None
+    assert np.array_equal(np.asarray(result.on("cpu")), expected)
+
+
+@pytest.mark.parametrize("held", ["nowhere", "first", "second"])
+@pytest.mark.parametrize("devices", [(LIMITED, LIMITED), (LIMITED, "cpu"), ("cpu", LIMITED)])
+def test_a_blob_is_written_in_parts(room, held, devices):
+    room.capacity = 2 * NBYTES - 1
+    first, second = (
+        blob_of(x, device)
+        for x, device in zip((NUMBERS, NUMBERS[::-1].copy()), devices, strict=True)
+    )
+    if held != "nowhere":
+        (first if held == "first" else second).on(LIMITED).gpu_data()
+    same = first
+    with record_transfers() as log:
+        first *= second
+    assert first is same
+    assert room.used_nbytes <= room.capacity
+    assert first.on("cpu").tolist() == (NUMBERS * NUMBERS[::-1]).tolist()
+    assert second.on("cpu").tolist() == NUMBERS[::-1].tolist()
+    # Both up; the first down again, and what was there.
+    assert log.nbytes <= 4 * NBYTES
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda x: operator.iadd(x, 2.5),
+        lambda x: operator.iadd(x, x),
+        lambda x: operator.imul(x[1:], 3),
+    ],
+    ids=["number", "itself", "view"],
+)
+def test_a_blob_larger_than_the_device_is_written(room, write):
+    values = np.arange(4 * COUNT, dtype=np.float32).reshape(4, COUNT)
+    blob = blob_of(values)
+    write(blob)
+    write(values)
+    assert room.used_nbytes <= room.capacity
+    assert np.array_equal(np.asarray(blob.on("cpu")), values)
+
+
+def test_without_room_for_small_parts_nothing_is_written(room):
+    blob, room.capacity = blob_of(NUMBERS), 3
+    with pytest.raises(MemoryError, match=r"shape \(1,\)"):
+        blob += 1
+    assert blob.tolist() == NUMBERS.tolist()
+
+
+@pytest.mark.usefixtures("room")
+def test_views_that_share_elements_are_not_written_in_parts():
+    values = np.arange(4 * COUNT, dtype=np.float32).reshape(4, COUNT)
+    blob = blob_of(values)
+    with pytest.raises(MemoryError, match="in use"):
+        operator.iadd(blob[1:], blob[:-1])
+    assert blob.tolist() == values.tolist()
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, y: x @ y,
+        lambda x, _: np.sin(x.T),
+        lambda x, y: x + y[0],
+        lambda x, _: x.sum(),
+    ],
+    ids=["matrix product", "strided", "broadcast", "sum"],
+)
+@pytest.mark.usefixtures("room")
+def test_other_operations_need_all_their_operands(function):
+    values = np.ones((16, 16), np.float32)
+    first, second = blob_of(values), blob_of(values)
+    with pytest.raises(MemoryError, match="in use"):
+        function(first, second)
+    assert first.tolist() == second.tolist() == values.tolist()
+
+
+def test_an_alias_of_an_operand_leaves_too_little_room(room):
+    first, second = blob_of(NUMBERS), blob_of(NUMBERS)
+    room.capacity = NBYTES + 3
+    alias = np.asarray(first.gpu)
+    with pytest.raises(MemoryError, match="a NumPy alias"):
+        first + second
+    alias[...] = 5
+    del alias
+    assert (first + second).on("cpu").tolist() == (5 + NUMBERS).tolist()

@@ -58,7 +58,7 @@ def test_writing(text, tmp_path):
     write_prototxt(net, path)
     assert read_prototxt(path) == net
     lines = path.read_text(encoding="utf-8").split("\n")
-    assert lines[0] == 'name: "größe"'
+    assert lines[0] == r'name: "gr\303\266\303\237e"'
     assert "    lr_mult: 1.0" in lines
 
 
@@ -106,7 +106,7 @@ def test_binary_files_are_told_apart(text):
 
 
 def test_nesting_without_end(text):
-    with pytest.raises(ModelFileError, match='line 1, column 3: Expected "}"'):
+    with pytest.raises(ModelFileError, match="less nesting"):
         read_prototxt(text("a { " * 50_000), ignore_unknown=True)
 
 
@@ -282,7 +282,7 @@ def test_older_solvers_are_upgraded(text, old, new):
 @pytest.mark.parametrize(
     ("content", "options", "words"),
     [
-        (STOCK, {}, 'line 3, column 1: .*no field named "name"; this is .* of a net, not of a sol'),
+        (STOCK, {}, "of a net, not of a solver; read_prototxt reads it"),
         (
             "layer { }",
             {"ignore_unknown": True},

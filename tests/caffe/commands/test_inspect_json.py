@@ -47,7 +47,7 @@ def test_json_exactly(inspect_json, small_model):
         "unreadable": {},
         "refused": "",
         "missing": {},
-        "ignored": [],
+        "ignored": "",
         "others": [],
     }
     assert inspect_json(small_model, "--stats") == expected

@@ -88,7 +88,7 @@ class Datum(_message.Message):
     def __init__(self, channels: _Optional[int] = ..., height: _Optional[int] = ..., width: _Optional[int] = ..., data: _Optional[bytes] = ..., label: _Optional[int] = ..., float_data: _Optional[_Iterable[float]] = ..., encoded: bool = ...) -> None: ...
 
 class NetParameter(_message.Message):
-    __slots__ = ("name", "layers", "input", "input_dim", "force_backward", "state", "debug_info", "input_shape", "layer", "ignored")
+    __slots__ = ("name", "layers", "input", "input_dim", "force_backward", "state", "debug_info", "input_shape", "layer")
     NAME_FIELD_NUMBER: _ClassVar[int]
     LAYERS_FIELD_NUMBER: _ClassVar[int]
     INPUT_FIELD_NUMBER: _ClassVar[int]
@@ -98,7 +98,6 @@ class NetParameter(_message.Message):
     DEBUG_INFO_FIELD_NUMBER: _ClassVar[int]
     INPUT_SHAPE_FIELD_NUMBER: _ClassVar[int]
     LAYER_FIELD_NUMBER: _ClassVar[int]
-    IGNORED_FIELD_NUMBER: _ClassVar[int]
     name: str
     layers: _containers.RepeatedCompositeFieldContainer[V1LayerParameter]
     input: _containers.RepeatedScalarFieldContainer[str]
@@ -108,18 +107,7 @@ class NetParameter(_message.Message):
     debug_info: bool
     input_shape: _containers.RepeatedCompositeFieldContainer[BlobShape]
     layer: _containers.RepeatedCompositeFieldContainer[LayerParameter]
-    ignored: _containers.RepeatedCompositeFieldContainer[IgnoredField]
-    def __init__(self, name: _Optional[str] = ..., layers: _Optional[_Iterable[_Union[V1LayerParameter, _Mapping[str, _Any]]]] = ..., input: _Optional[_Iterable[str]] = ..., input_dim: _Optional[_Iterable[int]] = ..., force_backward: bool = ..., state: _Optional[_Union[NetState, _Mapping[str, _Any]]] = ..., debug_info: bool = ..., input_shape: _Optional[_Iterable[_Union[BlobShape, _Mapping[str, _Any]]]] = ..., layer: _Optional[_Iterable[_Union[LayerParameter, _Mapping[str, _Any]]]] = ..., ignored: _Optional[_Iterable[_Union[IgnoredField, _Mapping[str, _Any]]]] = ...) -> None: ...
-
-class IgnoredField(_message.Message):
-    __slots__ = ("name", "count", "rule")
-    NAME_FIELD_NUMBER: _ClassVar[int]
-    COUNT_FIELD_NUMBER: _ClassVar[int]
-    RULE_FIELD_NUMBER: _ClassVar[int]
-    name: str
-    count: int
-    rule: str
-    def __init__(self, name: _Optional[str] = ..., count: _Optional[int] = ..., rule: _Optional[str] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., layers: _Optional[_Iterable[_Union[V1LayerParameter, _Mapping[str, _Any]]]] = ..., input: _Optional[_Iterable[str]] = ..., input_dim: _Optional[_Iterable[int]] = ..., force_backward: bool = ..., state: _Optional[_Union[NetState, _Mapping[str, _Any]]] = ..., debug_info: bool = ..., input_shape: _Optional[_Iterable[_Union[BlobShape, _Mapping[str, _Any]]]] = ..., layer: _Optional[_Iterable[_Union[LayerParameter, _Mapping[str, _Any]]]] = ...) -> None: ...
 
 class ForkLayer(_message.Message):
     __slots__ = ("interp_param", "permute_param", "prior_box_param", "norm_param", "roi_pooling_param", "pad_type")
@@ -1390,7 +1378,7 @@ class SolverState(_message.Message):
     def __init__(self, iter: _Optional[int] = ..., learned_net: _Optional[str] = ..., history: _Optional[_Iterable[_Union[BlobProto, _Mapping[str, _Any]]]] = ..., current_step: _Optional[int] = ...) -> None: ...
 
 class SolverParameter(_message.Message):
-    __slots__ = ("net", "net_param", "train_net", "test_net", "train_net_param", "test_net_param", "train_state", "test_state", "weights", "type", "momentum", "momentum2", "rms_decay", "delta", "weight_decay", "regularization_type", "clip_gradients", "base_lr", "lr_policy", "gamma", "power", "stepsize", "stepvalue", "max_iter", "iter_size", "display", "average_loss", "debug_info", "test_iter", "test_interval", "test_compute_loss", "test_initialization", "snapshot", "snapshot_prefix", "snapshot_diff", "snapshot_after_train", "snapshot_format", "solver_mode", "device_id", "random_seed", "layer_wise_reduce", "solver_type", "ignored")
+    __slots__ = ("net", "net_param", "train_net", "test_net", "train_net_param", "test_net_param", "train_state", "test_state", "weights", "type", "momentum", "momentum2", "rms_decay", "delta", "weight_decay", "regularization_type", "clip_gradients", "base_lr", "lr_policy", "gamma", "power", "stepsize", "stepvalue", "max_iter", "iter_size", "display", "average_loss", "debug_info", "test_iter", "test_interval", "test_compute_loss", "test_initialization", "snapshot", "snapshot_prefix", "snapshot_diff", "snapshot_after_train", "snapshot_format", "solver_mode", "device_id", "random_seed", "layer_wise_reduce", "solver_type")
     class SnapshotFormat(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         HDF5: _ClassVar[SolverParameter.SnapshotFormat]
@@ -1459,7 +1447,6 @@ class SolverParameter(_message.Message):
     RANDOM_SEED_FIELD_NUMBER: _ClassVar[int]
     LAYER_WISE_REDUCE_FIELD_NUMBER: _ClassVar[int]
     SOLVER_TYPE_FIELD_NUMBER: _ClassVar[int]
-    IGNORED_FIELD_NUMBER: _ClassVar[int]
     net: str
     net_param: NetParameter
     train_net: str
@@ -1502,5 +1489,4 @@ class SolverParameter(_message.Message):
     random_seed: int
     layer_wise_reduce: bool
     solver_type: SolverParameter.SolverType
-    ignored: _containers.RepeatedCompositeFieldContainer[IgnoredField]
-    def __init__(self, net: _Optional[str] = ..., net_param: _Optional[_Union[NetParameter, _Mapping[str, _Any]]] = ..., train_net: _Optional[str] = ..., test_net: _Optional[_Iterable[str]] = ..., train_net_param: _Optional[_Union[NetParameter, _Mapping[str, _Any]]] = ..., test_net_param: _Optional[_Iterable[_Union[NetParameter, _Mapping[str, _Any]]]] = ..., train_state: _Optional[_Union[NetState, _Mapping[str, _Any]]] = ..., test_state: _Optional[_Iterable[_Union[NetState, _Mapping[str, _Any]]]] = ..., weights: _Optional[_Iterable[str]] = ..., type: _Optional[str] = ..., momentum: _Optional[float] = ..., momentum2: _Optional[float] = ..., rms_decay: _Optional[float] = ..., delta: _Optional[float] = ..., weight_decay: _Optional[float] = ..., regularization_type: _Optional[str] = ..., clip_gradients: _Optional[float] = ..., base_lr: _Optional[float] = ..., lr_policy: _Optional[str] = ..., gamma: _Optional[float] = ..., power: _Optional[float] = ..., stepsize: _Optional[int] = ..., stepvalue: _Optional[_Iterable[int]] = ..., max_iter: _Optional[int] = ..., iter_size: _Optional[int] = ..., display: _Optional[int] = ..., average_loss: _Optional[int] = ..., debug_info: bool = ..., test_iter: _Optional[_Iterable[int]] = ..., test_interval: _Optional[int] = ..., test_compute_loss: bool = ..., test_initialization: bool = ..., snapshot: _Optional[int] = ..., snapshot_prefix: _Optional[str] = ..., snapshot_diff: bool = ..., snapshot_after_train: bool = ..., snapshot_format: _Optional[_Union[SolverParameter.SnapshotFormat, str]] = ..., solver_mode: _Optional[_Union[SolverParameter.SolverMode, str]] = ..., device_id: _Optional[int] = ..., random_seed: _Optional[int] = ..., layer_wise_reduce: bool = ..., solver_type: _Optional[_Union[SolverParameter.SolverType, str]] = ..., ignored: _Optional[_Iterable[_Union[IgnoredField, _Mapping[str, _Any]]]] = ...) -> None: ...
+    def __init__(self, net: _Optional[str] = ..., net_param: _Optional[_Union[NetParameter, _Mapping[str, _Any]]] = ..., train_net: _Optional[str] = ..., test_net: _Optional[_Iterable[str]] = ..., train_net_param: _Optional[_Union[NetParameter, _Mapping[str, _Any]]] = ..., test_net_param: _Optional[_Iterable[_Union[NetParameter, _Mapping[str, _Any]]]] = ..., train_state: _Optional[_Union[NetState, _Mapping[str, _Any]]] = ..., test_state: _Optional[_Iterable[_Union[NetState, _Mapping[str, _Any]]]] = ..., weights: _Optional[_Iterable[str]] = ..., type: _Optional[str] = ..., momentum: _Optional[float] = ..., momentum2: _Optional[float] = ..., rms_decay: _Optional[float] = ..., delta: _Optional[float] = ..., weight_decay: _Optional[float] = ..., regularization_type: _Optional[str] = ..., clip_gradients: _Optional[float] = ..., base_lr: _Optional[float] = ..., lr_policy: _Optional[str] = ..., gamma: _Optional[float] = ..., power: _Optional[float] = ..., stepsize: _Optional[int] = ..., stepvalue: _Optional[_Iterable[int]] = ..., max_iter: _Optional[int] = ..., iter_size: _Optional[int] = ..., display: _Optional[int] = ..., average_loss: _Optional[int] = ..., debug_info: bool = ..., test_iter: _Optional[_Iterable[int]] = ..., test_interval: _Optional[int] = ..., test_compute_loss: bool = ..., test_initialization: bool = ..., snapshot: _Optional[int] = ..., snapshot_prefix: _Optional[str] = ..., snapshot_diff: bool = ..., snapshot_after_train: bool = ..., snapshot_format: _Optional[_Union[SolverParameter.SnapshotFormat, str]] = ..., solver_mode: _Optional[_Union[SolverParameter.SolverMode, str]] = ..., device_id: _Optional[int] = ..., random_seed: _Optional[int] = ..., layer_wise_reduce: bool = ..., solver_type: _Optional[_Union[SolverParameter.SolverType, str]] = ...) -> None: ...

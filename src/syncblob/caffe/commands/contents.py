@@ -44,7 +44,7 @@ class Contents(NamedTuple):
     shapes: Mapping[str, tuple[int, ...]] | None = None
     refused: str = ""
     missing: Mapping[str, str] = {}  # never changed
-    ignored: Sequence[Mapping[str, Any]] = ()
+    ignored: str = ""
 
     @property
     def description(self) -> str:
@@ -119,10 +119,12 @@ def open_definition(
     OSError
         If the file cannot be read.
     """
-    net = syncblob.read_prototxt(path, ignore_unknown=True, forks=forks)
-    ignored = [
-        {name: getattr(each, name) for name in ("name", "count", "rule")} for each in net.ignored
-    ]
+    ignored = ""
+    try:
+        net = syncblob.read_prototxt(path, forks=forks)
+    except ModelFileError as error:
+        net = syncblob.read_prototxt(path, ignore_unknown=True, forks=forks)
+        ignored = error.message.partition("; ")[0]
     try:
         model = ModelFile.from_net(net, phase=phase)
     except ValueError as error:

@@ -44,8 +44,8 @@ The format is recognized by the contents of the file, not by its name.
   refused            why it is; "" if it is not
   missing            names of tops whose shapes must be given, each with the
                      reason
-  ignored            for a definition, the fields and values of forks, each with
-                     name, count and the rule applied; "" if it was left out
+  ignored            for a definition, where the first field or value is that
+                     Caffe does not have; all of these are left out
   totals             layers, blobs, parameters, bytes (of the weights)
   unreadable         names of tensors of dtypes that cannot be read, such as
                      float8, each with the reason; their layers are left out
@@ -152,9 +152,7 @@ def _print_definition(contents: Contents) -> None:
         )
     net = as_model(contents.weights).to_net()
     print(text_format.MessageToString(net, as_utf8=False), end="")  # noqa: T201  # this is the output
-    left_out = Counter(unknown_fields(net))
-    for each in contents.ignored:
-        left_out[each["name"]] += 0 if each["rule"] else each["count"]
+    left_out = contents.ignored or listed(Counter(unknown_fields(net)).items())
     if left_out:
-        note = f"left out are fields that Caffe does not have: {listed(left_out.items())}"
+        note = f"left out are fields that Caffe does not have: {left_out}"
         print(f"syncblob: note: {printable(note, sys.stderr)}", file=sys.stderr)  # noqa: T201  # the output

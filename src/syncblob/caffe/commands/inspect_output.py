@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from syncblob.caffe.commands.console import (
-    listed,
     print_facts,
     print_line,
     print_table,
@@ -141,19 +140,11 @@ def _notes(contents: Contents, found: Mapping[str, Any]) -> Iterator[str]:
     if contents.is_net and not all(typed):
         which = "some layers" if any(typed) else "the layers"
         yield f"The file does not say of which types {which} are."
-    left_out = listed(
-        (each["name"], each["count"]) for each in found["ignored"] if not each["rule"]
-    )
-    applied = [
-        f"{each['name']} ({each['count']:,}): {each['rule']}"
-        for each in found["ignored"]
-        if each["rule"]
-    ]
-    if left_out:
-        advice = "" if applied else "; --forks applies the rules of well-known forks"
-        yield f"Left out, because Caffe does not have it: {left_out}{advice}."
-    if applied:
-        yield f"By the rules of forks: {'; '.join(applied)}."
+    if found["ignored"]:
+        yield (
+            f"Left out is what Caffe does not have, first in {found['ignored']}. --forks applies "
+            f"the rules of well-known forks."
+        )
     if found["unreadable"]:
         count, first = len(found["unreadable"]), next(iter(found["unreadable"].values()))
         yield f"Not shown: the layers of {counted(count, 'tensor')} that cannot be read: {first}."

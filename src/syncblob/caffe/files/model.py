@@ -161,7 +161,7 @@ class ModelFile(MutableMapping[str, Layer]):
             state.stage.extend(settings.state.stage)
             layers = [layer for layer in layers if _includes(state, layer)]
         made = [Layer.from_proto(layer) for layer in layers]
-        for name in ("layer", "ignored", *["name"] * bool(net.name)):
+        for name in ("layer", *["name"] * bool(net.name)):
             settings.ClearField(name)  # an empty name stays
         return cls.of_own(decoded(net.name), made, settings)
 

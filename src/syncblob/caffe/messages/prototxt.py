@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import copy
+import contextlib
 import re
-from collections.abc import Iterator
-from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from google.protobuf import text_format
-from google.protobuf.descriptor_pb2 import FileDescriptorProto
-from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import Message
-from google.protobuf.message_factory import GetMessageClass
 
 from syncblob.caffe._pb.caffe_pb2 import NetParameter, SolverParameter
 from syncblob.caffe.messages.disk import replacing
-from syncblob.caffe.messages.forks import Foreign
+from syncblob.caffe.messages.forks import translate, twin
 from syncblob.caffe.messages.streams import Source, name_of, open_source
 from syncblob.caffe.messages.texts import require_complete, unknown_fields
 from syncblob.errors import ModelFileError
@@ -28,29 +23,20 @@ M = TypeVar("M", NetParameter, SolverParameter)
 
 _NOT_UTF8 = re.compile("[\udc80-\udcff]")
 _PLACE = re.compile(r"\A\d+:\d+ : ")
-_UNKNOWN = re.compile("has no (field named|value (named|with number))")
-_NO_FIELD = re.compile('Message type "(\\w+)" has no field named "(\\w+)"')
-_FIELDS = {
-    kind.DESCRIPTOR.name: set(kind.DESCRIPTOR.fields_by_name)
-    for kind in (NetParameter, SolverParameter)
-}
-# Fields that only the other kind of definition has, and the advice in the error.
-_OF_OTHER_KIND = {
-    "NetParameter": _FIELDS["SolverParameter"] - _FIELDS["NetParameter"],
-    "SolverParameter": _FIELDS["NetParameter"] - _FIELDS["SolverParameter"],
-}
-_OTHER_KIND = {
-    "NetParameter": "this is the definition of a solver, not of a net; read_solver_prototxt reads "
+_UNKNOWN = re.compile("has no (field|value) named")
+_NO_VALUE = re.compile(r'Enum type "([\w.]+)" has no value named (\w+)')
+_OTHER_KIND: dict[Any, str] = {
+    NetParameter: "this is the definition of a solver, not of a net; read_solver_prototxt reads "
     "it, and its field net or train_net names the net",
-    "SolverParameter": "this is the definition of a net, not of a solver; read_prototxt reads it",
+    SolverParameter: "this is the definition of a net, not of a solver; read_prototxt reads it",
 }
+_FIELDS_OF_BOTH = set.intersection(*(set(kind.DESCRIPTOR.fields_by_name) for kind in _OTHER_KIND))
 _OLDER = (
     "layers {} is the older format of layers, with blobs_lr in place of param { lr_mult } and "
     "types in capital letters, such as CONVOLUTION; write the layer as layer {}, the current one"
 )
 _SOLVER_TYPES = ("SGD", "Nesterov", "AdaGrad", "RMSProp", "AdaDelta", "Adam")
 """The types of solvers, by the numbers in older definitions."""
-_PACKAGE = NetParameter.DESCRIPTOR.file.package + "."
 
 
 def read_prototxt(
@@ -68,7 +54,7 @@ def read_prototxt(
         The file: its path, which may end in ``.gz``, or an open binary file.
     ignore_unknown
         Whether to leave out fields and enum values that Caffe does not have, such as those of a
-        fork. By default they are an error.
+        fork. By default they are an error, which names the first one.
     forks
         Whether to apply the rules of well-known forks. ``ceil_mode`` of a pooling becomes
         ``round_mode``; ``hole``, ``hole_h`` and ``hole_w`` of a convolution become ``dilation``.
@@ -79,11 +65,7 @@ def read_prototxt(
     Returns
     -------
     NetParameter
-        The message. Its field ``ignored``, which Caffe does not have, lists what was left out or
-        replaced: each entry has ``name``, such as ``"layer.pooling_param.ceil_mode"``, ``count``,
-        and ``rule``, which is empty if it was left out. `ModelFile.from_net` and `write_prototxt`
-        do not write it; before you serialise the message yourself, call
-        ``net.ClearField("ignored")``.
+        The message.
 
     Raises
     ------
@@ -110,7 +92,7 @@ def read_solver_prototxt(path: Source, *, ignore_unknown: bool = False) -> Solve
     Returns
     -------
     SolverParameter
-        The message. Its field ``ignored`` is that of `read_prototxt`.
+        The message.
 
     Raises
     ------
@@ -152,16 +134,15 @@ def _read(kind: type[M], path: Source, *, ignore_unknown: bool, forks: bool = Fa
         message = _parsed(text, kind, ignore_unknown=ignore_unknown, forks=forks)
         require_complete(message)
     except text_format.ParseError as error:
-        reader = "read_prototxt" if kind is NetParameter else "read_solver_prototxt"
-        problem = _explain(error, text.split("\n"), reader, ignored=ignore_unknown)
+        other = _is_other_kind(text, kind)
+        problem = _OTHER_KIND[kind] if other else _explain(error, text.split("\n"), kind)
         raise ModelFileError(problem, path=name) from error
+    except RecursionError as error:
+        raise ModelFileError("expected less nesting of messages", path=name) from error
     except ValueError as error:
         raise ModelFileError(str(error), path=name) from error
-    others = _OF_OTHER_KIND[kind.DESCRIPTOR.name]
-    known = {field.name for field, _ in message.ListFields()}
-    left_out = {part.name for part in message.ignored}
-    if known <= set.intersection(*_FIELDS.values()) and left_out & others:
-        raise ModelFileError(_OTHER_KIND[kind.DESCRIPTOR.name], path=name)
+    if _names(message) <= _FIELDS_OF_BOTH and _is_other_kind(text, kind):
+        raise ModelFileError(_OTHER_KIND[kind], path=name)
     return message
 
 
@@ -193,99 +174,68 @@ def write_prototxt(
     OSError
         If the file cannot be written.
     """
-    if not isinstance(net, Message) or net.DESCRIPTOR.name not in _FIELDS:
+    kinds = [kind.DESCRIPTOR.name for kind in _OTHER_KIND]
+    if not isinstance(net, Message) or net.DESCRIPTOR.name not in kinds:
         raise TypeError(
             f"expected a NetParameter message, got {type(net).__name__}; a ModelFile has to_net()"
         )
     if not ignore_unknown:
         _require_known(net)
     require_complete(net)
-    net = _as_caffes(net)
-    # Older versions of protobuf do not escape NUL, and a file with NUL is taken for binary data.
-    text = text_format.MessageToString(net, as_utf8=_is_utf8(net)).replace("\0", r"\000")
     with replacing(path) as temporary:
-        temporary.write_text(text, encoding="utf-8", newline="\n")
-
-
-def _is_utf8(message: Message) -> bool:
-    """Tell whether all strings are UTF-8. Older protobuf writes others as if they were, too."""
-    for field, value in message.ListFields():
-        values = [value] if isinstance(value, (str, bytes, Message)) else value
-        if field.type == field.TYPE_MESSAGE and not all(map(_is_utf8, values)):
-            return False
-        if field.type == field.TYPE_STRING and any(isinstance(text, bytes) for text in values):
-            return False
-    return True
+        temporary.write_text(text_format.MessageToString(net, as_utf8=False), encoding="ascii")
 
 
 def _parsed(text: str, kind: type[M], *, ignore_unknown: bool, forks: bool) -> M:
     """Parse a definition whose strings may escape any bytes."""
-    foreign = None
-    if ignore_unknown or forks:
-        foreign = Foreign(text, kind.DESCRIPTOR, leave_out=ignore_unknown, translate=forks)
-        text = foreign.text
-    twin = text_format.Parse(text, _twin(kind.DESCRIPTOR.full_name)())
-    message: Any = kind.FromString(twin.SerializePartialToString())
-    # Caffe's own messages have no such field.
-    if any(part.ignored for part in _definitions(message)):
-        raise text_format.ParseError(
-            f'Message type "{kind.DESCRIPTOR.full_name}" has no field named "ignored"'
+    values: tuple[tuple[str, str], ...] = ()
+    while True:
+        twin_of_kind = twin(kind.DESCRIPTOR.full_name, forks=forks, values=values)
+        try:
+            parsed = text_format.Parse(text, twin_of_kind(), allow_unknown_field=ignore_unknown)
+            break
+        except text_format.ParseError as error:
+            found = _NO_VALUE.search(str(error))
+            # Without its type, a layer of the older format would be another one.
+            if not ignore_unknown or not found or found[1].endswith(".LayerType"):
+                raise
+            values += ((found[1], found[2]),)
+    kept = translate(parsed) if forks else ()
+    message: M = kind.FromString(parsed.SerializePartialToString())
+    message.DiscardUnknownFields()  # values that an enum lacks
+    for layer, settings in zip(getattr(message, "layer", ()), kept, strict=False):
+        layer.MergeFromString(settings)
+    return message
+
+
+def _is_other_kind(text: str, kind: type[M]) -> bool:
+    """Tell whether a text has more fields of a solver than of a net, or the other way around."""
+    other = next(each for each in _OTHER_KIND if each is not kind)
+    with contextlib.suppress(text_format.ParseError, RecursionError):
+        mine, theirs = (
+            _names(_parsed(text, each, ignore_unknown=True, forks=False)) for each in (kind, other)
         )
-    if foreign is not None:
-        for number, fields in foreign.kept.items():
-            message.layer[number].MergeFromString(fields)
-        for (name, rule), count in foreign.counts.items():
-            message.ignored.add(name=name, count=count, rule=rule)
-    parsed: M = message
-    return parsed
+        return mine < theirs
+    return False
 
 
-def _definitions(message: Any) -> Iterator[Any]:
-    """Yield a definition, and those in it."""
-    yield message
-    if message.DESCRIPTOR.name == "SolverParameter":
-        yield from (message.net_param, message.train_net_param, *message.test_net_param)
+def _names(message: Message) -> set[str]:
+    return {field.name for field, _ in message.ListFields()}
 
 
-def _as_caffes(message: Any) -> Any:
-    """Return a copy of a definition without the lists of what was left out."""
-    own = copy.deepcopy(message)
-    for part in _definitions(own):
-        if getattr(part, "ignored", ()):  # ClearField would add an absent net to a solver
-            part.ClearField("ignored")
-    return own
-
-
-@cache
-def _twin(name: str) -> type[Message]:
-    """Return a message class like one of Caffe's, but with bytes in place of strings."""
-    file = FileDescriptorProto.FromString(NetParameter.DESCRIPTOR.file.serialized_pb)
-    for message in file.message_type:
-        for field in message.field:
-            if field.type == field.TYPE_STRING:
-                field.type = field.TYPE_BYTES
-    pool = DescriptorPool()
-    pool.AddSerializedFile(file.SerializeToString())
-    return GetMessageClass(pool.FindMessageTypeByName(name))
-
-
-def _explain(error: text_format.ParseError, lines: list[str], reader: str, *, ignored: bool) -> str:
+def _explain(error: text_format.ParseError, lines: list[str], kind: type[M]) -> str:
     """Return the position and the problem, without the text of the line, which may be long."""
-    words = _PLACE.sub("", str(error))
-    line, column = error.GetLine(), error.GetColumn()
-    place = ""
+    words = _PLACE.sub("", str(error)).rstrip(".")
+    line, place = error.GetLine(), ""
     if line is not None:
         words = words.removeprefix(f"'{lines[line - 1]}': ")
-        place = f"line {line}, column {column}: "
-    words = words.replace(_PACKAGE, "").rstrip(".")
-    field = _NO_FIELD.search(words)
-    if field and field[2] in _OF_OTHER_KIND.get(field[1], ()):
-        words = f"{words}; {_OTHER_KIND[field[1]]}"
-    elif _UNKNOWN.search(words) and not ignored:
-        words += f"; {reader}(path, ignore_unknown=True) leaves such fields and values out"
+        place = f"line {line}, column {error.GetColumn()}: "
     if "V1LayerParameter" in words:
         words += f"; {_OLDER}"
-    return place + words
+    elif _UNKNOWN.search(words):
+        reader = "read_prototxt" if kind is NetParameter else "read_solver_prototxt"
+        words += f"; {reader}(path, ignore_unknown=True) leaves such fields and values out"
+    return place + words.replace(f"{NetParameter.DESCRIPTOR.file.package}.", "")
 
 
 def _require_known(net: Message) -> None:

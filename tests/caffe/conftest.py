@@ -65,23 +65,6 @@ def v1_net():
 
 
 @pytest.fixture
-def v0_net():
-    """A net of the first format. Its padding layer belongs to the convolution."""
-    net = NetParameter(name="first", input=["data"], input_dim=[1, 3, 8, 8])
-    for name, kind, bottom, top in (
-        ("pad1", "padding", "data", "pad1"),
-        ("conv1", "conv", "pad1", "conv1"),
-        ("relu1", "relu", "conv1", "conv1"),
-    ):
-        net.layers.add(bottom=[bottom], top=[top], layer={"name": name, "type": kind})
-    net.layers[0].layer.pad = 2
-    conv1 = net.layers[1].layer
-    conv1.num_output, conv1.kernelsize = 2, 1
-    conv1.blobs.add(num=2, channels=3, height=1, width=1, data=range(6))
-    return net
-
-
-@pytest.fixture
 def text(tmp_path):
     """Write a definition to a file and return its path."""
 

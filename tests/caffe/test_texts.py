@@ -40,11 +40,6 @@ NETS = {
     1: length_field(
         2, V1_CONNECTIONS + length_field(4, NAME) + number(5, 26) + length_field(6, BLOB)
     ),
-    0: length_field(
-        2,
-        length_field(1, length_field(1, NAME) + length_field(2, b"relu") + length_field(50, BLOB))
-        + V1_CONNECTIONS,
-    ),
 }
 
 

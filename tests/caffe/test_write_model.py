@@ -46,7 +46,6 @@ ODD_NETS = {
     "long lengths": long_length(100, long_length(7, UNPACKED) + field(1, b"a")),
     "fields between layers": field(100, b"\x0a\x01a") + UNKNOWN + field(100, b"") + UNKNOWN,
     "V1": field(2, field(6, UNPACKED) + field(4, b"a") + b"\x28\x04" + UNKNOWN) + field(1, b"n"),
-    "V0": field(2, field(1, field(50, UNPACKED) + field(1, b"a") + field(2, b"conv")) + UNKNOWN),
     "raw values": field(100, field(7, b"\x3a\x02\x08\x02\x50\x02" + field(12, FLOATS[:4]))),
     "names that are not UTF-8": field(1, b"\xff") + field(100, field(1, b"\xfe")),
     "a name given twice": field(1, b"x") + field(1, b"y") + field(100, field(1, b"b") * 2),
@@ -264,28 +263,28 @@ def test_zeros_are_written_without_a_gradient_being_made(tmp_path):
 
 
 @pytest.mark.parametrize("edit", ["blob", "remove", "rename", "upgrade"])
-def test_an_edited_net_of_the_first_format_is_upgraded(write, v0_net, saved, edit):
-    v0_net.input_shape.add(dim=[9])
-    v0_net.layer.add(name="dropped")
-    model = open_model(write(v0_net))
+def test_an_edited_net_of_the_previous_format_is_upgraded(write, v1_net, saved, edit):
+    v1_net.input.append("data")
+    v1_net.input_dim.extend([1, 3, 8, 8])
+    v1_net.layers[0].convolution_param.pad.append(2)
+    model = open_model(write(v1_net))
     if edit == "blob":
-        model["conv1"].blobs[0].mutable_cpu_data()[0] = 7
+        model["conv1"].blobs[0].mutable_cpu_data().flat[:3] = 7
     elif edit == "remove":
-        del model["relu1"]
+        del model["loss"]
     elif edit == "rename":
-        model.rename("relu1", "other")
+        model.rename("loss", "other")
     net = saved(model, upgrade=edit == "upgrade")
-    assert (net.name, list(net.input), list(net.input_dim)) == ("first", ["data"], [1, 3, 8, 8])
+    assert (net.name, list(net.input), list(net.input_dim)) == ("old", ["data"], [1, 3, 8, 8])
     assert not net.layers
-    assert not net.input_shape
     conv1 = net.layer[0]
     assert (conv1.name, conv1.type, conv1.bottom) == ("conv1", "Convolution", ["data"])
     assert conv1.convolution_param.pad == [2]
     expected = [7, 7, 7, 3, 4, 5] if edit == "blob" else [0, 1, 2, 3, 4, 5]
     assert list(conv1.blobs[0].data) == expected
-    assert conv1.blobs[0].num == 2
-    names = {"remove": [], "rename": ["other"]}.get(edit, ["relu1"])
-    assert [layer.name for layer in net.layer[1:]] == names
+    assert conv1.blobs[0].num == 1
+    names = {"remove": [], "rename": ["other"]}.get(edit, ["loss"])
+    assert [layer.name for layer in net.layer[1:]] == [*names, "untyped"]
 
 
 # --- NVCaffe ------------------------------------------------------------------------------------

@@ -111,12 +111,11 @@ def unusual_nets():
     for begin in range(0, len(UNUSUAL), _FEW_LAYERS):
         blobs = {
             number: b"".join(length_field(number, blob) for blob in UNUSUAL[begin:][:_FEW_LAYERS])
-            for number in (7, 6, 50)
+            for number in (7, 6)
         }
         nets += [
             length_field(100, blobs[7] + length_field(1, b"\xff") + b"\xca\x3e\x01x"),
             length_field(2, length_field(4, b"\xff") + blobs[6]),
-            length_field(2, length_field(1, length_field(1, b"\xff") + blobs[50])),
         ]
     return nets
 
@@ -152,12 +151,7 @@ def _nets():
         for number, blob in enumerate(blobs)
     ]
     v1 = [V1LayerParameter(name="v1", type=V1LayerParameter.CONVOLUTION, blobs=blobs)]
-    v0 = [
-        V1LayerParameter(layer=V0LayerParameter(type="padding", pad=1), bottom=["a"], top=["b"]),
-        V1LayerParameter(
-            layer=V0LayerParameter(name="v0", type="conv", blobs=blobs), bottom=["b"], top=["c"]
-        ),
-    ]
+    v0 = [V1LayerParameter(layer=V0LayerParameter(name="v0", type="conv", blobs=blobs))]
     nets = [
         NetParameter(name="net", layer=layers),
         NetParameter(name="net", layers=v1),

@@ -13,8 +13,8 @@ from google.protobuf.message_factory import GetMessageClass
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from syncblob.caffe._pb import caffe_pb2
-from syncblob.caffe.messages.older_formats import V0_LAYER_TYPES, V1_LAYER_TYPES
-from syncblob.caffe.messages.prototxt import _twin
+from syncblob.caffe.messages.forks import twin
+from syncblob.caffe.messages.older_formats import V1_LAYER_TYPES
 
 LEGACY = {1: "num", 2: "channels", 3: "height", 4: "width"}
 LISTS = {5: "data", 6: "diff", 8: "double_data", 9: "double_diff"}
@@ -31,7 +31,7 @@ READ = """name layer layers type bottom top blobs num channels height width dim 
 """The fields of these messages that must have the wire types of Caffe's."""
 
 
-_FILE = _twin(f"{caffe_pb2.DESCRIPTOR.package}.NetParameter").DESCRIPTOR.file
+_FILE = twin(f"{caffe_pb2.DESCRIPTOR.package}.NetParameter", forks=False).DESCRIPTOR.file
 MESSAGES = {name: GetMessageClass(_FILE.message_types_by_name[name]) for name in WALKED}
 BlobProto = MESSAGES["BlobProto"]
 BlobProtoVector = MESSAGES["BlobProtoVector"]
@@ -153,7 +153,7 @@ def refuse_wrong_types(message):
 def net_as_caffe_reads_it(net):
     """Return version and layers of a net; RefusedError if Caffe, or FromProto, would stop."""
     if any(layer.HasField("layer") for layer in net.layers):
-        return 0, _read_v0(net)
+        raise RefusedError
     if net.layers:
         if net.layer:
             raise RefusedError
@@ -177,31 +177,3 @@ def blobs_as_caffe_reads_them(protos):
     if None in blobs:
         raise RefusedError
     return blobs
-
-
-def _read_v0(net):
-    """Fold padding away as ``UpgradeV0PaddingLayers`` does, then take the inner layers."""
-    last = {}
-    layers = []
-    for position, outer in enumerate(net.layers):
-        inner = outer.layer
-        bottoms = list(outer.bottom)
-        for index, bottom in enumerate(outer.bottom):
-            if bottom not in last or net.layers[last[bottom]].layer.type != b"padding":
-                continue
-            padding = net.layers[last[bottom]]
-            alone = len(outer.bottom) == len(padding.bottom) == len(padding.top) == 1
-            if inner.type not in (b"conv", b"pool") or not alone:
-                raise RefusedError
-            bottoms[index] = padding.bottom[0]
-        for top in outer.top:
-            last[top] = position
-        if inner.type != b"padding":
-            kind = V0_LAYER_TYPES.get(inner.type.decode(errors="replace"), "").encode()
-            if inner.HasField("type") and not kind:
-                raise RefusedError
-            layers.append((inner, kind, bottoms, list(outer.top)))
-    return [
-        ExpectedLayer(inner.name, kind, bottoms, tops, blobs_as_caffe_reads_them(inner.blobs))
-        for inner, kind, bottoms, tops in layers
-    ]

@@ -32,7 +32,7 @@ The format is recognized by the contents of the file, not by its name.
 --json prints one object:
   file, format       the path; "caffemodel", "binaryproto", "solverstate", ...
   file_bytes         size of the file
-  version, net       0, 1 or 2, the format of the layers; the name of the net
+  version, net       1 or 2, the format of the layers; the name of the net
                      (null if the file has none)
   layers             in file order, each with name, type, bottoms, tops, blobs;
                      a solver state has its history as one layer

@@ -196,7 +196,7 @@ def convert(  # noqa: PLR0913  # the options of the command
         gzip-compressed with ``.gz`` appended. In a ``.binaryproto``, an array with
         two or three axes gets leading axes of length 1, because Caffe expects the mean of a data
         set to have the shape (1, channels, height, width). In all formats but it and
-        ``.caffemodel``, blobs of V1 and V0 layers lose their leading axes of 1: a bias of shape
+        ``.caffemodel``, blobs of V1 layers lose their leading axes of 1: a bias of shape
         (1, 1, 1, 32) gets the shape (32,).
     dtype
         The dtype of all tensors: one of ``DTYPES``, or anything that NumPy converts to one of them.

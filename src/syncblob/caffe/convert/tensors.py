@@ -22,7 +22,7 @@ def to_tensors(model: ModelFile, *, squeeze: bool = False) -> dict[str, Blob]:
     model
         The model.
     squeeze
-        Whether to remove the leading axes of length 1 that blobs of V1 and V0 files have, but
+        Whether to remove the leading axes of length 1 that blobs of V1 files have, but
         PyTorch's modules do not: a bias of shape (1, 1, 1, 32) becomes a view of shape (32,), the
         weight (1, 1, 10, 500) of an inner product one of (10, 500). The type of a layer determines
         the number of axes; blobs of other types are unchanged.

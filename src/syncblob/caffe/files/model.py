@@ -329,7 +329,7 @@ class ModelFile(MutableMapping[str, Layer]):
 
     @property
     def version(self) -> int:
-        """The format of the layers in the file: 2, or 1 or 0 for older formats."""
+        """The format of the layers in the file: 2, or 1 for the older one."""
         version = None if self.origin is None else self.origin.version
         return 2 if version is None else version
 
@@ -559,9 +559,9 @@ def _meets(state: NetState, rule: NetStateRule) -> bool:
 
 
 def open_model(path: Source) -> ModelFile:
-    """Open a ``.caffemodel`` file of any layer format (V2, V1, V0), or a ``.caffemodel.h5``.
+    """Open a ``.caffemodel`` file of any layer format (V2 or V1), or a ``.caffemodel.h5``.
 
-    The format is recognised by the contents of the file. Layers of the older formats appear as
+    The format is recognised by the contents of the file. Layers of the older format appear as
     Caffe upgrades them. HDF5 files only have names and blobs; their layers are ordered by name.
 
     Only names and shapes are read. The values of a Blob are read when it is first accessed; until
@@ -579,7 +579,7 @@ def open_model(path: Source) -> ModelFile:
     Raises
     ------
     ModelFileError
-        If it is not such a file, is empty, is damaged, or has both V1 and V2 layers.
+        If it is not such a file, is empty, is damaged, or has V0 layers, or both V1 and V2 layers.
     ModuleNotFoundError
         If it is HDF5 and h5py is not installed (``pip install 'syncblob[hdf5]'``).
     OSError

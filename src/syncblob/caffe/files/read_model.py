@@ -1,8 +1,6 @@
 """Reading a NetParameter without its weights: the settings of layers, and where their blobs are.
 
-A net has the format of its layers: V2, the current one; V1, which identifies types by numbers; or
-V0, the first one, whose layers are nested in V1 layers. One V0 layer makes it a V0 net, and then
-Caffe drops everything else: V2 layers, and the name, type and blobs of other V1 layers.
+A net has the format of its layers: V2, the current one, or V1, which identifies types by numbers.
 """
 
 from __future__ import annotations
@@ -11,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from syncblob.caffe._pb.caffe_pb2 import NetParameter
 from syncblob.caffe.messages.blob_index import BlobIndex, MessageIndex
-from syncblob.caffe.messages.older_formats import is_v0, upgrade_layers
+from syncblob.caffe.messages.older_formats import upgrade_layers
 from syncblob.caffe.messages.texts import decoded
 
 if TYPE_CHECKING:
@@ -68,15 +66,11 @@ def index_model(reader: WireReader) -> ModelIndex:
     """
     parsed = MessageIndex(reader, NetParameter)
     net = parsed.message
-    version = 2
-    if net.layers:
-        version = 0 if any(map(is_v0, net.layers)) else 1
+    version = 1 if net.layers else 2
     try:
         layers = upgrade_layers(net).layer
     except ValueError as error:
         raise reader.error(str(error), 0) from error
-    if not version:
-        net.ClearField("input_shape")
     indexed = []
     for proto in layers:
         blobs = tuple(parsed.blob(blob, decoded(proto.name)) for blob in proto.blobs)

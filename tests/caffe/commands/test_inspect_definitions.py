@@ -144,7 +144,7 @@ def test_shapes_beside_an_unknown_layer(run, inspect_json, tmp_path):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("hello\n", "line 1, column 1"),
+        ("hello\n", "line 2, column 1"),
         ("hello: 1", "expected a definition, got a text without layers"),
         ('layer { name: "x" include { } exclude { } }', "rules of both kinds"),
     ],

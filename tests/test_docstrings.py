@@ -33,7 +33,6 @@ PUBLIC = [
     "syncblob.array_api.fft",
     "syncblob.caffe",
     "syncblob.caffe.convert",
-    "syncblob.integrations.dask",
     "syncblob.integrations.ndarrays",
     "syncblob.integrations.torch",
     "syncblob.integrations.torch_data",

@@ -126,11 +126,7 @@ if not TYPE_CHECKING:  # type checkers would accept every misspelt name
 
 
 def _register_with_loaded() -> None:
-    """Register Blobs with the loaded libraries that have a registry of array types.
-
-    One of them is distributed: a worker imports this package when it receives its first Blob, and
-    must then deserialize it.
-    """
+    """Register Blobs with the loaded libraries that have a registry of array types."""
     # Here, because at the top these would be public names.
     from contextlib import suppress
     from importlib import import_module
@@ -141,11 +137,6 @@ def _register_with_loaded() -> None:
             # The import fails while the library itself is being imported.
             with suppress(ImportError):
                 import_module(f"syncblob.integrations.{module}")
-    protocol = sys.modules.get("distributed.protocol.serialize")
-    if protocol is not None:
-        protocol.dask_deserialize.register_lazy(
-            "syncblob", lambda: import_module("syncblob.integrations.dask")
-        )
 
 
 _register_with_loaded()

@@ -431,7 +431,11 @@ def test_a_pickle_of_a_device_that_cannot_be_used_comes_back_on_the_host(device)
     assert (str(result.device), result.tolist()) == ("cpu", [4, 4])
 
 
-@pytest.mark.parametrize("kind", [bytes, bytearray])
+@pytest.mark.parametrize(
+    "kind",
+    [bytes, bytearray, lambda buffer: memoryview(bytearray(b"?" + bytes(buffer)))[1:]],
+    ids=["read-only", "writable", "unaligned"],
+)
 def test_out_of_band_buffers_hold_the_bytes_and_what_is_loaded_is_nobody_elses(kind):
     blob, buffers = blob_in(GPU), []
     blob.diff[...] = 5
@@ -441,6 +445,7 @@ def test_out_of_band_buffers_hold_the_bytes_and_what_is_loaded_is_nobody_elses(k
     received = [kind(buffer) for buffer in buffers]
     result = pickle.loads(stream, buffers=received)
     assert (result.tolist(), result.cpu_diff().tolist()) == (blob.tolist(), [[5] * 3] * 2)
+    assert result.cpu_data().flags.aligned
     result[...] = 8
     assert received[0] == bytes(buffers[0])
     twin = pickle.loads(stream, buffers=buffers)

@@ -13,7 +13,7 @@ from syncblob import Blob
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
 
-from syncblob.integrations import dask as gate  # noqa: E402  # it needs dask
+import syncblob.integrations.dask  # noqa: E402  # it needs dask
 
 ARRAY = np.arange(4800, dtype=np.float32).reshape(60, 80)
 CHUNKS = (30, 40)
@@ -100,43 +100,12 @@ def test_arrays_and_blobs_mix(blob, call):
     np.testing.assert_array_equal(np.asarray(result.compute()), 2 * ARRAY)
 
 
-@pytest.mark.parametrize(
-    ("create", "expected"),
-    [
-        (lambda: da.ones((4, 6), chunks=2), np.ones((4, 6))),
-        (lambda: da.zeros((4, 6), chunks=2, dtype="int32"), np.zeros((4, 6), "int32")),
-        (lambda: da.full((5,), 3.0, chunks=2, name="threes"), np.full(5, 3.0)),
-        (lambda: da.ones_like(da.zeros((4, 6), chunks=2)), np.ones((4, 6))),
-        (lambda: da.arange(10, chunks=3), np.arange(10)),
-        (lambda: da.empty((5, 2), chunks=2) * 0 == 0, np.ones((5, 2), bool)),
-    ],
-)
-def test_the_backend_creates_blobs_on_the_default_device(create, expected):
-    with dask.config.set({"array.backend": "syncblob"}), syncblob.use_device("simulated"):
-        chunked = create()
-        result = (chunked + 0 if expected.dtype != bool else chunked).compute()
-    assert isinstance(result, Blob)
-    assert str(result.device) == "simulated:0"
-    assert result.dtype == expected.dtype
-    if expected.dtype != bool:  # uninitialised values may be NaN
-        np.testing.assert_array_equal(np.asarray(result), expected)
-
-
 def test_arrays_become_blobs_and_back():
-    chunked = da.from_array(ARRAY, chunks=CHUNKS).to_backend("syncblob")
-    assert isinstance(chunked.compute(), Blob)
-    assert chunked.to_backend("syncblob") is chunked
+    chunked = da.from_array(ARRAY, chunks=CHUNKS).map_blocks(syncblob.asarray, device="simulated")
+    assert str((chunked + 1).compute().device) == "simulated:0"
     back = chunked.to_backend("numpy").compute()
     assert type(back) is np.ndarray
     np.testing.assert_array_equal(back, ARRAY)
-
-
-def test_random_numbers_become_blobs():
-    with dask.config.set({"array.backend": "syncblob"}):
-        numbers = da.random.default_rng(1).normal(size=5, chunks=2)
-        old = da.random.RandomState(1).normal(size=5, chunks=2)
-        assert isinstance(numbers.to_backend().compute(), Blob)
-        assert isinstance(old.to_backend().compute(), Blob)
 
 
 def test_the_size_is_that_of_the_contents():
@@ -152,66 +121,17 @@ def test_the_same_contents_have_the_same_name(blob):
     assert dask.base.tokenize(blob) != dask.base.tokenize(blob + 1)
 
 
-# --- between processes ---------------------------------------------------------------------------
-
-
-def address(x):
-    return np.frombuffer(x, np.uint8).ctypes.data
-
-
-def test_what_is_sent_is_the_memory_and_what_is_received_becomes_it(blob):
+def test_what_is_sent_is_the_memory(blob):
     distributed = pytest.importorskip("distributed")
     blob.diff[...] = 2
     header, frames = distributed.protocol.serialize(blob)
-    assert header["serializer"] == "dask"
-    assert [address(frame) for frame in frames] == [
-        blob.cpu_data().ctypes.data,
-        blob.cpu_diff().ctypes.data,
-    ]
+    addresses = [np.frombuffer(frame, np.uint8).ctypes.data for frame in frames]
+    assert addresses[1:] == [blob.cpu_data().ctypes.data, blob.cpu_diff().ctypes.data]
     received = [bytearray(frame) for frame in frames]
     result = distributed.protocol.deserialize(header, received)
     assert result.device == blob.device
-    assert [result.cpu_data().ctypes.data, result.cpu_diff().ctypes.data] == [
-        address(frame) for frame in received
-    ]
     np.testing.assert_array_equal(np.asarray(result), ARRAY)
     np.testing.assert_array_equal(np.asarray(result.diff), np.full_like(ARRAY, 2))
-
-
-@pytest.mark.parametrize("receive", [bytes, lambda frame: memoryview(b"?" + frame)[1:]])
-def test_frames_that_cannot_be_written_are_copied(blob, receive):
-    header, frames = gate.serialize(blob)
-    result = gate.deserialize(header, [receive(frame) for frame in frames])
-    result[0, 0] = 7
-    assert blob.tolist() == ARRAY.tolist()
-
-
-def test_unaligned_frames_are_copied(blob):
-    header, (frame,) = gate.serialize(blob)
-    received = memoryview(bytearray(frame.nbytes + 1))[1:]
-    received[:] = frame
-    result = gate.deserialize(header, [received])
-    np.testing.assert_array_equal(result.cpu_data(), ARRAY)
-    assert result.cpu_data().flags.aligned
-
-
-@pytest.mark.parametrize(
-    "made",
-    [
-        lambda: Blob((0, 3)),
-        lambda: Blob((2, 3)),
-        lambda: syncblob.asarray(5.0),
-        lambda: syncblob.asarray(ARRAY).T,
-        lambda: syncblob.asarray(ARRAY)[::-2, 1:].const,
-    ],
-    ids=["empty", "uninitialised", "without axes", "transposed", "part"],
-)
-def test_all_kinds_of_blobs_travel(made):
-    blob = made()
-    header, frames = gate.serialize(blob)
-    result = gate.deserialize(header, [bytearray(frame) for frame in frames])
-    assert (result.shape, result.dtype) == (blob.shape, blob.dtype)
-    np.testing.assert_array_equal(np.asarray(result), np.asarray(blob))
 
 
 def test_syncblob_registers_with_a_dask_that_is_loaded():

@@ -16,10 +16,6 @@ try:
     import torch
 except ImportError:
     torch = None
-try:
-    from syncblob.integrations.dask import deserialize, serialize
-except ImportError:
-    serialize = None
 
 SHAPES = of_numpy.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=4)
 DTYPES = st.sampled_from("bool int8 uint16 int32 int64 float16 float32 float64 complex64".split())
@@ -80,12 +76,6 @@ WAYS = {
 if torch is not None:
     WAYS["to_torch"] = lambda blob: blob.to_torch().numpy()
     WAYS["a tensor adopted"] = lambda blob: xp.asarray(blob.to_torch()).cpu_data()
-if serialize is not None:
-
-    def by_dask(blob):
-        return deserialize(*serialize(blob)).cpu_data()
-
-    WAYS["Dask"] = by_dask
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -11,7 +11,6 @@ from fault_scenarios import SHAPE, made, one, two
 from fault_states import Scenario
 
 from syncblob import Blob
-from syncblob.integrations import dask as blob_dask
 from syncblob.integrations.torch_data import collate
 
 
@@ -34,7 +33,6 @@ _BINARY: dict[str, Callable[[Blob, Blob], Any]] = {
     "to_torch": lambda a, _: a.to_torch().clone(),
     "collate": lambda a, b: collate([a, b]),
     "dask, a chunk": lambda a, _: da.from_array(a, chunks=(1, 3)).sum().compute(scheduler="sync"),
-    "dask, to another process": lambda a, _: blob_dask.deserialize(*blob_dask.serialize(a)),
 }
 
 OF_TORCH_AND_DASK = {

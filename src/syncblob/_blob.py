@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, SupportsIndex
+from typing import TYPE_CHECKING, Any, Literal, Self, SupportsIndex
 
 import numpy as np
 
@@ -949,18 +949,6 @@ class Blob(Operators, NdarrayMethods):
         changes.
         """
         set_item(self, key, value)
-
-    def __delitem__(self, key: Any) -> NoReturn:
-        """Raise, as NumPy does.
-
-        Raises
-        ------
-        ValueError
-            Always.
-        """
-        raise ValueError(
-            f"cannot delete elements of a Blob, got {key!r}; numpy.delete() makes one without them"
-        )
 
     def __iter__(self) -> Iterator[Any]:
         """Iterate over the first axis: yield views, or the elements of a 1-d Blob.

@@ -1,8 +1,6 @@
 """Files of other formats and damaged files: the errors and the places that they name."""
 
-import bz2
 import io
-import lzma
 import os
 import time
 import tracemalloc
@@ -60,11 +58,7 @@ def both_refuse(path, words):
         (archive_of("readme.txt", "a.npy"), "a zip archive"),
         # No header of a safetensors file is this long.
         (b"\x00\x00\x00\x00\x01\x00\x00\x00{}", "byte 0: expected a field number"),
-        (b"\x1f\x8b\x08\x00", "the gzip archive is damaged"),
-        (bz2.compress(b"x" * 99), r"bzip2 \(.bz2\); unpack it first: bunzip2"),
-        (lzma.compress(b"x" * 99), r"xz \(.xz\); unpack it first: unxz"),
-        (b"\x28\xb5\x2f\xfd" + bytes(99), r"Zstandard \(.zst\); unpack it first: unzstd"),
-        (b"x" * 257 + b"ustar\x0000" + bytes(300), "a tar archive; unpack it first: tar -xf"),
+        (b"\x1f\x8b\x08\x00", r"a gzip archive; pass gzip\.open"),
         (b"\n<!DOCTYPE html>\n<html>", "a web page"),
         (b'<?xml version="1.0"?>', "a web page"),
         (b'name: "net"\nlayer {\n  name: "data"\n}\n', r"\.prototxt"),
@@ -87,13 +81,14 @@ def test_files_of_weights_of_other_libraries(tmp_path):
     torch.save({"a": torch.ones(2)}, tmp_path / "torch")
     torch.save({"a": torch.ones(2)}, tmp_path / "old", _use_new_zipfile_serialization=False)
     both_refuse(
-        tmp_path / "weights.npz", "an .npz file of NumPy's; syncblob.caffe.convert.open_weights"
+        tmp_path / "weights.npz",
+        "a zip archive, such as an .npz .*; syncblob.caffe.convert.open_weights",
     )
     both_refuse(
         tmp_path / "safetensors", "a .safetensors file; syncblob.caffe.convert.open_weights"
     )
     for name in ("torch", "old"):
-        both_refuse(tmp_path / name, "a file of PyTorch's .*; syncblob.caffe.convert.open_weights")
+        both_refuse(tmp_path / name, "a file of PyTorch's; syncblob.caffe.convert.open_weights")
 
 
 def test_a_name_may_look_like_text(write):

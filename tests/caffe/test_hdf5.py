@@ -137,7 +137,7 @@ def test_models_and_solver_states_are_told_apart(h5, tmp_path):
     for reader in (open_model, open_solver_state):
         with pytest.raises(ModelFileError, match=r"HDF5 in another layout.*convert\.open_weights"):
             reader(tmp_path / "third.h5")
-    with pytest.raises(ModelFileError, match=r"this is an HDF5 file .* open these"):
+    with pytest.raises(ModelFileError, match=r"this is an HDF5 file .* open Caffe's"):
         read_blob(tmp_path / "third.h5")
 
 

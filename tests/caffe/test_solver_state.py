@@ -100,7 +100,7 @@ def test_numbers_of_numpy(tmp_path):
     assert (again.iter, again.current_step) == (-5, 3)
 
 
-@pytest.mark.parametrize("name", ["x.solverstate.h5", "x.h5", "x.solverstate.h5.gz"])
+@pytest.mark.parametrize("name", ["x.solverstate.h5", "x.h5"])
 def test_a_state_in_hdf5(write, tmp_path, name):
     state = open_solver_state(
         write(SolverState(iter=-7, learned_net="größe", history=BLOBS, current_step=3))

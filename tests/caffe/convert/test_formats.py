@@ -1,6 +1,5 @@
 """Files of other programs can be read, and other programs can read files of syncblob."""
 
-import gzip
 import zipfile
 
 import h5py
@@ -8,7 +7,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 import safetensors.numpy
-from comparable_models import by_name, need_library_of
+from comparable_models import need_library_of
 
 import syncblob
 from syncblob import ModelFileError
@@ -77,22 +76,6 @@ def test_hdf5_of_any_tree(tmp_path):
     expected |= {"big": np.arange(3, dtype="<f4"), "a/chunks": chunks}
     with open_weights(tmp_path / "x.hdf5") as found:
         _assert_equal(found.tensors, expected)
-
-
-@pytest.mark.parametrize("name", ["x.caffemodel.h5", "x.h5"])
-def test_hdf5_in_an_archive(model, tmp_path, name):
-    convert(model.path, tmp_path / name)
-    packed = tmp_path / f"{name}.gz"
-    packed.write_bytes(gzip.compress((tmp_path / name).read_bytes()))
-    with open_weights(tmp_path / name) as plain, open_weights(packed) as found:
-        assert found.kind == plain.kind
-        _assert_equal(found.tensors, {key: blob.cpu_data() for key, blob in plain.tensors.items()})
-    convert(packed, tmp_path / "back.caffemodel")
-    with syncblob.open_model(tmp_path / "back.caffemodel") as found:
-        assert by_name(found) == by_name(model)
-    packed.write_bytes(packed.read_bytes()[:-100])
-    with pytest.raises(ModelFileError, match="the gzip archive is damaged"):
-        open_weights(packed)
 
 
 def test_links_in_hdf5_are_named_and_not_followed(tmp_path):

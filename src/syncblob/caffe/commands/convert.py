@@ -27,9 +27,8 @@ DESCRIPTION = f"""\
 Convert a file of weights. The extension of OUT selects the format:
   {", ".join(writable_extensions()[:5])},
   {", ".join(writable_extensions()[5:])}
-The last two hold one array without a name, such as a mean. Caffe's formats
-and HDF5 can be compressed: append .gz. OUT is replaced only if the conversion
-succeeds.
+The last two hold one array without a name, such as a mean. OUT is replaced
+only if the conversion succeeds.
 """
 EPILOG = """\
 A .caffemodel.h5 has Caffe's layout, any other .h5 one dataset for each tensor.

@@ -13,11 +13,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from syncblob.caffe import blob_values
+from syncblob.caffe import blob_values, replacing
 from syncblob.caffe.convert.formats import Format, format_of_name, open_weights, writable_extensions
-from syncblob.caffe.convert.recognition import ONLY_UNPACKED
 from syncblob.caffe.convert.weights import LayerWeights, Weights, lazy_blob
-from syncblob.caffe.messages.streams import writing
 from syncblob.caffe.messages.texts import unknown_fields
 from syncblob.errors import ModelFileError, SyncblobError
 from syncblob.formats import Blob, as_dtype, counted, import_optional, is_bfloat16
@@ -154,7 +152,7 @@ class Conversion(AbstractContextManager["Conversion"]):
             If a file cannot be read or written.
         """
         self._progress = progress
-        with _refusals(self.path), writing(self.path) as temporary:
+        with _refusals(self.path), replacing(self.path) as temporary:
             self._write(temporary)
 
     def _converted(self, name: str, blob: Blob, dtype: np.dtype[np.generic]) -> Blob:
@@ -192,8 +190,7 @@ def convert(  # noqa: PLR0913  # the options of the command
         The file to read, of any format that `open_weights` supports.
     path
         The file to write. Its extension selects the format; ``.caffemodel.h5`` means Caffe's
-        layout, any other ``.h5`` one dataset for each tensor. Caffe's formats and HDF5 are
-        gzip-compressed with ``.gz`` appended. In a ``.binaryproto``, an array with
+        layout, any other ``.h5`` one dataset for each tensor. In a ``.binaryproto``, an array with
         two or three axes gets leading axes of length 1, because Caffe expects the mean of a data
         set to have the shape (1, channels, height, width). In all formats but it and
         ``.caffemodel``, blobs of V1 layers lose their leading axes of 1: a bias of shape
@@ -242,11 +239,6 @@ def plan_conversion(  # the options of the command
         raise ConversionError(
             f"{path}: expected a name that says the format, by its extension: "
             f"{', '.join(writable_extensions())}"
-        )
-    if path.lower().endswith(".gz") and target.name in ONLY_UNPACKED:
-        raise ConversionError(
-            f"{path}: expected a name without .gz, because the library of {target.name} reads no "
-            f"gzip archives"
         )
     asked = None if dtype is None else _name_of(dtype)
     holds = target.dtypes

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import zipfile
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
@@ -11,8 +13,15 @@ from typing import NamedTuple
 from syncblob.caffe import open_solver_state
 from syncblob.caffe.convert import caffe_models, hdf5, npz, pytorch, safetensors, single
 from syncblob.caffe.convert.batch_norm import for_caffe
-from syncblob.caffe.convert.recognition import recognise
 from syncblob.caffe.convert.weights import ALL_DTYPES, LayerWeights, Weights, squeezed
+from syncblob.caffe.files.hdf5 import read_state
+from syncblob.caffe.files.other_formats import (
+    file_signature,
+    possible_messages,
+    refuse_other_formats,
+)
+from syncblob.caffe.messages.disk import OpenFile
+from syncblob.caffe.messages.wire import WireReader
 from syncblob.errors import ModelFileError
 
 
@@ -91,6 +100,7 @@ _FORMATS = (
     Format("npy", (".npy",), _IN_NUMPY, single.read_npy, single.plan_npy),
 )
 _SOLVER_STATE = "solverstate"
+_MESSAGES = ("caffemodel", "binaryproto", _SOLVER_STATE)
 _SOLVER_STATES = (".solverstate", ".solverstate.h5")
 
 
@@ -100,8 +110,8 @@ def writable_extensions() -> list[str]:
 
 
 def format_of_name(path: str | os.PathLike[str]) -> Format | None:
-    """Return the format for the extension of a file, before a ``.gz``; None if there is none."""
-    name = Path(path).name.lower().removesuffix(".gz")
+    """Return the format for the extension of a file; None if there is none."""
+    name = Path(path).name.lower()
     return next((one for one in _FORMATS if name.endswith(one.extensions)), None)
 
 
@@ -165,7 +175,46 @@ def format_of(path: str | os.PathLike[str]) -> str:
     OSError
         If the file cannot be opened.
     """
-    if Path(path).name.lower().endswith(_SOLVER_STATES):
-        return recognise(path, _SOLVER_STATE)
     promised = format_of_name(path)
-    return recognise(path, None if promised is None else promised.name)
+    name = "" if promised is None else promised.name
+    if Path(path).name.lower().endswith(_SOLVER_STATES):
+        name = _SOLVER_STATE
+    file = OpenFile(path)
+    found = file_signature(file)
+    if found == "hdf5":
+        return _which_hdf5(file, name)
+    if found == "zip":
+        return _which_archive(path, name)
+    return found if found in {"npy", "safetensors", "torch"} else _which_message(file, name)
+
+
+def _which_hdf5(file: OpenFile, promised: str) -> str:
+    with contextlib.suppress(ModelFileError):
+        state = read_state(file)
+        # Any tree of datasets may have a group "history".
+        if promised == _SOLVER_STATE or state["iter"] or state["learned_net"]:
+            return _SOLVER_STATE
+    return "hdf5"
+
+
+def _which_archive(path: str | os.PathLike[str], promised: str) -> str:
+    with contextlib.suppress(zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
+        of_torch = any(name.endswith("/data.pkl") for name in archive.namelist())
+        return "torch" if of_torch else "npz"
+    return promised or "npz"  # its library says what is wrong
+
+
+def _which_message(file: OpenFile, promised: str) -> str:
+    """Tell Caffe's messages apart by their fields. The name decides if these fit several."""
+    with WireReader.of_file(file) as reader:
+        refuse_other_formats(reader)
+        try:
+            found = possible_messages(reader)
+        except ModelFileError:
+            if promised in {"", *_MESSAGES}:
+                raise
+            return promised  # its library says what is wrong
+    kinds = [name for name in found if name in _MESSAGES]
+    if promised in kinds or not kinds:
+        return promised or "caffemodel"
+    return kinds[0]

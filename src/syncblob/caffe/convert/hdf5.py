@@ -9,8 +9,8 @@ from syncblob.caffe import blob_values
 from syncblob.caffe.convert import caffe_models
 from syncblob.caffe.convert.weights import Weights, lazy_entry
 from syncblob.caffe.files.hdf5 import read_tree
+from syncblob.caffe.messages.disk import OpenFile
 from syncblob.caffe.messages.fields import MOST_AXES
-from syncblob.caffe.messages.streams import open_source
 from syncblob.errors import ModelFileError
 from syncblob.formats import import_optional
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def read(path: str) -> Weights:
     """Open a file, also in Caffe's layout. Reads its tree, but no values."""
-    file = open_source(path)
+    file = OpenFile(path)
     tree = read_tree(file)
     if tree is None:
         return caffe_models.read(path, "caffemodel.h5")

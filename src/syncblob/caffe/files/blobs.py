@@ -12,7 +12,7 @@ from syncblob.caffe.messages.blob_index import MessageIndex
 from syncblob.caffe.messages.blobproto import blob_pieces
 from syncblob.caffe.messages.lazy_blobs import lazy_blob
 from syncblob.caffe.messages.pieces import write_pieces
-from syncblob.caffe.messages.streams import Source, Target, name_of, open_source, writing
+from syncblob.caffe.messages.streams import Source, Target, open_source, writing
 from syncblob.caffe.messages.wire import WireReader
 from syncblob.caffe.nets.layer import Layer
 from syncblob.formats import Blob
@@ -28,7 +28,7 @@ def read_blob(path: Source) -> Blob:
     Parameters
     ----------
     path
-        The file, or an open binary file or a gzip archive, as for `open_model`.
+        The file, or an open binary file, as for `open_model`.
 
     Raises
     ------
@@ -83,8 +83,7 @@ def write_blob(blob: Any, path: Target, *, write_diff: bool | None = None) -> No
         read on the host.
     path
         The file, usually with the extension ``.binaryproto``. Extensions of other formats are
-        refused. With ``.gz`` appended, the file is gzip-compressed. Or an open binary file, as for
-        `save_model`.
+        refused. Or an open binary file, as for `save_model`.
     write_diff
         Whether to write the gradient too; None writes it if the file had one.
 
@@ -106,7 +105,7 @@ def write_blob(blob: Any, path: Target, *, write_diff: bool | None = None) -> No
     ):
         if isinstance(blob, kind):
             raise TypeError(f"expected a Blob or an array, got {type(blob).__name__}; {advice}")
-    require_path(name_of(path), "binaryproto")
+    require_path(path, "binaryproto")
     pieces = blob_pieces(Blob.asarray(blob), write_diff=write_diff)
     with writing(path) as temporary:
         write_pieces(pieces, temporary)

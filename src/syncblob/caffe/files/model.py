@@ -24,17 +24,13 @@ import numpy as np
 
 from syncblob.caffe._pb.caffe_pb2 import NetParameter, NetState, Phase
 from syncblob.caffe.files.hdf5 import index_hdf5, plan_hdf5
-from syncblob.caffe.files.other_formats import (
-    is_hdf5,
-    require_message,
-    require_path,
-)
+from syncblob.caffe.files.other_formats import is_hdf5, require_message, require_path
 from syncblob.caffe.files.read_model import Origin, index_model
 from syncblob.caffe.files.write_model import model_pieces
 from syncblob.caffe.messages.lazy_blobs import lazy_blob
 from syncblob.caffe.messages.older_formats import upgrade_net
 from syncblob.caffe.messages.pieces import write_pieces
-from syncblob.caffe.messages.streams import Source, Target, name_of, open_source, writing
+from syncblob.caffe.messages.streams import Source, Target, open_source, writing
 from syncblob.caffe.messages.texts import decoded, put_texts
 from syncblob.caffe.messages.wire import WireReader
 from syncblob.caffe.nets.copy_trained_layers import CopyReport, copy_trained_layers
@@ -572,9 +568,8 @@ def open_model(path: Source) -> ModelFile:
     Parameters
     ----------
     path
-        The file, which may be a gzip archive, or an open binary file, whose rest is read. The
-        contents of an archive or an open file are copied to an unnamed temporary file, and the
-        values stay there until they are accessed.
+        The file, or an open binary file, such as that of ``gzip.open(path)``. Its rest is copied
+        to an unnamed temporary file, and the values stay there until they are accessed.
 
     Raises
     ------
@@ -623,8 +618,7 @@ def save_model(
     path
         The file. The extensions ``.h5`` and ``.hdf5`` select Caffe's HDF5 format, which needs h5py
         (``pip install 'syncblob[hdf5]'``) and only holds the names of layers and their blobs. All
-        others, and none, select ``.caffemodel``, but extensions of other formats are refused. With
-        ``.gz`` appended, the file is gzip-compressed.
+        others, and none, select ``.caffemodel``, but extensions of other formats are refused.
         Or an open binary file: it is written from its current position on, after all checks, and
         its name, if it has one, selects the format.
     write_diff
@@ -646,7 +640,7 @@ def save_model(
     OSError
         If the file cannot be written.
     """
-    hdf5 = require_path(name_of(path), "caffemodel")
+    hdf5 = require_path(path, "caffemodel")
     write = plan_model(model, hdf5=hdf5, write_diff=write_diff, upgrade=upgrade)
     with writing(path) as temporary:
         write(temporary)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from syncblob.caffe._pb.caffe_pb2 import BlobProto, BlobProtoVector, NetParameter, SolverState
 from syncblob.caffe.messages.blob_index import MessageIndex, wire_types_of
+from syncblob.caffe.messages.streams import Target, name_of
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
@@ -27,49 +28,38 @@ OTHER_HDF5 = (
 )
 _OPEN_WEIGHTS = "syncblob.caffe.convert.open_weights opens it"
 
-# The first bytes of files, and the names that `file_signature` returns.
-_SIGNATURES = {
-    b"\x89HDF\r\n\x1a\n": "hdf5",
-    b"\x93NUMPY": "npy",
-    # The pickled number that torch.save wrote first before it wrote zip archives.
-    b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.": "torch",
-    b"PK\x03\x04": "zip",
-    b"PK\x05\x06": "zip",  # an archive without members begins with its end
-    b"version https://git-lfs": "git-lfs",
-    b"\x00\x05\x16\x07": "appledouble",
-    b"\x1f\x8b": "gzip",
-    **{b"BZh%d1AY&SY" % level: "bzip2" for level in range(1, 10)},
-    b"\xfd7zXZ\x00": "xz",
-    b"\x28\xb5\x2f\xfd": "zstd",
-}
-_TAR, _TAR_AT = b"ustar", 257
-_VERDICTS = {
+# The names that `file_signature` returns, the first bytes of such files, and what they are.
+_SIGNATURES: dict[str, tuple[bytes | tuple[bytes, ...], str]] = {
     "hdf5": (
-        "this is an HDF5 file (.caffemodel.h5 or .solverstate.h5); open_model and "
-        "open_solver_state open these"
+        b"\x89HDF\r\n\x1a\n",
+        "an HDF5 file (.h5); open_model and open_solver_state open Caffe's",
     ),
-    "npy": "this is an array of NumPy's own format (.npy); numpy.load opens it",
-    "npz": f"this is an .npz file of NumPy's; {_OPEN_WEIGHTS}",
-    "torch": f"this is a file of PyTorch's (.pt, .pth); {_OPEN_WEIGHTS}",
-    "safetensors": f"this is a .safetensors file; {_OPEN_WEIGHTS}",
-    "zip": "this is a zip archive; unpack it first",
-    "git-lfs": "this is a Git LFS pointer, not the file it stands for; run 'git lfs pull'",
+    "npy": (b"\x93NUMPY", "an array of NumPy's own format (.npy); numpy.load opens it"),
+    # The pickled number that torch.save wrote first before it wrote zip archives.
+    "torch": (
+        b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.",
+        f"a file of PyTorch's; {_OPEN_WEIGHTS}",
+    ),
+    "zip": (
+        (b"PK\x03\x04", b"PK\x05\x06"),
+        f"a zip archive, such as an .npz or a file of PyTorch's; {_OPEN_WEIGHTS}",
+    ),
+    "git-lfs": (
+        b"version https://git-lfs",
+        "a Git LFS pointer, not the file it stands for; run 'git lfs pull'",
+    ),
     "appledouble": (
-        "this is an AppleDouble file, in which macOS keeps the attributes of another file; the "
-        "contents are in the file of the same name, without a leading '._'"
+        b"\x00\x05\x16\x07",
+        "an AppleDouble file of macOS; the contents are in the file of this name without '._'",
     ),
-    "gzip": "this is a gzip archive in another one; unpack it first",
-    "bzip2": "this is compressed by bzip2 (.bz2); unpack it first: bunzip2",
-    "xz": "this is compressed by xz (.xz); unpack it first: unxz",
-    "zstd": "this is compressed by Zstandard (.zst); unpack it first: unzstd",
-    "tar": "this is a tar archive; unpack it first: tar -xf",
+    "gzip": (
+        b"\x1f\x8b",
+        "a gzip archive; pass gzip.open(path), from the standard library, in place of the path",
+    ),
 }
-
-# In a zip archive: the length of the first member's name, and its offset.
-_NAME_LENGTH, _NAME = slice(26, 28), 30
+_SAFETENSORS = f"a .safetensors file; {_OPEN_WEIGHTS}"
 # In a safetensors file, eight bytes with the length precede the header, which is JSON.
 _LENGTH_BYTES = 8
-_LONGEST_HEADER = 1 << 32
 
 _WEB_PAGE = re.compile(rb"\s*<(!doctype|html|\?xml)", re.IGNORECASE)
 _PROTOTXT = re.compile(
@@ -81,32 +71,21 @@ _TEXT = bytes({*b"\t\n\r\f", *range(0x20, 0x7F), *range(0x80, 0x100)})
 # --- what a file that is read begins with ---------------------------------------------------------
 
 
-def file_signature(head: bytes) -> str:
-    """Recognise the format of a file from its first hundred bytes or more.
+def file_signature(contents: Contents) -> str:
+    """Recognise the format of a file from its first bytes.
 
     Returns
     -------
     str
-        ``"hdf5"``, ``"npy"``, ``"npz"``, ``"safetensors"``, ``"torch"``, ``"zip"`` (any other
-        archive), ``"gzip"``, ``"bzip2"``, ``"xz"``, ``"zstd"``, ``"tar"``, ``"git-lfs"`` or
-        ``"appledouble"``. ``""`` for all others, such as Caffe's messages, which have no signature.
+        ``"hdf5"``, ``"npy"``, ``"zip"`` (such as .npz), ``"torch"`` (before it wrote zip archives),
+        ``"safetensors"``, ``"gzip"``, ``"git-lfs"`` or ``"appledouble"``. ``""`` for all others,
+        such as Caffe's messages, which have no signature.
     """
-    found = next((name for begin, name in _SIGNATURES.items() if head.startswith(begin)), "")
-    if head.startswith(_TAR, _TAR_AT):
-        return "tar"
-    if found == "zip":
-        length = int.from_bytes(head[_NAME_LENGTH], "little")
-        member = head[_NAME : _NAME + length].decode(errors="replace")
-        if member.endswith(".npy"):
-            return "npz"
-        return "torch" if member.endswith("/data.pkl") else "zip"
-    if not found and head[_LENGTH_BYTES : _LENGTH_BYTES + 1] == b"{":
-        return "safetensors" if _length_of_header(head) < _LONGEST_HEADER else ""
-    return found
-
-
-def _length_of_header(head: bytes) -> int:
-    return int.from_bytes(head[:_LENGTH_BYTES], "little")
+    head = head_of(contents)
+    length = int.from_bytes(head[:_LENGTH_BYTES], "little")
+    if head[_LENGTH_BYTES:].startswith(b"{") and length <= len(contents) - _LENGTH_BYTES:
+        return "safetensors"
+    return next((name for name, (begin, _) in _SIGNATURES.items() if head.startswith(begin)), "")
 
 
 def is_text(head: bytes) -> bool:
@@ -123,7 +102,7 @@ def is_text(head: bytes) -> bool:
 
 def is_hdf5(reader: WireReader) -> bool:
     """Tell whether a file is HDF5 and not a message."""
-    return file_signature(head_of(reader.contents)) == "hdf5"
+    return file_signature(reader.contents) == "hdf5"
 
 
 def head_of(contents: Contents) -> bytes:
@@ -161,12 +140,11 @@ def refuse_other_formats(reader: WireReader, wanted: str = "caffemodel") -> None
         raise reader.error(
             "expected a file with blobs, got an empty file; copy or download it again", 0
         )
-    head = head_of(reader.contents)
-    found = file_signature(head)
-    if found == "safetensors" and _length_of_header(head) > len(reader.contents) - _LENGTH_BYTES:
-        found = ""  # the header would not fit into the file, so this is a message
+    found = file_signature(reader.contents)
     if found:
-        raise reader.error(_VERDICTS[found], 0)
+        what = _SAFETENSORS if found == "safetensors" else _SIGNATURES[found][1]
+        raise reader.error(f"this is {what}", 0)
+    head = head_of(reader.contents)
     if _WEB_PAGE.match(head):
         raise reader.error("this is a web page; the download went wrong", 0)
     if not is_text(head):
@@ -246,18 +224,18 @@ def possible_messages(reader: WireReader) -> tuple[str, ...]:
 # --- the extension of a file that is written -----------------------------------------------------
 
 _HDF5_EXTENSIONS = (".h5", ".hdf5")
-
 _STATE = ".solverstate"
 _EXPECTED = {
     "caffemodel": (".caffemodel", *_HDF5_EXTENSIONS),
     "binaryproto": (".binaryproto",),
     "solverstate": (_STATE, *_HDF5_EXTENSIONS),
 }
-_UNKNOWN = """.csv .json .keras .mat .npy .onnx .pbtxt .pickle .pkl .py .tar .tflite .txt .xml .yaml
-    .yml .zip"""
 # Extensions of other formats, and the advice in the error.
 _ADVICE = {
-    **dict.fromkeys(_UNKNOWN.split(), "syncblob does not write this format"),
+    **dict.fromkeys(
+        ".json .mat .npy .onnx .pkl .py .txt .zip".split(),  # noqa: SIM905
+        "syncblob does not write this format",
+    ),
     **dict.fromkeys(
         (".npz", ".pt", ".pth", ".safetensors"),
         "save_model writes .caffemodel; convert that by syncblob.caffe.convert.convert or the "
@@ -267,16 +245,17 @@ _ADVICE = {
     ".binaryproto": "write_blob writes one blob",
     _STATE: "save_solver_state writes the state of a solver",
     ".prototxt": "write_prototxt writes the definition of a net: model.to_net()",
+    ".gz": "to compress it, pass gzip.open(path, 'wb') in place of the path",
 }
 
 
-def require_path(path: str, contents: str) -> bool:
+def require_path(target: Target, contents: str) -> bool:
     """Tell from the extension whether to write HDF5; refuse the extensions of other formats.
 
     Parameters
     ----------
-    path
-        The path.
+    target
+        The path, or an open file, whose name may end in ``.gz`` besides.
     contents
         What is written: ``"caffemodel"``, ``"binaryproto"`` or ``"solverstate"``.
 
@@ -285,7 +264,9 @@ def require_path(path: str, contents: str) -> bool:
     ValueError
         If programs would take the file for another format.
     """
-    name = Path(path).name.lower().removesuffix(".gz")
+    name = Path(name_of(target)).name.lower()
+    if hasattr(target, "write"):
+        name = name.removesuffix(".gz")
     extension, expected = Path(name).suffix, _EXPECTED[contents]
     of_state = Path(name).stem.endswith(_STATE) and extension in _HDF5_EXTENSIONS
     kind = _STATE if of_state else extension

@@ -13,7 +13,7 @@ from syncblob.caffe.messages.blob_index import MessageIndex
 from syncblob.caffe.messages.blobproto import blob_pieces
 from syncblob.caffe.messages.lazy_blobs import lazy_blob
 from syncblob.caffe.messages.pieces import Piece, require_message_size, size_of, write_pieces
-from syncblob.caffe.messages.streams import Source, Target, name_of, open_source, writing
+from syncblob.caffe.messages.streams import Source, Target, open_source, writing
 from syncblob.caffe.messages.texts import decoded, encoded, naming, put_texts
 from syncblob.caffe.messages.wire import WireReader, length_header
 from syncblob.caffe.nets.layer import as_named_blob
@@ -61,7 +61,7 @@ def open_solver_state(path: Source) -> SolverState:
     Parameters
     ----------
     path
-        The file, or an open binary file or a gzip archive, as for `open_model`.
+        The file, or an open binary file, as for `open_model`.
 
     Raises
     ------
@@ -98,8 +98,7 @@ def save_solver_state(state: SolverState, path: Target) -> None:
     path
         The file. The extensions ``.h5`` and ``.hdf5`` select Caffe's HDF5 format, which needs h5py
         (``pip install 'syncblob[hdf5]'``). All others, and none, select ``.solverstate``, but
-        extensions of other formats are refused. With ``.gz`` appended, the file is
-        gzip-compressed. Or an open binary file, as for `save_model`.
+        extensions of other formats are refused. Or an open binary file, as for `save_model`.
 
     Raises
     ------
@@ -117,7 +116,7 @@ def save_solver_state(state: SolverState, path: Target) -> None:
             f"expected a SolverState, got {type(state).__name__}; save_model(model, path) writes a "
             f"model"
         )
-    hdf5 = require_path(name_of(path), "solverstate")
+    hdf5 = require_path(path, "solverstate")
     numbers = messages.SolverState()
     for name in ("iter", "current_step"):
         with naming(name):

@@ -51,7 +51,7 @@ def read_prototxt(
     Parameters
     ----------
     path
-        The file: its path, which may end in ``.gz``, or an open binary file.
+        The file: its path, or an open binary file.
     ignore_unknown
         Whether to leave out fields and enum values that Caffe does not have, such as those of a
         fork. By default they are an error, which names the first one.

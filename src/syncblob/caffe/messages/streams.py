@@ -1,24 +1,19 @@
-"""Reading and writing open binary files and gzip archives."""
+"""Reading and writing open binary files in place of paths."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import gzip
 import io
 import os
 import shutil
 import tempfile
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
 from syncblob.caffe.messages.disk import OpenFile, replacing
-from syncblob.errors import ModelFileError
 
-_GZIP = b"\x1f\x8b"
-_EXTENSION = ".gz"
 # The number of bytes to write at a time.
 _PIECE = 1 << 20
 
@@ -44,25 +39,29 @@ Target = str | os.PathLike[str] | Writable
 def open_source(source: Source) -> OpenFile:
     """Open a file by its path, or the rest of an open file.
 
-    The contents of a gzip archive or an open file are copied to an unnamed temporary file. The
-    system removes it with the last reference to it, even if the process is killed.
+    The contents of an open file are copied to an unnamed temporary file. The system removes it with
+    the last reference to it, even if the process is killed.
 
     Raises
     ------
     TypeError
         If `source` is neither, or a file in text mode.
-    ModelFileError
-        If the archive is damaged.
     OSError
         If it cannot be read.
     """
-    if hasattr(source, "read"):
-        return _copied(source, name_of(source) or f"<{type(source).__name__}>")
-    file = OpenFile(source)
-    if file.read(0, min(len(_GZIP), len(file))) != _GZIP:
-        return file
-    with file.absolute_path.open("rb") as archive:
-        return _copied(archive, file.path)
+    if not hasattr(source, "read"):
+        return OpenFile(source)
+    name = name_of(source) or f"<{type(source).__name__}>"
+    opened: Any = source
+    with in_temporary_space(), tempfile.TemporaryFile(prefix="syncblob-") as copy:
+        try:
+            shutil.copyfileobj(opened, copy)
+        except TypeError as error:
+            raise TypeError(
+                f"expected a binary file, as of open(path, 'rb'), got {name}"
+            ) from error
+        copy.flush()
+        return OpenFile(name, number=os.dup(copy.fileno()))
 
 
 def name_of(source: Source | Target) -> str:
@@ -71,28 +70,6 @@ def name_of(source: Source | Target) -> str:
         return os.fspath(source)
     name = getattr(source, "name", "")
     return name if isinstance(name, str) else ""
-
-
-def _copied(source: Any, name: str, *, unpacked: bool = False) -> OpenFile:
-    """Copy a stream to an unnamed file, decompressed if it is a gzip archive."""
-    with in_temporary_space(), tempfile.TemporaryFile(prefix="syncblob-") as copy:
-        try:
-            shutil.copyfileobj(source, copy)
-        except TypeError as error:
-            raise TypeError(
-                f"expected a binary file, as of open(path, 'rb'), got {name}"
-            ) from error
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise ModelFileError(
-                f"the gzip archive is damaged ({error}); copy or download it again", path=name
-            ) from error
-        copy.seek(0)
-        if not unpacked and copy.read(len(_GZIP)) == _GZIP:
-            copy.seek(0)
-            with gzip.open(copy) as archive:
-                return _copied(archive, name, unpacked=True)
-        copy.flush()
-        return OpenFile(name, number=os.dup(copy.fileno()))
 
 
 @contextlib.contextmanager
@@ -110,9 +87,8 @@ def in_temporary_space() -> Iterator[None]:
 def writing(target: Target) -> Iterator[Path]:
     """Yield the path of a file to write. At the end, its contents go to `target`.
 
-    A path is replaced as a whole, as `replacing` does; with the extension ``.gz``, by an archive
-    of the contents. An open file is written from its current position; if that fails, part of the
-    contents may have been written.
+    A path is replaced as a whole, as `replacing` does. An open file is written from its current
+    position; if that fails, part of the contents may have been written.
 
     Raises
     ------
@@ -121,11 +97,8 @@ def writing(target: Target) -> Iterator[Path]:
     ValueError, OSError
         Those of `replacing`, or of the open file.
     """
-    # The contents of an open archive get packed by it.
-    packed = not isinstance(target, gzip.GzipFile) and name_of(target).lower().endswith(_EXTENSION)
-    path = None if hasattr(target, "write") else target
-    if path is not None and not packed:
-        with replacing(path) as temporary:
+    if not hasattr(target, "write"):
+        with replacing(target) as temporary:
             yield temporary
         return
     with tempfile.TemporaryDirectory(prefix="syncblob-") as folder:
@@ -133,16 +106,10 @@ def writing(target: Target) -> Iterator[Path]:
         plain.touch()
         with in_temporary_space():
             yield plain
-        with plain.open("rb") as contents, contextlib.ExitStack() as stack:
-            stream: Any = target
-            if path is not None:
-                stream = stack.enter_context(stack.enter_context(replacing(path)).open("wb"))
-            if packed:
-                # Without a name and a time, the same contents give the same archive.
-                stream = stack.enter_context(gzip.GzipFile("", "wb", fileobj=stream, mtime=0))
+        with plain.open("rb") as contents:
             try:
                 while chunk := contents.read(_PIECE):
-                    _write_all(chunk, stream)
+                    _write_all(chunk, target)
             except TypeError as error:
                 raise TypeError(
                     f"expected a binary file, as of open(path, 'wb'), got {target!r}"

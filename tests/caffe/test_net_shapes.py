@@ -78,13 +78,12 @@ REFUSED = [
     ("", [IMAGE], "the file does not say its type"),
     ('type: "LSTMUnit"', [(1, 2, 5), (1, 2, 15), (1, 2)], "4 \\* size"),
     ('type: "LSTMUnit"', [(1, 2, 5), (1, 2, 20), (2, 1)], "4 \\* size"),
-    ('type: "HDF5Data" transform_param { }', [], "no transform_param"),
-    ('type: "InfogainLoss"', [(4, 10), (4,)], "a source, or the matrix"),
+    ('type: "InfogainLoss"', [(4, 10), (5,)], "4 labels for scores"),
 ]
 
 
 @pytest.mark.parametrize(("text", "bottoms", "words"), REFUSED)
-def test_what_caffe_refuses_is_refused(text, bottoms, words):
+def test_shapes_that_do_not_fit_are_refused(text, bottoms, words):
     model, given = layer_of(text, bottoms, 1)
     with pytest.raises(ValueError, match=rf"^layer 'x' \((\w+|of no type)\): .*{words}"):
         model.fill(given)

@@ -252,9 +252,9 @@ class ModelFile(MutableMapping[str, Layer]):
         TypeError
             If a shape is not a sequence of integers.
         ValueError
-            If Caffe would refuse the net: because of its settings, of shapes that do not match, or
-            of a blob that is the top of two layers, such as layers for different phases. If there
-            is no blob of a name in `shapes`.
+            If shapes do not fit each other or the settings, or a blob is the top of two layers,
+            such as layers for different phases. Settings that say nothing about shapes are not
+            checked. If there is no blob of a name in `shapes`.
         """
         return infer_shapes(self._with_inputs(), shapes or {})
 
@@ -286,7 +286,8 @@ class ModelFile(MutableMapping[str, Layer]):
         Raises
         ------
         TypeError, ValueError
-            As for `infer_shapes`; or if a shape is missing. The model has not changed then.
+            As for `infer_shapes`; or if a shape is missing, a filler does not fit, or layers cannot
+            share a parameter. The model has not changed then.
         """
         return fill_layers(self._with_inputs(), shapes or {}, np.random.default_rng(rng))
 

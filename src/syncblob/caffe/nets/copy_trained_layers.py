@@ -10,7 +10,7 @@ from typing import NamedTuple
 from syncblob.caffe.messages.fields import LEGACY_AXES
 from syncblob.caffe.messages.lazy_blobs import had_diff, independent_copy
 from syncblob.caffe.nets.layer import Entry, Layer
-from syncblob.caffe.nets.net_shapes import computed_blobs, named_entries, shared_entry
+from syncblob.caffe.nets.net_shapes import computed_blobs, named_entries, param_name, shared_entry
 from syncblob.caffe.nets.param_shapes import ExpectedBlob, expected_blobs
 from syncblob.formats import Blob, untouched_values
 
@@ -136,8 +136,7 @@ def _plan(
 
 
 def _key(layer: Layer, number: int) -> Key:
-    specs = layer.proto.param
-    return (number < len(specs) and specs[number].name) or (layer.name, number)
+    return param_name(layer, number) or (layer.name, number)
 
 
 def _new_entry(match: _Match, owned: _Match) -> Entry:

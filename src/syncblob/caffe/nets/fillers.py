@@ -20,56 +20,31 @@ if TYPE_CHECKING:
     _Values = NDArray[np.float32]
 
 
-def require_filler(shape: Shape | None, filler: FillerParameter | float) -> None:
-    """Raise ValueError if Caffe has no such filler, or refuses its settings or the shape.
-
-    Parameters
-    ----------
-    shape
-        The shape of the blob; None if only the type of the filler matters.
-    filler
-        The filler, or a constant.
-    """
-    if not isinstance(filler, (int, float)):
-        kinds = sorted((*_FILLERS, "constant"))
-        if filler.type not in kinds:
-            raise ValueError(f"expected one of the fillers {', '.join(kinds)}, got {filler.type!r}")
-        if shape is not None:
-            _require_settings(shape, filler)
-    if shape is not None and not math.prod(shape):
-        raise ValueError(f"expected a blob with elements, got shape {shape}")
-
-
-def _require_settings(shape: Shape, filler: FillerParameter) -> None:
-    kind = filler.type
-    if filler.sparse != -1 and kind != "gaussian":
-        raise ValueError(f"the filler {kind!r} has no setting sparse; 'gaussian' has")
-    if kind == "uniform" and filler.min > filler.max:
-        raise ValueError(f"expected min <= max, got {filler.min} and {filler.max}")
-    if kind == "gaussian" and filler.std <= 0:
-        raise ValueError(f"expected a std above 0, got {filler.std}")
-    if kind == "bilinear" and (len(shape) != LEGACY_AXES or shape[2] != shape[3]):
-        raise ValueError(f"'bilinear' fills square kernels, (out, in, size, size), got {shape}")
-    if not shape and (kind in _OF_OUTPUTS or filler.sparse != -1):
-        raise ValueError("expected a blob with an axis, for which this filler asks, got a scalar")
-    if not (filler.sparse == -1 or 0 <= filler.sparse <= shape[0]):
-        raise ValueError(
-            f"expected sparse up to {shape[0]}, the outputs, or -1 for none, got {filler.sparse}"
-        )
-
-
 def filled(
     shape: Shape, filler: FillerParameter | float | None, random: np.random.Generator
 ) -> Blob:
     """Make a float32 Blob and fill it as Caffe's filler does, with one value, or with zeros.
 
-    `require_filler` must accept it. A constant draws no random numbers.
+    A constant draws no random numbers.
+
+    Raises
+    ------
+    ValueError
+        If Caffe has no such filler, or it does not fill blobs of the shape.
     """
     if filler is None or isinstance(filler, (int, float)):
         return _constant(shape, filler or 0)
-    if filler.type == "constant":
+    kind = filler.type
+    if kind == "constant":
         return _constant(shape, filler.value)
-    values = _FILLERS[filler.type](shape, filler, random)
+    if kind not in _FILLERS:
+        kinds = sorted((*_FILLERS, "constant"))
+        raise ValueError(f"expected one of the fillers {', '.join(kinds)}, got {kind!r}")
+    if kind == "bilinear" and (len(shape) != LEGACY_AXES or shape[2] != shape[3]):
+        raise ValueError(f"'bilinear' fills square kernels, (out, in, size, size), got {shape}")
+    if not shape or not math.prod(shape):
+        raise ValueError(f"expected a blob with an axis, and elements, for {kind!r}, got {shape}")
+    values = _FILLERS[kind](shape, filler, random)
     return Blob.asarray(values.astype(np.float32, copy=False))
 
 
@@ -133,9 +108,6 @@ def _bilinear(shape: Shape, _filler: FillerParameter, _random: np.random.Generat
     weights = 1 - np.abs(np.arange(size) / factor - centre)
     return np.broadcast_to(np.outer(weights, weights), shape).astype(np.float32)
 
-
-_OF_OUTPUTS = frozenset(("msra", "positive_unitball", "xavier"))
-"""The fillers that ask for the length of the first axis."""
 
 _FILLERS: dict[str, Callable[[Shape, FillerParameter, np.random.Generator], _Values]] = {
     "bilinear": _bilinear,

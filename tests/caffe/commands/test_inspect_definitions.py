@@ -79,7 +79,6 @@ def test_a_net_without_shapes(run, inspect_json, definition):
     ("arguments", "words"),
     [
         (["--stats"], "--stats: for weights, which a definition lacks"),
-        (["--key", "x", "--stats"], "--stats, --key: for weights"),
         (["--shape", "data=1"], "that of an earlier layer too"),
         (["--phase", "TEST", "--shape", "date=1"], "no blob 'date' in the net"),
         (

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from syncblob import ModelFileError
-from syncblob.caffe.convert import checkpoint, convert, from_tensors, open_weights, plan_conversion
-from syncblob.caffe.convert.checkpoint import choose_net, flatten
+from syncblob.caffe.convert import checkpoint, convert, from_tensors, open_weights
+from syncblob.caffe.convert.checkpoint import find_net, flatten
 
 ONE, TWO, THREE = (np.ones(count, np.float32) for count in (1, 2, 3))
 NET = {"conv1.weight": TWO, "conv1.bias": ONE}
@@ -43,7 +43,7 @@ def save(tmp_path):
         ({"a": {"weight": TWO}, "b": {"weight": TWO}}, ["a.weight", "b.weight"], []),
         ({"a": {"weight": TWO}, "scale": ONE}, ["a.weight", "scale"], []),
         ({"a": {"weight": TWO}, "epoch": 3}, ["a.weight"], []),
-        ({"a": {"weight": TWO}, "s": ONE, "epoch": 3}, ["a.weight"], ["the tensor 's'"]),
+        ({"a": {"weight": TWO}, "s": ONE, "epoch": 3}, ["a.weight", "s"], []),
         ({"a.weight": TWO, "b": {"c.weight": TWO}}, ["a.weight", "b.c.weight"], []),
         ({"a": {}, "b": {"weight": TWO}}, ["b.weight"], []),
         ({}, [], []),
@@ -54,6 +54,8 @@ def save(tmp_path):
         ({"state_dict": {"weight": TWO}, "epoch": 3}, ["weight"], []),
         ({"state_dict": NET, "ema": AVERAGE}, [*NET], ["the net 'ema'"]),
         ({"model": NET, "ema": {"decay": 0.9, "shadow": AVERAGE}}, [*NET], []),
+        ({"a": NET, "b": AVERAGE, "epoch": 3}, [f"{n}.{k}" for n in "ab" for k in NET], []),
+        ({"body": NET, "head": {"weight": TWO}}, [*(f"body.{k}" for k in NET), "head.weight"], []),
         # What modules keep beside their tensors.
         (NET | {"a._extra_state": {"n": 3}}, [*NET], ["the extra state 'a._extra_state'"]),
         (NET | {"_extra_state": None}, [*NET], ["the extra state '_extra_state'"]),
@@ -66,48 +68,14 @@ def test_what_is_opened_and_what_is_left_out(save, contents, names, others):
         assert list(weights.others) == others
 
 
-@pytest.mark.parametrize(
-    ("contents", "keys"),
-    [
-        ({"generator": NET, "discriminator": AVERAGE}, "'generator', 'discriminator'"),
-        ({"model": NET, "ema": AVERAGE, "epoch": 3}, "'model', 'ema'"),
-        ({"backbone": NET, "head": {"weight": TWO}}, "'backbone', 'head'"),
-    ],
-)
-def test_several_nets_are_a_choice(save, contents, keys):
-    path = save(contents)
-    first = keys.split("'")[1]
-    with pytest.raises(ModelFileError, match=keys) as caught:
-        open_weights(path)
-    assert f"key='{first}'" in str(caught.value)
-    with open_weights(path, key=first) as weights:
-        assert list(weights.tensors) == [*NET]
-    with open_weights(path, key="") as weights:
-        assert list(weights.tensors)[:2] == [f"{first}.conv1.weight", f"{first}.conv1.bias"]
-        assert weights.layers[0].layer.name == f"{first}.conv1"
-        assert len(weights.layers) == 2
-
-
-def test_the_chosen_net_is_converted(save, tmp_path):
-    path = save({"model": NET, "ema": {"decay": 0.9, "shadow": AVERAGE}})
-    convert(path, tmp_path / "x.npz", key="ema.shadow")
+def test_one_of_several_nets_is_converted(save, tmp_path):
+    path = save({"model": NET, "ema": AVERAGE})
+    convert(path, tmp_path / "x.npz", layers="ema.*")
     with open_weights(tmp_path / "x.npz") as weights:
-        assert weights.tensors["conv1.weight"].shape == (3,)
-    with plan_conversion(path, tmp_path / "x.npz", key="model") as planned:
-        assert planned.result.tensors["conv1.weight"].shape == (2,)
-
-
-@pytest.mark.parametrize("key", ["other", "ema.x", "epoch", "ema.decay"])
-def test_a_key_that_the_checkpoint_lacks(save, key):
-    path = save({"model": NET, "ema": {"decay": 0.9, "shadow": AVERAGE}, "epoch": 3})
-    with pytest.raises(ModelFileError, match=f"no dictionary '{key}'; .* 'model', 'ema', 'epoch'"):
-        open_weights(path, key=key)
-
-
-def test_a_key_of_another_format(tmp_path):
-    np.savez(tmp_path / "x.npz", **NET)
-    with pytest.raises(ModelFileError, match=r"in which the key 'ema' chooses a net, got .* npz"):
-        open_weights(tmp_path / "x.npz", key="ema")
+        assert {name: blob.shape for name, blob in weights.tensors.items()} == {
+            "ema.conv1.weight": (3,),
+            "ema.conv1.bias": (1,),
+        }
 
 
 @pytest.mark.parametrize(
@@ -135,14 +103,13 @@ def test_a_dictionary_in_itself():
 
 
 def test_dictionaries_that_look_endless(monkeypatch):
-    """All parts of a file have one limit."""
     monkeypatch.setattr(checkpoint, "_MOST_ENTRIES", 1000)
     level = {"a": ONE}
     for _ in range(30):
         level = {"a": level, "b": level}
     visited = []
     with pytest.raises(ValueError, match="more than 1000 entries"):
-        choose_net(dict.fromkeys(map(str, range(50)), level), None, lambda _: not visited.append(1))
+        find_net({"level": level}, lambda _: not visited.append(1))
     assert len(visited) < 3000
 
 

@@ -70,19 +70,19 @@ class Contents(NamedTuple):
         return [each.layer for each in self.weights.layers if not each.unreadable]
 
 
-def open_contents(path: str, key: str | None = None) -> Contents:
-    """Open a file by its contents. `key` and the errors are those of `open_weights`."""
+def open_contents(path: str) -> Contents:
+    """Open a file by its contents. The errors are those of `open_weights`."""
     kind = format_of(path)
-    if key is None and kind == _CAFFEMODEL:
+    if kind == _CAFFEMODEL:
         model = syncblob.open_model(path)
         return Contents(of_model(model, path, kind), version=model.version)
-    if key is None and kind == _SOLVER_STATE:
+    if kind == _SOLVER_STATE:
         state = syncblob.open_solver_state(path)
         solver = {name: getattr(state, name) for name in ("iter", "current_step", "learned_net")}
         blobs = {str(number): blob for number, blob in enumerate(state.history)}
         layers = [LayerWeights.of(Layer("history"), blobs)]
         return Contents(Weights(path, kind, layers), solver=solver)
-    return Contents(open_weights(path, key=key))
+    return Contents(open_weights(path))
 
 
 def is_definition(path: str) -> bool:

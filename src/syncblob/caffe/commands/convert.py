@@ -60,9 +60,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="convert only layers with matching names, such as 'conv*'; can be repeated",
     )
     parser.add_argument(
-        "--key", metavar="KEY", help="of a checkpoint with several nets, the one with this key"
-    )
-    parser.add_argument(
         "--dry-run", action="store_true", help="show what would be written, and write nothing"
     )
 
@@ -74,7 +71,6 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.target,
         dtype=arguments.dtype,
         layers=arguments.layers,
-        key=arguments.key,
     ) as conversion:
         if not arguments.dry_run:
             with progress_bar(conversion.result.nbytes) as advance:

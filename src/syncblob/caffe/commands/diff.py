@@ -70,12 +70,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=0.0,
         help="relative difference up to which a blob is the same; default 0",
     )
-    for side in ("a", "b"):
-        parser.add_argument(
-            f"--key-{side}",
-            metavar="KEY",
-            help=f"of a checkpoint {side.upper()} with several nets, the one with this key",
-        )
     parser.add_argument("--json", action="store_true", help="print JSON, with all blobs")
 
 
@@ -93,8 +87,8 @@ def _tolerance(text: str) -> float:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command and return the exit status."""
-    before = open_contents(arguments.a, arguments.key_a)
-    after = open_contents(arguments.b, arguments.key_b)
+    before = open_contents(arguments.a)
+    after = open_contents(arguments.b)
     for contents in (before, after):
         for reason in contents.weights.unreadable.values():
             raise ModelFileError(reason, path=contents.weights.path)

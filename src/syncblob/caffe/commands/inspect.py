@@ -84,9 +84,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="for a definition: apply the rules of well-known forks, for ceil_mode, hole, "
         "pad_type and the layers of SSD, PSPNet and R-CNN",
     )
-    parser.add_argument(
-        "--key", metavar="KEY", help="of a checkpoint with several nets, the one with this key"
-    )
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--json", action="store_true", help="print JSON, with exact sizes")
     output.add_argument(
@@ -125,15 +122,15 @@ def _opened(arguments: argparse.Namespace) -> Contents:
     path, phase = arguments.file, arguments.phase
     if not is_definition(path):
         _refuse(arguments, ("phase", "shape", "forks"), "for definitions only, .prototxt files")
-        return open_contents(path, arguments.key)
+        return open_contents(path)
     shapes = None if arguments.shape is None else dict(arguments.shape)
     try:
         contents = open_definition(path, phase, shapes, forks=arguments.forks)
     except ModelFileError:
         if path.lower().endswith(".prototxt") or phase or shapes:
             raise
-        return open_contents(path, arguments.key)  # its error names the actual format
-    _refuse(arguments, ("stats", "key"), "for weights, which a definition lacks")
+        return open_contents(path)  # its error names the actual format
+    _refuse(arguments, ("stats",), "for weights, which a definition lacks")
     return contents
 
 

@@ -173,13 +173,12 @@ class Conversion(AbstractContextManager["Conversion"]):
         self.close()
 
 
-def convert(  # noqa: PLR0913  # the options of the command
+def convert(  # the options of the command
     source: str | os.PathLike[str],
     path: str | os.PathLike[str],
     *,
     dtype: DTypeLike | None = None,
     layers: str | Collection[str] = (),
-    key: str | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> None:
     """Convert a file of weights to another format.
@@ -201,8 +200,6 @@ def convert(  # noqa: PLR0913  # the options of the command
     layers
         A pattern such as ``"conv*"``, or several; only layers with matching names are written.
         Empty for all.
-    key
-        The key of the net in a checkpoint of PyTorch's with several nets, as for `open_weights`.
     progress
         Called with a number of bytes after that many have been read and converted.
 
@@ -217,7 +214,7 @@ def convert(  # noqa: PLR0913  # the options of the command
     ModuleNotFoundError
         If the library for one of the formats is not installed.
     """
-    with plan_conversion(source, path, dtype=dtype, layers=layers, key=key) as conversion:
+    with plan_conversion(source, path, dtype=dtype, layers=layers) as conversion:
         conversion.run(progress)
 
 
@@ -227,7 +224,6 @@ def plan_conversion(  # the options of the command
     *,
     dtype: DTypeLike | None = None,
     layers: str | Collection[str] = (),
-    key: str | None = None,
 ) -> Conversion:
     """Plan and check a conversion, without reading values or writing a file.
 
@@ -253,7 +249,7 @@ def plan_conversion(  # the options of the command
         raise FileNotFoundError(errno.ENOENT, "the folder to write to does not exist", str(folder))
     if Path(path).is_dir():
         raise IsADirectoryError(errno.EISDIR, "expected a file to write, got a folder", path)
-    weights = open_weights(source, key=key)
+    weights = open_weights(source)
     try:
         chosen = _choose(weights, [layers] if isinstance(layers, str) else layers)
         _require_names(chosen, path)

@@ -115,7 +115,7 @@ def format_of_name(path: str | os.PathLike[str]) -> Format | None:
     return next((one for one in _FORMATS if name.endswith(one.extensions)), None)
 
 
-def open_weights(path: str | os.PathLike[str], *, key: str | None = None) -> Weights:
+def open_weights(path: str | os.PathLike[str]) -> Weights:
     """Open a file of any format that can be converted.
 
     Supported are ``.caffemodel``, HDF5 (Caffe's layout, or any other tree of datasets),
@@ -127,17 +127,12 @@ def open_weights(path: str | os.PathLike[str], *, key: str | None = None) -> Wei
     ----------
     path
         The file.
-    key
-        The key of the net to open in a checkpoint of PyTorch's with several nets, such as
-        ``"ema"``; with dots for a dictionary in another one. ``""`` opens all of them, with their
-        keys in front of the names of the tensors. None opens the only net, or that with the key
-        ``"state_dict"``.
 
     Raises
     ------
     ModelFileError
         If the file is damaged, has another format, or contains a dtype or shape that Blobs do not
-        support. If it is a checkpoint with several nets and `key` is None, or has no such key.
+        support.
     OSError
         If the file cannot be opened.
     ModuleNotFoundError
@@ -151,16 +146,7 @@ def open_weights(path: str | os.PathLike[str], *, key: str | None = None) -> Wei
             f"the weights are in {learned or 'the .caffemodel of the same iteration'}",
             path=os.fspath(path),
         )
-    read = next(one for one in _FORMATS if one.name == found).read
-    if key is None:
-        return read(os.fspath(path))
-    if read is not pytorch.read:
-        raise ModelFileError(
-            f"expected a checkpoint of PyTorch's, in which the key {key!r} chooses a net, got the "
-            f"format {found}; choose layers by their names instead",
-            path=os.fspath(path),
-        )
-    return pytorch.read(os.fspath(path), key)
+    return next(one for one in _FORMATS if one.name == found).read(os.fspath(path))
 
 
 def format_of(path: str | os.PathLike[str]) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob.caffe import blob_values
-from syncblob.caffe.convert.checkpoint import Found, choose_net
+from syncblob.caffe.convert.checkpoint import Found, find_net
 from syncblob.caffe.convert.weights import Entry, Weights, lazy_entry
 from syncblob.errors import ModelFileError
 from syncblob.formats import Blob, import_optional, is_bfloat16
@@ -30,11 +30,8 @@ if TYPE_CHECKING:
 _REFUSED = re.compile(r"Unsupported global: GLOBAL ([\w.]+)")
 
 
-def read(path: str, key: str | None = None) -> Weights:
-    """Open a file. Its tensors are memory-mapped, except those of files older than PyTorch 1.6.
-
-    `key` is as for `choose_net`.
-    """
+def read(path: str) -> Weights:
+    """Open a file. Its tensors are memory-mapped, except those of files older than PyTorch 1.6."""
     torch = import_optional("torch")
     try:
         with warnings.catch_warnings():
@@ -50,7 +47,7 @@ def read(path: str, key: str | None = None) -> Weights:
             f"state_dict: torch.save(model.state_dict(), path)",
             path=path,
         ) from error
-    found = _find_state(torch, loaded, key, path)
+    found = _find_state(torch, loaded, path)
     tensors = {
         name: _lazy_entry(torch, name, tensor, path) for name, tensor in found.tensors.items()
     }
@@ -67,19 +64,16 @@ def _reason(error: Exception) -> str:
     return "it is damaged, or was not written by torch.save"
 
 
-def _find_state(torch: ModuleType, loaded: Any, key: str | None, path: str) -> Found:
+def _find_state(torch: ModuleType, loaded: Any, path: str) -> Found:
     """Return the tensors of a state_dict, or of that in a checkpoint."""
     expected = "expected a state_dict, a dictionary of tensors, or a checkpoint with one of them"
     if not isinstance(loaded, Mapping):
         raise ModelFileError(f"{expected}, got {type(loaded).__name__}", path=path)
     try:
-        return choose_net(loaded, key, lambda value: isinstance(value, torch.Tensor))
-    except ValueError as error:
-        raise ModelFileError(f"{expected}, but {error}", path=path) from error
-    except TypeError as error:
+        return find_net(loaded, lambda value: isinstance(value, torch.Tensor))
+    except (TypeError, ValueError) as error:
         raise ModelFileError(
-            f"{expected}, but {error}; save a state_dict: torch.save(model.state_dict(), path), or "
-            f"choose a dictionary of the file by its key: open_weights(path, key=...), or --key",
+            f"{expected}, but {error}; save a state_dict: torch.save(model.state_dict(), path)",
             path=path,
         ) from error
 

@@ -185,21 +185,22 @@ def test_legacy_dims_stay_legacy(write, tmp_path):
     assert not again.HasField("num")
 
 
-def test_a_resized_blob(write, v2_net, saved):
+def test_a_resized_blob(write, v2_net, v1_net, saved):
     model = open_model(write(v2_net))
     model["conv1"].blobs[0].resize(3, 1)
     model["ip"].blobs[0].resize(5)
-    for layer, shapes in (("conv1", r"\(2, 3\).*got \(3, 1\)"), ("ip", r"\(2,\).*got \(5,\)")):
-        with pytest.raises(
-            ValueError,
-            match=rf"'{layer}', blob 0: expected shape {shapes}, .*replace_blob\(0, layer.*resize",
-        ):
-            saved(model)
-        model[layer].replace_blob(0, model[layer].blobs[0], resize=True)
     layers = saved(model).layer
     assert list(layers[1].blobs[0].shape.dim) == [3, 1]
     assert list(layers[1].blobs[0].data) == [0, 1, 2]
     assert list(layers[2].blobs[0].double_data) == [0] * 5
+    old = open_model(write(v1_net))
+    old["conv1"].blobs[0].resize(3, 2)
+    blob = saved(old).layer[0].blobs[0]
+    assert (list(blob.shape.dim), blob.HasField("num")) == ([3, 2], False)
+    again = ModelFile.from_net(old.to_net())
+    again["conv1"].blobs.assign([np.zeros((3, 2), "f4")])
+    again.copy_trained_layers_from(old)
+    assert again["conv1"].blobs[0].tolist() == [[0, 1], [2, 3], [4, 5]]
 
 
 def test_fields_of_the_net_that_caffe_does_not_have_stay(write, tmp_path):

@@ -530,9 +530,10 @@ def _datasets(
         specs = [spec.name for spec in layer.proto.param] if entries else []
         shapes = own_shapes(layer) if any(entry.legacy for entry in entries) else ()
         shared: dict[bytes, bytes] = {}
-        for number, (blob, shape, legacy) in enumerate(entries):
+        for number, (blob, legacy) in enumerate(entries):
             found = _dataset(b"data/" + name, number, blob, f"layer {layer.name!r}, blob {number}")
-            found = found._replace(shape=shapes[number] if legacy else shape)
+            if legacy:
+                found = found._replace(shape=shapes[number])
             if write_diff or (write_diff is None and had_diff(blob)):
                 diff = BlobValues(blob, found.values.dtype, diff=True)
                 diffs.append(_Dataset(b"diff/" + name, number, diff, found.shape))

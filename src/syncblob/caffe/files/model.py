@@ -684,7 +684,6 @@ def plan_model(
         )
     for layer in model.layers:
         layer.require_consistent()
-        layer.blobs.require_shapes()
     if hdf5:
         return plan_hdf5(model.layers, model.origin, write_diff=write_diff)
     pieces = model_pieces(model, write_diff=write_diff, upgrade=upgrade)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from syncblob.caffe._pb.caffe_pb2 import NetParameter
 from syncblob.caffe.messages.blobproto import blob_pieces
+from syncblob.caffe.messages.fields import LEGACY_AXES
 from syncblob.caffe.messages.lazy_blobs import unchanged
 from syncblob.caffe.messages.pieces import FileRange, Piece, require_message_size, size_of
 from syncblob.caffe.messages.texts import naming
@@ -57,6 +58,7 @@ def _layer(layer: Layer, *, write_diff: bool | None) -> list[Piece]:
     pieces: list[Piece] = [serialised(layer.proto)]
     for number, entry in enumerate(layer.blobs.entries):
         with naming(f"blob {number}"):
-            message = blob_pieces(entry.blob, write_diff=write_diff, legacy=entry.legacy)
+            legacy = entry.legacy and entry.blob.ndim == LEGACY_AXES
+            message = blob_pieces(entry.blob, write_diff=write_diff, legacy=legacy)
         pieces += [length_header(layer.proto.BLOBS_FIELD_NUMBER, size_of(message)), *message]
     return pieces

@@ -150,7 +150,7 @@ def _new_entry(match: _Match, owned: _Match) -> Entry:
     blob = independent_copy(match.entry.blob, {})
     if blob.shape != owned.shape:
         blob = blob.reshape(owned.shape)
-    return Entry(blob, owned.shape, owned.entry.legacy and len(owned.shape) == LEGACY_AXES)
+    return Entry(blob, owned.entry.legacy and len(owned.shape) == LEGACY_AXES)
 
 
 def _copy_values(blob: Blob, match: _Match) -> None:
@@ -189,7 +189,7 @@ def _fitting(
     ValueError
         If they do not fit.
     """
-    own = [ExpectedBlob(blob.shape, legacy=legacy) for blob, _, legacy in target.blobs.entries]
+    own = [ExpectedBlob(blob.shape, legacy=legacy) for blob, legacy in target.blobs.entries]
     expected = own or computed or expected_blobs(target.proto)
     if expected is None:
         return [_Match(entry, entry.blob.shape) for entry in found]

@@ -248,28 +248,26 @@ class Entry(NamedTuple):
     ----------
     blob
         The Blob.
-    shape
-        Its shape when it was added.
     legacy
-        Whether it is written with num, channels, height and width, as in the older formats.
+        Whether it is written with num, channels, height and width, as in the older formats, if it
+        has four axes.
     """
 
     blob: Blob
-    shape: tuple[int, ...]
-    legacy: bool
+    legacy: bool = False
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle the Blob that this one is a view of, so that layers still share its memory."""
-        return _restored, (unshaped(self.blob), self.blob.shape, self.shape, self.legacy)
+        return _restored, (unshaped(self.blob), self.blob.shape, self.legacy)
 
 
-def _restored(blob: Blob, now: tuple[int, ...], shape: tuple[int, ...], legacy: bool) -> Entry:
-    return Entry(blob if blob.shape == now else blob.reshape(now), shape, legacy)
+def _restored(blob: Blob, shape: tuple[int, ...], legacy: bool) -> Entry:
+    return Entry(blob if blob.shape == shape else blob.reshape(shape), legacy)
 
 
 def _entry(blob: Blob, *, legacy: bool = False) -> Entry:
     """Make an entry. `legacy` is that of the entry that it replaces."""
-    return Entry(blob, blob.shape, is_legacy(blob) or (legacy and blob.ndim == LEGACY_AXES))
+    return Entry(blob, is_legacy(blob) or (legacy and blob.ndim == LEGACY_AXES))
 
 
 class LayerBlobs(MutableSequence[Blob]):
@@ -278,8 +276,7 @@ class LayerBlobs(MutableSequence[Blob]):
     A list of numbers gets the dtype of the Blob that it replaces. An array keeps its own dtype, and
     integers in place of floats raise TypeError, because Caffe's files do not hold integers.
     An array of another shape raises ValueError; use `Layer.replace_blob` to change the shape.
-    Writing into a Blob of the sequence changes the layer. If a Blob was resized, the model cannot
-    be saved.
+    Writing into a Blob of the sequence changes the layer, and so does resizing it.
 
     A Blob without a name is named after its layer and its index, such as ``"conv1[0]"``. The
     log and `Blob.explain` show the name. `entries` is for this package.
@@ -365,7 +362,7 @@ class LayerBlobs(MutableSequence[Blob]):
     def _name_blobs(self, before: str | None = None) -> None:
         """Name the Blobs after the layer, whose name was `before`. Keep names given by the user."""
         mine = f"{_shown(self.layer if before is None else before)}["
-        for number, (blob, _, _) in enumerate(self.entries):
+        for number, blob in enumerate(self):
             name = f"{_shown(self.layer)}[{number}]" if self.layer else ""
             for memory in (blob.memory, memory_of(blob, diff=True)):
                 if memory is not None and (not memory.name or memory.name.startswith(mine)):
@@ -411,29 +408,14 @@ class LayerBlobs(MutableSequence[Blob]):
     def replace(self, index: int, array: Any, *, resize: bool = False) -> None:
         """Replace a Blob by another array; see `Layer.replace_blob`."""
         old = self._entry_at(index)
-        expected = old.shape
         blob = self._in_place_of(old, index, array)
-        if blob.shape != expected and not resize:
+        if blob.shape != old.blob.shape and not resize:
             raise ValueError(
-                f"layer {self.layer!r}, blob {index}: expected shape {expected}, got {blob.shape}; "
-                f"replace_blob(..., resize=True) changes the shape on purpose"
+                f"layer {self.layer!r}, blob {index}: expected shape {old.blob.shape}, got "
+                f"{blob.shape}; replace_blob(..., resize=True) changes the shape on purpose"
             )
         self.entries[index] = _entry(blob, legacy=old.legacy)
         self._name_blobs()
-
-    def require_shapes(self) -> None:
-        """Raise ValueError if the shape of a Blob has changed since it was added.
-
-        :meta private:
-        """
-        for number, (blob, shape, _) in enumerate(self.entries):
-            if blob.shape != shape:
-                raise ValueError(
-                    f"layer {self.layer!r}, blob {number}: expected shape {shape}, which it had "
-                    f"when it was put into the layer, got {blob.shape}, to which it was resized; "
-                    f"layer.replace_blob({number}, layer.blobs[{number}], resize=True) says that "
-                    f"it is meant"
-                )
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """Copy the Blobs. Unread values stay in the file."""

@@ -127,7 +127,7 @@ def _new_entries(
             entry = shared_entry(layer, number, named[name], shape)
         else:
             with naming(f"{_place(layer)}: blob {number}"):
-                entry = Entry(filled(shape, expected.filler, random), shape, legacy=False)
+                entry = Entry(filled(shape, expected.filler, random))
             if name:
                 named[name] = entry
         entries.append(entry)
@@ -246,16 +246,17 @@ def shared_entry(layer: Layer, number: int, entry: Entry, shape: Shape) -> Entry
     ValueError
         If the layers cannot share it.
     """
-    if shape == entry.shape:
+    theirs = entry.blob.shape
+    if shape == theirs:
         return entry
     spec = layer.proto.param[number]
     if (spec.share_mode == spec.PERMISSIVE and math.prod(shape) == entry.blob.size) or shapes_agree(
-        shape, entry.shape, our_legacy=False, their_legacy=entry.legacy
+        shape, theirs, our_legacy=False, their_legacy=entry.legacy
     ):
-        return Entry(entry.blob.reshape(shape), shape, legacy=False)
+        return Entry(entry.blob.reshape(shape))
     raise ValueError(
         f"{_place(layer)}: blob {number} has shape {shape} and shares the parameter {spec.name!r}, "
-        f"which has shape {entry.shape}"
+        f"which has shape {theirs}"
     )
 
 

@@ -67,7 +67,7 @@ class ExpectedBlob(NamedTuple):
             dims = dims[: max(2, len(shape))]  # without spatial axes there is no kernel
         if legacy:
             dims = padded(dims)
-        if self.legacy:
+        if legacy or self.legacy:
             shape = padded(shape)
         return len(dims) == len(shape) and all(
             dim is None or dim == actual for dim, actual in zip(dims, shape, strict=True)
@@ -265,7 +265,7 @@ def mark_legacy(layer: Layer) -> None:
     """
     entries = layer.blobs.entries
     for number, shape in enumerate(own_shapes(layer)):
-        if entries[number].shape != shape:
+        if entries[number].blob.shape != shape:
             entries[number] = entries[number]._replace(legacy=True)
 
 

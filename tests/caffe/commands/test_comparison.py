@@ -15,11 +15,10 @@ BLOBS = of_numpy.arrays(np.float32, SHAPES)
 LAYERS = st.lists(st.tuples(st.sampled_from("abc"), st.lists(BLOBS, max_size=2)), max_size=4)
 MIRRORED = {"added": "removed", "removed": "added"}
 _MAX = np.finfo("f8").max
-DISTANCE = ("different_values", "incomparable_values", "max_difference", "relative_difference")
 
 
 def distance(one):
-    return tuple(one[name] for name in DISTANCE)
+    return one.values, one.incomparable, one.maximum, one.relative
 
 
 def named(layers):
@@ -30,7 +29,7 @@ def named(layers):
 def test_a_file_is_the_same_as_itself(layers):
     found = list(compare(named(layers), named(layers), 0.0))
     assert len(found) == sum(len(blobs) for _, blobs in layers)
-    assert all(one["status"] == "same" for one in found)
+    assert all(one.status == "same" for one in found)
     assert all(distance(one) == (0, 0, 0, 0) for one in found)
 
 
@@ -38,10 +37,9 @@ def test_a_file_is_the_same_as_itself(layers):
 def test_the_other_way_round_it_is_the_mirror_image(before, after, tolerance):
     there = compare(named(before), named(after), tolerance)
     back = compare(named(after), named(before), tolerance)
-    described = {(one["layer"], one["blob"]): (one["status"], distance(one)) for one in there}
+    described = {(one.layer, one.blob): (one.status, distance(one)) for one in there}
     mirrored = {
-        (one["layer"], one["blob"]): (MIRRORED.get(one["status"], one["status"]), distance(one))
-        for one in back
+        (one.layer, one.blob): (MIRRORED.get(one.status, one.status), distance(one)) for one in back
     }
     assert described == mirrored
 
@@ -61,9 +59,9 @@ def test_one_value_that_differs_is_counted(layers, data):
     blob = changed[layer][1][number]
     blob[index] = 0 if blob[index] else 1
     found = list(compare(named(layers), named(changed), 0.0))
-    different = [one for one in found if one["status"] == "changed"]
-    assert [one["different_values"] for one in different] == [1]
-    assert different[0]["blob"] == number
+    different = [one for one in found if one.status == "changed"]
+    assert [one.values for one in different] == [1]
+    assert different[0].blob == number
 
 
 @pytest.mark.parametrize(
@@ -91,7 +89,7 @@ def test_one_value_that_differs_is_counted(layers, data):
 def test_values_of_any_dtypes_are_compared(before, after, expected):
     pair = (named([("a", [one])]) for one in (before, after))
     (found,) = compare(*pair, 0.0)
-    assert found["status"] == ("changed" if expected[0] else "same")
+    assert found.status == ("changed" if expected[0] else "same")
     assert distance(found) == pytest.approx(expected)
 
 
@@ -99,5 +97,5 @@ def test_repeated_layers_have_names_of_their_own():
     one, two = np.zeros(1), np.ones(1)
     before = named([("a", [one]), ("a", [one]), ("a#2", [one])])
     after = named([("a", [one]), ("a", [two]), ("a#2", [one])])
-    found = {one["layer"]: one["status"] for one in compare(before, after, 0.0)}
+    found = {one.layer: one.status for one in compare(before, after, 0.0)}
     assert found == {"a": "same", "a#2": "changed", "a#2#2": "same"}

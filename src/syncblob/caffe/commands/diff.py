@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from syncblob.caffe import equal_shapes, squeezed_blobs
-from syncblob.caffe.commands.console import print_json, print_line, print_table, printable
+from syncblob.caffe.commands.console import print_line, print_table, printable
 from syncblob.caffe.commands.contents import open_contents
 from syncblob.caffe.commands.stats import blocks
 from syncblob.errors import ModelFileError
@@ -35,27 +35,12 @@ are compared as numbers, whatever their dtypes; layers without blobs, types,
 gradients and the iteration of a solver are not compared. The relative
 difference of a blob is its largest difference divided by the largest magnitude
 in it, both in double precision. NaN is the same as NaN.
-
---json prints one object:
-  a, b, tolerance    the paths; the value of --tolerance
-  blobs              all of them, each with layer, blob (its number), status
-                     ("added", "removed", "reshaped", "changed" or "same"),
-                     shape_a, shape_b, dtype_a, dtype_b, different_values,
-                     incomparable_values (those NaN or infinite on one
-                     side), max_difference, relative_difference (null if there
-                     is nothing to compare, or any such value)
-  totals             the number of blobs of each status
-  same               whether all are the same
 """
 
 _TROUBLE = 2
 _SAME, _CHANGED = "same", "changed"
 # The results, in the order of the totals.
 _STATUSES = ("added", "removed", "reshaped", _CHANGED, _SAME)
-
-_DISTANCE = (
-    "different_values", "incomparable_values", "max_difference", "relative_difference",
-)  # fmt: skip
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -70,7 +55,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=0.0,
         help="relative difference up to which a blob is the same; default 0",
     )
-    parser.add_argument("--json", action="store_true", help="print JSON, with all blobs")
 
 
 def _tolerance(text: str) -> float:
@@ -98,84 +82,91 @@ def run(arguments: argparse.Namespace) -> int:
             f"expected blobs to compare, got none in this file, and none in {arguments.b}",
             path=arguments.a,
         )
-    counts = Counter(one["status"] for one in compared)
-    totals = {status: counts[status] for status in _STATUSES}
-    same = len(compared) == totals[_SAME]
-    if arguments.json:
-        paths = {"a": arguments.a, "b": arguments.b, "tolerance": arguments.tolerance}
-        print_json({**paths, "blobs": compared, "totals": totals, "same": same})
-    else:
-        _show(compared, totals)
-    return 0 if same else 1
-
-
-def _show(compared: list[dict[str, Any]], totals: dict[str, int]) -> None:
-    rows = [_row(one) for one in compared if one["status"] != _SAME]
-    if rows:
-        print_table(rows, right=["blob", "values", "max", "relative"])
+    different = [_row(one) for one in compared if one.status != _SAME]
+    if different:
+        print_table(different, right=["blob", "values", "max", "relative"])
         print_line()
-    print_line(", ".join(f"{count:,} {status}" for status, count in totals.items()))
+    counts = Counter(one.status for one in compared)
+    print_line(", ".join(f"{counts[status]:,} {status}" for status in _STATUSES))
+    return 1 if different else 0
 
 
-def _row(one: dict[str, Any]) -> dict[str, str]:
-    shapes = [str(one[key]) for key in ("shape_a", "shape_b") if one[key] is not None]
-    row = {
-        "layer": printable(one["layer"]),
-        "blob": str(one["blob"]),
-        "status": one["status"],
-        "shape": " -> ".join(dict.fromkeys(shapes)),
-        **dict.fromkeys(("values", "max", "relative"), "-"),
+def _row(one: Comparison) -> dict[str, str]:
+    return {
+        "layer": printable(one.layer),
+        "blob": str(one.blob),
+        "status": one.status,
+        "shape": " -> ".join(map(str, dict.fromkeys(one.shapes))),
+        "values": "-" if one.values is None else f"{one.values:,}",
+        "max": "not finite" if one.incomparable else _number(one.maximum, digits=3),
+        "relative": _number(one.relative, digits=2),
     }
-    if one["different_values"] is not None:
-        row["values"] = f"{one['different_values']:,}"
-    if one["incomparable_values"]:
-        row["max"] = "not finite"
-    elif one["max_difference"] is not None:
-        row["max"] = f"{one['max_difference']:.3g}"
-        row["relative"] = f"{one['relative_difference']:.2g}"
-    return row
+
+
+def _number(value: float | None, *, digits: int) -> str:
+    return "-" if value is None else f"{value:.{digits}g}"
 
 
 # --- comparison -----------------------------------------------------------------------------------
 
 
+class Comparison(NamedTuple):
+    """What `compare` finds for one blob.
+
+    Attributes
+    ----------
+    layer, blob
+        The name of its layer, and its number in it.
+    status
+        One of `_STATUSES`.
+    shapes
+        Its shapes in the files that have it.
+    values
+        The number of unequal values; None if they are not compared.
+    incomparable
+        The number of those that are NaN or infinite on one side.
+    maximum, relative
+        The largest difference, and that divided by the largest magnitude; None if values are not
+        compared, or some are incomparable.
+    """
+
+    layer: str
+    blob: int
+    status: str
+    shapes: tuple[tuple[int, ...], ...]
+    values: int | None = None
+    incomparable: int = 0
+    maximum: float | None = None
+    relative: float | None = None
+
+
 def compare(
     before: Iterable[Layer], after: Iterable[Layer], tolerance: float
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[Comparison]:
     """Compare the blobs of two files by layer and number; blobs only in the second come last.
 
     Shapes are compared as in Caffe: leading axes of length 1, which files of the older formats
-    have, are ignored. The results are those of ``--json``.
+    have, are ignored. NaN equals NaN.
     """
     sides = _blobs(before), _blobs(after)
-    for layer, number in dict.fromkeys(place for side in sides for place in side):
-        result: dict[str, Any] = {"layer": layer, "blob": number}
-        (ours, our_shape), (theirs, their_shape) = (
-            side.get((layer, number), (None, ())) for side in sides
-        )
-        for name, blob in (("a", ours), ("b", theirs)):
-            result[f"shape_{name}"] = None if blob is None else blob.shape
-            result[f"dtype_{name}"] = None if blob is None else blob.dtype.name
-        distance = dict.fromkeys(_DISTANCE)
-        if ours is None or theirs is None:
-            status = "added" if ours is None else "removed"
-        elif our_shape != their_shape and not equal_shapes(ours, theirs):
-            status = "reshaped"
-        else:
-            status, distance = _compared(ours, theirs, tolerance)
-        yield {**result, "status": status, **distance}
-
-
-def _compared(before: Blob, after: Blob, tolerance: float) -> tuple[str, dict[str, Any]]:
-    """Compare two blobs of one shape. NaN equals NaN here."""
-    different, incomparable, maximum, largest = _distance(before, after)
-    relative = maximum / largest if largest else 0.0
-    # The largest difference may be so small that the relative one is rounded to 0.
-    same = not different or (tolerance > 0 and not incomparable and relative <= tolerance)
-    # Where values became NaN or infinite, the difference of the others would look harmless.
-    differences = (None, None) if incomparable else (maximum, relative)
-    values = (different, incomparable, *differences)
-    return _SAME if same else _CHANGED, dict(zip(_DISTANCE, values, strict=True))
+    for place in dict.fromkeys(place for side in sides for place in side):
+        pair = [side[place] for side in sides if place in side]
+        shapes = tuple(blob.shape for blob, _ in pair)
+        if len(pair) == 1:
+            yield Comparison(*place, "removed" if place in sides[0] else "added", shapes)
+            continue
+        (ours, our_shape), (theirs, their_shape) = pair
+        if our_shape != their_shape and not equal_shapes(ours, theirs):
+            yield Comparison(*place, "reshaped", shapes)
+            continue
+        values, incomparable, maximum, largest = _distance(ours, theirs)
+        relative = maximum / largest if largest else 0.0
+        # The largest difference may be so small that the relative one is rounded to 0.
+        same = not values or (tolerance > 0 and not incomparable and relative <= tolerance)
+        # Where values became NaN or infinite, the difference of the others would look harmless.
+        differences = (None, None) if incomparable else (maximum, relative)
+        status = _SAME if same else _CHANGED
+        yield Comparison(*place, status, shapes, values, incomparable, *differences)
 
 
 def _blobs(layers: Iterable[Layer]) -> dict[tuple[str, int], tuple[Blob, tuple[int, ...]]]:

@@ -1706,6 +1706,7 @@ class Blob(Operators, NdarrayMethods):
             "syncblob.integrations.torch.accept_blobs_in_modules()"
         )
         cuda = Missing('blob.to_device("cuda") is a copy there')
+        __delitem__ = Missing("numpy.delete() makes an array without some elements")
         numpy = Missing("np.asarray(blob) reads it on the host, np.asarray(blob.cpu) may write")
         to = Missing("blob.to_device(device) copies to a device, blob.astype(dtype) converts")
 

@@ -22,73 +22,81 @@ if TYPE_CHECKING:
 _PARTS, _LEAST = 8, 1 << 12
 
 
-def can_divide(kernel: Callable[..., Any], operands: Sequence[Any]) -> bool:
-    """Return whether a kernel of Blobs and scalars can be computed part by part.
+@at_once
+def compute_in_room(
+    function: Callable[..., Any],
+    kernel: Callable[..., Any],
+    operands: Sequence[Any],
+    *,
+    writes: bool = False,
+) -> Any:
+    """Call a function with a kernel and operands; in parts if they do not fit on a device together.
 
-    The Blobs are large enough for windows, C-contiguous, of one shape, and on one accelerator, or
-    partly on the host.
-    """
-    blobs = [x for x in operands if isinstance(x, BlobCore)]
-    if not all(type(x) in SCALARS or isinstance(x, BlobCore) for x in operands):
-        # NumPy's scalars.
-        return False
-    elementwise = getattr(kernel, "signature", None) is None and kernel.__name__ != "matmul"
-    return (
-        elementwise
-        and len({x._home for x in blobs} - {HOST}) == 1
-        and all(
-            x.shape == blobs[0].shape
-            and x._layout.contiguous
-            and divisible(x._memory.ledger.buffers)
-            for x in blobs
-        )
-    )
-
-
-def compute_in_parts(function: Callable[..., Any], operands: Sequence[Any]) -> Any:
-    """Compute a function that `can_divide` accepts in parts, in a new Blob.
-
-    The device needs room for a part of each operand, and for two of the result. When room is
-    needed, the finished parts of the result are downloaded, and those of the operands dropped.
+    The function computes the kernel elementwise, in a new Blob, or into the first operand if it
+    `writes`. In parts, the device needs room for a part of each operand, and for two of a new Blob.
+    When room is needed, the finished parts of that are downloaded, and those of the operands
+    dropped.
 
     Raises
     ------
     MemoryError
-        If not even small parts fit.
+        If not even small parts fit. If memory runs out later than at the first part, the parts
+        before have been written.
     """
+    try:
+        return function(kernel, *operands)
+    except MemoryError:
+        divisible = _can_divide(kernel, operands, writes=writes)
+        bounded = any(x._home.bounded for x in operands if isinstance(x, BlobCore))
+        if not divisible and not (bounded and threading.active_count() > 1):
+            raise
+    # Only here: the error keeps frames alive, and these keep arrays.
+    if not divisible:
+        # Other threads may give back what they use.
+        return patiently(function, kernel, *operands)
     like: Any = next(x for x in operands if isinstance(x, BlobCore))
     home, flat = _divide(operands)
-    dtype = function(*_of_part(flat, slice(1))).dtype
-    result = type(like)(like.shape, dtype, device=home.device)
+
+    def part_of_it(part: slice) -> Any:
+        return function(kernel, *[x if type(x) in SCALARS else x[part] for x in flat])
+
+    if writes:
+        _for_each_part(part_of_it, like.size)
+        return like
+    result = type(like)(like.shape, part_of_it(slice(1)).dtype, device=home.device)
     into: Any = result.reshape(-1)
 
     def compute(part: slice) -> None:
-        into[part] = function(*_of_part(flat, part))
+        into[part] = part_of_it(part)
 
     _for_each_part(compute, result.size)
     return result
 
 
-def may_share_parts(x1: BlobCore, x2: Any) -> bool:
-    """Return whether a part of one Blob may lie in another part of the other."""
-    if not isinstance(x2, BlobCore) or x1._memory is not x2._memory:
-        return False
-    return x1._layout.start != x2._layout.start or x1.dtype.itemsize != x2.dtype.itemsize
+def _can_divide(kernel: Callable[..., Any], operands: Sequence[Any], *, writes: bool) -> bool:
+    """Return whether a kernel of Blobs and scalars can be computed part by part.
 
-
-def write_in_parts(function: Callable[..., Any], x1: BlobCore, x2: Any) -> None:
-    """Call a function that writes into its first operand for each part of both.
-
-    `can_divide` accepts them, and they share no other parts. The device needs room for a part of
-    each. If memory runs out later than at the first part, the parts before have been written.
-
-    Raises
-    ------
-    MemoryError
-        If not even small parts fit.
+    The Blobs are large enough for windows, C-contiguous, of one shape, and on one accelerator, or
+    partly on the host. No part of one that is written lies in another part of the other.
     """
-    _, flat = _divide((x1, x2))
-    _for_each_part(lambda part: function(*_of_part(flat, part)), x1.size)
+    blobs: list[Any] = [x for x in operands if isinstance(x, BlobCore)]
+    if not all(type(x) in SCALARS or isinstance(x, BlobCore) for x in operands):
+        # NumPy's scalars.
+        return False
+    elementwise = getattr(kernel, "signature", None) is None and kernel.__name__ != "matmul"
+    first = blobs[0]
+    shared = [x for x in blobs if writes and x._memory is first._memory]
+    return (
+        elementwise
+        and len({x._home for x in blobs} - {HOST}) == 1
+        and all(
+            x.shape == first.shape and x._layout.contiguous and divisible(x._memory.ledger.buffers)
+            for x in blobs
+        )
+        and all(
+            (x._layout.start, x.itemsize) == (first._layout.start, first.itemsize) for x in shared
+        )
+    )
 
 
 def _divide(operands: Sequence[Any]) -> tuple[Home, list[Any]]:
@@ -102,12 +110,6 @@ def _divide(operands: Sequence[Any]) -> tuple[Home, list[Any]]:
             with suppress(BufferError):
                 give_up(x, side, *x._memory.range_of(x._layout))
     return home, [x if type(x) in SCALARS else x.reshape(-1) for x in operands]
-
-
-def may_get_room(operands: Sequence[Any]) -> bool:
-    """Return whether an operation on Blobs may get memory that other threads use."""
-    bounded = (x._home.bounded for x in operands if isinstance(x, BlobCore))
-    return threading.active_count() > 1 and any(bounded)
 
 
 @at_once
@@ -125,7 +127,3 @@ def _for_each_part(compute: Callable[[slice], None], size: int) -> None:
                 raise
         else:
             start += step
-
-
-def _of_part(operands: Sequence[Any], part: slice) -> list[Any]:
-    return [x if type(x) in SCALARS else x[part] for x in operands]

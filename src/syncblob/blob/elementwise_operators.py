@@ -14,14 +14,14 @@ import numpy as np
 
 from syncblob._dtypes import SCALARS, is_supported
 from syncblob.arrays.foreign import is_ndarray_like
-from syncblob.blob.compute_in_parts import can_divide, compute_in_parts, may_get_room
+from syncblob.blob.compute_in_parts import compute_in_room
 from syncblob.blob.core import BlobCore
 from syncblob.blob.device_of_operands import require_device_of
 from syncblob.blob.foreign_operators import answer_of, by_array
 from syncblob.blob.operands import as_blob, converted, gather, is_number, refusal
 from syncblob.devices import HOST
 from syncblob.guards import may_compute_directly, require_device
-from syncblob.memory import at_once, compute, patiently
+from syncblob.memory import compute
 
 # These also accept sequences, buffers and other numbers, which Python would otherwise call unequal.
 _COMPARISONS = (np.equal, np.not_equal)
@@ -44,7 +44,7 @@ def unary(kernel: Callable[..., Any], x: Any) -> Any:
     if array is None or not (shortcut.readable and home.direct):
         # They may have to go to make room.
         array = shortcut = None
-        return _computed(kernel, x)
+        return compute_in_room(_computed, kernel, (x,))
     result = kernel(array)
     if type(result) is not np.ndarray:
         result = home.as_array(result)
@@ -142,25 +142,10 @@ def _binary(kernel: Callable[..., Any], x1: Any, x2: Any, operator: str) -> Any:
     elif x1 is None or x2 is None:
         # `gather` keeps None, and NumPy would compute an array of objects.
         raise refusal(kernel.__name__, None)
-    return _computed(kernel, x1, x2)
+    return compute_in_room(_computed, kernel, (x1, x2))
 
 
-@at_once
 def _computed(kernel: Callable[..., Any], *operands: Any) -> Any:
-    """Compute a kernel of Blobs and scalars, in parts if all do not fit on the device together."""
-    try:
-        return _whole(kernel, *operands)
-    except MemoryError:
-        divisible = can_divide(kernel, operands)
-        if not divisible and not may_get_room(operands):
-            raise
-    # Only here: the error keeps frames alive, and these keep arrays.
-    if divisible:
-        return compute_in_parts(partial(_whole, kernel), operands)
-    return patiently(_whole, kernel, *operands)
-
-
-def _whole(kernel: Callable[..., Any], *operands: Any) -> Any:
     arrays, home, operands = gather(kernel.__name__, *operands)
     result = kernel(*arrays) if home.direct else compute(home, kernel, *arrays)
     like = next(x for x in operands if isinstance(x, BlobCore))

@@ -11,14 +11,14 @@ import numpy as np
 from syncblob import _corrected as corrected
 from syncblob._dtypes import SCALARS, can_hold, is_bfloat16
 from syncblob.arrays.foreign import is_array, is_ndarray_like
-from syncblob.blob.compute_in_parts import can_divide, may_get_room, may_share_parts, write_in_parts
+from syncblob.blob.compute_in_parts import compute_in_room
 from syncblob.blob.core import BlobCore
 from syncblob.blob.device_of_operands import require_device_of
 from syncblob.blob.foreign_operators import answer_of
 from syncblob.blob.operands import converted, gather, is_number
 from syncblob.blob.writers import writes
 from syncblob.guards import may_compute_directly, require_device
-from syncblob.memory import MUTABLE, at_once, patiently
+from syncblob.memory import MUTABLE
 
 if TYPE_CHECKING:
     from syncblob.devices.base import Home
@@ -28,8 +28,7 @@ _EXACT = 2048
 
 
 @writes("x1")
-@at_once
-def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, operator: str) -> Any:  # noqa: C901, PLR0911, PLR0912, PLR0915  # each case is inlined, because calls take time
+def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, operator: str) -> Any:  # noqa: C901, PLR0912  # each case is inlined, because calls take time
     """Compute ``kernel(x1, x2)`` into x1, without a temporary array, and return x1.
 
     `operator` is Python's name of the operator, such as ``"add"``.
@@ -37,7 +36,7 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, operator: str) -> Any:
     Runs on the accelerator if one of the operands is there. An exception leaves x1 unchanged,
     except those that NumPy raises while it writes: floating-point errors under ``numpy.errstate``,
     and the ValueError for integers to negative powers. Operands that do not fit on the device
-    together are computed in parts; see `write_in_parts`.
+    together are computed in parts; see `compute_in_room`.
 
     Raises
     ------
@@ -117,34 +116,18 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, operator: str) -> Any:
         # Raise before anything is transferred.
         _require_kept_dtype(kernel, x1.dtype, x2)
         _require_same_shape(kernel, x1.shape, getattr(x2, "shape", ()))
-    try:
-        brought = _bring(kernel, x1, x2)
-    except MemoryError:
-        divisible = can_divide(kernel, (x1, x2)) and not may_share_parts(x1, x2)
-        if not divisible and not may_get_room((x1, x2)):
-            raise
-    else:
-        return _write(kernel, x1, *brought)
     # They may have to go to make room.
     array1 = array2 = shortcut = None
-    if not divisible:
-        return patiently(_whole, kernel, x1, x2)
-    # A part that does not fit is not divided again: the next ones are smaller.
-    write_in_parts(partial(_whole, kernel), x1, x2)
-    return x1
+    return compute_in_room(_computed, kernel, (x1, x2), writes=True)
 
 
-def _bring(kernel: Callable[..., Any], x1: Any, x2: Any) -> tuple[Any, Any, Home]:
-    """Return arrays of the operands on one device, the first to write, and its home."""
-    (array1, array2), home, _ = gather(kernel.__name__, x1, x2)
+def _computed(kernel: Callable[..., Any], x1: Any, x2: Any) -> Any:
+    """Bring the operands to one device, and compute into the first."""
+    (_, array2), home, _ = gather(kernel.__name__, x1, x2)
     array1 = x1._make_writable(_reason(kernel)) if home is x1._home else None
     if array1 is None:
         array1 = x1._array_on(x1._memory.side_of(home), MUTABLE, _reason(kernel))
-    return array1, array2, home
-
-
-def _whole(kernel: Callable[..., Any], x1: Any, x2: Any) -> Any:
-    return _write(kernel, x1, *_bring(kernel, x1, x2))
+    return _write(kernel, x1, array1, array2, home)
 
 
 def _cannot_raise(kernel: Callable[..., Any], x1: Any, x2: Any) -> bool:

@@ -65,27 +65,6 @@ def test_everything_is_on_the_disk_before_the_name_changes(old, monkeypatch):
     assert events == (expected if os.name == "posix" else expected[:1])
 
 
-def test_what_a_killed_process_left_behind_is_removed_after_a_day(old):
-    """Younger files are kept, because a live process may still need them."""
-    dead, alive, other = (
-        old.with_name(name)
-        for name in (
-            ".syncblob-0123456789abcdef.tmp",
-            ".syncblob-fedcba9876543210.tmp",
-            ".syncblob-notes.tmp",
-        )
-    )
-    for path in (dead, alive, other):
-        path.touch()
-    os.utime(dead, (0, 0))
-    os.utime(other, (0, 0))
-    with replacing(old):
-        assert not dead.exists()
-        assert len(left_behind(old.parent)) == 3
-    assert set(left_behind(old.parent)) == {alive, other}
-
-
-@posix
 def test_permissions(old, tmp_path):
     old.chmod(0o640)
     with replacing(old):

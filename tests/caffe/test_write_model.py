@@ -21,7 +21,6 @@ from syncblob.caffe._pb.caffe_pb2 import (
 )
 from syncblob.caffe.files.solver_state import SolverState, save_solver_state
 from syncblob.caffe.messages import pieces
-from syncblob.caffe.messages.disk import OpenFile
 from syncblob.caffe.messages.wire import length_field as field
 from syncblob.caffe.messages.wire import varint
 from syncblob.memory import Head
@@ -94,27 +93,6 @@ def test_saving_fills_no_blob_that_has_a_source_of_its_own(saved):
     (layer,) = saved(ModelFile("n", [Layer("a", blobs=[blob, turned])])).layer
     assert blob.head is Head.UNINITIALIZED
     assert [list(one.data) for one in layer.blobs] == [[0, 1, 2, 3, 4, 5], [0, 3, 1, 4, 2, 5]]
-
-
-def test_values_that_are_in_memory_are_not_read_again(write, tmp_path, monkeypatch):
-    blob = BlobProto(shape=BlobShape(dim=[1000]), data=range(1000))
-    small = BlobProto(shape=BlobShape(dim=[1]), data=[0])
-    layers = [LayerParameter(name="a", blobs=[small]), LayerParameter(name="b", blobs=[blob])]
-    path = write(NetParameter(layer=layers))
-    model = open_model(path)
-    model["a"].blobs[0].mutable_cpu_data()[...] = 1
-    model["b"].blobs[0].cpu_data()
-    read = []
-    read_into = OpenFile.read_into
-
-    def spy(file, target, offset):
-        read.append(len(target))
-        read_into(file, target, offset)
-
-    monkeypatch.setattr(OpenFile, "read_into", spy)
-    save_model(model, tmp_path / "again")
-    assert len((tmp_path / "again").read_bytes()) == path.stat().st_size
-    assert sum(read) < 100
 
 
 @pytest.mark.parametrize("touched", [False, True])

@@ -44,6 +44,7 @@ needs_upb = pytest.mark.skipif(
 OTHER_FILES = ("this is ", "expected a file with blobs")
 DIFFERENCES = (
     "got 0:",
+    "is a group",
     "at most 64 axes",
     "this is one blob",
     "this is the state of a solver",

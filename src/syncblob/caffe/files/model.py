@@ -18,7 +18,8 @@ from collections.abc import (
     Sequence,
 )
 from functools import partial
-from typing import TYPE_CHECKING, NoReturn, Self
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from syncblob.caffe._pb.caffe_pb2 import LayerParameter, NetStateRule
+
 
 _RUN = "use PyTorch's functions for its layers: see 'Running nets' in the documentation"
 # Replacements for attributes of pycaffe's Net.
@@ -358,7 +360,7 @@ class ModelFile(MutableMapping[str, Layer]):
 
         ``model.params["conv1"][0]`` is ``model["conv1"].blobs[0]``.
         """
-        return _Params(self)
+        return MappingProxyType({name: layer.blobs for name, layer in self.items() if layer.blobs})
 
     if not TYPE_CHECKING:  # so that type checkers report unknown names
 
@@ -473,41 +475,6 @@ class ModelFile(MutableMapping[str, Layer]):
         self._by_name: dict[str, Layer] = {}
         for layer in self._layers:
             self._by_name.setdefault(layer.name, layer)
-
-
-class _Params(Mapping[str, "LayerBlobs"]):
-    """The blobs of layers. The KeyError for a layer without blobs says how to add them."""
-
-    __slots__ = ("_model",)
-
-    def __init__(self, model: ModelFile) -> None:
-        self._model = model
-
-    def __getitem__(self, name: str) -> LayerBlobs:
-        blobs = self._model[name].blobs
-        if not blobs:
-            raise KeyError(
-                f"layer {name!r} has no blobs; model.fill() gives the layers of a net without "
-                f"weights those that Caffe would allocate"
-            )
-        return blobs
-
-    def __iter__(self) -> Iterator[str]:
-        return (name for name, layer in self._model.items() if layer.blobs)
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
-
-    def __repr__(self) -> str:
-        return repr(dict(self))
-
-    if not TYPE_CHECKING:  # so that type checkers report it
-
-        def __setitem__(self, name: str, value: object) -> NoReturn:
-            raise TypeError(
-                f"params cannot be assigned; model.params[{name!r}][0] = array replaces a blob, "
-                f"model[{name!r}].blobs.assign([...]) all of the layer"
-            )
 
 
 def _copied(layer: Layer, name: str | None = None) -> Layer:

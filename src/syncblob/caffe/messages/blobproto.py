@@ -5,7 +5,6 @@ A message for a file is made as pieces, so that its length is known before any v
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -22,7 +21,6 @@ from syncblob.caffe.messages.fields import (
     MOST_AXES,
 )
 from syncblob.caffe.messages.lazy_blobs import (
-    Origin,
     had_diff,
     is_legacy,
     origin_of,
@@ -34,10 +32,9 @@ from syncblob.caffe.messages.pieces import (
     Piece,
     buffers,
     require_message_size,
-    size_of,
 )
 from syncblob.caffe.messages.wire import Buffer, WireReader, length_header
-from syncblob.formats import Blob, Device, is_bfloat16, is_untouched, write_contents
+from syncblob.formats import Blob, Device, is_bfloat16, write_contents
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
@@ -184,32 +181,13 @@ def blob_pieces(blob: Blob, *, write_diff: bool | None, legacy: bool | None = No
         write_diff = had_diff(blob)
     if legacy is None:
         legacy = origin is not None and origin.index.legacy
-    new = partial(_new_message, blob, write_diff=write_diff, legacy=legacy)
     # HDF5 has no message around the values, so there is no start and stop.
-    is_message = origin is not None and origin.index.start < origin.index.stop
-    if origin is None or not is_message or origin.index.legacy != legacy:
-        return new()
-    # If only the values can differ, they need not be compared: equal ones give the same bytes.
-    if not is_untouched(blob) and _is_laid_out_as(origin, pieces := new()):
-        return pieces
-    found = unchanged(blob, write_diff=write_diff)
-    if found is None:
-        return new()
-    file, index = found
-    return [FileRange(file, index.start, index.stop)]
-
-
-def _is_laid_out_as(origin: Origin, pieces: list[Piece]) -> bool:
-    """Tell whether a message equals the one in the file in all bytes except the values."""
-    index, file = origin.index, origin.file()
-    if file is None or size_of(pieces) != index.stop - index.start:
-        return False
-    position = index.start
-    for piece in pieces:
-        if isinstance(piece, bytes) and file.read(position, position + len(piece)) != piece:
-            return False
-        position += size_of([piece])
-    return True
+    if origin is not None and origin.index.stop and origin.index.legacy == legacy:
+        found = unchanged(blob, write_diff=write_diff)
+        if found is not None:
+            file, index = found
+            return [FileRange(file, index.start, index.stop)]
+    return _new_message(blob, write_diff=write_diff, legacy=legacy)
 
 
 def _new_message(blob: Blob, *, write_diff: bool, legacy: bool = False) -> list[Piece]:

@@ -16,7 +16,6 @@ import re
 import secrets
 import stat
 import threading
-import time
 import weakref
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -34,9 +33,6 @@ _PIECE = 1 << 20
 """Bytes that a thread reads at a time. Small pieces balance the load."""
 _WORTH_A_THREAD = 1 << 22
 _THREADS = 4
-
-_TEMPORARY = re.compile(r"\.syncblob-[0-9a-f]{16}\.tmp")
-_A_DAY = 86_400
 
 _FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
 _SYSTEM_ERROR = re.compile(r"\(os error (\d+)\)|errno = (\d+)")
@@ -255,9 +251,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 
     The temporary file is empty and in the same directory. At the end it is flushed to the disk and
     renamed, and the directory is flushed too. If the block raises, it is removed and `path` is as
-    it was. If the process is killed, a hidden file whose name ends in ``.tmp`` may be left behind;
-    a call for the same directory removes it a day later. The permissions of an existing file are
-    kept. A symbolic link stays, and its target is replaced.
+    it was. If the process is killed, a hidden file whose name ends in ``.tmp`` may be left behind.
+    The permissions of an existing file are kept. A symbolic link stays, and its target is replaced.
 
     Parameters
     ----------
@@ -274,7 +269,6 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """
     target = Path(os.path.realpath(path))
     mode = _mode_of(target)
-    _remove_left_behind(target.parent)
     temporary = target.with_name(f".syncblob-{secrets.token_hex(8)}.tmp")
     try:
         # The mode that open() uses, so that the umask of the process decides who may read it.
@@ -320,16 +314,6 @@ def _full_disk(error: BaseException) -> int | None:
             return number
         cause = cause.__cause__ or cause.__context__
     return None
-
-
-def _remove_left_behind(directory: Path) -> None:
-    """Remove the temporary files of processes that were killed, as their age tells."""
-    with contextlib.suppress(OSError), os.scandir(directory) as entries:
-        for entry in entries:
-            if not _TEMPORARY.fullmatch(entry.name):
-                continue
-            if time.time() - entry.stat(follow_symlinks=False).st_mtime > _A_DAY:
-                Path(entry.path).unlink(missing_ok=True)
 
 
 def _flush(path: Path, flags: int) -> None:

@@ -8,12 +8,12 @@ The rules are those of protobuf's own parsers (C++ and upb), as far as they deci
 
 - varints may be longer than necessary: values up to 10 bytes, tags and lengths up to 5 bytes and 32
   bits;
-- a group counts as one field. It ends with the tag that belongs to its own;
-- field number 0, wire types 6 and 7, an unmatched end of a group, a length beyond 2**31 - 1 and
-  anything that overruns the end of its message are errors.
+- field number 0, wire types 6 and 7, a length beyond 2**31 - 1 and anything that overruns the end
+  of its message are errors.
 
-In addition, the number of fields is limited, so that a file of millions of tiny fields, which no
-program writes, is refused within a second. Values, packed or not, hardly count.
+In addition, groups are errors, which Caffe and its forks do not have, and the number of fields is
+limited, so that a file of millions of tiny fields, which no program writes, is refused within a
+second. Values, packed or not, hardly count.
 """
 
 from __future__ import annotations
@@ -173,43 +173,23 @@ class WireReader:
     def fields(self, start: int, stop: int) -> Iterator[Field]:
         """Find the fields of the message in ``[start, stop)``, in order.
 
-        A group is yielded as one field of type GROUP_START.
-
         Raises
         ------
         ModelFileError
             When the iteration reaches bytes that protobuf would refuse.
         """
-        groups: list[Field] = []
         position = start
         while position < stop:
             field = self._field(position, stop)
-            if field.wire_type is WireType.GROUP_START:
-                groups.append(field)
-            elif field.wire_type is WireType.GROUP_END:
-                if not groups or groups[-1].number != field.number:
-                    expected = f"the end of group {groups[-1].number}" if groups else "a field"
-                    raise self.error(
-                        f"expected {expected}, got the end of group {field.number}: "
-                        f"{self._not_a_message}",
-                        position,
-                    )
-                field = groups.pop()._replace(stop=field.stop)
             position = field.stop
-            if not groups:
-                yield field
-        if groups:
-            raise self.error(
-                f"group {groups[-1].number} does not end: {self._cause_of_overrun(stop)}",
-                groups[-1].start,
-            )
+            yield field
 
     @property
     def _not_a_message(self) -> str:
         return f"the {self.subject} is damaged, or no protobuf message at all"
 
     def _field(self, position: int, stop: int) -> Field:
-        """Find the field at `position`. The start and the end of a group are fields here."""
+        """Find the field at `position`."""
         self._fields += 1
         if self._fields > _MAX_FIELDS:
             raise self.error(
@@ -237,7 +217,7 @@ class WireReader:
         if wire_type is WireType.VARINT:
             return Field(number, wire_type, start, self._varint(start, stop)[1])
         if wire_type not in _WIDTHS:
-            return Field(number, wire_type, start, start)
+            raise self.error(f"field {number} is a group: {self._not_a_message}", position)
         width = _WIDTHS[wire_type]
         self._require_room(number, width, start, stop)
         stride = start - position + width

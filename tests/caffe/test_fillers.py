@@ -174,6 +174,23 @@ def test_generators_and_seeds():
     assert not np.array_equal(weights('type: "gaussian"', rng=None), same[0])
 
 
+@pytest.mark.parametrize(
+    ("filler", "more", "words"),
+    [
+        ("odd", "", "one of the fillers bilinear, constant, .*, got 'odd'"),
+        ("bilinear", "kernel_size: 3", r"square kernels, .*, got \(40, 30, 5, 3\)"),
+    ],
+)
+def test_fillers_that_do_not_fit(filler, more, words):
+    with pytest.raises(ValueError, match=rf"^layer 'x' \(Convolution\): .*{words}"):
+        weights(f"type: '{filler}'", more=more)
+
+
+def test_fillers_of_blobs_without_elements():
+    with pytest.raises(ValueError, match=r"blob 0: expected a blob with an axis, and elements"):
+        filled("Embed", "embed_param { num_output: 2 weight_filler { type: 'xavier' } }")
+
+
 SHARING = """
 input: "data" input_shape {{ dim: 1 dim: 4 }}
 layer {{ name: "a" type: "InnerProduct" bottom: "data" top: "a" param {{ name: "w" }}

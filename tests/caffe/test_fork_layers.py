@@ -187,6 +187,9 @@ def test_settings_that_were_left_out_are_missing(tmp_path):
     found = read(tmp_path, text, ignore_unknown=True).infer_shapes({"b0": (2, 3)})
     assert found.blobs == {"b0": (2, 3)}
     assert "read_prototxt(path, forks=True) reads it" in found.missing["t0"]
+    text = layer('type: "Normalize" norm_param { channel_shared: false }', [(2, 3)], 1)
+    found = read(tmp_path, text, ignore_unknown=True).infer_shapes({"b0": (2, 3)})
+    assert (found.blobs["t0"], found.params) == ((2, 3), {})
 
 
 def test_a_data_base_hides_only_what_follows(tmp_path):

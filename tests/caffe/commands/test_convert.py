@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import syncblob
-from syncblob.caffe.commands import console
 from syncblob.caffe.convert import writable_extensions
 
 
@@ -78,24 +77,6 @@ def test_the_help_names_every_format(run):
     done = run("convert", "--help")
     for extension in writable_extensions():
         assert re.search(rf"{re.escape(extension)}(,|$)", done.out, re.MULTILINE), extension
-
-
-# --- progress ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("patience", "terminal", "shown"), [(0, True, True), (1000, True, False), (0, False, False)]
-)
-def test_long_work_has_a_progress_bar_on_a_terminal(  # noqa: PLR0913, PLR0917  # fixtures
-    run, small_model, monkeypatch, patience, terminal, shown
-):
-    monkeypatch.setattr(console, "_PATIENCE_SECONDS", patience)
-    monkeypatch.setattr("sys.stderr.isatty", lambda: terminal)
-    monkeypatch.delenv("TERM", raising=False)
-    done = run("convert", small_model, small_model.with_name("x.npz"))
-    assert done.status == 0
-    assert ("104 B of 104 B" in done.err) == shown == bool(done.err)
-    assert "written" in done.out
 
 
 # --- checkpoints ---------------------------------------------------------------------------------

@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
-import time
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TextIO
 
-from syncblob.formats import human_bytes
-
 _GAP = "  "
-# The delay before a progress bar appears.
-_PATIENCE_SECONDS = 0.5
-_BAR = 30
 
 
 def listed(counts: Iterable[tuple[str, int]]) -> str:
@@ -45,42 +37,6 @@ def printable(text: str, stream: TextIO | None = None) -> str:
         for char in text.encode(errors="surrogateescape").decode(errors="replace")
     )
     return visible.encode(encoding, "backslashreplace").decode(encoding)
-
-
-@contextmanager
-def progress_bar(total: int) -> Iterator[Callable[[int], None]]:
-    """Show the progress of a long operation on standard error, if that is a terminal.
-
-    The bar appears after half a second, and disappears at the end of the block.
-
-    Parameters
-    ----------
-    total
-        The number of bytes to process.
-
-    Yields
-    ------
-    callable
-        A function to call with the number of bytes processed since the last call.
-    """
-    if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
-        yield lambda _nbytes: None
-        return
-    done, begin, bar = 0, time.monotonic(), ""
-
-    def advance(nbytes: int) -> None:
-        nonlocal done, bar
-        done += nbytes
-        if time.monotonic() - begin > _PATIENCE_SECONDS:
-            hashes = "#" * (_BAR * done // (total or 1))
-            bar = f"[{hashes:{_BAR}}] {human_bytes(done)} of {human_bytes(total)}  "
-            print(f"\r{bar}", end="", file=sys.stderr, flush=True)  # noqa: T201  # this is its output
-
-    try:
-        yield advance
-    finally:
-        if bar:
-            print(f"\r{' ' * len(bar)}\r", end="", file=sys.stderr, flush=True)  # noqa: T201  # as above
 
 
 def print_json(value: object) -> None:

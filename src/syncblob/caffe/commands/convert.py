@@ -10,7 +10,6 @@ from syncblob.caffe.commands.console import (
     print_line,
     print_table,
     printable,
-    progress_bar,
 )
 from syncblob.caffe.convert import DTYPES, Conversion, plan_conversion, writable_extensions
 from syncblob.formats import counted, human_bytes
@@ -73,8 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
         layers=arguments.layers,
     ) as conversion:
         if not arguments.dry_run:
-            with progress_bar(conversion.result.nbytes) as advance:
-                conversion.run(advance)
+            conversion.run()
         _show(conversion, dry_run=arguments.dry_run)
     return 0
 

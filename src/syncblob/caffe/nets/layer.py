@@ -229,12 +229,6 @@ class Layer:
         """
         self._blobs.replace(index, array, resize=resize)
 
-    if not TYPE_CHECKING:  # so that type checkers report subscripts of a layer
-
-        def __getitem__(self, index: object) -> NoReturn:
-            """Raise TypeError and point to `blobs`: in pycaffe, ``net.params[name]`` is a list."""
-            raise TypeError(f"a Layer has no items; its weights are layer.blobs[{index!r}]")
-
     def __repr__(self) -> str:
         """Show name, type and the shapes of the blobs."""
         shapes = ", ".join(str(blob.shape) for blob in self.blobs)

@@ -191,13 +191,11 @@ class _Net:
     def _tops(self, layer: Layer, bottoms: list[Shape] | None) -> list[Shape | None]:
         """Return the shapes of the tops of a layer; None for unknown ones."""
         given = [self._given.get(name) for name in layer.tops]
-        computed: Sequence[Partial | None] = [None] * len(given)
+        computed = top_shapes(layer.proto, bottoms, *given[:1])
         if problem := why_unknown(layer.proto):
             problem += "; give the shape of its top"
-        else:
-            computed = top_shapes(layer.proto, bottoms, *given[:1])
-            if layer.type in DATA:
-                problem = "the shape of its top is in the data; give it"
+        elif layer.type in DATA:
+            problem = "the shape of its top is in the data; give it"
         tops: list[Shape | None] = []
         for number, (name, mine, theirs) in enumerate(
             zip(layer.tops, given, computed, strict=True)

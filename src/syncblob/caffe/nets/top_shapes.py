@@ -50,7 +50,7 @@ def type_of(layer: LayerParameter) -> LayerType | None:
 def top_shapes(
     layer: LayerParameter, bottoms: Sequence[Shape] | None, first: Shape | None = None
 ) -> Sequence[Partial | None]:
-    """Return the shapes of the tops of a layer of a known type; None for unknown ones.
+    """Return the shapes of the tops of a layer; None for unknown ones.
 
     Parameters
     ----------
@@ -63,8 +63,8 @@ def top_shapes(
         its first axis.
     """
     kind = type_of(layer)
-    if kind is None:
-        raise ValueError(why_unknown(layer))
+    if kind is None or why_unknown(layer):
+        return [None] * len(layer.top)
     _require_number("bottoms", len(layer.bottom), kind.fewest, kind.most)
     if bottoms is None:
         return [None] * len(layer.top)

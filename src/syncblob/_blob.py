@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Literal, Self, SupportsIndex
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, SupportsIndex
 
 import numpy as np
 
@@ -950,6 +950,18 @@ class Blob(Operators, NdarrayMethods):
         """
         set_item(self, key, value)
 
+    def __delitem__(self, key: Any) -> NoReturn:
+        """Raise, as NumPy does.
+
+        Raises
+        ------
+        ValueError
+            Always.
+        """
+        raise ValueError(
+            f"cannot delete elements of a Blob, got {key!r}; numpy.delete() makes one without them"
+        )
+
     def __iter__(self) -> Iterator[Any]:
         """Iterate over the first axis: yield views, or the elements of a 1-d Blob.
 
@@ -1706,7 +1718,6 @@ class Blob(Operators, NdarrayMethods):
             "syncblob.integrations.torch.accept_blobs_in_modules()"
         )
         cuda = Missing('blob.to_device("cuda") is a copy there')
-        __delitem__ = Missing("numpy.delete() makes an array without some elements")
         numpy = Missing("np.asarray(blob) reads it on the host, np.asarray(blob.cpu) may write")
         to = Missing("blob.to_device(device) copies to a device, blob.astype(dtype) converts")
 

@@ -22,7 +22,6 @@ import numpy as np
 from syncblob._formatting import extend, human_bytes
 from syncblob._locks import notify
 from syncblob._source_lines import user_line
-from syncblob.devices import watching
 from syncblob.devices.base import DLPACK_CUDA, Accelerator, Push
 from syncblob.devices.cuda_order import Order, Pointer, is_capturing
 from syncblob.devices.device import Device
@@ -140,10 +139,7 @@ class CudaBackend(Accelerator):
             order.join(computing=True)
             result = None
             try:
-                if watching.watchers:
-                    result = watching.run(self, function, args, keywords)
-                else:
-                    result = function(*args, **keywords)
+                result = super().compute(function, *args, **keywords)
             except MemoryError as error:
                 extend(error, self._shortage())
                 raise

@@ -15,7 +15,7 @@ from syncblob.arrays.native import native_array
 from syncblob.blob import writers
 from syncblob.blob.compute import forgets_newest, overwrite, wrap
 from syncblob.blob.core import BlobCore
-from syncblob.blob.device_of_operands import preferred
+from syncblob.blob.device_of_operands import common_home
 from syncblob.blob.writers import writes
 from syncblob.devices import HOST, Device
 from syncblob.devices.base import Home, is_on_device
@@ -339,23 +339,16 @@ def shape_only(x: Any) -> Any:
 
 
 def home_of_arguments(operands: Any, like: BlobCore) -> Home:
-    """Return the accelerator that operands are on, else the host; of several, `preferred`.
+    """Return the accelerator that operands are on, else the host; see `common_home`.
 
     Also the host if an array or a NumPy scalar has a dtype that accelerators do not support.
     """
-    home: Home | None = None
-    movable = True
-    for x in instances(operands, (BlobCore, np.ndarray, np.generic)):
-        if isinstance(x, BlobCore):
-            if home is None or home is HOST:
-                home = x._home
-            elif x._home is not home and x._home is not HOST:
-                home = preferred(home, x._home)
-        elif not isinstance(x, (str, bytes)):
-            movable = movable and can_hold(x.dtype)
-    if home is None:
+    found = [*instances(operands, (BlobCore, np.ndarray, np.generic))]
+    homes = [x._home for x in found if isinstance(x, BlobCore)]
+    others = [x for x in found if not isinstance(x, (BlobCore, str, bytes))]
+    if not homes:
         return like._home
-    return home if movable else HOST
+    return common_home(homes) if all(can_hold(x.dtype) for x in others) else HOST
 
 
 def of_device(x: Any, like: BlobCore) -> Any:

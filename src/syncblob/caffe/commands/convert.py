@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from syncblob.caffe.commands.console import (
-    listed,
     print_facts,
     print_line,
     print_table,
@@ -95,9 +94,7 @@ def _show(conversion: Conversion, *, dry_run: bool) -> None:
         f"{'would be written' if dry_run else 'written'}"
     )
     notes = {
-        "Reshaped": conversion.reshaped,
         "Left out": conversion.left_out,
-        "Of forks, which Caffe does not have": listed(conversion.unknown.items()),
         "Note": conversion.note,
     }
     for name, text in notes.items():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from fnmatch import fnmatchcase
@@ -16,7 +15,6 @@ import numpy as np
 from syncblob.caffe import blob_values, replacing
 from syncblob.caffe.convert.formats import Format, format_of_name, open_weights, writable_extensions
 from syncblob.caffe.convert.weights import LayerWeights, Weights, lazy_blob
-from syncblob.caffe.messages.texts import unknown_fields
 from syncblob.errors import ModelFileError, SyncblobError
 from syncblob.formats import Blob, as_dtype, counted, import_optional, is_bfloat16
 
@@ -101,15 +99,6 @@ class Conversion(AbstractContextManager["Conversion"]):
         return ", and ".join(lost)
 
     @property
-    def unknown(self) -> dict[str, int]:
-        """The fields of layers that Caffe does not have, by path, and how often they occur.
-
-        A format that stores the settings of layers keeps them.
-        """
-        messages = (each.layer.proto for each in self.source.layers)
-        return dict(Counter(path for one in messages for path in unknown_fields(one, "layer.")))
-
-    @property
     def note(self) -> str:
         """A text on what Caffe will not find in the file; usually ``""``."""
         nested = [each.layer.name for each in self.result.layers if "/" in each.layer.name]
@@ -118,16 +107,6 @@ class Conversion(AbstractContextManager["Conversion"]):
         return (
             f"Caffe does not find layers with '/' in their names in HDF5, such as {nested[0]!r}; "
             f"syncblob does"
-        )
-
-    @property
-    def reshaped(self) -> str:
-        """A text on the changed shape; usually ``""``."""
-        before = self.source.tensors
-        return ", ".join(
-            f"{before[name].shape} to {blob.shape}, as Caffe expects a mean"
-            for name, blob in self.result.tensors.items()
-            if name in before and before[name].ndim < blob.ndim
         )
 
     def run(self, progress: Callable[[int], object] | None = None) -> None:
@@ -252,7 +231,6 @@ def plan_conversion(  # the options of the command
     weights = open_weights(source)
     try:
         chosen = _choose(weights, [layers] if isinstance(layers, str) else layers)
-        _require_names(chosen, path)
         chosen = tuple(target.prepare(chosen))
         dtypes = {
             name: _stored_dtype(name, blob.dtype, asked, target)
@@ -306,18 +284,6 @@ def _choose(weights: Weights, patterns: Collection[str]) -> tuple[LayerWeights, 
         for why in each.unreadable.values():
             raise ModelFileError(why, path=weights.path)
     return chosen
-
-
-def _require_names(layers: Collection[LayerWeights], path: str) -> None:
-    for layer, tensors in layers:
-        for text in (layer.name, layer.type, *layer.bottoms, *layer.tops, *tensors):
-            try:
-                text.encode()
-            except UnicodeEncodeError:
-                raise ConversionError(
-                    f"{path}: {text!r} of layer {layer.name!r} is not UTF-8, which other formats "
-                    f"need; open the model, rename the layer and save it first"
-                ) from None
 
 
 def _stored_dtype(

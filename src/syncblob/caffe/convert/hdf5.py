@@ -10,7 +10,6 @@ from syncblob.caffe.convert import caffe_models
 from syncblob.caffe.convert.weights import Weights, lazy_entry
 from syncblob.caffe.files.hdf5 import read_tree
 from syncblob.caffe.messages.disk import OpenFile
-from syncblob.caffe.messages.fields import MOST_AXES
 from syncblob.errors import ModelFileError
 from syncblob.formats import import_optional
 
@@ -36,26 +35,12 @@ def read(path: str) -> Weights:
 
 
 def plan(weights: Weights) -> Callable[[Path], None]:
-    """Plan a file. Raises ValueError if a tensor's name or shape is not valid for a dataset."""
+    """Plan a file. Raises ValueError if a tensor has a name that HDF5 would change."""
     h5py = import_optional("h5py", "hdf5")
-    groups = {
-        "/".join(parts[:depth])
-        for parts in (name.split("/") for name in weights.tensors)
-        for depth in range(1, len(parts))
-    }
-    for name, blob in weights.tensors.items():
-        if name in groups:
-            raise ValueError(
-                f"expected other names of tensors than {name!r}, which is that of a group; rename "
-                f"the tensor"
-            )
-        if "\0" in name or not {"", ".", ".."}.isdisjoint(name.split("/")):
+    for name in weights.tensors:
+        if not {"", ".", ".."}.isdisjoint(name.split("/")):
             raise ValueError(
                 f"HDF5 makes groups of names with '/', and cannot hold a tensor {name!r}"
-            )
-        if blob.ndim > MOST_AXES:
-            raise ValueError(
-                f"HDF5 holds at most {MOST_AXES} axes, and tensor {name!r} has shape {blob.shape}"
             )
 
     def write(path: Path) -> None:

@@ -66,7 +66,6 @@ def read(path: str) -> Weights:
                     partial(_read_values, archive, info, path),
                     name=name,
                     path=path,
-                    is_closed=lambda: archive.fp is None,
                 )
         if texts and not tensors:
             names = ", ".join(texts)

@@ -11,7 +11,6 @@ import json
 from base64 import b64decode, b64encode
 from collections.abc import Callable
 from functools import partial
-from threading import Event
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -65,7 +64,6 @@ def read(path: str) -> Weights:
         raise ModelFileError(
             f"the safetensors file is truncated or damaged ({error}); copy it again", path=path
         ) from error
-    closed = Event()
     tensors = {}
     for name in file.keys():  # noqa: SIM118  # not a mapping
         header = file.get_slice(name)
@@ -76,14 +74,10 @@ def read(path: str) -> Weights:
             partial(file.get_tensor, name),
             name=name,
             path=path,
-            is_closed=closed.is_set,
         )
     metadata = file.metadata() or {}
 
-    def close() -> None:
-        closed.set()
-        file.__exit__(None, None, None)
-
+    close = partial(file.__exit__, None, None, None)
     others = [f"the metadata {key!r}" for key in metadata if key != _DESCRIPTION]
     text = metadata.get(_DESCRIPTION)
     if text is None:

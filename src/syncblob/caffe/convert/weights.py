@@ -229,19 +229,17 @@ def require_readable(entries: Mapping[str, Entry]) -> None:
 # --- Blobs whose values are read from a file on first access --------------------------------------
 
 
-def lazy_entry(  # noqa: PLR0913  # what is known of it
+def lazy_entry(  # what is known of it
     shape: Iterable[int],
     dtype: DTypeLike,
     read: Read,
     *,
     name: str,
     path: str,
-    is_closed: Callable[[], bool] = lambda: False,
 ) -> Entry:
     """Make a Blob filled on first access by a function that returns an array of this shape.
 
-    A dtype in the other byte order is converted. The first access raises ValueError if `read` fails
-    and `is_closed` says that the file is closed.
+    A dtype in the other byte order is converted.
 
     Returns
     -------
@@ -253,18 +251,6 @@ def lazy_entry(  # noqa: PLR0913  # what is known of it
     ModuleNotFoundError
         If the dtype is bfloat16, and ml_dtypes is not installed.
     """
-
-    def read_open() -> NDArray[np.generic]:
-        try:
-            return read()
-        except Exception as error:
-            if not is_closed():
-                raise
-            raise ValueError(
-                f"{path} was closed before this part of it was read; keep the weights open for "
-                f"longer; Blobs that have been touched (blob.cpu_data()) keep their values"
-            ) from error
-
     if isinstance(dtype, str) and dtype == "bfloat16":
         import_optional("ml_dtypes", "bfloat16")
     try:
@@ -276,7 +262,7 @@ def lazy_entry(  # noqa: PLR0913  # what is known of it
             path=path,
         )
     try:
-        return lazy_blob(tuple(shape), native, read_open)
+        return lazy_blob(tuple(shape), native, read)
     except (TypeError, ValueError) as error:
         return ModelFileError(f"tensor {name!r}: {error}", path=path)
 

@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, settings
 from program_devices import Cuda, Simulated, Sycl
 
 import syncblob
+from syncblob.blob import eviction
 from syncblob.devices import SimulatedBackend, cuda, simulation
 from syncblob.devices import accelerator as accelerator_named
 from syncblob.errors import NoDeviceError
@@ -119,8 +120,14 @@ def held(
 
 
 @pytest.fixture
-def limited() -> Iterator[SimulatedBackend]:
-    """Give a simulated device whose capacity and delay a test may set."""
+def limited(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimulatedBackend]:
+    """Give a simulated device whose capacity and delay a test may set.
+
+    Evictions leave frozen what `pytest_collection` froze, because they would search it each time.
+    """
+    kept = types.SimpleNamespace(**vars(gc))
+    kept.unfreeze, kept.get_freeze_count = int, int
+    monkeypatch.setattr(eviction, "gc", kept)
     backend = syncblob.simulated(7)
     backend.synchronize()
     if backend.used_nbytes:
@@ -130,6 +137,12 @@ def limited() -> Iterator[SimulatedBackend]:
     yield backend
     backend.capacity = None
     backend.delay = 0.0
+
+
+@pytest.fixture
+def no_collections(limited: SimulatedBackend, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: ARG001  # comes first
+    """Fail if an eviction collects garbage: that takes a second in a large program."""
+    monkeypatch.setattr(eviction.gc, "collect", lambda: pytest.fail("garbage was collected"))
 
 
 @pytest.fixture

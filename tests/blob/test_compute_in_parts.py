@@ -51,6 +51,7 @@ def test_operands_need_not_fit_together(room, held, other):
     assert first.on("cpu").tolist() == (NUMBERS + (held == "first")).tolist()
 
 
+@pytest.mark.usefixtures("no_collections")
 @pytest.mark.parametrize(
     "function",
     [

@@ -510,15 +510,18 @@ def test_other_threads_make_tuples_while_blobs_are_searched_for(monkeypatch):
 
 
 @pytest.mark.usefixtures("two")
-def test_blobs_that_the_garbage_collector_has_frozen_give_way():
+def test_blobs_that_the_garbage_collector_has_frozen_give_way(monkeypatch):
+    monkeypatch.setattr(eviction, "gc", gc)
     blobs = [filled(value) for value in range(2)]
     # They keep arrays.
     assert [blob.sum().item() for blob in blobs] == [0, COUNT]
     gc.freeze()
     try:
         assert filled(2).tolist() == [2] * COUNT
+        assert gc.get_freeze_count() == 0
     finally:
-        gc.unfreeze()
+        # What `pytest_collection` froze, too.
+        gc.freeze()
 
 
 def reader(function, monkeypatch):
@@ -616,7 +619,7 @@ def test_results_stream_back(limited):
     assert (limited.uploaded_bytes, limited.downloaded_bytes) == (NBYTES, NBYTES)
 
 
-@pytest.mark.usefixtures("small", "exact_parts")
+@pytest.mark.usefixtures("small", "exact_parts", "no_collections")
 def test_a_walk_with_room_for_one_part_brings_each_once(limited):
     limited.capacity = 64
     blob = Blob(COUNT, "int32", device=LIMITED)

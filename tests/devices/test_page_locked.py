@@ -173,6 +173,7 @@ machine.free = free
 """
 
 
+@lazily
 @pytest.mark.parametrize(("process", "freed"), [("parent", True), ("child", False)])
 def test_memory_is_given_back_at_exit_and_not_by_a_forked_child(process, freed):
     done = subprocess.run(

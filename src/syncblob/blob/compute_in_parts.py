@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -48,11 +47,11 @@ def compute_in_room(
     except MemoryError:
         divisible = _can_divide(kernel, operands, writes=writes)
         bounded = any(x._home.bounded for x in operands if isinstance(x, BlobCore))
-        if not divisible and not (bounded and threading.active_count() > 1):
+        if not (divisible or bounded):
             raise
     # Only here: the error keeps frames alive, and these keep arrays.
     if not divisible:
-        # Other threads may give back what they use.
+        # Garbage may have to go, and other threads may give back what they use.
         return patiently(function, kernel, *operands)
     like: Any = next(x for x in operands if isinstance(x, BlobCore))
     home, flat = _divide(operands)
@@ -63,7 +62,8 @@ def compute_in_room(
     if writes:
         _for_each_part(part_of_it, like.size)
         return like
-    result = type(like)(like.shape, part_of_it(slice(1)).dtype, device=home.device)
+    dtype = patiently(part_of_it, slice(1)).dtype
+    result = type(like)(like.shape, dtype, device=home.device)
     into: Any = result.reshape(-1)
 
     def compute(part: slice) -> None:

@@ -32,7 +32,6 @@ from syncblob.blob.writers import FREE_THREADED, changed_by_others
 from syncblob.devices import Accelerator, Side
 from syncblob.memory import MUTABLE, Ledger, Shortage, evict_windows
 from syncblob.memory.history import note
-from syncblob.memory.shortage import is_patient
 from syncblob.memory.uploads import await_uploads
 from syncblob.memory.window_growth import BeingWrittenError
 from syncblob.memory.windows import array_of
@@ -123,7 +122,9 @@ def _close(ledger: Ledger, side: Side) -> None:
 # --- making room ---------------------------------------------------------------------------------
 
 
-def make_room(shortage: Shortage, home: Home, error: Exception, reason: str) -> bool:
+def make_room(  # noqa: PLR0911  # each reason to try again, and not to
+    shortage: Shortage, home: Home, error: Exception, reason: str
+) -> bool:
     """Make room on an accelerator; tell the caller whether to try again.
 
     Freed memory that other libraries keep is given back; else a buffer that nobody sees is evicted.
@@ -148,8 +149,12 @@ def make_room(shortage: Shortage, home: Home, error: Exception, reason: str) -> 
         if _made_room != began or home.give_back():
             return True
         hope = _evict_one(home, reason)
+    if not (hope or shortage.patient):
+        # The caller knows what else to do, which takes less time than a search of all objects.
+        error.__traceback__ = traceback
+        return False
     # What other threads use is free soon. If it is not, the next try calls this again.
-    hope = hope or (is_patient() and others_at_work(home) and _wait(shortage.began))
+    hope = hope or (others_at_work(home) and _wait(shortage.began))
     if not hope:
         # Cycles may keep memories, and Blobs that were frozen are not found.
         count, frozen = len(ledgers_on(home)), gc.get_freeze_count()

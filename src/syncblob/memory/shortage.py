@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
     Function = TypeVar("Function", bound=Callable[..., Any])
 
-# By code, whether functions wait for other threads when memory is short. The innermost decides.
+# By code, whether functions wait when memory is short. The innermost decides.
 _patience: dict[CodeType, bool] = {}
 
 
@@ -23,8 +24,8 @@ class Shortage:
     Attributes
     ----------
     began : float or None
-        When it failed first, in seconds of `time.monotonic`. If that is long ago, it waits for no
-        other thread.
+        When it failed first, in seconds of `time.monotonic`; minus infinity if it waits for
+        nothing.
     last : bool
         Whether there was nothing to evict, so that the next failure is the last one.
     """
@@ -38,30 +39,32 @@ class Shortage:
         self.began: float | None = began
         self.last: bool = False
 
+    @property
+    def patient(self) -> bool:
+        """Whether it waits for other threads, and for a search of all objects for garbage."""
+        if self.began == -math.inf:
+            return False
+        frame: FrameType | None = sys._getframe()  # noqa: SLF001  # documented, in spite of its name
+        patience = None
+        while frame is not None and patience is None:
+            patience, frame = _patience.get(frame.f_code), frame.f_back
+        # Nor does this keep a frame.
+        frame = None
+        return patience is not False
+
 
 def at_once(function: Function) -> Function:
-    """Mark a function that knows what to do if other threads use the memory, and waits for none."""
+    """Mark a function that knows what else to do if there is no room, and waits for nothing."""
     _patience[function.__code__] = False
     return function
 
 
 def patiently(function: Callable[..., Any], *args: Any) -> Any:
-    """Call a function that waits for other threads nevertheless."""
+    """Call a function that waits nevertheless."""
     return function(*args)
 
 
 _patience[patiently.__code__] = True
-
-
-def is_patient() -> bool:
-    """Return whether the functions of this thread wait for other threads."""
-    frame: FrameType | None = sys._getframe()  # noqa: SLF001  # documented, in spite of its name
-    patience = None
-    while frame is not None and patience is None:
-        patience, frame = _patience.get(frame.f_code), frame.f_back
-    # Nor does this keep a frame.
-    frame = None
-    return patience is not False
 
 
 def compute(home: Home, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:

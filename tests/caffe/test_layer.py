@@ -105,8 +105,8 @@ def test_what_was_not_there_is_added_and_what_was_is_taken_away(write, saved):
     ("attribute", "value", "words"),
     [
         ("bottoms", "data", r"a list of names as bottoms, got the string 'data'.*\['data'\]"),
-        ("tops", ["a", 1], "a list of names as tops, got 1 among them"),
-        ("type", None, "expected a string as the type of a layer, got None"),
+        ("tops", ["a", 1], "expected strings as tops of a layer, got 1"),
+        ("type", None, "expected strings as the type of a layer, got None"),
     ],
 )
 def test_what_cannot_be_assigned(write, v2_net, attribute, value, words):
@@ -123,9 +123,9 @@ def test_the_name_is_changed_by_the_model(write, v2_net):
     model = open_model(write(v2_net))
     with pytest.raises(AttributeError, match=r"model\.rename\('conv1', 'first'\) changes it"):
         model["conv1"].name = "first"
-    with pytest.raises(TypeError, match="a string as the name of a layer, got 1"):
+    with pytest.raises(TypeError, match="expected strings as the name of a layer, got 1"):
         model.rename("conv1", 1)
-    with pytest.raises(TypeError, match="a string as the name of a layer, got 1"):
+    with pytest.raises(TypeError, match="expected strings as the name of a layer, got 1"):
         Layer(1)
     assert list(model) == ["data", "conv1", "ip"]
 
@@ -312,7 +312,7 @@ def test_the_number_of_a_blob_that_is_not_there():
     assert list(layer.blobs) == [layer.blobs[-1]]
 
 
-def test_parameters_of_torch_are_refused_by_name():
+def test_parameters_of_torch_are_refused():
     torch = pytest.importorskip("torch")
     layer = Layer("ip", blobs=[np.ones(2, np.float32)])
     parameter = torch.nn.Parameter(torch.zeros(2))
@@ -322,7 +322,7 @@ def test_parameters_of_torch_are_refused_by_name():
         lambda: layer.blobs.assign([parameter]),
         lambda: Layer("ip", blobs=[parameter]),
     ):
-        with pytest.raises(TypeError, match=r"layer 'ip', blob 0: .*tensor\.detach\(\)"):
+        with pytest.raises(BufferError, match=r"tensor\.detach\(\)"):
             put()
     layer.blobs[0] = parameter.detach()
     assert layer.blobs[0].tolist() == [0, 0]

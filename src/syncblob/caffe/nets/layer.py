@@ -53,7 +53,7 @@ class Layer:
         if a name is not a string.
     """
 
-    __slots__ = ("_blobs", "_name", "_proto")
+    __slots__ = ("_blobs", "_proto")
 
     def __init__(
         self,
@@ -63,14 +63,10 @@ class Layer:
         tops: Iterable[str] = (),
         blobs: Iterable[Any] = (),
     ) -> None:
-        proto = LayerParameter()
-        put_texts(proto, "name", [_as_text("the name", name)])
-        self._put(proto, blobs)
+        self._proto = LayerParameter()
+        put_texts(self._proto, "name", _as_texts("the name", [name]))
+        self._blobs = LayerBlobs(name, blobs)
         self.type, self.bottoms, self.tops = type, bottoms, tops
-
-    def _put(self, proto: LayerParameter, blobs: Iterable[Any]) -> None:
-        self._name, self._proto = decoded(proto.name), proto
-        self._blobs = LayerBlobs(self._name, blobs)
 
     @classmethod
     def from_proto(cls, proto: LayerParameter, blobs: Iterable[Any] | None = None) -> Self:
@@ -93,10 +89,13 @@ class Layer:
         settings.ClearField("blobs")
         if blobs is not None:
             return cls.of_own(settings, blobs)
-        layer = cls.of_own(settings, [Blob.from_proto(blob) for blob in proto.blobs])
-        for number, blob in enumerate(proto.blobs):
-            legacy = any(map(blob.HasField, LEGACY_NAMES))
-            layer.blobs.entries[number] = layer.blobs.entries[number]._replace(legacy=legacy)
+        layer = cls.of_own(settings)
+        layer.blobs.put(
+            [
+                Entry(Blob.from_proto(blob), any(map(blob.HasField, LEGACY_NAMES)))
+                for blob in proto.blobs
+            ]
+        )
         return layer
 
     @classmethod
@@ -105,8 +104,8 @@ class Layer:
 
         :meta private:
         """
-        layer = cls.__new__(cls)
-        layer._put(proto, blobs)  # noqa: SLF001  # its own
+        layer = cls(decoded(proto.name), blobs=blobs)
+        layer._proto = proto  # its own
         return layer
 
     def __copy__(self) -> Self:
@@ -118,14 +117,13 @@ class Layer:
 
         :meta private:
         """
-        put_texts(self._proto, "name", [_as_text("the name", name)])
-        self._name = name
+        put_texts(self._proto, "name", _as_texts("the name", [name]))
         self._blobs.rename(name)
 
     @property
     def name(self) -> str:
         """The name. Change it by `ModelFile.rename`."""
-        return self._name
+        return self._blobs.layer
 
     @name.setter
     def name(self, value: Never) -> NoReturn:
@@ -141,7 +139,7 @@ class Layer:
 
     @type.setter  # noqa: A003  # the property
     def type(self, value: str) -> None:
-        put_texts(self._proto, "type", filter(None, [_as_text("the type", value)]))
+        put_texts(self._proto, "type", filter(None, _as_texts("the type", [value])))
 
     @property
     def bottoms(self) -> tuple[str, ...]:
@@ -425,13 +423,9 @@ class LayerBlobs(MutableSequence[Blob]):
 
 
 def as_named_blob(place: str, array: Any, dtype: DTypeLike | None = None) -> Blob:
-    """Make a Blob of an array. The error for a tensor that requires grad names the place."""
-    if getattr(array, "requires_grad", False) and not isinstance(array, Blob):
-        raise TypeError(
-            f"{place}: PyTorch gives no access to the memory of a tensor that requires grad, such "
-            f"as a parameter; put in tensor.detach(), or the Blob of which it was made"
-        )
-    return Blob.asarray(array, dtype)
+    """Make a Blob of an array. The message of an error names the place."""
+    with naming(place):
+        return Blob.asarray(array, dtype)
 
 
 def _shown(name: str) -> str:
@@ -440,22 +434,16 @@ def _shown(name: str) -> str:
     return name if name.isprintable() else repr(name)[1:-1]
 
 
-def _as_text(what: str, value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"expected a string as {what} of a layer, got {value!r}")
-    return value
-
-
-def _as_texts(what: str, values: Iterable[str]) -> tuple[str, ...]:
+def _as_texts(what: str, values: Iterable[str]) -> list[str]:
     if isinstance(values, str):
         raise TypeError(
             f"expected a list of names as {what}, got the string {values!r}; put it in a list: "
             f"[{values!r}]"
         )
-    texts = tuple(values)
+    texts = list(values)
     for text in texts:
         if not isinstance(text, str):
-            raise TypeError(f"expected a list of names as {what}, got {text!r} among them")
+            raise TypeError(f"expected strings as {what} of a layer, got {text!r}")
     return texts
 
 

@@ -454,15 +454,10 @@ class _ValuesByH5py(Values):
 
 
 class _Dataset(NamedTuple):
-    group: bytes
-    number: int
+    place: bytes
+    """The path in the file."""
     values: BlobValues
     shape: tuple[int, ...]
-
-    @property
-    def place(self) -> bytes:
-        """The path in the file."""
-        return b"%s/%d" % (self.group, self.number)
 
 
 def plan_hdf5(
@@ -472,10 +467,9 @@ def plan_hdf5(
 
     Types, settings, bottoms and tops of the layers are not part of this format. Blobs of the older
     formats are written without the leading axes of 1 that the type of their layer does not have,
-    because Caffe compares shapes exactly here. A shared parameter is written once: the values are
-    those of the last layer that has it, which win in Caffe, and the place that of the first. Other
-    layers lack it, or have a link to it if a blob of their own follows. If all layers are unchanged
-    since they were read from `origin`, that file is copied as it is.
+    because Caffe compares shapes exactly here. Each layer that shares a parameter has the values of
+    the last one, which win in Caffe. If all layers are unchanged since they were read from
+    `origin`, that file is copied as it is.
 
     Raises the errors of `plan_model`.
     """
@@ -488,10 +482,10 @@ def plan_hdf5(
         return partial(write_pieces, [FileRange(origin.file, 0, len(origin.file))])
     h5py = import_optional("h5py", "hdf5")
     _require_names(layers)
-    datasets, links = _datasets(layers, write_diff=write_diff)
-    roots = [b"data"] + [b"diff"] * any(dataset.group.startswith(b"diff") for dataset in datasets)
+    datasets = _datasets(layers, write_diff=write_diff)
+    roots = [b"data"] + [b"diff"] * any(each.place.startswith(b"diff") for each in datasets)
     groups = [b"%s/%s" % (root, encoded(layer.name)) for root in roots for layer in layers]
-    return partial(_write, h5py, roots + groups, datasets, {}, links)
+    return partial(_write, h5py, roots + groups, datasets, {})
 
 
 def plan_state_hdf5(
@@ -510,54 +504,45 @@ def plan_state_hdf5(
             )
     h5py = import_optional("h5py", "hdf5")
     datasets = [
-        _dataset(b"history", number, blob, f"history {number}")
+        _dataset(b"history/%d" % number, blob, f"history {number}")
         for number, blob in enumerate(history)
     ]
-    return partial(_write, h5py, [b"history"], datasets, facts, {})
+    return partial(_write, h5py, [b"history"], datasets, facts)
 
 
-def _datasets(
-    layers: Sequence[Layer], *, write_diff: bool | None
-) -> tuple[list[_Dataset], dict[bytes, bytes]]:
-    """Return the datasets, and the places of links with the places that they lead to."""
-    data: dict[bytes, _Dataset] = {}
-    diffs = []
-    links: dict[bytes, bytes] = {}
-    owners: dict[str, bytes] = {}
+def _datasets(layers: Sequence[Layer], *, write_diff: bool | None) -> list[_Dataset]:
+    shared = {
+        spec.name: entry.blob
+        for layer in layers
+        for spec, entry in zip(layer.proto.param, layer.blobs.entries, strict=False)
+        if spec.name
+    }
+    data, diffs = [], []
     for layer in layers:
-        name = encoded(layer.name)
-        entries = layer.blobs.entries
-        specs = [spec.name for spec in layer.proto.param] if entries else []
+        entries, specs = layer.blobs.entries, layer.proto.param
         shapes = own_shapes(layer) if any(entry.legacy for entry in entries) else ()
-        shared: dict[bytes, bytes] = {}
         for number, (blob, legacy) in enumerate(entries):
-            found = _dataset(b"data/" + name, number, blob, f"layer {layer.name!r}, blob {number}")
-            if legacy:
-                found = found._replace(shape=shapes[number])
+            place = b"%s/%d" % (encoded(layer.name), number)
+            last = shared.get(specs[number].name, blob) if number < len(specs) else blob
+            values = last if last.size == blob.size else blob
+            found = _dataset(b"data/" + place, values, f"layer {layer.name!r}, blob {number}")
+            found = found._replace(shape=shapes[number] if legacy else blob.shape)
+            data.append(found)
             if write_diff or (write_diff is None and had_diff(blob)):
                 diff = BlobValues(blob, found.values.dtype, diff=True)
-                diffs.append(_Dataset(b"diff/" + name, number, diff, found.shape))
-            spec = specs[number] if number < len(specs) else ""
-            owner = owners.setdefault(spec, found.place) if spec else found.place
-            if owner != found.place and data[owner].shape == found.shape:
-                data[owner] = data[owner]._replace(values=found.values)
-                shared[found.place] = owner
-            else:
-                data[found.place] = found
-                links |= shared  # they are followed by a blob of the layer's own
-                shared = {}
-    return [*data.values(), *diffs], links
+                diffs.append(_Dataset(b"diff/" + place, diff, found.shape))
+    return [*data, *diffs]
 
 
-def _dataset(group: bytes, number: int, blob: Blob, place: str) -> _Dataset:
-    with naming(place):
+def _dataset(place: bytes, blob: Blob, name: str) -> _Dataset:
+    with naming(name):
         dtype = wire_dtype(blob.dtype)
         require_axes(blob)
         if blob.size > MOST_ELEMENTS:
             raise ValueError(
                 f"Caffe's blobs have at most {MOST_ELEMENTS} elements, got shape {blob.shape}"
             )
-    return _Dataset(group, number, BlobValues(blob, dtype), blob.shape)
+    return _Dataset(place, BlobValues(blob, dtype), blob.shape)
 
 
 def _require_names(layers: Sequence[Layer]) -> None:
@@ -568,29 +553,25 @@ def _require_names(layers: Sequence[Layer]) -> None:
         name = layer.name
         steps = name.split("/")
         prefixes = {"/".join(steps[: depth + 1]) for depth in range(len(steps))}
-        if not {"", "."}.isdisjoint(steps) or "\0" in name or prefixes & datasets:
+        is_bad = "\0" in name or not {"", "."}.isdisjoint(steps)
+        if is_bad or name in seen or prefixes & datasets:
             raise ValueError(
-                f"Caffe's HDF5 format cannot hold a layer of the name {name!r}: expected a name "
-                f"that is neither empty nor '.', also between '/', and is not that of a blob; "
-                f"rename it (model.rename), or write a .caffemodel"
-            )
-        if name in seen:
-            raise ValueError(
-                f"Caffe's HDF5 format cannot hold two layers of the name {name!r}; remove or "
-                f"rename one, or write a .caffemodel"
+                f"Caffe's HDF5 format cannot hold {'two layers' if name in seen else 'a layer'} of the "
+                f"name {name!r}: expected a name that is neither empty nor '.', also between '/', "
+                f"and is not that of another layer or blob; rename it (model.rename), or write a "
+                f".caffemodel"
             )
         seen.add(name)
 
 
-def _write(  # noqa: PLR0913, PLR0917  # what a file contains
+def _write(
     h5py: ModuleType,
     groups: Sequence[bytes],
     datasets: list[_Dataset],
     facts: Mapping[str, int | bytes],
-    links: dict[bytes, bytes],
     path: Path,
 ) -> None:
-    """Create groups, numbers, strings, empty datasets and links; then write the values."""
+    """Create groups, numbers, strings and empty datasets; then write the values."""
     as_caffe = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     as_caffe.set_layout(h5py.h5d.CONTIGUOUS)
     as_caffe.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
@@ -620,8 +601,6 @@ def _write(  # noqa: PLR0913, PLR0917  # what a file contains
             )
             # A dataset without elements has no offset.
             offsets.append(created.get_offset() or 0)
-        for place, target in links.items():
-            file.id.links.create_hard(place, file.id, target)
     with path.open("r+b") as contents:
         for dataset, offset in zip(datasets, offsets, strict=True):
             contents.seek(offset)

@@ -1,45 +1,24 @@
 """Devices: the host, CUDA devices and simulated devices."""
 
-from syncblob.devices.base import Accelerator, Side
-from syncblob.devices.device import CPU, Device
-from syncblob.devices.host import HOST, allow_direct_calls, forbid_direct_calls
-from syncblob.devices.selection import (
-    accelerator,
-    available_devices,
-    current_accelerator,
-    default_device,
-    home_accelerator,
-    home_of,
-    owner_of,
-    register,
-    set_default_device,
-    simulated,
-    unregister,
-    use_device,
-)
-from syncblob.devices.simulation import POISON, SimulatedBackend, SimulatedStream
-
-__all__ = [
-    "CPU",
-    "HOST",
-    "POISON",
-    "Accelerator",
-    "Device",
-    "Side",
-    "SimulatedBackend",
-    "SimulatedStream",
-    "accelerator",
-    "allow_direct_calls",
-    "available_devices",
-    "current_accelerator",
-    "default_device",
-    "forbid_direct_calls",
-    "home_accelerator",
-    "home_of",
-    "owner_of",
-    "register",
-    "set_default_device",
-    "simulated",
-    "unregister",
-    "use_device",
-]
+from syncblob.devices.base import Accelerator as Accelerator
+from syncblob.devices.base import Side as Side
+from syncblob.devices.device import CPU as CPU
+from syncblob.devices.device import Device as Device
+from syncblob.devices.host import HOST as HOST
+from syncblob.devices.host import allow_direct_calls as allow_direct_calls
+from syncblob.devices.host import forbid_direct_calls as forbid_direct_calls
+from syncblob.devices.selection import accelerator as accelerator
+from syncblob.devices.selection import available_devices as available_devices
+from syncblob.devices.selection import current_accelerator as current_accelerator
+from syncblob.devices.selection import default_device as default_device
+from syncblob.devices.selection import home_accelerator as home_accelerator
+from syncblob.devices.selection import home_of as home_of
+from syncblob.devices.selection import owner_of as owner_of
+from syncblob.devices.selection import register as register
+from syncblob.devices.selection import set_default_device as set_default_device
+from syncblob.devices.selection import simulated as simulated
+from syncblob.devices.selection import unregister as unregister
+from syncblob.devices.selection import use_device as use_device
+from syncblob.devices.simulation import POISON as POISON
+from syncblob.devices.simulation import SimulatedBackend as SimulatedBackend
+from syncblob.devices.simulation import SimulatedStream as SimulatedStream

@@ -13,8 +13,6 @@ import numpy as np
 from syncblob._layout import Layout
 from syncblob.devices.base import Accelerator
 
-__all__ = ["LibraryHome", "Namespace"]
-
 # Functions that make an array without being given one.
 _CREATION = frozenset(
     """

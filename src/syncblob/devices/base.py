@@ -27,19 +27,6 @@ else:
     # Python 3.11 cannot subscript it.
     _Map = map
 
-__all__ = [
-    "DLPACK_CPU",
-    "DLPACK_CUDA",
-    "DLPACK_CUDA_MANAGED",
-    "DLPACK_HOST_TYPES",
-    "Accelerator",
-    "Calls",
-    "Home",
-    "Push",
-    "Side",
-    "is_on_device",
-    "protocols",
-]
 
 # DLPack's numbers for kinds of devices: DLDeviceType in dlpack.h.
 DLPACK_CPU = 1

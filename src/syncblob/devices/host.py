@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from syncblob._layout import Layout
 
-__all__ = ["HOST", "NumpyHome", "allow_direct_calls", "forbid_direct_calls", "update_homes"]
 
 # A cache line; DLPack consumers with vector code require it.
 _ALIGNMENT = 64

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from syncblob.devices.base import Moment
 
-__all__ = ["SyclBackend"]
 
 _PROTOCOL = "__sycl_usm_array_interface__"
 

@@ -34,7 +34,7 @@ from syncblob.devices import default_device as default_device
 from syncblob.devices import set_default_device as set_default_device
 from syncblob.devices import simulated as simulated
 from syncblob.devices import use_device as use_device
-from syncblob.errors import *  # noqa: F403  # its __all__
+from syncblob.errors import *  # noqa: F403  # all of them
 from syncblob.guards import compute_only_on as compute_only_on
 from syncblob.guards import max_transfers as max_transfers
 from syncblob.guards import no_transfers as no_transfers

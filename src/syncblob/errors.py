@@ -1,18 +1,5 @@
 """The exceptions and warnings of syncblob."""
 
-from __future__ import annotations
-
-__all__ = [
-    "ConstWriteWarning",
-    "DeviceGuardError",
-    "DeviceMismatchError",
-    "ModelFileError",
-    "NoDeviceError",
-    "StaleAliasWarning",
-    "SyncblobError",
-    "TransferGuardError",
-]
-
 
 class SyncblobError(Exception):
     """Base class of syncblob's own errors."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -11,7 +12,7 @@ from syncblob._locks import Lock
 from syncblob._source_lines import SourceLine, user_line
 from syncblob._timeline import draw
 from syncblob.devices import Device, allow_direct_calls, forbid_direct_calls
-from syncblob.devices.watching import unwatch, watch
+from syncblob.devices.watching import watchers
 from syncblob.transfers import EVICTION, Transfer, close_log, open_log
 
 if TYPE_CHECKING:
@@ -155,7 +156,7 @@ class TransferLog:
             if self._watches:
                 # Operations call `Home.compute` then.
                 forbid_direct_calls(self)
-                watch(self._add_operation)
+                watchers.append(self._add_operation)
             open_log(self)
         except BaseException:
             self.__exit__()
@@ -167,8 +168,9 @@ class TransferLog:
         self._open = False
         close_log(self)
         if self._watches:
-            unwatch(self._add_operation)
             allow_direct_calls(self)
+            with suppress(ValueError):
+                watchers.remove(self._add_operation)
 
     def add(self, transfer: Transfer, arrival: Moment | None = None) -> None:
         """Record a transfer, and a function that tells when an asynchronous one arrived."""

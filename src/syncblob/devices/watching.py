@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,18 +13,8 @@ if TYPE_CHECKING:
     # Gets the device, the name of the operation, its beginning and its end.
     Watcher = Callable[[Device, str, Moment, Moment], None]
 
+# They are called after each computation.
 watchers: list[Watcher] = []
-
-
-def watch(watcher: Watcher) -> None:
-    """Call a function after each computation, until `unwatch`."""
-    watchers.append(watcher)
-
-
-def unwatch(watcher: Watcher) -> None:
-    """Undo `watch`. A no-op for a function that is not called."""
-    with suppress(ValueError):
-        watchers.remove(watcher)
 
 
 def begun(home: Home) -> Moment | None:

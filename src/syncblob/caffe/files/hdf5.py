@@ -555,9 +555,9 @@ def _require_names(layers: Sequence[Layer]) -> None:
         prefixes = {"/".join(steps[: depth + 1]) for depth in range(len(steps))}
         is_bad = "\0" in name or not {"", "."}.isdisjoint(steps)
         if is_bad or name in seen or prefixes & datasets:
+            what = "two layers" if name in seen else "a layer"
             raise ValueError(
-                f"Caffe's HDF5 format cannot hold {'two layers' if name in seen else 'a layer'} of the "
-                f"name {name!r}: expected a name that is neither empty nor '.', also between '/', "
+                f"Caffe's HDF5 format cannot hold {what} of the name {name!r}: expected a name that is neither empty nor '.', also between '/', "
                 f"and is not that of another layer or blob; rename it (model.rename), or write a "
                 f".caffemodel"
             )

@@ -557,7 +557,7 @@ def _require_names(layers: Sequence[Layer]) -> None:
         if is_bad or name in seen or prefixes & datasets:
             what = "two layers" if name in seen else "a layer"
             raise ValueError(
-                f"Caffe's HDF5 format cannot hold {what} of the name {name!r}: expected a name that "
+                f"Caffe's HDF5 format cannot hold {what} of the name {name!r}: expected one that "
                 f"is neither empty nor '.', also between '/', and is not that of another layer or "
                 f"blob; rename it (model.rename), or write a .caffemodel"
             )

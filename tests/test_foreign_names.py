@@ -70,14 +70,6 @@ def test_params_cannot_be_assigned():
         made.params["relu1"]
 
 
-def test_a_layer_has_no_items():
-    layer = model()["conv1"]
-    with pytest.raises(TypeError, match=r"layer\.blobs\[0\]"):
-        layer[0]
-    with pytest.raises(TypeError, match=r"layer\.blobs"):
-        _weights, _bias = layer
-
-
 def test_a_side_is_not_called():
     with pytest.raises(TypeError, match="to_device"):
         Blob(2).cpu()

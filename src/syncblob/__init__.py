@@ -58,7 +58,6 @@ if TYPE_CHECKING:
     from syncblob.caffe import open_model as open_model
     from syncblob.caffe import open_solver_state as open_solver_state
     from syncblob.caffe import read_blob as read_blob
-    from syncblob.caffe import read_blobs as read_blobs
     from syncblob.caffe import read_prototxt as read_prototxt
     from syncblob.caffe import read_solver_prototxt as read_solver_prototxt
     from syncblob.caffe import save_model as save_model
@@ -75,7 +74,7 @@ warnings.simplefilter("always", StaleAliasWarning, append=True)
 _OF_CAFFE = frozenset(
     """
     CopyReport Layer LayerBlobs ModelFile NetShapes SolverState open_model open_solver_state
-    read_blob read_blobs read_prototxt read_solver_prototxt save_model save_solver_state write_blob
+    read_blob read_prototxt read_solver_prototxt save_model save_solver_state write_blob
     write_prototxt
     """.split()  # noqa: SIM905  # reads best as words
 )

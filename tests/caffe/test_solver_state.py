@@ -5,10 +5,9 @@ import numpy as np
 import pytest
 
 import syncblob
-from syncblob.caffe import open_model, read_blob, read_blobs
+from syncblob.caffe import open_model, read_blob
 from syncblob.caffe._pb.caffe_pb2 import (
     BlobProto,
-    BlobProtoVector,
     BlobShape,
     SolverState,
 )
@@ -44,22 +43,12 @@ def test_the_mean_of_c3d_is_no_solver_state_and_no_model(write):
         read_blob(path)
 
 
-def test_rows_of_blobs(write):
-    blobs = read_blobs(write(BlobProtoVector(blobs=BLOBS)))
-    assert {blob.head for blob in blobs} == {Head.UNINITIALIZED}
-    assert values(blobs) == VALUES
-    assert blobs[1].cpu_diff().ravel().tolist() == [5, 6, 7]
-    assert read_blobs(write(b"")) == ()
-
-
 def test_errors_name_the_place(write):
     damaged = BlobProto(shape=BlobShape(dim=[2]), data=[0])
     with pytest.raises(ModelFileError, match=r"needs 2 values of data, got 1") as caught:
         open_solver_state(write(SolverState(iter=1, history=[BLOBS[0], damaged])))
     assert caught.value.layer == "history 1"
     assert caught.value.offset == 2 + 2 + BLOBS[0].ByteSize() + 2
-    with pytest.raises(ModelFileError, match=r"needs 2 values of data, got 1"):
-        read_blobs(write(BlobProtoVector(blobs=[damaged])))
 
 
 @pytest.mark.parametrize(

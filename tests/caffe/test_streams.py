@@ -58,9 +58,6 @@ def test_blobs():
     syncblob.write_blob(VALUES, file)
     file.seek(0)
     assert np.array_equal(syncblob.read_blob(file), VALUES)
-    row = b"\x0a" + bytes([len(file.getvalue())]) + file.getvalue()
-    (blob,) = syncblob.read_blobs(io.BytesIO(row))
-    assert np.array_equal(blob, VALUES)
 
 
 def test_text_files_are_refused(tmp_path):

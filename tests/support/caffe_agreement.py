@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from caffe_oracle import (
     BlobProto,
-    BlobProtoVector,
     NetParameter,
     RefusedError,
     SolverState,
@@ -23,7 +22,6 @@ from caffe_oracle import (
 from google.protobuf.internal import api_implementation
 from google.protobuf.message import DecodeError
 
-from syncblob.caffe import read_blobs
 from syncblob.caffe._pb import caffe_pb2
 from syncblob.caffe.files.read_model import index_model
 from syncblob.caffe.files.solver_state import open_solver_state
@@ -133,11 +131,6 @@ def comparable(index):
 def check_state(path):
     """Compare the two on a SolverState."""
     _check_blobs(path, SolverState, "history", open_solver_state)
-
-
-def check_row(path):
-    """Compare the two on a BlobProtoVector."""
-    _check_blobs(path, BlobProtoVector, "blobs", read_blobs)
 
 
 def _check_blobs(path, kind, field, opens):

@@ -18,10 +18,10 @@ import traceback
 import tracemalloc
 from pathlib import Path
 
-from caffe_agreement import check_blob, check_file, check_net, check_row, check_state
+from caffe_agreement import check_blob, check_file, check_net, check_state
 from caffe_mutations import corpus_of, mutated
 
-from syncblob.caffe import open_model, read_blob, read_blobs
+from syncblob.caffe import open_model, read_blob
 from syncblob.caffe.files.solver_state import open_solver_state
 from syncblob.errors import ModelFileError
 
@@ -42,7 +42,6 @@ RARELY = 0.2
 READERS = {
     "net": lambda path: [blob for layer in open_model(path).layers for blob in layer.blobs],
     "blob": lambda path: [read_blob(path)],
-    "blobs": read_blobs,
     "state": lambda path: open_solver_state(path).history,
 }
 
@@ -55,8 +54,6 @@ def check_message(kind, damage, path):
             check_file(path)
     elif kind == "blob":
         check_blob(path.read_bytes())
-    elif kind == "blobs":
-        check_row(path)
     else:
         check_state(path)
     if damage.random() < RARELY:

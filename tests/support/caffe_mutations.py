@@ -13,7 +13,6 @@ import tiers
 
 from syncblob.caffe._pb.caffe_pb2 import (
     BlobProto,
-    BlobProtoVector,
     BlobShape,
     LayerParameter,
     NetParameter,
@@ -137,7 +136,7 @@ def corpus_of(kind):
     Parameters
     ----------
     kind
-        ``"net"``, ``"blob"``, ``"blobs"`` (a BlobProtoVector), ``"state"`` or ``"hdf5"``, which
+        ``"net"``, ``"blob"``, ``"state"`` or ``"hdf5"``, which
         has both models and states of solvers.
     """
     made, real = _CORPORA[kind]()
@@ -179,10 +178,6 @@ def _blobs():
         *real_files(".binaryproto"),
         *_serialized(_real_blobs()[::4]),
     ]
-
-
-def _vectors():
-    return _of_blobs(lambda blobs: BlobProtoVector(blobs=blobs))
 
 
 def _states():
@@ -295,7 +290,6 @@ def _write_state(file, history):
 _CORPORA = {
     "net": _nets,
     "blob": _blobs,
-    "blobs": _vectors,
     "state": _states,
     "hdf5": _hdf5_files,
 }

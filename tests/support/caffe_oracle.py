@@ -23,7 +23,7 @@ VARINT = 0
 """The wire type of enums."""
 
 WALKED = (
-    *("BlobShape", "BlobProto", "BlobProtoVector", "SolverState"),
+    *("BlobShape", "BlobProto", "SolverState"),
     *("NetParameter", "LayerParameter", "V1LayerParameter", "V0LayerParameter"),
 )
 READ = """name layer layers type bottom top blobs num channels height width dim shape data diff
@@ -34,7 +34,6 @@ READ = """name layer layers type bottom top blobs num channels height width dim 
 _FILE = twin(f"{caffe_pb2.DESCRIPTOR.package}.NetParameter", forks=False).DESCRIPTOR.file
 MESSAGES = {name: GetMessageClass(_FILE.message_types_by_name[name]) for name in WALKED}
 BlobProto = MESSAGES["BlobProto"]
-BlobProtoVector = MESSAGES["BlobProtoVector"]
 SolverState = MESSAGES["SolverState"]
 NetParameter = MESSAGES["NetParameter"]
 

@@ -5,7 +5,7 @@ Most names are also in `syncblob`. The others are the building blocks of the com
 """
 
 from syncblob.caffe._pb.caffe_pb2 import LayerParameter, NetParameter, SolverParameter
-from syncblob.caffe.files.blobs import read_blob, read_blobs, write_blob
+from syncblob.caffe.files.blobs import read_blob, write_blob
 from syncblob.caffe.files.model import ModelFile, open_model, plan_model, save_model
 from syncblob.caffe.files.solver_state import SolverState, open_solver_state, save_solver_state
 from syncblob.caffe.messages.blobproto import equal_shapes
@@ -34,7 +34,6 @@ __all__ = [
     "open_solver_state",
     "plan_model",
     "read_blob",
-    "read_blobs",
     "read_prototxt",
     "read_solver_prototxt",
     "replacing",

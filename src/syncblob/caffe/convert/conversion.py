@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -52,7 +52,7 @@ class Conversion(AbstractContextManager["Conversion"]):
         If the file cannot be written.
     """
 
-    __slots__ = ("_progress", "_target", "_write", "path", "result", "source")
+    __slots__ = ("_target", "_write", "path", "result", "source")
 
     path: str
     source: Weights
@@ -71,10 +71,9 @@ class Conversion(AbstractContextManager["Conversion"]):
         self.source = source
         self.path = path
         self._target = target
-        self._progress: Callable[[int], object] | None = None
         converted = (
             layer.with_blobs(
-                self._converted(name, blob, dtypes[name]) for name, blob in layer.tensors.items()
+                _converted(name, blob, dtypes[name]) for name, blob in layer.tensors.items()
             )
             for layer in layers
         )
@@ -109,16 +108,11 @@ class Conversion(AbstractContextManager["Conversion"]):
             f"syncblob does"
         )
 
-    def run(self, progress: Callable[[int], object] | None = None) -> None:
+    def run(self) -> None:
         """Write the file. An existing file is replaced atomically.
 
         ``.npz``, HDF5 and Caffe's formats are written tensor by tensor. The libraries of the other
         formats need all tensors at once, and therefore memory of the size of the weights.
-
-        Parameters
-        ----------
-        progress
-            Called with a number of bytes after that many have been read and converted.
 
         Raises
         ------
@@ -130,18 +124,8 @@ class Conversion(AbstractContextManager["Conversion"]):
         OSError
             If a file cannot be read or written.
         """
-        self._progress = progress
         with _refusals(self.path), replacing(self.path) as temporary:
             self._write(temporary)
-
-    def _converted(self, name: str, blob: Blob, dtype: np.dtype[np.generic]) -> Blob:
-        def read() -> NDArray[np.generic]:
-            values = _cast(name, blob_values(blob), dtype)
-            if self._progress is not None:
-                self._progress(values.nbytes)
-            return values
-
-        return lazy_blob(blob.shape, dtype, read)
 
     def close(self) -> None:
         """Close the source."""
@@ -152,13 +136,16 @@ class Conversion(AbstractContextManager["Conversion"]):
         self.close()
 
 
+def _converted(name: str, blob: Blob, dtype: np.dtype[np.generic]) -> Blob:
+    return lazy_blob(blob.shape, dtype, lambda: _cast(name, blob_values(blob), dtype))
+
+
 def convert(  # the options of the command
     source: str | os.PathLike[str],
     path: str | os.PathLike[str],
     *,
     dtype: DTypeLike | None = None,
     layers: str | Collection[str] = (),
-    progress: Callable[[int], object] | None = None,
 ) -> None:
     """Convert a file of weights to another format.
 
@@ -179,8 +166,6 @@ def convert(  # the options of the command
     layers
         A pattern such as ``"conv*"``, or several; only layers with matching names are written.
         Empty for all.
-    progress
-        Called with a number of bytes after that many have been read and converted.
 
     Raises
     ------
@@ -194,7 +179,7 @@ def convert(  # the options of the command
         If the library for one of the formats is not installed.
     """
     with plan_conversion(source, path, dtype=dtype, layers=layers) as conversion:
-        conversion.run(progress)
+        conversion.run()
 
 
 def plan_conversion(  # the options of the command

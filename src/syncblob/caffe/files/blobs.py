@@ -1,12 +1,12 @@
-"""Files with one blob or a row of blobs: ``.binaryproto`` and BlobProtoVector."""
+"""Files with one blob: ``.binaryproto``."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
-from syncblob.caffe._pb.caffe_pb2 import BlobProto, BlobProtoVector
-from syncblob.caffe.files.model import ModelFile
+from syncblob.caffe._pb.caffe_pb2 import BlobProto
 from syncblob.caffe.files.other_formats import require_message, require_path
 from syncblob.caffe.messages.blob_index import MessageIndex
 from syncblob.caffe.messages.blobproto import blob_pieces
@@ -14,7 +14,6 @@ from syncblob.caffe.messages.lazy_blobs import lazy_blob
 from syncblob.caffe.messages.pieces import write_pieces
 from syncblob.caffe.messages.streams import Source, Target, open_source, writing
 from syncblob.caffe.messages.wire import WireReader
-from syncblob.caffe.nets.layer import Layer
 from syncblob.formats import Blob
 
 
@@ -45,31 +44,6 @@ def read_blob(path: Source) -> Blob:
     return lazy_blob(file, index)
 
 
-def read_blobs(path: Source) -> tuple[Blob, ...]:
-    """Open a file with a BlobProtoVector: a row of arrays.
-
-    As with `read_blob`, values are not read before a Blob is accessed.
-
-    Parameters
-    ----------
-    path
-        The file, as for `read_blob`. An empty file is an empty row.
-
-    Raises
-    ------
-    ModelFileError
-        If it is not such a file, or is damaged.
-    OSError
-        If it cannot be opened.
-    """
-    file = open_source(path)
-    with WireReader.of_file(file) as reader:
-        require_message(reader, "blobs")
-        parsed = MessageIndex(reader, BlobProtoVector)
-        indexes = [parsed.blob(blob) for blob in parsed.message.blobs]
-    return tuple(lazy_blob(file, index) for index in indexes)
-
-
 def write_blob(blob: Any, path: Target, *, write_diff: bool | None = None) -> None:
     """Write a Blob to a ``.binaryproto`` file, which is replaced as a whole or not at all.
 
@@ -91,20 +65,18 @@ def write_blob(blob: Any, path: Target, *, write_diff: bool | None = None) -> No
     ------
     TypeError
         If the dtype is not float32, float64, float16 or bfloat16. The latter two are widened. If
-        `blob` is not an array but a model, a layer or a path.
+        `blob` is not an array but a model or a path.
     ValueError
         If the extension is that of another format, if the message would have 2 GiB or more, or if
         there are more than 32 axes.
     OSError
         If the file cannot be written.
     """
-    for kind, advice in (
-        (ModelFile, "save_model writes a model"),
-        (Layer, "write one of its layer.blobs"),
-        ((str, os.PathLike), "the Blob comes first, then the path: write_blob(blob, path)"),
-    ):
-        if isinstance(blob, kind):
-            raise TypeError(f"expected a Blob or an array, got {type(blob).__name__}; {advice}")
+    if isinstance(blob, (str, os.PathLike, Mapping)):
+        raise TypeError(
+            f"expected a Blob or an array, then the path, got {type(blob).__name__}; save_model "
+            f"writes a model"
+        )
     require_path(path, "binaryproto")
     pieces = blob_pieces(Blob.asarray(blob), write_diff=write_diff)
     with writing(path) as temporary:

@@ -118,15 +118,14 @@ def require_message(reader: WireReader, wanted: str = "caffemodel") -> None:
     reader
         The file.
     wanted
-        The expected message: ``"caffemodel"``, ``"binaryproto"``, ``"blobs"`` or
-        ``"solverstate"``.
+        The expected message: ``"caffemodel"``, ``"binaryproto"`` or ``"solverstate"``.
 
     Raises
     ------
     ModelFileError
         If the file is empty, not protobuf, or another message.
     """
-    refuse_other_formats(reader, wanted)
+    refuse_other_formats(reader)
     found = possible_messages(reader)
     if found and wanted not in found:
         _, description, advice = _MESSAGES[found[0]]
@@ -134,9 +133,9 @@ def require_message(reader: WireReader, wanted: str = "caffemodel") -> None:
         raise reader.error(f"this is {description}, not {expected}; {advice}", 0)
 
 
-def refuse_other_formats(reader: WireReader, wanted: str = "caffemodel") -> None:
+def refuse_other_formats(reader: WireReader) -> None:
     """Raise ModelFileError if a file is empty, or recognised as no protobuf message at all."""
-    if not len(reader.contents) and wanted != "blobs":  # a row may have none
+    if not len(reader.contents):
         raise reader.error(
             "expected a file with blobs, got an empty file; copy or download it again", 0
         )
@@ -179,7 +178,11 @@ def _has_blob(reader: WireReader) -> bool:
 _MESSAGES: dict[str, tuple[type[Message], str, str]] = {
     "caffemodel": (NetParameter, "a whole model", "use open_model"),
     "binaryproto": (BlobProto, "one blob (.binaryproto)", "use read_blob"),
-    "blobs": (BlobProtoVector, "a row of blobs (BlobProtoVector)", "use read_blobs"),
+    "blobs": (
+        BlobProtoVector,
+        "a row of blobs (BlobProtoVector)",
+        "use Blob.from_proto for its blobs",
+    ),
     "solverstate": (SolverState, "the state of a solver (.solverstate)", "use open_solver_state"),
 }
 _NEEDED_BY_A_NET = {

@@ -68,10 +68,6 @@ _RAW_TYPES = {
 _CHUNK = 1 << 20
 """Bytes of values to convert at a time."""
 
-_MOST_BLOBS = 1 << 15
-"""Limit on blobs and layers: more than three times as many as the largest nets have. A blob of four
-bytes in a file takes two thousand in memory, so a small file could use up a lot."""
-
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -288,7 +284,6 @@ class MessageIndex(Generic[M]):
     ) -> None:
         self._reader = reader
         self._blobs: list[_Blob] = []
-        self._layers = 0
         stop = len(reader.contents) if stop is None else stop
         rest = self._without_values(kind.DESCRIPTOR, start, stop)
         try:
@@ -361,9 +356,6 @@ class MessageIndex(Generic[M]):
         if kind is BlobProto.DESCRIPTOR:
             rest += length_field(RAW_DATA, b"%d" % len(self._blobs))
             self._blobs.append(_Blob(start, stop, {number: [] for number in _VALUES}, {}))
-        elif kind.name in _LAYERS:
-            self._layers += 1
-        self._require_few()
         copied = begin = start
         for found in reader.fields(start, stop):
             caffes = known.get(found.number, _UNKNOWN)
@@ -391,15 +383,6 @@ class MessageIndex(Generic[M]):
         if kind.name in _LAYERS:
             reader.layer = None
         return rest
-
-    def _require_few(self) -> None:
-        """Refuse a message with more layers and blobs than any real one."""
-        if len(self._blobs) + self._layers > _MOST_BLOBS:
-            raise self._reader.error(
-                f"expected at most {_MOST_BLOBS} layers and blobs, got more: the "
-                f"{self._reader.subject} is damaged",
-                0,
-            )
 
     def _locate(self, found: Field) -> bool:
         """Tell whether a field of the last blob has values, and note where they are."""

@@ -181,7 +181,7 @@ _MESSAGES: dict[str, tuple[type[Message], str, str]] = {
     "blobs": (
         BlobProtoVector,
         "a row of blobs (BlobProtoVector)",
-        "use Blob.from_proto for its blobs",
+        "use Blob.from_proto",
     ),
     "solverstate": (SolverState, "the state of a solver (.solverstate)", "use open_solver_state"),
 }

@@ -17,8 +17,6 @@ from syncblob.caffe.commands import inspect, main
     [
         (["--help"], ["syncblob tour", inspect.SUMMARY]),
         ([], ["commands:"]),
-        (["help"], ["commands:"]),
-        (["help", "convert"], ["usage: syncblob convert"]),
     ],
 )
 def test_help_names_the_commands(arguments, shown, run):

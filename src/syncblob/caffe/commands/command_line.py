@@ -64,8 +64,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(given: list[str]) -> int:
-    if given[:1] == ["help"]:
-        given = [*given[1:2], "--help"]
     parser = _parser()
     arguments = parser.parse_args(given)
     if "-" in given:

@@ -121,18 +121,13 @@ def run(_arguments: argparse.Namespace) -> int:
 
 
 def _run_line(line: str, names: dict[str, Any], log: syncblob.TransferLog) -> None:
-    """Print a line of the script, run it, and print its value and its transfers."""
+    """Print a line of the script, run it as at the prompt, and print its transfers."""
     if line.startswith("#"):
         print_line(line)
         return
     print_line(f">>> {line}")
     before = len(log)
-    try:
-        code = compile(line, "<tour>", "eval")
-    except SyntaxError:  # a statement, which has no value
-        code = compile(line, "<tour>", "exec")
-    if (value := eval(code, names)) is not None:  # noqa: S307  # the script is above
-        print_line(repr(value))
+    exec(compile(line, "<tour>", "single"), names)  # noqa: S102  # the script is above
     for transfer in list(log)[before:]:
         size = human_bytes(transfer.nbytes)
         print_line(f"    {transfer.direction} of {size} for {transfer.reason}")

@@ -79,6 +79,10 @@ REFUSED = [
     ('type: "LSTMUnit"', [(1, 2, 5), (1, 2, 15), (1, 2)], "4 \\* size"),
     ('type: "LSTMUnit"', [(1, 2, 5), (1, 2, 20), (2, 1)], "4 \\* size"),
     ('type: "InfogainLoss"', [(4, 10), (5,)], "4 labels for scores"),
+    ('type: "Pooling" pooling_param { kernel_size: 3 pad_h: 1 }', [IMAGE], "pad_h and pad_w"),
+    ('type: "SPP" spp_param { pyramid_height: 5 }', [IMAGE], "large enough for level 3"),
+    ('type: "Slice" slice_param { slice_point: 3 }', [IMAGE], "divided among 1 tops"),
+    ('type: "Reshape" reshape_param { num_axes: 5 }', [IMAGE], "axes of .*5 from axis 0"),
 ]
 
 

@@ -196,12 +196,13 @@ def _pooling(layer: LayerParameter, bottom: Shape) -> list[Shape]:
     settings = layer.pooling_param
     kernel = _of_sides(settings, "kernel", "kernel_size")
     stride, pad = _of_sides(settings, "stride"), _of_sides(settings, "pad")
+    windows = settings.global_pooling or all(kernel + stride)
+    _expect(windows, "kernel_size and stride above 0", kernel, stride)
     if settings.global_pooling:
         pooled: Shape = (1, 1)
     elif fork_settings(layer).pad_type:
         pooled = _divided_up(bottom[2:], stride)
     else:
-        _expect(all(kernel) and all(stride), "kernel_size and stride above 0", kernel, stride)
         floor = settings.round_mode == settings.FLOOR
         pooled = _pooled(bottom[2:], kernel, stride, pad, floor=floor)
     return [(*bottom[:2], *pooled)] * (1 + (settings.pool == settings.MAX))

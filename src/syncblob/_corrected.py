@@ -13,8 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from syncblob._made_functions import name_made_functions
-
 _FLOATING = "fc"
 
 
@@ -131,20 +129,9 @@ def sign(x: Any) -> Any:
     return result
 
 
-def _rounding(ufunc: Any, description: str) -> Any:
-    def function(x: Any) -> Any:
-        return x.copy() if x.dtype.kind in "iu" else ufunc(x)
-
-    function.__doc__ = f"{description}. Integers are copied."
-    return function
-
-
-ceil: Any = _rounding(np.ceil, "Round up")
-floor: Any = _rounding(np.floor, "Round down")
-rint: Any = _rounding(np.rint, "Round to the nearest integer, halves to even")
-trunc: Any = _rounding(np.trunc, "Round towards zero")
-
-name_made_functions(globals())
+def rint(x: Any) -> Any:
+    """Round to the nearest integer, and halves to even. Integers are copied."""
+    return x.copy() if x.dtype.kind in "iu" else np.rint(x)
 
 
 def _put(result: Any, out: Any) -> Any:

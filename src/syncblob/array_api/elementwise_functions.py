@@ -74,7 +74,7 @@ bitwise_right_shift: _Binary[int] = _binary(
     np.right_shift, "Shift the bits of `x1` to the right by `x2` places, keeping the sign."
 )
 bitwise_xor: _Binary[int] = _binary(np.bitwise_xor, "Compute the bitwise XOR: ``x1 ^ x2``.")
-ceil: _Unary = _unary(corrected.ceil, "Round up to integers, keeping the dtype of `x`.")
+ceil: _Unary = _unary(np.ceil, "Round up to integers, keeping the dtype of `x`.")
 conj: _Unary = _unary(np.conjugate, "Compute the complex conjugate.")
 copysign: _Binary[float] = _binary(np.copysign, "Return `x1` with the signs of `x2`.")
 cos: _Unary = _unary(np.cos, "Compute the cosine of angles in radians.")
@@ -83,7 +83,7 @@ divide: _Binary[complex] = _binary(np.true_divide, "Divide: ``x1 / x2``.")
 equal: _Binary[complex] = _binary(np.equal, "Compare: ``x1 == x2``.")
 exp: _Unary = _unary(np.exp, "Compute the exponential function.")
 expm1: _Unary = _unary(corrected.expm1, "Compute ``exp(x) - 1``, accurately for small `x`.")
-floor: _Unary = _unary(corrected.floor, "Round down to integers, keeping the dtype of `x`.")
+floor: _Unary = _unary(np.floor, "Round down to integers, keeping the dtype of `x`.")
 floor_divide: _Binary[float] = _binary(
     corrected.floor_divide, "Divide and round down: ``x1 // x2``."
 )
@@ -140,7 +140,7 @@ square: _Unary = _unary(np.square, "Compute the square.")
 subtract: _Binary[complex] = _binary(np.subtract, "Subtract: ``x1 - x2``.")
 tan: _Unary = _unary(np.tan, "Compute the tangent of angles in radians.")
 tanh: _Unary = _unary(corrected.tanh, "Compute the hyperbolic tangent.")
-trunc: _Unary = _unary(corrected.trunc, "Round towards zero to integers, keeping the dtype of `x`.")
+trunc: _Unary = _unary(np.trunc, "Round towards zero to integers, keeping the dtype of `x`.")
 
 name_made_functions(globals())
 

@@ -111,7 +111,7 @@ def test_what_is_refused(name):
 
 def test_bfloat16_without_its_package_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "ml_dtypes", None)
-    with pytest.raises(TypeError, match="pip install ml-dtypes"):
+    with pytest.raises(ModuleNotFoundError, match=r"pip install 'syncblob\[bfloat16\]'"):
         Blob(3, "bfloat16")
 
 

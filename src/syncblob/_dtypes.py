@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from syncblob._optional import import_optional
+
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
@@ -67,7 +69,9 @@ def as_dtype(dtype: DTypeLike) -> np.dtype[np.generic]:
     Raises
     ------
     TypeError
-        If the dtype is not supported, or needs ml_dtypes, which is not installed.
+        If the dtype is not supported.
+    ModuleNotFoundError
+        If it is bfloat16, and ml_dtypes is not installed.
     """
     try:
         return _BY_NAME[dtype]
@@ -94,7 +98,7 @@ def as_dtype(dtype: DTypeLike) -> np.dtype[np.generic]:
 def numpy_dtype(dtype: DTypeLike) -> np.dtype[np.generic]:
     """Convert to a NumPy dtype as `as_dtype` does; Blobs need not support it."""
     if isinstance(dtype, str) and dtype == "bfloat16":
-        return _bfloat16()
+        return np.dtype(import_optional("ml_dtypes", "bfloat16").bfloat16)
     if dtype is None:
         raise TypeError("expected a dtype, got None, which NumPy would take for float64")
     try:
@@ -115,12 +119,3 @@ def register_for_dlpack(dtype: np.dtype[np.generic]) -> None:
         # ml_dtypes may have made the same one, and NumPy refuses another.
         with suppress(ValueError):
             register((4, 16), dtype)  # kDLBfloat, bits
-
-
-def _bfloat16() -> np.dtype[np.generic]:
-    try:
-        import ml_dtypes  # an optional dependency
-    except ImportError as error:
-        raise TypeError("dtype 'bfloat16' needs ml_dtypes; pip install ml-dtypes") from error
-    result: np.dtype[np.generic] = np.dtype(ml_dtypes.bfloat16)
-    return result

@@ -16,7 +16,7 @@ from syncblob.caffe import blob_values, replacing
 from syncblob.caffe.convert.formats import Format, format_of_name, open_weights, writable_extensions
 from syncblob.caffe.convert.weights import LayerWeights, Weights, lazy_blob
 from syncblob.errors import ModelFileError, SyncblobError
-from syncblob.formats import Blob, as_dtype, counted, import_optional, is_bfloat16
+from syncblob.formats import Blob, as_dtype, counted, is_bfloat16
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
@@ -230,8 +230,6 @@ def plan_conversion(  # the options of the command
 
 def _name_of(dtype: DTypeLike) -> str:
     """Return the name of a dtype, which must be one of `DTYPES`."""
-    if isinstance(dtype, str) and dtype == "bfloat16":
-        import_optional("ml_dtypes", "bfloat16")
     try:
         name = as_dtype(dtype).name
     except TypeError:

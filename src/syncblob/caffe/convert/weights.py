@@ -13,7 +13,7 @@ import numpy as np
 from syncblob.caffe import Layer, NetParameter, squeezed_blobs
 from syncblob.caffe.convert.naming import group_names
 from syncblob.errors import ModelFileError
-from syncblob.formats import NAMES, Blob, as_dtype, import_optional
+from syncblob.formats import NAMES, Blob, as_dtype
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
@@ -251,8 +251,6 @@ def lazy_entry(  # what is known of it
     ModuleNotFoundError
         If the dtype is bfloat16, and ml_dtypes is not installed.
     """
-    if isinstance(dtype, str) and dtype == "bfloat16":
-        import_optional("ml_dtypes", "bfloat16")
     try:
         native = as_dtype(dtype.newbyteorder("=") if isinstance(dtype, np.dtype) else dtype)
     except TypeError:

@@ -98,7 +98,8 @@ def as_dtype(dtype: DTypeLike) -> np.dtype[np.generic]:
 def numpy_dtype(dtype: DTypeLike) -> np.dtype[np.generic]:
     """Convert to a NumPy dtype as `as_dtype` does; Blobs need not support it."""
     if isinstance(dtype, str) and dtype == "bfloat16":
-        return np.dtype(import_optional("ml_dtypes", "bfloat16").bfloat16)
+        found: np.dtype[np.generic] = np.dtype(import_optional("ml_dtypes", "bfloat16").bfloat16)
+        return found
     if dtype is None:
         raise TypeError("expected a dtype, got None, which NumPy would take for float64")
     try:

@@ -1,7 +1,7 @@
 """Files with a tensor that a Blob cannot hold: the others can be read."""
 
-import copy
 import json
+import re
 import struct
 
 import numpy as np
@@ -64,28 +64,15 @@ def unreadable(request, tmp_path):
     return tmp_path / f"x.{request.param}", reason
 
 
-def test_the_others_can_be_read_and_the_error_names_this_one(unreadable):
+def test_the_others_can_be_read_and_the_reason_names_this_one(unreadable):
     path, reason = unreadable
     with open_weights(path) as weights:
-        tensors = weights.tensors
-        assert sorted(tensors) == ["bad.bias", "bad.weight", "good.weight"]
-        assert "bad.weight" in tensors
-        assert tensors["good.weight"].tolist() == tensors["bad.bias"].tolist() == [0, 1]
-        assert "3 tensors, 4 values" in repr(weights)
+        assert {name: blob.tolist() for name, blob in weights.tensors.items()} == {
+            "good.weight": [0, 1]
+        }
+        assert [each.layer.name for each in weights.layers] == ["good"]
         assert list(weights.unreadable) == ["bad.weight"]
-        bad = next(layer for layer in weights.layers if layer.layer.name == "bad")
-        uses = [
-            lambda: tensors["bad.weight"],
-            lambda: dict(tensors),
-            lambda: list(tensors.values()),
-            lambda: list(bad.tensors.values()),
-            lambda: copy.copy(tensors).get("bad.weight"),
-        ]
-        for use in uses:
-            with pytest.raises(ModelFileError, match=rf"x\.\w+: .*bad\.weight.*{reason}"):
-                use()
-        with pytest.raises(KeyError):
-            tensors["other"]
+        assert re.search(rf"bad\.weight.*{reason}", weights.unreadable["bad.weight"])
 
 
 def test_layers_without_it_are_converted(unreadable, tmp_path):
@@ -116,8 +103,7 @@ def test_tensors_of_torch_that_cannot_be_read(tmp_path, make, reason):
     _torch(tmp_path / "x.pt", bad)
     with open_weights(tmp_path / "x.pt") as weights:
         assert weights.tensors["good.weight"].tolist() == [0, 1]
-        with pytest.raises(ModelFileError, match=rf"tensor 'bad\.weight' .*{reason}"):
-            weights.tensors["bad.weight"]
+        assert re.match(rf"tensor 'bad\.weight' .*{reason}", weights.unreadable["bad.weight"])
     # If there is nothing else, opening the file is the error.
     torch.save({"a": bad}, tmp_path / "x.pt")
     with pytest.raises(ModelFileError, match=f"tensor 'a' .*{reason}"):

@@ -67,7 +67,7 @@ class Contents(NamedTuple):
     @property
     def layers(self) -> list[Layer]:
         """The layers, without those with a tensor that a Blob cannot hold."""
-        return [each.layer for each in self.weights.layers if not each.unreadable]
+        return [each.layer for each in self.weights.layers]
 
 
 def open_contents(path: str) -> Contents:

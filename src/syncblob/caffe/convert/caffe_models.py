@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from syncblob.caffe import ModelFile, mark_legacy, open_model, plan_model
 from syncblob.caffe.convert.naming import name_tensors
-from syncblob.caffe.convert.weights import LayerWeights, Tensors, Weights
+from syncblob.caffe.convert.weights import LayerWeights, Weights
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,7 +28,7 @@ def name_layers(model: ModelFile) -> Iterator[LayerWeights]:
     """Name the blobs of the layers of a model."""
     names = name_tensors((layer.name, layer.type, len(layer.blobs)) for layer in model.layers)
     for layer, tensors in zip(model.layers, names, strict=True):
-        yield LayerWeights(layer, Tensors(zip(tensors, layer.blobs, strict=True)))
+        yield LayerWeights(layer, dict(zip(tensors, layer.blobs, strict=True)))
 
 
 def as_model(weights: Weights) -> ModelFile:

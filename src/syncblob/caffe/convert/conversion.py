@@ -251,6 +251,12 @@ def _refusals(path: str) -> Iterator[None]:
 
 
 def _choose(weights: Weights, patterns: Collection[str]) -> tuple[LayerWeights, ...]:
+    def is_chosen(name: str) -> bool:
+        return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
+
+    for name, why in weights.unreadable.items():
+        if is_chosen(name.rpartition(".")[0] or name):
+            raise ModelFileError(why, path=weights.path)
     names = [each.layer.name for each in weights.layers]
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in names):
@@ -258,15 +264,7 @@ def _choose(weights: Weights, patterns: Collection[str]) -> tuple[LayerWeights, 
                 f"{weights.path}: no layer is called {pattern!r}; the first ones are "
                 f"{', '.join(names[:8])}"
             )
-    chosen = tuple(
-        each
-        for each, name in zip(weights.layers, names, strict=True)
-        if not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
-    )
-    for each in chosen:
-        for why in each.unreadable.values():
-            raise ModelFileError(why, path=weights.path)
-    return chosen
+    return tuple(each for each in weights.layers if is_chosen(each.layer.name))
 
 
 def _stored_dtype(

@@ -19,10 +19,9 @@ from google.protobuf.message import DecodeError
 from syncblob.caffe import Layer, LayerParameter, NetParameter, blob_values
 from syncblob.caffe.convert.weights import (
     Entry,
-    LayerWeights,
     Weights,
     lazy_entry,
-    require_readable,
+    readable,
 )
 from syncblob.errors import ModelFileError
 from syncblob.formats import import_optional
@@ -133,7 +132,6 @@ def _described(
     others: list[str],
 ) -> Weights:
     """Make weights of tensors and a description. Raises ModelFileError if they do not fit."""
-    require_readable(entries)
     try:
         found = json.loads(text)
         if found["version"] != _VERSION:
@@ -147,7 +145,7 @@ def _described(
         for layer in found["layers"]:
             proto = LayerParameter.FromString(b64decode(layer["proto"], validate=True))
             tensors = {name: entries[name] for name in layer["tensors"]}
-            layers.append(LayerWeights.of(Layer.from_proto(proto, ()), tensors))
+            layers.append((Layer.from_proto(proto, ()), tensors))
         for field in ("name", "layer", "layers"):
             net.ClearField(field)
         name = str(found["net"])
@@ -159,4 +157,14 @@ def _described(
             f"tensors",
             path=path,
         ) from None
-    return Weights(path, "safetensors", layers, close, name=name, settings=net, others=others)
+    kept, unreadable = readable(layers)
+    return Weights(
+        path,
+        "safetensors",
+        kept,
+        close,
+        name=name,
+        settings=net,
+        others=others,
+        unreadable=unreadable,
+    )

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections import UserDict
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 
@@ -28,58 +27,33 @@ ALL_DTYPES = frozenset((*NAMES, "bfloat16"))
 _MEAN = "mean"
 
 
-class Tensors(UserDict[str, Any]):
-    """Tensors by name, of which a Blob cannot hold some: accessing one of these raises its error.
-
-    So the others can be read, and a loop over all of them does not miss any in silence.
-    """
-
-    def __getitem__(self, name: str) -> Blob:
-        """Return a tensor."""
-        entry: Entry = self.data[name]
-        if isinstance(entry, ModelFileError):
-            raise ModelFileError(entry.message, path=entry.path)
-        return entry
-
-
-def _entries(tensors: Mapping[str, Blob]) -> Mapping[str, Entry]:
-    return tensors.data if isinstance(tensors, Tensors) else tensors
-
-
 class LayerWeights(NamedTuple):
     """A layer and the names of its blobs.
 
     Attributes
     ----------
     layer
-        The layer, with the readable tensors as its blobs. Its type is ``""``, and it has no
-        settings, if the file does not contain them.
+        The layer, with the tensors as its blobs. Its type is ``""``, and it has no settings, if the
+        file does not contain them.
     tensors
-        The tensors by name, such as ``"conv1.weight"``, in the order of Caffe's blobs. Accessing
-        one that a Blob cannot hold, such as one of float8, raises ModelFileError.
+        The tensors by name, such as ``"conv1.weight"``, in the order of Caffe's blobs.
     """
 
     layer: Layer
     tensors: Mapping[str, Blob]
 
     @classmethod
-    def of(cls, layer: Layer, entries: Mapping[str, Entry]) -> Self:
+    def of(cls, layer: Layer, tensors: Mapping[str, Blob]) -> Self:
         """Make a layer of tensors; `layer` has its name, type and settings, and no blobs."""
-        layer.blobs.assign(entry for entry in entries.values() if isinstance(entry, Blob))
-        return cls(layer, Tensors(entries))
+        layer.blobs.assign(tensors.values())
+        return cls(layer, tensors)
 
     def with_blobs(self, blobs: Iterable[Blob]) -> Self:
         """Return the layer with other Blobs of the same names."""
         layer, blobs = copy.copy(self.layer), list(blobs)
         for number, blob in enumerate(blobs):
             layer.replace_blob(number, blob, resize=True)
-        return type(self)(layer, Tensors(zip(self.tensors, blobs, strict=True)))
-
-    @property
-    def unreadable(self) -> dict[str, str]:
-        """The names of the tensors that a Blob cannot hold, and why."""
-        entries = _entries(self.tensors).items()
-        return {name: each.message for name, each in entries if isinstance(each, ModelFileError)}
+        return type(self)(layer, dict(zip(self.tensors, blobs, strict=True)))
 
 
 class Weights(AbstractContextManager["Weights"]):
@@ -104,9 +78,12 @@ class Weights(AbstractContextManager["Weights"]):
         The settings of the net, a message without name and layers.
     others
         What else the file has that is not converted, in words, such as ``"the link 'a'"``.
+    unreadable
+        The names of tensors that a Blob cannot hold, such as those of float8, and why. Their layers
+        are left out.
     """
 
-    __slots__ = ("_close", "kind", "layers", "name", "others", "path", "settings")
+    __slots__ = ("_close", "kind", "layers", "name", "others", "path", "settings", "unreadable")
 
     path: str
     kind: str
@@ -114,6 +91,7 @@ class Weights(AbstractContextManager["Weights"]):
     name: str
     settings: NetParameter
     others: tuple[str, ...]
+    unreadable: dict[str, str]
 
     def __init__(  # noqa: PLR0913  # what a file contains
         self,
@@ -125,6 +103,7 @@ class Weights(AbstractContextManager["Weights"]):
         name: str = "",
         settings: NetParameter | None = None,
         others: Iterable[str] = (),
+        unreadable: Mapping[str, str] | None = None,
     ) -> None:
         self.path = path
         self.kind = kind
@@ -133,6 +112,7 @@ class Weights(AbstractContextManager["Weights"]):
         self.name = name
         self.settings = NetParameter() if settings is None else settings
         self.others = tuple(others)
+        self.unreadable = dict(unreadable or {})
 
     @classmethod
     def of_one(cls, path: str, kind: str, blob: Blob) -> Self:
@@ -154,27 +134,18 @@ class Weights(AbstractContextManager["Weights"]):
         Raises
         ------
         ModelFileError
-            If a Blob can hold none of the tensors.
+            If Blobs can hold all tensors of none of the layers.
         """
-        require_readable(entries)
-        layers = (
-            LayerWeights.of(Layer(name, kind), {key: entries[key] for key in names})
+        layers, unreadable = readable(
+            (Layer(name, kind), {key: entries[key] for key in names})
             for name, kind, names in group_names(entries)
         )
-        return cls(path, kind, layers, close, others=others)
+        return cls(path, kind, layers, close, others=others, unreadable=unreadable)
 
     @property
     def tensors(self) -> Mapping[str, Blob]:
-        """All tensors by name, layer by layer.
-
-        Accessing one that a Blob cannot hold, such as one of float8, raises ModelFileError.
-        """
-        return Tensors(each for layer in self.layers for each in _entries(layer.tensors).items())
-
-    @property
-    def unreadable(self) -> dict[str, str]:
-        """The names of the tensors that a Blob cannot hold, and why."""
-        return {name: why for layer in self.layers for name, why in layer.unreadable.items()}
+        """All tensors by name, layer by layer."""
+        return {name: blob for each in self.layers for name, blob in each.tensors.items()}
 
     @property
     def nbytes(self) -> int:
@@ -219,11 +190,23 @@ def squeezed(layers: Iterable[LayerWeights]) -> list[LayerWeights]:
     return [each.with_blobs(squeezed_blobs(each.layer)) for each in layers]
 
 
-def require_readable(entries: Mapping[str, Entry]) -> None:
-    """Raise the first error if a Blob can hold none of the tensors."""
-    errors = [entry for entry in entries.values() if isinstance(entry, ModelFileError)]
-    if errors and len(errors) == len(entries):
-        raise errors[0]
+def readable(
+    layers: Iterable[tuple[Layer, Mapping[str, Entry]]],
+) -> tuple[list[LayerWeights], dict[str, str]]:
+    """Leave out layers with tensors that a Blob cannot hold, and return why, by their names.
+
+    Raises ModelFileError, the first one, if there are no others.
+    """
+    found = []
+    errors: dict[str, ModelFileError] = {}
+    for layer, entries in layers:
+        blobs = {name: entry for name, entry in entries.items() if isinstance(entry, Blob)}
+        if len(blobs) == len(entries):
+            found.append(LayerWeights.of(layer, blobs))
+        errors |= {name: e for name, e in entries.items() if isinstance(e, ModelFileError)}
+    if errors and not found:
+        raise next(iter(errors.values()))
+    return found, {name: error.message for name, error in errors.items()}
 
 
 # --- Blobs whose values are read from a file on first access --------------------------------------

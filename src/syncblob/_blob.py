@@ -1152,8 +1152,7 @@ class Blob(Operators, NdarrayMethods):
 
     def asum_diff(self) -> float | int:
         """Return the sum of the absolute values of diff; see `asum_data`."""
-        diff = self._existing_diff()
-        return caffe_math.summed(self, diff, caffe_math.asum, "asum_diff")
+        return caffe_math.summed(self, self._existing_diff(), caffe_math.asum, "asum_diff")
 
     def sumsq_data(self) -> float | int:
         """Return the sum of squares of data, or of squared moduli of complex numbers.
@@ -1164,8 +1163,7 @@ class Blob(Operators, NdarrayMethods):
 
     def sumsq_diff(self) -> float | int:
         """Return the sum of the squares of diff; see `sumsq_data`."""
-        diff = self._existing_diff()
-        return caffe_math.summed(self, diff, caffe_math.sumsq, "sumsq_diff")
+        return caffe_math.summed(self, self._existing_diff(), caffe_math.sumsq, "sumsq_diff")
 
     def scale_data(self, factor: complex) -> None:
         """Multiply data by a factor in place, in the Blob's dtype.

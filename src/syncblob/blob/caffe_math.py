@@ -48,7 +48,8 @@ def update(blob: BlobCore) -> None:
     diff = blob._diff_memory()
     gradient = diff.array(diff.side_of(home), CONST, blob._layout, "update")
     data = blob._memory.array(side, MUTABLE, blob._layout, "update")
-    write_by(blob._memory, blob._layout, side, "update", _subtract, gradient, data)
+    kernel = np.subtract, data, gradient, data
+    write_by(blob._memory, blob._layout, side, "update", *kernel)
 
 
 def summed(
@@ -74,7 +75,8 @@ def scale(blob: BlobCore, memory: SyncedMemory | None, factor: complex, reason: 
     side = _head_side(blob, memory)
     require_device(memory.home(side).device, reason)
     array = memory.array(side, MUTABLE, blob._layout, reason)
-    write_by(memory, blob._layout, side, reason, _scale, factor, array)
+    kernel = np.multiply, array, array.dtype.type(factor), array
+    write_by(memory, blob._layout, side, reason, *kernel)
 
 
 def _head_side(blob: BlobCore, memory: SyncedMemory) -> Side:
@@ -120,16 +122,6 @@ def asum(array: Any, xp: ModuleType) -> float | int:
 def sumsq(array: Any, xp: ModuleType) -> float | int:
     """Sum the squares; for complex numbers, of the modulus."""
     return _total(xp.square, array, xp)
-
-
-def _subtract(x: Any, y: Any) -> None:
-    """Subtract x from y in place, in the dtype of y: BLAS's axpy with alpha -1."""
-    y -= x
-
-
-def _scale(factor: complex, x: Any) -> None:
-    """Multiply x by a factor in place, in the dtype of x."""
-    x *= x.dtype.type(factor)
 
 
 def _total(term: Callable[[Any], Any], array: Any, xp: ModuleType) -> float | int:

@@ -42,7 +42,9 @@ def values_of(blob: BlobCore) -> str:
 
     homes: Any = blob._memory.ledger.buffers.homes[1:]
     capturing = [home.device for home in homes if home.capturing]
-    if capturing and _is_missing_on_host(blob):
+    layout = blob._layout
+    missing = layout.size and not blob._memory.holds_newest(Side.HOST, layout.start, layout.stop)
+    if capturing and missing:
         return _without_values(blob, f"{capturing[0]} is capturing a graph")
     try:
         return text_of(blob.shape, blob.dtype, read)
@@ -70,12 +72,6 @@ def _block(layout: Layout, key: tuple[slice, ...]) -> Layout:
     # The Ellipsis makes it a view even for 0-d.
     index: Any = (*key, ...)
     return layout.derive(lambda array: array[index])
-
-
-def _is_missing_on_host(blob: BlobCore) -> bool:
-    layout = blob._layout
-    held = blob._memory.holds_newest(Side.HOST, layout.start, layout.stop)
-    return bool(layout.size) and not held
 
 
 def _without_values(blob: BlobCore, reason: str) -> str:

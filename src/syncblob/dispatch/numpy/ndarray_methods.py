@@ -83,14 +83,12 @@ class NdarrayMethods(BlobCore):
         """Clip the elements to the range from `min` to `max`."""
         return self._call(np.clip, min, max, out=out, **options)
 
-    def conj(self) -> Self:
-        """Return the complex conjugate of each element."""
-        return self.conjugate()
-
     def conjugate(self) -> Self:
         """Return the complex conjugate of each element."""
         # The ufunc would convert bool to int8.
         return self._call(np.copy if self.dtype == np.bool else np.conjugate)
+
+    conj = conjugate
 
     def compress(self, condition: Any, axis: SupportsIndex | None = None, out: Any = None) -> Self:
         """Return the slices along an axis for which a condition holds."""

@@ -252,9 +252,7 @@ def test_what_replaces_a_blob_of_the_older_format_is_written_as_one(old, saved):
 def test_four_axes_that_are_meant_are_compared_as_they_are():
     target = ModelFile("t", [Layer("a", blobs=blobs((2,)))])
     source = ModelFile("s", [Layer("a", blobs=blobs((1, 1, 1, 2)))])
-    with pytest.raises(
-        ValueError, match=r"replace_blob\(0, layer\.blobs\[0\]\.reshape\(\(2,\)\), resize=True\)"
-    ):
+    with pytest.raises(ValueError, match=r"expected shape \(2,\), the source has \(1, 1, 1, 2\)"):
         target.copy_trained_layers_from(source)
     layer = source["a"]
     layer.replace_blob(0, layer.blobs[0].reshape((2,)), resize=True)

@@ -110,7 +110,7 @@ def test_a_damaged_file_is_one_line_also_with_a_name_that_would_upset_a_terminal
     assert (done.status, done.out, done.err.count("\n")) == (1, "", 1)
     assert done.err.startswith("syncblob: error: ")
     assert "needs 2 values" in done.err
-    assert "layer '\N{REPLACEMENT CHARACTER}\\n\N{REPLACEMENT CHARACTER}'" in done.err
+    assert r"layer '\udcd6\n\udcd0'" in done.err
 
 
 def test_an_interrupt_is_no_traceback(run, monkeypatch, write_model):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import errno
 import os
-import re
 import sys
 from collections.abc import Sequence
 
@@ -15,7 +14,6 @@ from syncblob.caffe.commands.console import printable
 from syncblob.caffe.convert import ConversionError
 from syncblob.errors import ModelFileError
 
-_NOT_UTF8 = re.compile(r"(?<!\\)(\\udc[89a-f][0-9a-f])+")
 _FAILURE = 1
 _MISUSE = 2
 # The status that shells report for an interrupted process: 128 plus the number of SIGINT.
@@ -99,8 +97,6 @@ def _described(error: Exception) -> str:
 
 
 def _complain(message: str, status: int) -> int:
-    # Names in quotes have escapes in place of bytes that are not UTF-8.
-    message = _NOT_UTF8.sub("\N{REPLACEMENT CHARACTER}", message)
     print(f"syncblob: error: {printable(message, sys.stderr)}", file=sys.stderr)  # noqa: T201  # this is its output
     return status
 

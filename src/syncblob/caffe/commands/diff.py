@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
@@ -16,6 +15,8 @@ from syncblob.caffe.commands.stats import blocks
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
+    import argparse
+
     from syncblob.caffe import Layer
     from syncblob.formats import Blob
 
@@ -51,22 +52,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tolerance",
         metavar="T",
-        type=_tolerance,
+        type=float,
         default=0.0,
-        help="relative difference up to which a blob is the same; default 0",
+        help="relative difference up to which a blob is the same, as 0.01 for one per cent",
     )
-
-
-def _tolerance(text: str) -> float:
-    try:
-        tolerance = float(text)
-    except ValueError:
-        tolerance = -1
-    if not 0 <= tolerance < 1:
-        raise argparse.ArgumentTypeError(
-            f"expected a number from 0 to less than 1, as 0.01 for one per cent, got {text!r}"
-        )
-    return tolerance
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -167,7 +167,10 @@ def _copy_values(blob: Blob, match: _Match) -> None:
         blob.diff.copy_from((theirs.diff if values is None else values).reshape(blob.shape))
 
 
-_RENAME = "to leave this layer out, rename it in one of the models: model.rename(old, new)"
+_ADVICE = (
+    "compare the settings of the two layers, such as num_output and bias_term; to leave this layer "
+    "out, rename it in one of the models: model.rename(old, new)"
+)
 
 
 def _fitting(
@@ -196,7 +199,7 @@ def _fitting(
     if len(expected) != len(found):
         raise ValueError(
             f"layer {target.name!r}: expected {len(expected)} blobs, the source has {len(found)}; "
-            f"compare the settings of the two layers, such as bias_term; {_RENAME}"
+            f"{_ADVICE}"
         )
     matches = []
     for number, (place, entry) in enumerate(zip(expected, found, strict=True)):
@@ -211,16 +214,7 @@ def _fitting(
         else:
             raise ValueError(
                 f"layer {target.name!r}, blob {number}: expected shape {place}, the source has "
-                f"{blob.shape}; {_advice(number, place, known, blob)}; {_RENAME}"
+                f"{blob.shape}; {_ADVICE}"
             )
         matches.append(_Match(entry, shape))
     return matches
-
-
-def _advice(number: int, place: ExpectedBlob, known: tuple[int, ...], blob: Blob) -> str:
-    if known != place.dims or math.prod(known) != blob.size:
-        return "compare the settings of the two layers, such as num_output"
-    return (
-        f"if the values are in the same order, give that of the source this shape: "
-        f"layer.replace_blob({number}, layer.blobs[{number}].reshape({place}), resize=True)"
-    )

@@ -61,7 +61,7 @@ def infer_shapes(layers: Iterable[Layer], shapes: Given) -> NetShapes:
     params: dict[str, tuple[Shape, ...]] = {}
     weights = []
     for layer, expected in net.steps():
-        weights.append(tuple(map(_shape, expected or ())))
+        weights.append(tuple(_known(blob.dims) for blob in expected or ()))
         if expected:
             params.setdefault(layer.name, weights[-1])
     return NetShapes(net.blobs, params, net.missing, tuple(weights))
@@ -122,7 +122,7 @@ def _new_entries(
     """Return the blobs that a layer lacks. Record those with names, which layers share."""
     entries = []
     for number, expected in enumerate(blobs):
-        name, shape = param_name(layer, number), _shape(expected)
+        name, shape = param_name(layer, number), _known(expected.dims)
         if name in named:
             entry = shared_entry(layer, number, named[name], shape)
         else:
@@ -139,7 +139,11 @@ class _Net:
 
     def __init__(self, layers: Iterable[Layer], shapes: Given) -> None:
         self._layers = list(layers)
-        self._given = {name: _as_shape(name, shape) for name, shape in shapes.items()}
+        self._given: dict[str, Shape] = {}
+        for name, shape in shapes.items():
+            with naming(f"the shape of {name!r}"):
+                self._given[name] = as_shape(shape)
+                require_blob(self._given[name])
         names = {name for layer in self._layers for name in (*layer.bottoms, *layer.tops)}
         if unused := self._given.keys() - names:
             raise ValueError(
@@ -163,7 +167,8 @@ class _Net:
                 require_complete(layer.proto)
                 tops = self._tops(layer, bottoms)
                 expected = None if bottoms is None else expected_blobs(layer.proto, bottoms)
-                for allocated in (*filter(None, tops), *map(_shape, expected or ())):
+                blobs = [_known(blob.dims) for blob in expected or ()]
+                for allocated in (*filter(None, tops), *blobs):
                     require_blob(allocated)
                 for number, (name, shape) in enumerate(zip(layer.tops, tops, strict=True)):
                     self._put(name, shape, in_place=_is_in_place(layer, number))
@@ -268,20 +273,9 @@ def _require_fitting(layer: Layer, expected: list[ExpectedBlob]) -> None:
                 raise ValueError(f"blob {number}: expected shape {place}, got {entry.blob.shape}")
 
 
-def _shape(expected: ExpectedBlob) -> Shape:
-    return _known(expected.dims)
-
-
 def _known(dims: Partial) -> Shape:
     """Return a shape whose dimensions are all known."""
     return tuple(dim for dim in dims if dim is not None)
-
-
-def _as_shape(name: str, shape: Sequence[SupportsIndex]) -> Shape:
-    with naming(f"the shape of {name!r}"):
-        dims = as_shape(shape)
-        require_blob(dims)
-    return dims
 
 
 def _place(layer: Layer) -> str:

@@ -16,7 +16,7 @@ from syncblob import Layer, ModelFile, open_model, read_blob, save_model, write_
 from syncblob.caffe.convert import convert, open_weights, writable_extensions
 
 # Formats with one blob.
-_OF_ONE_ARRAY = (".binaryproto", ".npy")
+_OF_ONE_ARRAY = (".binaryproto",)
 
 
 def _net() -> ModelFile:

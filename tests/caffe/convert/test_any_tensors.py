@@ -20,7 +20,7 @@ VALUES = of_numpy.arrays(
     np.float32, of_numpy.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=3)
 ) | of_numpy.arrays(np.float64, of_numpy.array_shapes(max_dims=4, max_side=3))
 # These two formats hold only one array.
-FORMATS = [one for one in writable_extensions() if one not in {".binaryproto", ".npy"}]
+FORMATS = [one for one in writable_extensions() if one != ".binaryproto"]
 LAYERS = st.dictionaries(NAMES, st.lists(VALUES, max_size=3), max_size=4)
 
 

@@ -19,7 +19,6 @@ _DESCRIPTIONS = {
     "binaryproto": "binaryproto, one blob",
     "caffemodel.h5": "caffemodel.h5, Caffe's HDF5",
     "hdf5": "HDF5",
-    "npy": "npy, one array",
     "prototxt": "prototxt, the definition of a net",
     "solverstate": "solverstate, the state of a solver",
     "torch": "PyTorch state_dict",
@@ -57,7 +56,7 @@ class Contents(NamedTuple):
     @property
     def is_lone(self) -> bool:
         """Whether the file contains one Blob without a name."""
-        return self.weights.kind in {"binaryproto", "npy"}
+        return self.weights.kind == "binaryproto"
 
     @property
     def is_net(self) -> bool:

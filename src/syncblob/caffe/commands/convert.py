@@ -25,7 +25,7 @@ DESCRIPTION = f"""\
 Convert a file of weights. The extension of OUT selects the format:
   {", ".join(writable_extensions()[:5])},
   {", ".join(writable_extensions()[5:])}
-The last two hold one array without a name, such as a mean. OUT is replaced
+The last one holds one array without a name, such as a mean. OUT is replaced
 only if the conversion succeeds.
 """
 EPILOG = """\

@@ -23,7 +23,7 @@ List the layers of a file: types, shapes, dtypes and sizes. The weights
 themselves are not read, except for --stats.
 
 Files may be .caffemodel, .caffemodel.h5, .binaryproto, .solverstate,
-.safetensors, .npz, .npy, .h5, .pt and .pth; and .prototxt, the definition of
+.safetensors, .npz, .h5, .pt and .pth; and .prototxt, the definition of
 a net without weights, whose shapes are shown if those of its inputs are known.
 """
 EPILOG = """\
@@ -36,7 +36,7 @@ The format is recognized by the contents of the file, not by its name.
                      (null if the file has none)
   layers             in file order, each with name, type, bottoms, tops, blobs;
                      a solver state has its history as one layer
-  blob               the blob of a .binaryproto or .npy, else null
+  blob               the blob of a .binaryproto, else null
   solver             iter, current_step, learned_net of a .solverstate, else
                      null
   shapes             for a definition, the known shapes of the tops by name;

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from syncblob.caffe import open_solver_state
-from syncblob.caffe.convert import caffe_models, hdf5, npz, pytorch, safetensors, single
+from syncblob.caffe.convert import binaryproto, caffe_models, hdf5, npz, pytorch, safetensors
 from syncblob.caffe.convert.batch_norm import for_caffe
 from syncblob.caffe.convert.weights import ALL_DTYPES, LayerWeights, Weights, squeezed
 from syncblob.caffe.files.hdf5 import read_state
@@ -93,11 +93,10 @@ _FORMATS = (
         "binaryproto",
         (".binaryproto",),
         _IN_CAFFE,
-        single.read_binaryproto,
-        single.plan_binaryproto,
-        single.as_mean,
+        binaryproto.read,
+        binaryproto.plan,
+        binaryproto.as_mean,
     ),
-    Format("npy", (".npy",), _IN_NUMPY, single.read_npy, single.plan_npy),
 )
 _SOLVER_STATE = "solverstate"
 _MESSAGES = ("caffemodel", "binaryproto", _SOLVER_STATE)
@@ -120,7 +119,7 @@ def open_weights(path: str | os.PathLike[str]) -> Weights:
 
     Supported are ``.caffemodel``, HDF5 (Caffe's layout, or any other tree of datasets),
     ``.safetensors``, ``.npz``, and ``.pt`` and ``.pth`` saved by ``torch.save``; also
-    ``.binaryproto`` and ``.npy``, whose only array becomes a tensor ``"mean"``. The format is
+    ``.binaryproto``, whose only array becomes a tensor ``"mean"``. The format is
     recognized by the contents. Values are read on the first access of a Blob.
 
     Parameters
@@ -171,7 +170,7 @@ def format_of(path: str | os.PathLike[str]) -> str:
         return _which_hdf5(file, name)
     if found == "zip":
         return _which_archive(path, name)
-    return found if found in {"npy", "safetensors", "torch"} else _which_message(file, name)
+    return found if found in {"safetensors", "torch"} else _which_message(file, name)
 
 
 def _which_hdf5(file: OpenFile, promised: str) -> str:

@@ -144,7 +144,7 @@ def test_shapes_beside_an_unknown_layer(run, inspect_json, tmp_path):
     ("text", "words"),
     [
         ("hello\n", "line 2, column 1"),
-        ("hello: 1", "expected a definition, got a text without layers"),
+        ("hello: 1", "expected a NetParameter, got none of its fields"),
         ('layer { name: "x" include { } exclude { } }', "rules of both kinds"),
     ],
 )

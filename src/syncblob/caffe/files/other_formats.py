@@ -7,6 +7,7 @@ the extension of another format, because other programs would read the file as t
 
 from __future__ import annotations
 
+import codecs
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -93,10 +94,10 @@ def is_text(head: bytes) -> bool:
     if head.translate(None, delete=_TEXT):
         return False
     try:
-        head.decode()
-    except UnicodeDecodeError as error:
         # The head may end in the middle of a character.
-        return len(head) == HEAD and error.start >= HEAD - 4
+        codecs.getincrementaldecoder("utf-8")().decode(head)
+    except UnicodeDecodeError:
+        return False
     return True
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from google.protobuf import text_format
 from google.protobuf.message import Message
@@ -25,12 +24,7 @@ _NOT_UTF8 = re.compile("[\udc80-\udcff]")
 _PLACE = re.compile(r"\A\d+:\d+ : ")
 _UNKNOWN = re.compile("has no (field|value) named")
 _NO_VALUE = re.compile(r'Enum type "([\w.]+)" has no value named (\w+)')
-_OTHER_KIND: dict[Any, str] = {
-    NetParameter: "this is the definition of a solver, not of a net; read_solver_prototxt reads "
-    "it, and its field net or train_net names the net",
-    SolverParameter: "this is the definition of a net, not of a solver; read_prototxt reads it",
-}
-_FIELDS_OF_BOTH = set.intersection(*(set(kind.DESCRIPTOR.fields_by_name) for kind in _OTHER_KIND))
+_KINDS = "read_prototxt reads the definition of a net, read_solver_prototxt that of a solver"
 _OLDER = (
     "layers {} is the older format of layers, with blobs_lr in place of param { lr_mult } and "
     "types in capital letters, such as CONVOLUTION; write the layer as layer {}, the current one"
@@ -134,15 +128,15 @@ def _read(kind: type[M], path: Source, *, ignore_unknown: bool, forks: bool = Fa
         message = _parsed(text, kind, ignore_unknown=ignore_unknown, forks=forks)
         require_complete(message)
     except text_format.ParseError as error:
-        other = _is_other_kind(text, kind)
-        problem = _OTHER_KIND[kind] if other else _explain(error, text.split("\n"), kind)
-        raise ModelFileError(problem, path=name) from error
+        raise ModelFileError(_explain(error, text.split("\n"), kind), path=name) from error
     except RecursionError as error:
         raise ModelFileError("expected less nesting of messages", path=name) from error
     except ValueError as error:
         raise ModelFileError(str(error), path=name) from error
-    if _names(message) <= _FIELDS_OF_BOTH and _is_other_kind(text, kind):
-        raise ModelFileError(_OTHER_KIND[kind], path=name)
+    if ignore_unknown and not message.ListFields():
+        raise ModelFileError(
+            f"expected a {kind.__name__}, got none of its fields; {_KINDS}", path=name
+        )
     return message
 
 
@@ -174,7 +168,7 @@ def write_prototxt(
     OSError
         If the file cannot be written.
     """
-    kinds = [kind.DESCRIPTOR.name for kind in _OTHER_KIND]
+    kinds = {"NetParameter", "SolverParameter"}
     if not isinstance(net, Message) or net.DESCRIPTOR.name not in kinds:
         raise TypeError(
             f"expected a NetParameter message, got {type(net).__name__}; a ModelFile has to_net()"
@@ -208,21 +202,6 @@ def _parsed(text: str, kind: type[M], *, ignore_unknown: bool, forks: bool) -> M
     return message
 
 
-def _is_other_kind(text: str, kind: type[M]) -> bool:
-    """Tell whether a text has more fields of a solver than of a net, or the other way around."""
-    other = next(each for each in _OTHER_KIND if each is not kind)
-    with contextlib.suppress(text_format.ParseError, RecursionError):
-        mine, theirs = (
-            _names(_parsed(text, each, ignore_unknown=True, forks=False)) for each in (kind, other)
-        )
-        return mine < theirs
-    return False
-
-
-def _names(message: Message) -> set[str]:
-    return {field.name for field, _ in message.ListFields()}
-
-
 def _explain(error: text_format.ParseError, lines: list[str], kind: type[M]) -> str:
     """Return the position and the problem, without the text of the line, which may be long."""
     words = _PLACE.sub("", str(error)).rstrip(".")
@@ -235,6 +214,8 @@ def _explain(error: text_format.ParseError, lines: list[str], kind: type[M]) -> 
     elif _UNKNOWN.search(words):
         reader = "read_prototxt" if kind is NetParameter else "read_solver_prototxt"
         words += f"; {reader}(path, ignore_unknown=True) leaves such fields and values out"
+        if kind.DESCRIPTOR.full_name in words:
+            words += f"; {_KINDS}"
     return place + words.replace(f"{NetParameter.DESCRIPTOR.file.package}.", "")
 
 

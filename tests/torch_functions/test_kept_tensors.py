@@ -11,7 +11,7 @@ from in_threads import in_threads
 from made_blobs import CPU, GPU, PAIR, SYNCED, blob_in, values
 
 import syncblob
-from syncblob import Blob, Head
+from syncblob import Blob, Head, StaleAliasWarning, record_transfers
 from syncblob.devices import Side
 
 torch = pytest.importorskip("torch")
@@ -181,6 +181,37 @@ def test_a_view_is_an_alias_and_leaves_the_kept_tensor_to_other_functions(view):
         assert torch.clone(blob)[0].tolist() == (values()[0] + count).tolist()
         del result
         assert not blob.memory.aliased
+
+
+@pytest.mark.parametrize("rows", [slice(None), slice(1)], ids=["whole", "part"])
+@pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
+def test_a_view_of_what_both_sides_hold_is_one_alias_and_makes_the_side_the_newest(view, rows):
+    blob = blob_in(CPU)
+    part = blob[rows]
+    warm(part)
+    for _ in range(2):
+        blob.gpu_data()
+        with record_transfers() as log:
+            result = view(part) if rows == slice(None) else torch.squeeze(part)
+        (lease,) = blob.memory.loans(0).leases
+        assert not log
+        assert part.head is Head.HEAD_AT_CPU
+        with pytest.warns(StaleAliasWarning, match="a tensor alias"):
+            part.mutable_gpu_data()
+        del result, lease
+        part.cpu_data()
+
+
+def test_a_view_that_is_a_copy_or_fails_leaves_what_both_sides_hold():
+    blob = blob_in(CPU)
+    warm(blob.T)
+    blob.gpu_data()
+    flat = torch.reshape(blob.T, (6,))
+    with pytest.raises(RuntimeError, match="shape"):
+        torch.reshape(blob, (4, 2))
+    assert blob.head is Head.SYNCED
+    flat.zero_()
+    assert blob.tolist() == values().tolist()
 
 
 def test_a_view_that_is_a_copy_and_one_that_fails_leave_everything_as_it_was():

@@ -18,7 +18,7 @@ from syncblob.devices.cuda import CudaBackend
 from syncblob.dispatch.torch import tensors as over
 from syncblob.dispatch.torch.devices import device_of_tensors
 from syncblob.dispatch.torch.plans import Plan, plan_call
-from syncblob.dispatch.torch.tensors import Loan, host_alias, host_loan
+from syncblob.dispatch.torch.tensors import Loan, host_alias, host_loan, loan_of_its_own
 from syncblob.dispatch.torch.tracing import untraced
 from syncblob.dispatch.walk import NESTED, instances, replaced
 from syncblob.guards import require_device
@@ -109,7 +109,7 @@ def call(  # the usual ways come first
         watching.ended(home, plan.name, beginning)
 
 
-def _call_directly(  # inlined, because calls take time
+def _call_directly(  # noqa: C901, PLR0911  # inlined, because calls take time
     plan: Plan, function: Callable[..., Any], values: Sequence[Any], names: tuple[str, ...]
 ) -> Any:
     """Implement `call` for the usual case: nothing is written, and torch computes on the host.
@@ -135,6 +135,13 @@ def _call_directly(  # inlined, because calls take time
         if alias is not None:
             operands[place] = alias
             return _compute(function, operands, names)
+        loan = loan_of_its_own(x, plan.name) if x._home.native else None
+        if loan is not None:
+            operands[place] = loan.tensor
+            result = _compute(function, operands, names)
+            if not _is_apart(result, [(x, loan)]):
+                loan.become_alias(x, HOST, plan.name)
+            return result
     lent = _lend(plan, operands, recorded=recorded)
     if lent is None:
         return NotImplemented

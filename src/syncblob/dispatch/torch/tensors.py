@@ -204,6 +204,25 @@ def cuda_loan(x: BlobCore, home: Any, reason: str) -> Loan | None:
     return loan
 
 
+def loan_of_its_own(x: BlobCore, reason: str) -> Loan | None:
+    """Lend data on the host over the kept array, with a loan that the Blob does not keep.
+
+    Returns None if there is none, and for a const Blob and negative strides.
+    """
+    kept: Any = x._kept[HOST_DATA]
+    if kept is None or kept[3] is None:
+        return None
+    held: Any = x._held
+    if not kept[0].readable and held.claim(kept[0], x._placed, reason, CONST):
+        # Asks for the shortcut again.
+        x._keep(HOST_DATA, held)
+        kept = x._kept[HOST_DATA] or kept
+    if not kept[0].readable or kept[0].buffer is not held.buffer(Side.HOST):
+        return None
+    array = kept[3].view()
+    return Loan(_of_capsule(array.__dlpack__()), array)
+
+
 def _new_host_loan(x: BlobCore, reason: str) -> Loan | None:
     memory, layout = x._memory, x._layout
     if not x._home.native or layout.reversed_axes:

@@ -50,7 +50,7 @@ def _h5(path):
 WRITERS = {
     "safetensors": (_safetensors, "F8_E4M3"),
     "pt": (_torch, "float8_e4m3fn"),
-    "npz": (_npz, "holds Python objects"),
+    "npz": (_npz, "has dtype object"),
     "h5": (_h5, r"dtype \[\('re', '<f4'\), \('im', '<f8'\)\]"),
 }
 

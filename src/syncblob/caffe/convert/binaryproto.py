@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from syncblob.caffe import read_blob
+from syncblob.caffe import Layer, read_blob
 from syncblob.caffe.convert.weights import LayerWeights, Weights
 from syncblob.caffe.messages.blobproto import blob_pieces, padded
 from syncblob.caffe.messages.pieces import write_pieces
@@ -18,8 +18,9 @@ _AXES_OF_IMAGES = (2, 3)
 
 
 def read(path: str) -> Weights:
-    """Open a file."""
-    return Weights.of_one(path, "binaryproto", read_blob(path))
+    """Open a file. Its array is called "mean", because it usually is that of a data set."""
+    layer = LayerWeights.of(Layer("mean"), {"mean": read_blob(path)})
+    return Weights(path, "binaryproto", [layer])
 
 
 def as_mean(layers: Iterable[LayerWeights]) -> tuple[LayerWeights, ...]:

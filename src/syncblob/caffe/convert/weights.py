@@ -23,8 +23,6 @@ Entry = Blob | ModelFileError
 """A tensor, or the error of one that a Blob cannot hold."""
 
 ALL_DTYPES = frozenset((*NAMES, "bfloat16"))
-# The name of a tensor from a format without names.
-_MEAN = "mean"
 
 
 class LayerWeights(NamedTuple):
@@ -113,11 +111,6 @@ class Weights(AbstractContextManager["Weights"]):
         self.settings = NetParameter() if settings is None else settings
         self.others = tuple(others)
         self.unreadable = dict(unreadable or {})
-
-    @classmethod
-    def of_one(cls, path: str, kind: str, blob: Blob) -> Self:
-        """Make weights from a single Blob without a name, usually the mean of a data set."""
-        return cls(path, kind, [LayerWeights.of(Layer(_MEAN), {_MEAN: blob})])
 
     @classmethod
     def of_names(

@@ -75,8 +75,7 @@ def scale(blob: BlobCore, memory: SyncedMemory | None, factor: complex, reason: 
     side = _head_side(blob, memory)
     require_device(memory.home(side).device, reason)
     array = memory.array(side, MUTABLE, blob._layout, reason)
-    kernel = np.multiply, array, array.dtype.type(factor), array
-    write_by(memory, blob._layout, side, reason, *kernel)
+    write_by(memory, blob._layout, side, reason, _scale, factor, array)
 
 
 def _head_side(blob: BlobCore, memory: SyncedMemory) -> Side:
@@ -122,6 +121,11 @@ def asum(array: Any, xp: ModuleType) -> float | int:
 def sumsq(array: Any, xp: ModuleType) -> float | int:
     """Sum the squares; for complex numbers, of the modulus."""
     return _total(xp.square, array, xp)
+
+
+def _scale(factor: complex, x: Any) -> None:
+    """Multiply x by a factor in place, in the dtype of x."""
+    x *= x.dtype.type(factor)
 
 
 def _total(term: Callable[[Any], Any], array: Any, xp: ModuleType) -> float | int:

@@ -132,34 +132,3 @@ def test_a_state_that_no_file_can_hold(tmp_path, change, error, words):
         with pytest.raises(error, match=words):
             save_solver_state(state, tmp_path / name)
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("learned_net", ["a\0b", "a" * 65536])
-def test_texts_that_hdf5_cannot_hold(tmp_path, learned_net):
-    state = syncblob.SolverState()
-    state.learned_net = learned_net
-    path = tmp_path / "x.solverstate.h5"
-    with pytest.raises(ValueError, match=r"expected learned_net without NUL, of less than 65,536"):
-        save_solver_state(state, path)
-    assert list(tmp_path.iterdir()) == []
-    save_solver_state(state, tmp_path / "x.solverstate")
-    assert open_solver_state(tmp_path / "x.solverstate").learned_net == learned_net
-    state.learned_net = "a" * 65535
-    save_solver_state(state, path)
-    assert open_solver_state(path).learned_net == state.learned_net
-
-
-def test_one_array_is_no_history(tmp_path):
-    with pytest.raises(TypeError, match=r"expected a list of arrays.*shape \(2, 3\)"):
-        syncblob.SolverState(1, "x", 0, np.zeros((2, 3), "f4"))
-    state = syncblob.SolverState(1)
-    state.history = np.zeros((2, 3), "f4")
-    with pytest.raises(TypeError, match="put it in a list"):
-        save_solver_state(state, tmp_path / "x.solverstate")
-    assert not list(tmp_path.iterdir())
-
-
-def test_what_is_no_array_in_the_history_is_named(tmp_path):
-    state = syncblob.SolverState(history=[np.zeros(2, "f4"), ["x"]])
-    with pytest.raises(TypeError, match="history 1: a Blob holds numbers"):
-        save_solver_state(state, tmp_path / "x")

@@ -91,7 +91,7 @@ def index_hdf5(file: OpenFile) -> ModelIndex:
             put_texts(proto, "name", [name])
             blobs = h5.blobs(name, datasets, diffs.get(name, {}))
             layers.append(LayerInFile(proto, blobs))
-    return ModelIndex("", 2, layers, NetParameter())
+    return ModelIndex("", None, layers, NetParameter())
 
 
 def read_state(file: OpenFile) -> dict[str, Any]:
@@ -495,13 +495,6 @@ def plan_state_hdf5(
 
     `facts` has the numbers and strings of the state, by Caffe's names.
     """
-    for name, fact in facts.items():
-        if isinstance(fact, bytes) and (b"\0" in fact or len(fact) >= _MOST_TEXT):
-            raise ValueError(
-                f"expected {name} without NUL, of less than {_MOST_TEXT:,} bytes, which "
-                f"Caffe's HDF5 format can hold, got {fact[:80]!r}; change it, or write a "
-                f".solverstate"
-            )
     h5py = import_optional("h5py", "hdf5")
     datasets = [
         _dataset(b"history/%d" % number, blob, f"history {number}")

@@ -554,14 +554,13 @@ def open_model(path: Source) -> ModelFile:
         if is_message:
             require_message(reader)
         found = index_model(reader) if is_message else index_hdf5(file)
-    version = found.version if is_message else None
     layers = [
         Layer.of_own(proto, [lazy_blob(file, blob) for blob in blobs])
         for proto, blobs in found.layers
     ]
     model = ModelFile.of_own(found.name, layers, found.settings)
     there = tuple((serialised(proto), blobs) for proto, blobs in found.layers)
-    model.origin = Origin(file, version, serialised(model.message()), there)
+    model.origin = Origin(file, found.version, serialised(model.message()), there)
     return model
 
 

@@ -47,10 +47,10 @@ class Origin(NamedTuple):
 
 
 class ModelIndex(NamedTuple):
-    """A net: its name, the version of its layer format, its layers in order, its other settings."""
+    """A net: its name, the format of its layers (None in HDF5), its layers, its other settings."""
 
     name: str
-    version: int
+    version: int | None
     layers: list[LayerInFile]
     settings: NetParameter
 

@@ -31,7 +31,7 @@ from syncblob.caffe._pb.caffe_pb2 import ForkLayer, LayerParameter, NetParameter
             "layer: [{ pooling_param < ceil_mode: true, pool: AVE; > }, <name: 'r'>]",
             "layer { pooling_param { pool: AVE } } layer { name: 'r' }",
         ),
-        ("a: -1 c: 'x' \"y\" d: [1, {e: 2}] f { g < h: 1 > } i: inf name: 'n'", "name: 'n'"),
+        ("a: -1 c: 'x' \"y\" d: [1, 2] f { g < h: 1 > } i: inf name: 'n'", "name: 'n'"),
     ],
 )
 def test_what_caffe_lacks_is_left_out(text, content, known):

@@ -57,7 +57,7 @@ def both_refuse(path, words):
         (archive_of("readme.txt", "a.npy"), "a zip archive"),
         # No header of a safetensors file is this long.
         (b"\x00\x00\x00\x00\x01\x00\x00\x00{}", "byte 0: expected a field number"),
-        (b"\x1f\x8b\x08\x00", r"a gzip archive; pass gzip\.open"),
+        (b"\x1f\x8b\x08\x00", r"a gzip archive; unpack it, or pass gzip\.open"),
         (b"\n<!DOCTYPE html>\n<html>", "a web page"),
         (b'<?xml version="1.0"?>', "a web page"),
         (b'name: "net"\nlayer {\n  name: "data"\n}\n', r"\.prototxt"),

@@ -8,7 +8,7 @@ from devices import LIMITED
 
 import syncblob
 from syncblob import Blob, record_transfers
-from syncblob.blob import compute_in_parts
+from syncblob.blob import compute_in_parts, inplace_operators
 
 COUNT = 64
 NBYTES = 4 * COUNT
@@ -157,3 +157,18 @@ def test_an_alias_of_an_operand_leaves_too_little_room(room):
     alias[...] = 5
     del alias
     assert (first + second).on("cpu").tolist() == (5 + NUMBERS).tolist()
+
+
+def test_what_has_been_written_is_not_written_again(room, monkeypatch):
+    first, second = blob_of(NUMBERS), blob_of(NUMBERS, "cpu")
+    room.capacity = 4 * NBYTES
+
+    def write_and_fail(*args):
+        write(*args)
+        raise MemoryError
+
+    write = inplace_operators._write
+    monkeypatch.setattr(inplace_operators, "_write", write_and_fail)
+    with pytest.raises(MemoryError):
+        first += second
+    assert first.tolist() == (2 * NUMBERS).tolist()

@@ -31,10 +31,10 @@ def compute_in_room(
 ) -> Any:
     """Call a function with a kernel and operands; in parts if they do not fit on a device together.
 
-    The function computes the kernel elementwise, in a new Blob, or into the first operand if it
-    `writes`. In parts, the device needs room for a part of each operand, and for two of a new Blob.
-    When room is needed, the finished parts of that are downloaded, and those of the operands
-    dropped.
+    The function computes the kernel elementwise, in a new Blob. If it `writes`, it only brings the
+    operands, and returns a function that writes into the first. In parts, the device needs room for
+    a part of each operand, and for two of a new Blob. When room is needed, the finished parts of
+    that are downloaded, and those of the operands dropped.
 
     Raises
     ------
@@ -43,21 +43,26 @@ def compute_in_room(
         before have been written.
     """
     try:
-        return function(kernel, *operands)
+        done = function(kernel, *operands)
     except MemoryError:
         divisible = _can_divide(kernel, operands, writes=writes)
         bounded = any(x._home.bounded for x in operands if isinstance(x, BlobCore))
         if not (divisible or bounded):
             raise
+    else:
+        # Only here, because what has been written must not be written again.
+        return patiently(done) if writes else done
     # Only here: the error keeps frames alive, and these keep arrays.
     if not divisible:
         # Garbage may have to go, and other threads may give back what they use.
-        return patiently(function, kernel, *operands)
+        done = patiently(function, kernel, *operands)
+        return patiently(done) if writes else done
     like: Any = next(x for x in operands if isinstance(x, BlobCore))
     home, flat = _divide(operands)
 
     def part_of_it(part: slice) -> Any:
-        return function(kernel, *[x if type(x) in SCALARS else x[part] for x in flat])
+        done = function(kernel, *[x if type(x) in SCALARS else x[part] for x in flat])
+        return patiently(done) if writes else done
 
     if writes:
         _for_each_part(part_of_it, like.size)

@@ -118,16 +118,16 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, operator: str) -> Any:
         _require_same_shape(kernel, x1.shape, getattr(x2, "shape", ()))
     # They may have to go to make room.
     array1 = array2 = shortcut = None
-    return compute_in_room(_computed, kernel, (x1, x2), writes=True)
+    return compute_in_room(_brought, kernel, (x1, x2), writes=True)
 
 
-def _computed(kernel: Callable[..., Any], x1: Any, x2: Any) -> Any:
-    """Bring the operands to one device, and compute into the first."""
+def _brought(kernel: Callable[..., Any], x1: Any, x2: Any) -> Callable[[], Any]:
+    """Bring the operands to one device, and return a function that computes into the first."""
     (_, array2), home, _ = gather(kernel.__name__, x1, x2)
     array1 = x1._make_writable(_reason(kernel)) if home is x1._home else None
     if array1 is None:
         array1 = x1._array_on(x1._memory.side_of(home), MUTABLE, _reason(kernel))
-    return _write(kernel, x1, array1, array2, home)
+    return partial(_write, kernel, x1, array1, array2, home)
 
 
 def _cannot_raise(kernel: Callable[..., Any], x1: Any, x2: Any) -> bool:

@@ -37,6 +37,7 @@ from syncblob import (
     record_transfers,
 )
 from syncblob.devices import Side, accelerator
+from syncblob.memory.exposures import expose
 
 # A function of two 8x8 Blobs and a Blob of indices.
 Call = Callable[[Any, Any, Any], object]
@@ -188,7 +189,7 @@ def _do(step: str, blob: Any, sides: dict[str, str]) -> object:
     elif verb == "evict":
         blob.evict(side)
     elif verb == "expose":
-        blob.memory.expose(Side.HOST if side == "cpu" else Side.ACCELERATOR)
+        expose(blob.memory.ledger, Side.HOST if side == "cpu" else Side.ACCELERATOR)
     else:
         blob.async_gpu_push()
         blob.memory.accelerator.synchronize()

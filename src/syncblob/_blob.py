@@ -48,6 +48,7 @@ from syncblob.dispatch.numpy.ufuncs import array_ufunc
 from syncblob.interop import arrow, cuda_array_interface, dlpack, shared_memory
 from syncblob.interop import numpy as numpy_protocol
 from syncblob.memory import CONST, MUTABLE, OVERWRITE, Head, SyncedMemory
+from syncblob.memory.exposures import assume_unaliased, refresh
 from syncblob.memory.verify import verifying
 
 if TYPE_CHECKING:
@@ -790,7 +791,7 @@ class Blob(Operators, NdarrayMethods):
         layout = self._layout
         for memory in (self._memory, self._existing_diff()):
             if memory is not None:
-                memory.assume_unaliased(layout.start, layout.stop)
+                assume_unaliased(memory.ledger, layout.start, layout.stop)
 
     def refresh(self) -> None:
         """Make writes by other code into this Blob's host memory visible on the device.
@@ -804,7 +805,7 @@ class Blob(Operators, NdarrayMethods):
         memory exposes the host again. diff is unchanged.
         """
         memory, layout = self._memory, self._layout
-        memory.refresh(*memory.range_of(layout), still_exposed=not layout.gapless)
+        refresh(memory.ledger, *memory.range_of(layout), still_exposed=not layout.gapless)
 
     def reshape(
         self,

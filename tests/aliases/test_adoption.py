@@ -20,6 +20,7 @@ from syncblob._layout import Layout
 from syncblob.devices import Side
 from syncblob.memory import Access
 from syncblob.memory.borrows_and_aliases import Loans
+from syncblob.memory.exposures import assume_unaliased, expose
 
 COUNT = 4
 WHOLE = Layout.raw(COUNT)
@@ -58,11 +59,11 @@ def test_an_alias_of_a_buffer_that_was_replaced_is_of_no_concern_any_more(side: 
 @pytest.mark.parametrize("exposed", Side)
 def test_adoption_ends_the_exposure_of_both_sides(side: Side, exposed: Side) -> None:
     memory = at(side)
-    memory.expose(exposed, shared=True)
+    expose(memory.ledger, exposed, shared=True)
     adopt(memory, side, 5)
     assert memory.aliased is (side is not exposed)
-    memory.assume_unaliased()
-    memory.expose(exposed)
+    assume_unaliased(memory.ledger)
+    expose(memory.ledger, exposed)
     adopt(memory, side, 5)
     assert not memory.aliased
     with record_transfers() as log:

@@ -22,6 +22,7 @@ from syncblob import (
     verified_const,
 )
 from syncblob.devices import Side
+from syncblob.memory.exposures import expose
 
 # They count the bytes of parts of small memories.
 pytestmark = pytest.mark.usefixtures("exact_parts")
@@ -260,7 +261,7 @@ def test_below_it_are_the_ranges_of_living_aliases() -> None:
 
 def test_exposed_ranges_are_drawn_and_named_too() -> None:
     blob = split()
-    blob.memory.expose(Side.HOST, start=0, stop=20)
+    expose(blob.memory.ledger, Side.HOST, start=0, stop=20)
     rows = rows_of(blob)
     assert rows["host aliases"] == FULL * 10 + NONE * 30
     assert rows["exposed"].startswith("the host side, to an alias of unknown lifetime, at ")

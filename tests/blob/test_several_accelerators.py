@@ -12,6 +12,7 @@ from in_threads import in_threads
 import syncblob as xp
 from syncblob import Blob, Head, StaleAliasWarning, record_transfers, use_device
 from syncblob.devices import HOST, Side
+from syncblob.memory.exposures import expose
 
 torch = pytest.importorskip("torch")
 
@@ -264,7 +265,7 @@ def test_an_exposure_is_its_sides():
     blob = at(A)
     memory = blob.memory
     far = blob.on(B)
-    memory.expose(memory.side_of(xp.simulated(1)))
+    expose(memory.ledger, memory.side_of(xp.simulated(1)))
     for _ in range(2):
         far.gpu_data()
     # The copy there is not trusted, and the others need not copy again.

@@ -10,7 +10,7 @@ from syncblob.caffe._pb.caffe_pb2 import (
     V0LayerParameter,
     V1LayerParameter,
 )
-from syncblob.caffe.messages.older_formats import upgrade_net
+from syncblob.caffe.messages.upgrade_net import upgrade_net
 from syncblob.errors import ModelFileError
 
 BIAS = BlobProto(num=1, channels=1, height=1, width=2, data=[7, 8])

@@ -15,6 +15,7 @@ from syncblob import simulated as simulated_device
 from syncblob._layout import Layout
 from syncblob.devices import CPU, HOST, Side, SimulatedBackend
 from syncblob.memory import Access
+from syncblob.memory.exposures import assume_unaliased, expose
 
 NBYTES = 64
 VALUES = list(range(NBYTES))
@@ -303,10 +304,10 @@ def test_a_writer_of_unknown_lifetime_leaves_its_side_alone_newest(side: Side, h
     if head is Head.SPLIT:
         memory.array(Side.HOST, Access.MUTABLE, Layout.raw(8), "test")
     assert memory.head is head
-    memory.expose(side)
+    expose(memory.ledger, side)
     assert memory.head is (HEADS[side] if head is Head.SYNCED else head)
     assert memory.aliased
-    memory.assume_unaliased()
+    assume_unaliased(memory.ledger)
     assert not memory.aliased
 
 

@@ -9,6 +9,7 @@ from syncblob._dtypes import UINT8
 from syncblob._layout import Layout
 from syncblob.devices import Side
 from syncblob.memory import Access
+from syncblob.memory.exposures import expose
 
 NBYTES = 64
 VALUES = list(range(100, 100 + NBYTES))
@@ -92,14 +93,14 @@ def test_a_copy_on_the_host_waits_for_an_upload_into_what_it_reads():
     memory = on_host()
     memory.async_gpu_push()
     # From now on only the accelerator is newest.
-    memory.expose(ACCELERATOR)
+    expose(memory.ledger, ACCELERATOR)
     assert memory.gather(HOST, GAPPED, "test").tolist() == EXPECTED
 
 
 def test_a_copy_on_the_accelerator_of_what_the_host_holds_waits_for_no_upload(held):
     memory = on_host()
     # The uploaded bytes do not become newest, because the host is exposed.
-    memory.expose(HOST)
+    expose(memory.ledger, HOST)
     memory.async_gpu_push()
     assert memory.gather(ACCELERATOR, GAPPED, "test").tolist() == EXPECTED
     # The upload of the copy itself.

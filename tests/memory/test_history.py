@@ -13,6 +13,7 @@ from syncblob import Blob, Head, StaleAliasWarning, SyncedMemory, record_transfe
 from syncblob._layout import Layout
 from syncblob.devices import Side, SimulatedBackend
 from syncblob.memory import Access
+from syncblob.memory.exposures import expose
 
 NBYTES = 16
 U, C, G, S = Head.UNINITIALIZED, Head.HEAD_AT_CPU, Head.HEAD_AT_GPU, Head.SYNCED
@@ -41,7 +42,7 @@ def test_an_entry_is_one_line_that_names_the_line_of_the_access() -> None:
 
 def test_a_copy_that_leaves_the_head_is_noted_too() -> None:
     memory = memory_at(C)
-    memory.expose(Side.HOST)
+    expose(memory.ledger, Side.HOST)
     memory.gpu_data()
     assert str(memory.history[-1]).startswith(f"gpu_data: HEAD_AT_CPU, upload, at {__file__}:")
 

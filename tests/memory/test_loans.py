@@ -8,7 +8,8 @@ from syncblob._layout import Layout
 from syncblob._source_lines import user_place
 from syncblob.devices import Side
 from syncblob.memory import Access
-from syncblob.memory.borrows_and_aliases import NUMPY, Exposure, Loans
+from syncblob.memory.borrows_and_aliases import NUMPY, Loans
+from syncblob.memory.exposures import Exposure
 from syncblob.memory.ledger import Ledger
 
 ALL = Layout.raw(8)

@@ -20,6 +20,7 @@ from syncblob import Blob, Head, SyncedMemory, record_transfers, verified_const
 from syncblob._layout import Layout
 from syncblob.devices import Side, SimulatedBackend
 from syncblob.memory import Access
+from syncblob.memory.exposures import expose
 
 NBYTES = 64
 
@@ -107,7 +108,7 @@ def test_who_may_write_on_the_host_waits_for_the_upload(
 ) -> None:
     memory = at_cpu()
     if aliased:
-        memory.expose(Side.HOST)
+        expose(memory.ledger, Side.HOST)
     memory.async_gpu_push()
     assert held.uploads == 0
     getattr(memory, access)()
@@ -124,7 +125,7 @@ def test_once_it_has_arrived_nobody_waits_any_more() -> None:
 
 def test_a_push_waits_for_the_one_before(simulated: SimulatedBackend) -> None:
     memory = at_cpu()
-    memory.expose(Side.HOST)
+    expose(memory.ledger, Side.HOST)
     slow, fast = simulated.stream(delay=0.05), simulated.stream(delay=0.0)
     memory.async_gpu_push(slow)
     assert memory.head is Head.HEAD_AT_CPU

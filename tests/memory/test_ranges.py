@@ -16,6 +16,7 @@ from syncblob import Blob, Head, SyncedMemory, record_transfers
 from syncblob._layout import Layout
 from syncblob.devices import POISON, Side
 from syncblob.memory import Access
+from syncblob.memory.exposures import assume_unaliased, expose, is_exposed
 
 # They count the bytes of parts of small memories.
 pytestmark = pytest.mark.usefixtures("exact_parts")
@@ -194,7 +195,7 @@ def test_who_may_write_into_bytes_that_come_into_use_again_is_believed(side, kep
         else:
             array = memory.lend(side, MUTABLE, layout, "use")
         if lend == "exposure":
-            memory.expose(side, start=layout.start, stop=layout.stop)
+            expose(memory.ledger, side, start=layout.start, stop=layout.stop)
             array = memory.buffer(side)[layout.start : layout.stop]
         memory.fit(2 * UNIT)
         memory.fit(NBYTES)
@@ -269,7 +270,7 @@ def test_a_memory_that_keeps_its_size_keeps_its_map_also_where_it_is_exposed_bey
     memory = made("B" * UNITS)
     memory.fit(2 * UNIT)
     use(memory, ACCELERATOR, MUTABLE, 0, 2)
-    memory.expose(HOST)
+    expose(memory.ledger, HOST)
     before = memory.spans
     memory.fit(2 * UNIT)
     assert memory.spans == before
@@ -299,17 +300,17 @@ def test_every_upload_that_failed_is_raised_before_a_size_changes(first, last, s
 
 def test_a_range_is_exposed_where_all_of_it_is_and_is_newest_there_alone():
     memory = made("HGGGGGBH")
-    memory.expose(ACCELERATOR, start=2 * UNIT, stop=4 * UNIT, shared=True)
+    expose(memory.ledger, ACCELERATOR, start=2 * UNIT, stop=4 * UNIT, shared=True)
 
     def exposed(first, last):
-        return memory.is_exposed(ACCELERATOR, first * UNIT, last * UNIT)
+        return is_exposed(memory.ledger, ACCELERATOR, first * UNIT, last * UNIT)
 
     assert exposed(2, 4)
     assert exposed(3, 4)
     assert not exposed(1, 4)
     assert not exposed(2, 5)
     assert not exposed(5, 6)
-    assert not memory.is_exposed(HOST, 2 * UNIT, 4 * UNIT)
+    assert not is_exposed(memory.ledger, HOST, 2 * UNIT, 4 * UNIT)
     use(memory, HOST, MUTABLE, 2, 3)
     assert not exposed(2, 3)
     assert not exposed(2, 4)
@@ -322,7 +323,7 @@ def test_a_range_is_exposed_where_all_of_it_is_and_is_newest_there_alone():
 def test_an_adoption_within_a_capacity_of_a_split_map():
     memory = made("HHHHGGGG")
     memory.fit(6 * UNIT)
-    memory.expose(ACCELERATOR)
+    expose(memory.ledger, ACCELERATOR)
     memory.set_cpu_data(np.full(6 * UNIT, 3, np.uint8))
     assert (memory.nbytes, drawn(memory), memory.aliased) == (48, "HHHHHH", False)
     use(memory, ACCELERATOR, MUTABLE, 5, 6)[:] = 4
@@ -359,7 +360,7 @@ def test_a_write_that_raises_leaves_what_it_has_not_reached(simulated):
 @pytest.mark.parametrize("side", Side)
 def test_exposure_is_of_a_range(side):
     memory = made("B" * UNITS)
-    memory.expose(side, start=16, stop=32)
+    expose(memory.ledger, side, start=16, stop=32)
     assert drawn(memory) == "BB" + "HG"[side] * 2 + "BBBB"
     for _ in range(3):
         memory.buffer(side)[16:32] += 1
@@ -374,16 +375,16 @@ def test_exposure_is_of_a_range(side):
 @pytest.mark.parametrize("shared", [False, True])
 def test_a_write_on_the_other_side_ends_the_exposure_of_what_it_overlaps(side, shared):
     memory = made("HG"[side] * UNITS)
-    memory.expose(side, start=16, stop=48, shared=shared)
+    expose(memory.ledger, side, start=16, stop=48, shared=shared)
     use(memory, Side(1 - side), MUTABLE, 0, 1)
     assert exposed(memory, side) == [(16, 48)]
     use(memory, Side(1 - side), MUTABLE, 3, 4)
     assert exposed(memory, side) == ([(16, 48)] if shared else [(16, 24), (32, 48)])
     use(memory, Side(1 - side), OVERWRITE, 0, 3)
     assert exposed(memory, side) == ([(16, 48)] if shared else [(32, 48)])
-    memory.assume_unaliased(40, 64)
+    assume_unaliased(memory.ledger, 40, 64)
     assert exposed(memory, side) == ([(16, 40)] if shared else [(32, 40)])
-    memory.assume_unaliased()
+    assume_unaliased(memory.ledger)
     assert not memory.aliased
 
 
@@ -394,7 +395,7 @@ def exposed(memory, side):
 def test_a_write_on_the_side_that_is_equal_ends_exposures_of_the_other():
     memory = made("BBBBHHHH")
     for start in (0, 40, 40):
-        memory.expose(ACCELERATOR, start=start, stop=start + 8)
+        expose(memory.ledger, ACCELERATOR, start=start, stop=start + 8)
     assert exposed(memory, ACCELERATOR) == [(0, 8), (40, 48)]
     assert drawn(memory) == "GBBBHHHH"
     use(memory, HOST, MUTABLE, 1, 6)
@@ -404,11 +405,11 @@ def test_a_write_on_the_side_that_is_equal_ends_exposures_of_the_other():
 
 def test_an_exposure_that_fails_ends_no_other(simulated):
     memory = made()
-    memory.expose(ACCELERATOR, start=0, stop=8)
+    expose(memory.ledger, ACCELERATOR, start=0, stop=8)
     with simulated.failing(transfer=1):
         memory.async_gpu_push(start=16)
         with pytest.raises(RuntimeError, match="injected"):
-            memory.expose(ACCELERATOR, start=16, stop=32)
+            expose(memory.ledger, ACCELERATOR, start=16, stop=32)
     assert exposed(memory, ACCELERATOR) == [(0, 8)]
 
 
@@ -418,7 +419,7 @@ def test_two_who_share_the_host_lose_nothing_of_each_others():
     memories = []
     for number in range(2):
         memory = SyncedMemory.adopting(buffer, device=f"simulated:{number}")
-        memory.expose(HOST, shared=True)
+        expose(memory.ledger, HOST, shared=True)
         memories.append(memory)
     for number, memory in enumerate(memories):
         memory.gpu_data()

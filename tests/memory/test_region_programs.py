@@ -31,7 +31,7 @@ from region_model import CPU, FAR, GPU, NOBODY, Cells, Loan, Memory, Plan, reach
 import syncblob
 from benchmarks.states import STATES
 from syncblob import Blob, Head, StaleAliasWarning, max_transfers, record_transfers
-from syncblob.blob.writers import FREE_THREADED
+from syncblob.blob.running_writes import FREE_THREADED
 from syncblob.devices import SimulatedBackend
 from syncblob.memory import living_arrays, ranges_to_copy
 from syncblob.memory.transitions import SMALL

@@ -21,6 +21,7 @@ from syncblob._layout import Layout
 from syncblob.devices import Side
 from syncblob.memory import Access, claim, claim_shared, shortcut
 from syncblob.memory.borrows_and_aliases import Borrows
+from syncblob.memory.exposures import expose
 from syncblob.memory.ledger import Ledger
 
 NBYTES = 8
@@ -68,8 +69,13 @@ STATES = {
     "a write on the other side": (written_elsewhere, "", "rw", True),
     "a borrow": (lambda m, side: m.lend(side, MUTABLE, WHOLE, "use"), "rw", "", False),
     "an alias": (lambda m, side: m.export(side, MUTABLE, WHOLE, "use", "DLPack"), "rw", "", False),
-    "an exposure": (lambda m, side: m.expose(side), "rw", "", False),
-    "an exposure of the other side": (lambda m, side: m.expose(Side(1 - side)), "r", "", False),
+    "an exposure": (lambda m, side: expose(m.ledger, side), "rw", "", False),
+    "an exposure of the other side": (
+        lambda m, side: expose(m.ledger, Side(1 - side)),
+        "r",
+        "",
+        False,
+    ),
     "all loans taken back": (lambda m, *_: m.revoke([]), "rw", "", False),
 }
 
@@ -366,7 +372,7 @@ def test_a_memory_is_not_claimed_by_the_shortcut_of_another():
     [
         lambda memory: memory.lend(Side.ACCELERATOR, MUTABLE, Layout.raw(1), "use"),
         lambda memory: memory.export(Side.ACCELERATOR, MUTABLE, Layout.raw(1), "use", "DLPack"),
-        lambda memory: memory.expose(Side.ACCELERATOR),
+        lambda memory: expose(memory.ledger, Side.ACCELERATOR),
     ],
     ids=["elsewhere", "alias", "exposure"],
 )
@@ -416,7 +422,7 @@ ASSIGNED = {
     "upload of the rest": (lambda m: m.async_gpu_push(None, 4, NBYTES), (0, 2), False),
     "mixed": (lambda m: [m.lend(Side.ACCELERATOR, MUTABLE, PART, "use")] * 0, (0, 2), False),
     "alias": (lambda m: m.export(Side.ACCELERATOR, MUTABLE, PART, "use", "DLPack"), (0, 2), False),
-    "exposure": (lambda m: m.expose(Side.ACCELERATOR), (0, 2), False),
+    "exposure": (lambda m: expose(m.ledger, Side.ACCELERATOR), (0, 2), False),
     "borrow": (lambda m: m.mutable_gpu_data(), (0, 2), False),
     "third side": (lambda m: m.side_of(syncblob.simulated(1)), (0, 2), True),
     "eviction": (lambda m: [m.gpu_data(), m.evict(Side.HOST)], (0, 2), False),

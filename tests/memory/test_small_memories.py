@@ -8,6 +8,7 @@ from syncblob import Blob, Head, SyncedMemory, record_transfers, verified_const
 from syncblob._layout import Layout
 from syncblob.devices import Side
 from syncblob.memory import Access
+from syncblob.memory.exposures import expose
 from syncblob.memory.transitions import SMALL
 
 scipy_linalg = pytest.importorskip("scipy.linalg")
@@ -81,7 +82,7 @@ def test_what_other_code_may_write_is_copied_again(side, lends):
     elif lends == "alias":
         kept = memory.export(Side(1 - side), MUTABLE, other, "use", "NumPy")
     else:
-        memory.expose(Side(1 - side), start=40, stop=48)
+        expose(memory.ledger, Side(1 - side), start=40, stop=48)
         kept = memory.buffer(Side(1 - side))[40:48]
     for access in (CONST, MUTABLE):
         memory.array(side, access, PART, "use")

@@ -10,6 +10,7 @@ from syncblob import Head, SyncedMemory, record_transfers
 from syncblob._layout import Layout
 from syncblob.devices import Side
 from syncblob.memory import Access, span_limit
+from syncblob.memory.exposures import assume_unaliased, expose
 
 # They count the bytes of parts of small memories.
 pytestmark = pytest.mark.usefixtures("exact_parts")
@@ -98,8 +99,8 @@ def test_what_one_side_alone_holds_of_what_both_did(what, side):
     memory = made("both")
     for place in places("forwards"):
         if what == "exposures":
-            memory.expose(side, start=place, stop=place + 1)
-            memory.assume_unaliased(place, place + 1)
+            expose(memory.ledger, side, start=place, stop=place + 1)
+            assume_unaliased(memory.ledger, place, place + 1)
         else:
             memory.finish_write(side, place, place + 1, "test")
         assert len(memory.spans.holders) <= MAX_SPANS
@@ -168,8 +169,8 @@ def test_a_long_map_that_nothing_can_join_is_longer():
     memory = made("host")
     for place in places("forwards"):
         use(memory, ACCELERATOR, MUTABLE, place, place + 1)
-    memory.expose(HOST)
-    memory.expose(ACCELERATOR)
+    expose(memory.ledger, HOST)
+    expose(memory.ledger, ACCELERATOR)
     assert len(memory.spans.holders) <= MAX_SPANS
     assert memory.cpu_data().tolist() == memory.gpu_data().tolist() == counting().tolist()
 

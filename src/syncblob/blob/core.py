@@ -36,6 +36,7 @@ from syncblob.memory import (
     layout_of,
     placed_in,
 )
+from syncblob.memory.exposures import expose
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -324,7 +325,7 @@ class BlobCore:
                         layout = Layout.c_order(tuple(array.shape), array.dtype)
                         layout.whole = True
                     if isinstance(self._shortcut.buffer, Place):
-                        memory.expose(Side.HOST, self._shortcut.buffer)
+                        expose(memory.ledger, Side.HOST, self._shortcut.buffer)
                 else:
                     memory, layout = adopt(
                         array,

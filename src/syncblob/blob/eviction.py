@@ -28,7 +28,7 @@ from syncblob.blob.living_blobs import (
     settle_results,
 )
 from syncblob.blob.memory_summary import rows
-from syncblob.blob.writers import FREE_THREADED, changed_by_others
+from syncblob.blob.running_writes import FREE_THREADED, changed_by_others
 from syncblob.devices import Accelerator, Side
 from syncblob.memory import MUTABLE, Ledger, Shortage, evict_windows
 from syncblob.memory.history import note

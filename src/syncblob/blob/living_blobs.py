@@ -18,7 +18,7 @@ from weakref import ref
 
 from syncblob._locks import notified
 from syncblob.blob.core import NOTHING_KEPT, BlobCore
-from syncblob.blob.writers import FREE_THREADED, changed_by_others, forget
+from syncblob.blob.running_writes import FREE_THREADED, changed_by_others, forget
 from syncblob.devices import HOST, Accelerator
 from syncblob.memory import Ledger, SyncedMemory
 from syncblob.memory.windows import Window

@@ -13,6 +13,7 @@ from syncblob.devices import Side, accelerator, home_of
 from syncblob.errors import NoDeviceError
 from syncblob.interop import shared_memory
 from syncblob.memory import CONST, MUTABLE, SyncedMemory
+from syncblob.memory.exposures import expose
 
 if TYPE_CHECKING:
     from syncblob.blob.core import BlobCore
@@ -37,7 +38,7 @@ def reduce(blob: BlobCore, protocol: Any) -> tuple[Callable[..., Any], tuple[Any
     access = CONST if blob._readonly else MUTABLE
     memory.array(Side.HOST, access, layout, "pickle")
     if access is MUTABLE:
-        memory.expose(Side.HOST, start=layout.start, stop=layout.stop, shared=True)
+        expose(memory.ledger, Side.HOST, start=layout.start, stop=layout.stop, shared=True)
     block = shared_memory.name_of(memory), memory.used_nbytes
     diff = existing and _contents(existing, Layout.raw(existing.used_nbytes), out_of_band=False)
     placed = layout.shape, layout.dtype, layout.strides, layout.offset

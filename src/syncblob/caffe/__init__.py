@@ -14,8 +14,8 @@ from syncblob.caffe.messages.lazy_blobs import blob_values
 from syncblob.caffe.messages.prototxt import read_prototxt, read_solver_prototxt, write_prototxt
 from syncblob.caffe.nets.copy_trained_layers import CopyReport
 from syncblob.caffe.nets.layer import Layer, LayerBlobs
+from syncblob.caffe.nets.legacy_axes import mark_legacy, squeezed_blobs
 from syncblob.caffe.nets.net_shapes import NetShapes
-from syncblob.caffe.nets.param_shapes import mark_legacy, squeezed_blobs
 
 __all__ = [
     "CopyReport",

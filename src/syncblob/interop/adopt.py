@@ -11,6 +11,7 @@ from syncblob._layout import Layout
 from syncblob.arrays.native import backend_of
 from syncblob.devices import HOST, Device
 from syncblob.memory import SyncedMemory, compute
+from syncblob.memory.exposures import expose
 
 if TYPE_CHECKING:
     from syncblob.devices.base import Accelerator, Home
@@ -58,7 +59,7 @@ def adopt(  # noqa: PLR0913  # an array, its target, and its ownership
     layout = Layout(tuple(array.shape), array.dtype) if own else home.layout(array, base)
     memory = SyncedMemory.adopting(home.wrap(base), accelerator=backend, device=device)
     if not owned:
-        memory.expose(memory.side_of(home))
+        expose(memory.ledger, memory.side_of(home))
     return memory, layout
 
 

@@ -14,6 +14,7 @@ from syncblob.devices import Accelerator
 from syncblob.devices.cuda import CudaBackend
 from syncblob.errors import NoDeviceError
 from syncblob.memory import CONST, MUTABLE, Head
+from syncblob.memory.exposures import expose, is_exposed
 
 if TYPE_CHECKING:
     from syncblob._layout import Layout
@@ -102,11 +103,11 @@ def interface(
     newest contents, but it may be the test alone, so it makes a borrow. The second one exposes the
     memory, and must not repeat the warning. Numba reads it once, and keeps the address.
     """
-    exposed_before = memory.is_exposed(side, layout.start, layout.stop)
+    exposed_before = is_exposed(memory.ledger, side, layout.start, layout.stop)
     access = CONST if readonly or exposed_before else MUTABLE
     unchanged = memory.head_of(layout, side) is Head.HEAD_AT_GPU
     home, array = array_over_memory(memory, side, layout, access)
     asked = any(array.data.mem is each.data.mem for each in kept)
     if access is not CONST and ((asked and unchanged) or user_instruction()[2] == "numba"):
-        memory.expose(side, start=layout.start, stop=layout.stop)
+        expose(memory.ledger, side, start=layout.start, stop=layout.stop)
     return home.describe(array, readonly=readonly), kept if asked else (*kept, array)

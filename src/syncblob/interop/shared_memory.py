@@ -16,6 +16,7 @@ import numpy as np
 from syncblob._locks import Lock
 from syncblob.devices import Device, Side
 from syncblob.memory import SyncedMemory
+from syncblob.memory.exposures import expose
 
 if TYPE_CHECKING:
     from multiprocessing.shared_memory import SharedMemory
@@ -105,7 +106,7 @@ def name_of(memory: SyncedMemory) -> str | None:
 
 def _memory_over(block: _Block, device: Device | str | None) -> SyncedMemory:
     memory = SyncedMemory.adopting(np.asarray(block), device=device)
-    memory.expose(Side.HOST, shared=True)
+    expose(memory.ledger, Side.HOST, shared=True)
     return memory
 
 

@@ -16,7 +16,7 @@ last. Accesses that do not overlap the range do not affect them.
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from syncblob._source_lines import Place, user_instruction
 from syncblob.memory.living_arrays import LivingArrays, Reference
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from syncblob._layout import Layout
     from syncblob._source_lines import NotedPlace
     from syncblob.devices.base import Home, Side
+    from syncblob.memory.exposures import Exposure
     from syncblob.memory.history import Transition
 
 # The kind of aliases that are NumPy arrays made by this package. When they become stale, they lose
@@ -111,37 +112,6 @@ class Lease(Reference):
     def described(self, side: Side) -> str:
         """Describe this alias: its kind, its side, and the line that made it."""
         return f"{self.named(side)}, created at {self.place.line.described()}"
-
-
-class Exposure(NamedTuple):
-    """A range that an alias of unknown lifetime may write into.
-
-    Attributes
-    ----------
-    start, stop
-        The range.
-    place
-        The line of the user's code that exposed it.
-    shared
-        Whether other processes share the memory. Only `assume_unaliased` ends such an exposure;
-        others end when the other side is written.
-    """
-
-    start: int
-    stop: int
-    place: Place
-    shared: bool = False
-
-    @property
-    def revoked(self) -> bool:
-        """Always False: there is no permission to revoke."""
-        return False
-
-    def without(self, start: int, stop: int) -> list[Exposure]:
-        """Return the parts of it outside of a range."""
-        left = self._replace(stop=min(self.stop, start))
-        right = self._replace(start=max(self.start, stop))
-        return [part for part in (left, right) if part.start < part.stop]
 
 
 class Loans:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from syncblob.devices import Side
-from syncblob.memory.borrows_and_aliases import NO_LOANS, Exposure, restore
+from syncblob.memory.borrows_and_aliases import NO_LOANS, restore
 from syncblob.memory.history import note, note_use
 from syncblob.memory.span_limit import shortened
 from syncblob.memory.spans import Run, Spans
@@ -264,20 +264,6 @@ def _plan_taking(  # a range
 def finish_write(ledger: Ledger, side: Side, start: int, stop: int, reason: str) -> None:
     """Record that a write has ended; see `SyncedMemory.finish_write`."""
     take(ledger, side, start, stop, reason, everything=ledger.span_limit > 0)
-
-
-def expose(ledger: Ledger, side: Side, exposure: Exposure) -> None:
-    """Add an exposure of a side, which becomes the only holder of what it shares there."""
-    loans = ledger.own_loans(side)
-    before = loans.exposures
-    others = [other for other in before if other[:2] != exposure[:2]]
-    try:
-        # First, so that no copy that is made from now on is trusted.
-        loans.exposures = (*others, exposure)
-        take(ledger, side, exposure.start, min(exposure.stop, ledger.spans.nbytes))
-    except BaseException:
-        loans.exposures = before
-        raise
 
 
 def adopt(ledger: Ledger, side: Side, buffer: Any, announced: Collection[Lease]) -> None:

@@ -13,12 +13,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Never
 
 from syncblob._layout import Layout
-from syncblob._source_lines import Place, user_place
 from syncblob.arrays.native import buffer_of
 from syncblob.devices import CPU, HOST, Device, Side, default_device, home_accelerator
 from syncblob.memory.accesses import acquire, claim, claim_shared
-from syncblob.memory.borrows_and_aliases import Exposure
-from syncblob.memory.changes import adopt, expose, finish_write, fit, leave
+from syncblob.memory.changes import adopt, finish_write, fit, leave
 from syncblob.memory.ledger import Ledger
 from syncblob.memory.lending import alias, borrow, export_watched, lend, view, write
 from syncblob.memory.private_copies import ElsewhereError, gather
@@ -762,69 +760,6 @@ class SyncedMemory:
             Writable and private.
         """
         return self._in_room(side, reason, _locked, gather, side, layout, reason)
-
-    def expose(
-        self,
-        side: Side,
-        place: Place | None = None,
-        *,
-        start: int = 0,
-        stop: int | None = None,
-        shared: bool = False,
-    ) -> None:
-        """Record that an alias of unknown lifetime can write into a range of one side's buffer.
-
-        Parameters
-        ----------
-        side
-            The side.
-        place
-            The line of the user's code that exposed it. None means the line now running.
-        start, stop
-            The range. The default is all of the capacity.
-        shared
-            Whether other processes share the buffer: then a write on the other side does not end
-            the exposure.
-        """
-        place = user_place() if place is None else place
-        with self.ledger.lock:
-            stop = self.nbytes if stop is None else stop
-            expose(self.ledger, side, Exposure(start, stop, place, shared))
-
-    def is_exposed(self, side: Side, start: int, stop: int) -> bool:
-        """Tell whether all of a range is exposed on a side, and only that side holds it."""
-        exposed = any(
-            exposure.start <= start and stop <= exposure.stop
-            for exposure in self.loans(side).exposures
-        )
-        return exposed and self.spans.any(start, stop) == 1 << side
-
-    def assume_unaliased(self, start: int = 0, stop: int | None = None) -> None:
-        """End the exposure of a range on both sides: the caller promises that no alias writes."""
-        with self.ledger.lock:
-            stop = self.nbytes if stop is None else stop
-            for loans in self.ledger.loans:
-                if loans.exposures:
-                    loans.exposures = loans.without_exposures(start, stop, shared=True)
-
-    def refresh(self, start: int, stop: int, *, still_exposed: bool) -> None:
-        """Make a range of the host's buffer newest, with what others have written into it, once.
-
-        Parameters
-        ----------
-        start, stop
-            The range.
-        still_exposed
-            Whether the parts of the range that are exposed on the host stay exposed.
-        """
-        with self.ledger.lock:
-            loans = self.ledger.own_loans(Side.HOST)
-            exposures = loans.exposures
-            if not still_exposed:
-                exposures = loans.without_exposures(start, stop, shared=True)
-            # `expose` leaves to the host alone what both sides hold.
-            self.expose(Side.HOST, start=start, stop=stop)
-            loans.exposures = exposures
 
     # --- what Blobs and protocols use ------------------------------------------------------------
 

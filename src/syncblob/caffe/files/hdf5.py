@@ -40,7 +40,7 @@ from syncblob.caffe.messages.fields import MOST_ELEMENTS
 from syncblob.caffe.messages.lazy_blobs import had_diff, lazy_blob
 from syncblob.caffe.messages.pieces import BlobValues, FileRange, buffers, write_pieces
 from syncblob.caffe.messages.texts import decoded, encoded, naming, put_texts
-from syncblob.caffe.nets.param_shapes import own_shapes
+from syncblob.caffe.nets.legacy_axes import own_shapes
 from syncblob.errors import ModelFileError
 from syncblob.formats import Blob, as_shape, import_optional
 

@@ -29,10 +29,10 @@ from syncblob.caffe.files.other_formats import is_hdf5, require_message, require
 from syncblob.caffe.files.read_model import Origin, index_model
 from syncblob.caffe.files.write_model import model_pieces
 from syncblob.caffe.messages.lazy_blobs import lazy_blob
-from syncblob.caffe.messages.older_formats import upgrade_net
 from syncblob.caffe.messages.pieces import write_pieces
 from syncblob.caffe.messages.streams import Source, Target, open_source, writing
 from syncblob.caffe.messages.texts import decoded, put_texts
+from syncblob.caffe.messages.upgrade_net import upgrade_net
 from syncblob.caffe.messages.wire import WireReader
 from syncblob.caffe.nets.copy_trained_layers import CopyReport, copy_trained_layers
 from syncblob.caffe.nets.layer import Layer, LayerBlobs, own_copy, serialised

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from syncblob.caffe._pb.caffe_pb2 import NetParameter
 from syncblob.caffe.messages.blob_index import BlobIndex, MessageIndex
-from syncblob.caffe.messages.older_formats import upgrade_layers
 from syncblob.caffe.messages.texts import decoded
+from syncblob.caffe.messages.upgrade_net import upgrade_layers
 
 if TYPE_CHECKING:
     from syncblob.caffe._pb.caffe_pb2 import LayerParameter

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 import torch.utils._python_dispatch as _modes
 
-from syncblob.blob import writers
+from syncblob.blob import running_writes
 from syncblob.blob.compute import forgets_newest, overwrite
 from syncblob.blob.core import HOST_DATA, BlobCore
-from syncblob.blob.writers import writes
+from syncblob.blob.running_writes import writes
 from syncblob.devices import HOST, watching
 from syncblob.devices.cuda import CudaBackend
 from syncblob.dispatch.torch import tensors as over
@@ -23,6 +23,7 @@ from syncblob.dispatch.torch.tracing import untraced
 from syncblob.dispatch.walk import NESTED, instances, replaced
 from syncblob.guards import require_device
 from syncblob.memory import CONST, MUTABLE, Shortage
+from syncblob.memory.exposures import expose
 from syncblob.memory.verify import verifying
 
 if TYPE_CHECKING:
@@ -300,8 +301,8 @@ class _Call:
         self._late: list[tuple[BlobCore, torch.Tensor]] = []
         # Copies of Blobs that are read.
         self._copies: list[tuple[BlobCore, torch.Tensor]] = []
-        if writers.FREE_THREADED:
-            writers.note(self)
+        if running_writes.FREE_THREADED:
+            running_writes.note(self)
 
     # --- before ----------------------------------------------------------------------------------
 
@@ -456,7 +457,7 @@ class _Call:
             for x in self.written:
                 memory, layout = x._memory, x._layout
                 side = memory.side_of(self._home)
-                memory.expose(side, start=layout.start, stop=layout.stop)
+                expose(memory.ledger, side, start=layout.start, stop=layout.stop)
         lent = [] if self._recorded else [*self._read.values()]
         return _finish_reading(result, lent, self._home, self._name)
 

@@ -15,7 +15,7 @@ from syncblob._dtypes import NAMES, as_dtype, is_bfloat16
 from syncblob._formatting import counted, human_bytes
 from syncblob._layout import Layout
 from syncblob._optional import import_optional
-from syncblob._shape import as_shape
+from syncblob._shape import MAX_AXES, as_shape, is_integer
 from syncblob.blob.resize import assign
 from syncblob.devices import HOST, Device
 from syncblob.memory import Head, SyncedMemory
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
 __all__ = [
+    "MAX_AXES",
     "NAMES",
     "Blob",
     "Device",
@@ -36,6 +37,7 @@ __all__ = [
     "human_bytes",
     "import_optional",
     "is_bfloat16",
+    "is_integer",
     "is_untouched",
     "memory_of",
     "shows",

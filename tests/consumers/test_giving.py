@@ -12,6 +12,8 @@ COMMITTED = giving_table.TABLE.committed()
 def test_the_row_is_as_measured(call):
     if giving_table.missing(call) is not None:
         pytest.skip(f"{call.module} cannot be imported: pip install 'syncblob[consumers-large]'")
+    if call.module == "numba":
+        import syncblob.integrations._numba  # noqa: F401  # an older installation has no entry point
     assert giving_table.measure(call).measured == COMMITTED[key_of(call)].measured
 
 

@@ -12,7 +12,6 @@ from made_blobs import address, blob_in, values
 
 import syncblob
 from syncblob import Blob, Head
-from syncblob.integrations.ndarrays import takes_blobs
 
 
 def test_pyarrow_takes_one_axis_of_any_number():
@@ -51,21 +50,6 @@ def test_arrays_of_jax_become_blobs_and_simulated_devices_are_not_jaxs():
         jax.dlpack.from_dlpack(blob_in(Head.HEAD_AT_GPU))
     host = syncblob.asarray(values())
     assert jax.dlpack.from_dlpack(host).tolist() == values().tolist()
-
-
-def test_numbas_compiled_functions_take_blobs_by_a_decorator():
-    numba = pytest.importorskip("numba")
-
-    @takes_blobs(write=["target"])
-    @numba.njit
-    def double(source, target):
-        target[:] = 2 * source
-
-    blob, target = blob_in(Head.HEAD_AT_GPU), Blob((2, 3), device="simulated")
-    double(blob, target)
-    assert target.tolist() == (2 * values()).tolist()
-    with pytest.raises(ValueError, match="const"):
-        double(blob, target.const)
 
 
 def test_jax_converts_where_it_asks():

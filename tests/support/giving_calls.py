@@ -17,10 +17,11 @@ WAYS = {
     "b": lambda b: b,
     "np.asarray(b)": np.asarray,
     "np.array(b)": np.array,
+    "b.cpu": lambda b: b.cpu,
     "np.asarray(b.cpu)": lambda b: np.asarray(b.cpu),
     "b.to_torch()": lambda b: b.to_torch(),
 }
-ITSELF, CONST, COPY, ALIAS = [*WAYS][:4]
+ITSELF, CONST, COPY, SIDE, ALIAS = [*WAYS][:5]
 
 _rng = np.random.default_rng(seed=0)
 GRAY = _rng.random((16, 16), "f4")
@@ -180,8 +181,8 @@ sparse | CONST | np.array(0, "f4") | sparse.where(mask, COO, b) |
     isinstance(sparse.where(coo > 0.6, coo, b), sparse.COO)
 pint | ITSELF | GRAY | b @ quantity | (b @ (GRAY * pint.UnitRegistry().m)).magnitude
 sympy | ITSELF | NUMBERS | sympy.Matrix(b) | sympy.Matrix(b).tolist()
-numba | CONST | GRAY | njit(…)(b) | njit(lambda y: y.sum())(b)
-numba | ALIAS | GRAY | njit(…)(b), which writes | njit(lambda y: y.fill(2))(b)
+numba | ITSELF | GRAY | njit(…)(b) | njit(lambda y: y.sum())(b)
+numba | SIDE | GRAY | njit(…)(b), which writes | njit(lambda y: y.fill(2))(b)
 jax | ITSELF | GRAY | jnp.einsum(…, b, b) | jnp.einsum('ij,ij->i', b, b)
 jax | CONST | GRAY | jax.jit(jnp.sin)(b) | jax.jit(jax.numpy.sin)(b)
 # tables and plots

@@ -243,13 +243,12 @@ class Operands:
         self._kept.clear()
         sides = dict(zip(("own", "other"), DEVICES[self._device], strict=True))
         for blob in self._blobs:
-            for step in self._state.steps.split(", "):
-                self._kept.append(_do(step, blob, sides))
+            self._kept += [_do(step, blob, sides) for step in self._state.steps.split(", ")]
 
     def buffers(self) -> list[int]:
         """Return the bytes allocated on each side of each Blob."""
-        memories = [blob.memory for blob in self._blobs]
-        return [memory.buffer_nbytes(side) or 0 for memory in memories for side in Side]
+        sides = [blob.memory.windows(side) for blob in self._blobs for side in Side]
+        return [sum(window.nbytes for window in windows) for windows in sides]
 
     def allocations(self, before: list[int]) -> Iterator[tuple[str, int]]:
         """Yield the backend's function and the bytes of each buffer that was made since."""

@@ -555,7 +555,7 @@ class Blob(Operators, NdarrayMethods):
         """
         memory = self._memory
         side = self._accelerator_side(memory)
-        memory.async_gpu_push(stream, *memory.range_of(self._layout), side)
+        memory.async_gpu_push(stream, *memory.ledger.range_of(self._layout), side)
 
     def prefetch(self, device: Device | str | None = None) -> None:
         """Start to transfer to a device the part of data that is missing there.
@@ -571,7 +571,7 @@ class Blob(Operators, NdarrayMethods):
         """
         home = self._home if device is None else home_of(device)
         memory = self._memory
-        memory.prefetch(memory.side_of(home), *memory.range_of(self._layout))
+        memory.prefetch(memory.side_of(home), *memory.ledger.range_of(self._layout))
 
     def evict(self, side: Literal["cpu", "gpu"] = "gpu") -> int:
         """Free the memory of data on a side. What only that side holds moves to the other first.
@@ -805,7 +805,7 @@ class Blob(Operators, NdarrayMethods):
         memory exposes the host again. diff is unchanged.
         """
         memory, layout = self._memory, self._layout
-        refresh(memory.ledger, *memory.range_of(layout), still_exposed=not layout.gapless)
+        refresh(memory.ledger, *memory.ledger.range_of(layout), still_exposed=not layout.gapless)
 
     def reshape(
         self,

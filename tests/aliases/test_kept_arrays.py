@@ -72,7 +72,7 @@ def used(way: Way, *, both_sides: bool = False) -> Blob:
 
 def loans(blob: Blob) -> list[tuple[int, int]]:
     """Return the numbers of borrows and aliases of each side."""
-    sides = [blob.memory.loans(side) for side in Side]
+    sides = [blob.memory.ledger.loans[side] for side in Side]
     return [(len(side.borrows), len(side.leases)) for side in sides]
 
 
@@ -107,7 +107,7 @@ def test_what_numpy_cannot_export_and_what_is_const_is_lent_as_before() -> None:
 @pytest.mark.parametrize("way", [BORROWS[0], ALIAS], ids=lambda way: way.name)
 def test_while_there_is_one_buffer_nobody_is_waited_for(way: Way) -> None:
     blob = used(way)
-    with blob.memory.lock:
+    with blob.memory.ledger.lock:
         (array,) = in_threads(lambda: way(blob))
     assert array.tolist() == [1] * COUNT
 

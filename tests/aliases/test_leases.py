@@ -25,7 +25,7 @@ def made(head: str = "cpu") -> Blob:
 
 
 def leases(blob: Blob) -> int:
-    return sum(len(blob.memory.loans(side).leases) for side in Side)
+    return sum(len(blob.memory.ledger.loans[side].leases) for side in Side)
 
 
 def capsule(blob: Blob) -> object:

@@ -163,7 +163,7 @@ def in_use_by_another_thread(memory: SyncedMemory) -> Iterator[None]:
     ended_by_us: list[bool] = []
 
     def use() -> None:
-        with memory.lock:
+        with memory.ledger.lock:
             inside.set()
             ended_by_us.append(go_on.wait(60))
 

@@ -43,7 +43,7 @@ def state(blob):
     memory = blob.memory
     return (
         memory.spans,
-        *(memory.buffer_nbytes(side) for side in (0, 1)),
+        *(sum(window.nbytes for window in memory.windows(side)) for side in (0, 1)),
         len(memory.history),
         memory.aliased,
     )
@@ -193,7 +193,7 @@ def test_of_a_source_only_what_is_shown_is_read(simulated, dtype):
     assert source.read == [(4 * nbytes, nbytes)] * 3
     assert str(blob[1]) == str(values(dtype)[1])
     assert source.read[3:] == [(3 * nbytes, 3 * nbytes)]
-    assert (blob.head, moved(simulated), blob.memory.buffer_nbytes(0)) == (NONE, (0, 0), None)
+    assert (blob.head, moved(simulated), blob.memory.windows(0)) == (NONE, (0, 0), ())
     assert blob.gpu_data().tolist() == values(dtype).tolist()
 
 

@@ -269,9 +269,9 @@ def test_an_exposure_is_its_sides():
     for _ in range(2):
         far.gpu_data()
     # The copy there is not trusted, and the others need not copy again.
-    assert memory.loans(Side(2)).exposures
+    assert memory.ledger.loans[Side(2)].exposures
     blob.mutable_gpu_data()
-    assert not memory.loans(Side(2)).exposures
+    assert not memory.ledger.loans[Side(2)].exposures
 
 
 def test_a_const_export_is_verified_on_every_side():

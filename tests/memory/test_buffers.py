@@ -312,21 +312,6 @@ def test_a_writer_of_unknown_lifetime_leaves_its_side_alone_newest(side: Side, h
 
 
 @pytest.mark.parametrize("side", Side)
-def test_a_side_says_whether_it_needs_a_transfer(side: Side) -> None:
-    memory = SyncedMemory(NBYTES, device="simulated")
-    assert memory.holds_newest(side, 0, NBYTES)
-    assert memory.holds_newest(Side(1 - side), 0, NBYTES)
-    getattr(memory, f"mutable_{READS[side]}")()
-    assert memory.holds_newest(side, 0, NBYTES)
-    assert not memory.holds_newest(Side(1 - side), 0, NBYTES)
-    memory.array(Side(1 - side), Access.CONST, Layout.raw(8, 16), "test")
-    assert memory.holds_newest(Side(1 - side), 16, 24)
-    assert not memory.holds_newest(Side(1 - side), 15, 24)
-    assert not memory.holds_newest(Side(1 - side), 16, 25)
-    assert memory.holds_newest(side, 0, NBYTES)
-
-
-@pytest.mark.parametrize("side", Side)
 def test_an_abandoned_memory_takes_back_the_right_to_write(side: Side) -> None:
     memory = SyncedMemory(NBYTES, device="simulated")
     borrow = getattr(memory, f"mutable_{READS[side]}")()
@@ -361,5 +346,5 @@ def test_a_memory_is_not_pickled_and_says_what_can_be() -> None:
 def test_a_read_of_what_is_up_to_date_waits_for_nobody(side: Side) -> None:
     memory = SyncedMemory(NBYTES, device="simulated")
     getattr(memory, f"mutable_{READS[side]}")()[:] = 7
-    with memory.lock:
+    with memory.ledger.lock:
         assert in_threads(lambda: getattr(memory, READS[side])()[0]) == [7]

@@ -13,6 +13,7 @@ from syncblob import Blob, Head, StaleAliasWarning, SyncedMemory, record_transfe
 from syncblob._layout import Layout
 from syncblob.devices import Side, SimulatedBackend
 from syncblob.memory import Access
+from syncblob.memory.changes import finish_write
 from syncblob.memory.exposures import expose
 
 NBYTES = 16
@@ -107,19 +108,19 @@ def test_what_was_written_while_somebody_read_is_the_newest_afterwards(side: Sid
     here, there = ("cpu", "gpu") if side is Side.HOST else ("gpu", "cpu")
     memory = SyncedMemory(8, device="simulated")
     array = getattr(memory, f"mutable_{here}_data")()
-    memory.finish_write(side, 0, 8, "a write")
+    finish_write(memory.ledger, side, 0, 8, "a write")
     assert [transition.reason for transition in memory.history] == [f"mutable_{here}_data"]
     for _ in range(2):
         getattr(memory, f"{there}_data")()
         assert memory.head is Head.SYNCED
-        memory.finish_write(side, 0, 8, "a write")
+        finish_write(memory.ledger, side, 0, 8, "a write")
         last = memory.history[-1]
         assert (last.reason, last.before, last.copied) == ("a write", Head.SYNCED, "")
         assert memory.head is last.after is Head(1 << side)
         assert getattr(memory, f"mutable_{here}_data")().shape == array.shape
     getattr(memory, f"mutable_{there}_data")()
     getattr(memory, f"{here}_data")()
-    memory.finish_write(side, 2, 4, "a write")
+    finish_write(memory.ledger, side, 2, 4, "a write")
     holders = [(run.start, run.stop, run.holders) for run in memory.spans.runs(0, 8)]
     assert holders == [(0, 2, 3), (2, 4, 1 << side), (4, 8, 3)]
     last = memory.history[-1]
@@ -131,25 +132,25 @@ def test_what_was_written_while_somebody_read_is_the_newest_afterwards(side: Sid
 def test_a_write_that_is_over_changes_nothing_else(side: Side) -> None:
     here, there = ("cpu", "gpu") if side is Side.HOST else ("gpu", "cpu")
     memory = SyncedMemory(8, device="simulated")
-    memory.finish_write(side, 0, 8, "a write")
+    finish_write(memory.ledger, side, 0, 8, "a write")
     assert (memory.head, memory.history) == (Head.UNINITIALIZED, ())
     getattr(memory, f"mutable_{there}_data")()
-    memory.finish_write(side, 0, 8, "a write")
+    finish_write(memory.ledger, side, 0, 8, "a write")
     assert memory.head is Head(1 << Side(1 - side))
     getattr(memory, f"{here}_data")()
     getattr(memory, f"mutable_{here}_data")()
-    shortcut = memory.shortcut(side, Layout.raw(8))
+    shortcut = memory.ledger.shortcut(side, Layout.raw(8))
     assert shortcut is not None
     assert shortcut.writable
-    memory.finish_write(side, 0, 8, "a write")
+    finish_write(memory.ledger, side, 0, 8, "a write")
     assert shortcut.writable
     getattr(memory, f"{there}_data")()
-    assert memory.shortcut(side, Layout.raw(8)) is shortcut
+    assert memory.ledger.shortcut(side, Layout.raw(8)) is shortcut
     assert not shortcut.writable
-    other = memory.shortcut(Side(1 - side), Layout.raw(8))
+    other = memory.ledger.shortcut(Side(1 - side), Layout.raw(8))
     assert other is not None
     assert other.readable
-    memory.finish_write(side, 0, 8, "a write")
+    finish_write(memory.ledger, side, 0, 8, "a write")
     assert not other.readable
     assert shortcut.writable
 

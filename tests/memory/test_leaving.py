@@ -22,7 +22,7 @@ def made():
 
 def test_nothing_comes_between_while_memories_are_given_up():
     memories = [made() for _ in range(3)]
-    shortcuts = [memory.shortcut(Side.HOST, Layout.raw(NBYTES)) for memory in memories]
+    shortcuts = [memory.ledger.shortcut(Side.HOST, Layout.raw(NBYTES)) for memory in memories]
     assert all(shortcut.writable for shortcut in shortcuts)
     given_up = []
 
@@ -62,7 +62,7 @@ def test_a_memory_that_another_thread_was_inside_of_is_refused_from_then_on():
     inside, go_on = threading.Event(), threading.Event()
 
     def use():
-        with memory.lock:
+        with memory.ledger.lock:
             inside.set()
             go_on.wait(10)
 
@@ -90,7 +90,7 @@ def test_of_a_lost_memory_nothing_is_given_that_was_kept():
     blob.mutable_cpu_data()[...] = 1
     for _ in range(3):
         blob.cpu_data(), blob.mutable_cpu_data(), np.from_dlpack(blob.cpu)
-    assert blob.memory.shortcut(Side.HOST, Layout.raw(NBYTES)).writable
+    assert blob.memory.ledger.shortcut(Side.HOST, Layout.raw(NBYTES)).writable
     blob.memory.ledger.lose()
     for access in (blob.cpu_data, blob.mutable_cpu_data, lambda: np.from_dlpack(blob.cpu)):
         with pytest.raises(RuntimeError, match=LOST):

@@ -122,4 +122,4 @@ def test_borrows_between_the_bytes_of_the_other_side_end_one_by_one():
         memory.array(ACCELERATOR, CONST, Layout.raw(1, place), "read")
     writeable = [array.flags.writeable for array in kept]
     assert writeable == [place % 64 != 0 for place in range(memory.nbytes)]
-    assert len(memory.loans(HOST).borrows) == MANY - memory.nbytes // 64
+    assert len(memory.ledger.loans[HOST].borrows) == MANY - memory.nbytes // 64

@@ -210,7 +210,7 @@ def test_many_borrows_are_all_ended_and_dead_ones_forgotten() -> None:
     memory = at_cpu()
     for _ in range(1000):
         memory.mutable_cpu_data()
-    assert len(memory.loans(Side.HOST).borrows) < 50
+    assert len(memory.ledger.loans[Side.HOST].borrows) < 50
     kept = [memory.mutable_cpu_data() for _ in range(100)]
     memory.gpu_data()
     assert not any(borrow.flags.writeable for borrow in kept)
@@ -224,7 +224,7 @@ def test_borrows_of_bytes_that_come_into_use_again_are_ended_and_forgotten() -> 
     assert borrow.flags.writeable
     memory.fit(NBYTES)
     assert not borrow.flags.writeable
-    assert len(memory.loans(Side.HOST).borrows) == 0
+    assert len(memory.ledger.loans[Side.HOST].borrows) == 0
 
 
 # --- threads -------------------------------------------------------------------------------------

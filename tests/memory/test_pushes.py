@@ -20,6 +20,7 @@ from syncblob import Blob, Head, SyncedMemory, record_transfers, verified_const
 from syncblob._layout import Layout
 from syncblob.devices import Side, SimulatedBackend
 from syncblob.memory import Access
+from syncblob.memory.changes import finish_write
 from syncblob.memory.exposures import expose
 
 NBYTES = 64
@@ -119,7 +120,7 @@ def test_once_it_has_arrived_nobody_waits_any_more() -> None:
     memory = at_cpu()
     memory.async_gpu_push()
     memory.gpu_data()
-    with memory.lock:
+    with memory.ledger.lock:
         assert in_threads(lambda: memory.gpu_data()[0]) == [7]
 
 
@@ -210,7 +211,7 @@ def test_nothing_comes_between_a_push_and_its_start(simulated: SimulatedBackend)
             )
         with pytest.raises(RuntimeError, match="in the middle of a transfer"):
             memory.async_gpu_push()
-        shortcut = memory.shortcut(Side.HOST, Layout.raw(NBYTES))
+        shortcut = memory.ledger.shortcut(Side.HOST, Layout.raw(NBYTES))
         assert shortcut is not None
         assert not shortcut.readable
 
@@ -362,7 +363,7 @@ def test_who_finishes_a_write_on_the_accelerator_waits_for_what_is_on_its_way(
     with simulated.failing(transfer=1) if fails else nullcontext():
         memory.async_gpu_push(simulated.stream(delay=0.1), 8, 16)
         with pytest.raises(RuntimeError, match="injected") if fails else nullcontext():
-            memory.finish_write(Side.ACCELERATOR, 0, NBYTES, "a write")
+            finish_write(memory.ledger, Side.ACCELERATOR, 0, NBYTES, "a write")
     assert memory.head_over(0, 8) is Head.HEAD_AT_GPU
     assert memory.head_over(8, 16) is (Head.HEAD_AT_CPU if fails else Head.HEAD_AT_GPU)
     expected = [1] * 8 + [7] * 8 + [1] * (NBYTES - 16)

@@ -176,7 +176,7 @@ def test_what_was_found_before_fit_was_undone_is_not_believed_afterwards():
     memory = made("HHHHGGGG")
     fitted = memory.fitted()
     memory.fit(2 * UNIT)
-    shortcut = memory.shortcut(HOST, Layout.raw(2 * UNIT))
+    shortcut = memory.ledger.shortcut(HOST, Layout.raw(2 * UNIT))
     assert shortcut.writable
     memory.refit(fitted)
     assert not shortcut.readable
@@ -247,13 +247,13 @@ def test_nothing_comes_between_while_bytes_come_into_use(simulated, monkeypatch)
     memory = made("G" * UNITS)
     memory.replace_side(ACCELERATOR, VALUES.copy())
     memory.fit(2 * UNIT)
-    shortcut = memory.shortcut(ACCELERATOR, Layout.raw(2 * UNIT))
+    shortcut = memory.ledger.shortcut(ACCELERATOR, Layout.raw(2 * UNIT))
     assert shortcut.writable
     refused = []
 
     def meddle(buffer):
         assert not shortcut.readable
-        assert not memory.shortcut(ACCELERATOR, Layout.raw(2 * UNIT)).readable
+        assert not memory.ledger.shortcut(ACCELERATOR, Layout.raw(2 * UNIT)).readable
         with pytest.raises(RuntimeError, match="in the middle of a transfer"):
             memory.mutable_gpu_data()
         refused.append(True)
@@ -389,7 +389,7 @@ def test_a_write_on_the_other_side_ends_the_exposure_of_what_it_overlaps(side, s
 
 
 def exposed(memory, side):
-    return [exposure[:2] for exposure in memory.loans(side).exposures]
+    return [exposure[:2] for exposure in memory.ledger.loans[side].exposures]
 
 
 def test_a_write_on_the_side_that_is_equal_ends_exposures_of_the_other():

@@ -20,7 +20,7 @@ def both_hold():
 
 
 def exposed(memory, side):
-    return [(one.start, one.stop, one.shared) for one in memory.loans(side).exposures]
+    return [(one.start, one.stop, one.shared) for one in memory.ledger.loans[side].exposures]
 
 
 @pytest.mark.parametrize("still_exposed", [False, True])

@@ -42,7 +42,7 @@ def used(side, *, both_sides=True):
 
 def usable(memory, side, layout=WHOLE):
     """Tell what the shortcut of a layout allows: "rw", "r" or ""."""
-    shortcut = memory.shortcut(side, layout)
+    shortcut = memory.ledger.shortcut(side, layout)
     if shortcut is None:
         return ""
     assert shortcut.buffer is memory.buffer(side) or not shortcut.readable
@@ -100,12 +100,12 @@ def test_what_arrays_may_be_used_for_depends_on_who_holds_the_newest_contents(  
 @pytest.mark.parametrize("side", Side)
 def test_the_shortcut_of_a_side_stays_the_same_while_the_heads_change(side):
     memory = used(side)
-    shortcut = memory.shortcut(side, WHOLE)
+    shortcut = memory.ledger.shortcut(side, WHOLE)
     for _ in range(3):
         written_elsewhere(memory, side)
         assert not shortcut.readable
         getattr(memory, f"mutable_{READS[side]}")()
-        assert memory.shortcut(side, WHOLE) is shortcut
+        assert memory.ledger.shortcut(side, WHOLE) is shortcut
         assert shortcut.writable
 
 
@@ -126,13 +126,13 @@ def test_parts_may_be_used_on_the_side_that_holds_them(side):
 def test_a_part_keeps_its_shortcut_until_there_are_too_many(side, monkeypatch):
     memory = used(side)
     memory.lend(Side(1 - side), MUTABLE, Layout.raw(1), "use")
-    first = memory.shortcut(side, Layout.raw(1, 1))
-    memory.shortcut(side, Layout.raw(1, 2))
+    first = memory.ledger.shortcut(side, Layout.raw(1, 1))
+    memory.ledger.shortcut(side, Layout.raw(1, 2))
     assert first.writable
-    assert memory.shortcut(side, Layout.raw(1, 1)) is first
+    assert memory.ledger.shortcut(side, Layout.raw(1, 1)) is first
     monkeypatch.setattr(shortcut, "_MOST_PARTS", 3)
     for start in range(3, 6):
-        memory.shortcut(side, Layout.raw(1, start))
+        memory.ledger.shortcut(side, Layout.raw(1, start))
     assert not first.writable
 
 
@@ -150,7 +150,9 @@ def test_a_change_ends_the_shortcuts_of_all_parts():
     memory.mutable_gpu_data()
     memory.lend(Side.HOST, MUTABLE, Layout.raw(2), "use")
     # More of them than are kept.
-    shortcuts = [memory.shortcut(Side.ACCELERATOR, Layout.raw(1, 2 + at)) for at in range(300)]
+    shortcuts = [
+        memory.ledger.shortcut(Side.ACCELERATOR, Layout.raw(1, 2 + at)) for at in range(300)
+    ]
     assert shortcuts[-1].writable
     memory.lend(Side.HOST, MUTABLE, Layout.raw(1, 999), "use")
     assert not any(shortcut.readable or shortcut.writable for shortcut in shortcuts)
@@ -158,7 +160,7 @@ def test_a_change_ends_the_shortcuts_of_all_parts():
 
 def test_an_upload_under_way_may_be_read_from_but_not_written_to(held):
     memory = used(Side.HOST)
-    here, there = (memory.shortcut(side, WHOLE) for side in Side)
+    here, there = (memory.ledger.shortcut(side, WHOLE) for side in Side)
     memory.async_gpu_push()
     # Nobody has to ask again.
     assert (here.readable, here.writable, here.shared) == (True, False, False)
@@ -171,9 +173,9 @@ def test_an_upload_under_way_may_be_read_from_but_not_written_to(held):
 
 def test_an_adopted_buffer_has_a_shortcut_of_its_own():
     memory = used(Side.HOST)
-    old = memory.shortcut(Side.HOST, WHOLE)
+    old = memory.ledger.shortcut(Side.HOST, WHOLE)
     memory.set_cpu_data(np.zeros(NBYTES, np.uint8))
-    new = memory.shortcut(Side.HOST, WHOLE)
+    new = memory.ledger.shortcut(Side.HOST, WHOLE)
     assert not old.readable
     assert new is not old
     assert new.writable
@@ -182,7 +184,7 @@ def test_an_adopted_buffer_has_a_shortcut_of_its_own():
 @pytest.mark.parametrize("side", Side)
 def test_under_watch_nothing_may_be_used_at_once(side):
     memory = used(side)
-    shortcut = memory.shortcut(side, WHOLE)
+    shortcut = memory.ledger.shortcut(side, WHOLE)
     with verified_const():
         export = memory.export(side, CONST, WHOLE, "use", "NumPy")
         assert not shortcut.readable
@@ -199,24 +201,24 @@ def test_under_watch_nothing_may_be_used_at_once(side):
 def test_a_log_that_is_opened_is_told_of_the_next_use_of_each_side(side):
     memory = used(side)
     synced(memory, side)
-    shortcuts = [memory.shortcut(each, WHOLE) for each in Side]
+    shortcuts = [memory.ledger.shortcut(each, WHOLE) for each in Side]
     assert all(shortcut.readable for shortcut in shortcuts)
     with record_transfers() as log:
         assert not any(shortcut.readable for shortcut in shortcuts)
         for number, each in enumerate([side, side, Side(1 - side), Side(1 - side), side]):
             # As code with a shortcut does.
-            if not memory.shortcut(each, WHOLE).readable:
+            if not memory.ledger.shortcut(each, WHOLE).readable:
                 memory.read(each, WHOLE, "use")
-            assert memory.shortcut(each, WHOLE).readable
+            assert memory.ledger.shortcut(each, WHOLE).readable
             assert log.avoided == [0, 0, 1, 1, 2][number]
-    assert memory.shortcut(side, WHOLE).readable
+    assert memory.ledger.shortcut(side, WHOLE).readable
 
 
 @pytest.mark.parametrize("side", Side)
 def test_what_one_side_alone_holds_may_be_used_at_once_while_a_log_is_open(side):
     memory = used(side)
     with record_transfers() as log:
-        assert memory.shortcut(side, WHOLE).writable
+        assert memory.ledger.shortcut(side, WHOLE).writable
         memory.read(Side(1 - side), WHOLE, "use")
         assert (len(log), log.avoided) == (1, 0)
         memory.read(side, WHOLE, "use")
@@ -236,9 +238,9 @@ def test_a_log_that_another_thread_opens_meanwhile_is_told_too(monkeypatch):
 
     monkeypatch.setattr(Ledger, "usable", interrupted)
     try:
-        assert not memory.shortcut(Side.HOST, WHOLE).readable
+        assert not memory.ledger.shortcut(Side.HOST, WHOLE).readable
         memory.read(Side.HOST, WHOLE, "use")
-        assert memory.shortcut(Side.HOST, WHOLE).writable
+        assert memory.ledger.shortcut(Side.HOST, WHOLE).writable
     finally:
         log.__exit__()
 
@@ -264,7 +266,7 @@ def test_nothing_is_usable_if_a_signal_handler_writes_elsewhere_meanwhile(monkey
 def test_nothing_is_usable_if_a_signal_handler_claims_the_other_side_meanwhile(monkeypatch):
     memory = used(Side.HOST)
     synced(memory, Side.HOST)
-    there = memory.shortcut(Side.ACCELERATOR, WHOLE)
+    there = memory.ledger.shortcut(Side.ACCELERATOR, WHOLE)
     ask = Ledger.usable
 
     def interrupted(self, *args):
@@ -318,11 +320,11 @@ def test_a_borrow_of_a_shortcut_that_is_revoked_meanwhile_is_made_again(side, mo
 def test_a_side_that_holds_a_range_becomes_its_only_holder(side, start, stop):
     memory = used(side)
     synced(memory, side)
-    shortcut = memory.shortcut(side, WHOLE)
+    shortcut = memory.ledger.shortcut(side, WHOLE)
     known = memory.history
     assert memory.claim(shortcut, Layout.raw(stop - start, start), "use")
     assert memory.head_over(start, stop) is Head(1 << side)
-    assert memory.shortcut(side, Layout.raw(stop - start, start)).writable
+    assert memory.ledger.shortcut(side, Layout.raw(stop - start, start)).writable
     assert memory.head_over(stop, NBYTES) is (Head(1 << side) if stop == NBYTES else Head.SYNCED)
     last = memory.history[-1]
     assert (last.reason, last.copied, last.start, last.stop) == ("use", "", start, stop)
@@ -334,7 +336,7 @@ def test_a_side_that_holds_a_range_becomes_its_only_holder(side, start, stop):
 @pytest.mark.parametrize("side", Side)
 def test_a_side_gets_everything_from_the_other_in_a_claim(side, access):
     memory = used(Side(1 - side))
-    shortcut = memory.shortcut(side, WHOLE)
+    shortcut = memory.ledger.shortcut(side, WHOLE)
     assert not shortcut.readable
     assert memory.claim(shortcut, WHOLE, "use", access)
     assert shortcut.readable
@@ -350,7 +352,7 @@ def test_a_side_gets_everything_from_the_other_in_a_claim(side, access):
 def test_of_a_layout_with_gaps_an_overwrite_claims_what_is_in_these(simulated):
     memory = used(Side.ACCELERATOR)
     gaps = Layout((2,), WHOLE.dtype, (NBYTES - 1,))
-    shortcut = memory.shortcut(Side.HOST, WHOLE)
+    shortcut = memory.ledger.shortcut(Side.HOST, WHOLE)
     assert memory.claim(shortcut, gaps, "use", OVERWRITE)
     assert simulated.downloads == 1
     assert memory.cpu_data().tolist() == [1] * NBYTES
@@ -360,10 +362,10 @@ def test_a_memory_is_not_claimed_by_the_shortcut_of_another():
     memory, other = used(Side.HOST), used(Side.HOST)
     synced(memory, Side.HOST)
     synced(other, Side.HOST)
-    shortcut = memory.shortcut(Side.HOST, WHOLE)
+    shortcut = memory.ledger.shortcut(Side.HOST, WHOLE)
     write = other.ledger, shortcut, 0, NBYTES, "use"
     assert not claim_shared(*write)
-    assert not memory.claim(other.shortcut(Side.HOST, WHOLE), WHOLE, "use")
+    assert not memory.claim(other.ledger.shortcut(Side.HOST, WHOLE), WHOLE, "use")
     assert (memory.head, other.head) == (Head.SYNCED, Head.SYNCED)
 
 
@@ -380,7 +382,7 @@ def test_where_more_has_to_be_done_nothing_is_claimed(happens):
     memory = used(Side.HOST)
     kept = happens(memory)
     before = memory.spans, memory.history
-    shortcut = memory.shortcut(Side.HOST, WHOLE)
+    shortcut = memory.ledger.shortcut(Side.HOST, WHOLE)
     assert not memory.claim(shortcut, WHOLE, "use")
     assert (memory.spans, memory.history) == before
     del kept
@@ -391,7 +393,7 @@ def test_only_an_upload_that_has_arrived_lets_a_range_be_claimed(fails, held):
     memory = used(Side.HOST)
     with held.failing(**({"transfer": 1} if fails else {})):
         memory.async_gpu_push()
-        shortcut = memory.shortcut(Side.HOST, WHOLE)
+        shortcut = memory.ledger.shortcut(Side.HOST, WHOLE)
         assert not memory.claim(shortcut, WHOLE, "use")
         assert held.uploads == 0
         held.synchronize()
@@ -435,7 +437,7 @@ ASSIGNED = {
 def test_a_number_is_written_where_nothing_has_to_be_moved_or_warned_of(state, logging, simulated):
     happens, (start, stop), written = ASSIGNED[state]
     memory = used(Side.HOST)
-    buffer, shortcut = memory.buffer(Side.HOST), memory.shortcut(Side.HOST, WHOLE)
+    buffer, shortcut = memory.buffer(Side.HOST), memory.ledger.shortcut(Side.HOST, WHOLE)
     simulated.delay = 0.02
     kept = happens(memory)
     if written:
@@ -623,8 +625,8 @@ def test_a_number_written_beside_an_alias_of_the_other_side_warns_first(device):
 
 def test_a_watch_of_what_had_to_be_copied_ends_the_shortcuts():
     memory = used(Side.HOST)
-    shortcut = memory.shortcut(Side.HOST, WHOLE)
-    memory.shortcut(Side.ACCELERATOR, WHOLE)
+    shortcut = memory.ledger.shortcut(Side.HOST, WHOLE)
+    memory.ledger.shortcut(Side.ACCELERATOR, WHOLE)
     assert shortcut.readable
     with verified_const():
         export = memory.export(Side.ACCELERATOR, CONST, WHOLE, "use", "DLPack")
@@ -635,12 +637,12 @@ def test_a_watch_of_what_had_to_be_copied_ends_the_shortcuts():
 def test_logs_hear_of_a_memory_that_got_its_second_buffer_without_a_shortcut():
     memory = SyncedMemory(NBYTES, device="simulated")
     memory.cpu_data()
-    shortcut = memory.shortcut(Side.HOST, WHOLE)
+    shortcut = memory.ledger.shortcut(Side.HOST, WHOLE)
     memory.mutable_gpu_data()
     memory.cpu_data()
     with record_transfers():
         assert not shortcut.readable
-    memory.shortcut(Side.HOST, WHOLE)
+    memory.ledger.shortcut(Side.HOST, WHOLE)
     memory.mutable_gpu_data()
     memory.cpu_data()
     assert shortcut.readable

@@ -10,6 +10,7 @@ from syncblob import Head, SyncedMemory, record_transfers
 from syncblob._layout import Layout
 from syncblob.devices import Side
 from syncblob.memory import Access, span_limit
+from syncblob.memory.changes import finish_write
 from syncblob.memory.exposures import assume_unaliased, expose
 
 # They count the bytes of parts of small memories.
@@ -102,7 +103,7 @@ def test_what_one_side_alone_holds_of_what_both_did(what, side):
             expose(memory.ledger, side, start=place, stop=place + 1)
             assume_unaliased(memory.ledger, place, place + 1)
         else:
-            memory.finish_write(side, place, place + 1, "test")
+            finish_write(memory.ledger, side, place, place + 1, "test")
         assert len(memory.spans.holders) <= MAX_SPANS
         assert memory.spans.common(place, place + 1) == 1 << side
     assert list(newest(memory)) == counting().tolist()
@@ -147,7 +148,7 @@ def test_a_write_that_ends_takes_nothing_back_beside_a_map_that_was_never_too_lo
         use(memory, ACCELERATOR, MUTABLE, place, place + 1)[:] = NEW
     assert len(memory.spans.holders) == MAX_SPANS
     array[0] = 1
-    memory.finish_write(HOST, NBYTES - 8, NBYTES, "use")
+    finish_write(memory.ledger, HOST, NBYTES - 8, NBYTES, "use")
     assert memory.head_over(NBYTES - 1, NBYTES) is Head.HEAD_AT_GPU
     assert memory.cpu_data()[-1] == NEW
 
@@ -226,7 +227,7 @@ def test_what_is_computed_counts_although_the_map_got_too_long_meanwhile(read):
         use(memory, ACCELERATOR, MUTABLE, place, place + 2)
     assert memory.head_over(5, 6) is Head.HEAD_AT_GPU
     array[:] = NEW
-    memory.finish_write(HOST, 5, 6, "use")
+    finish_write(memory.ledger, HOST, 5, 6, "use")
     assert memory.head_over(5, 6) is Head.HEAD_AT_CPU
     assert memory.gpu_data()[4:8].tolist() == [1, NEW, 1, 1]
 

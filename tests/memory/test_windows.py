@@ -156,7 +156,7 @@ def test_an_alias_elsewhere_leaves_an_access_its_own_window():
 def test_what_a_window_holds_is_read_without_the_lock():
     part = numbered()[10:20]
     part.gpu_data()
-    with part.memory.lock:
+    with part.memory.ledger.lock:
         assert in_threads(part.gpu_data)[0].tolist() == [*range(10, 20)]
 
 
@@ -173,11 +173,11 @@ def numbered_and_part():
 @pytest.mark.usefixtures("small")
 def test_a_view_over_a_window_needs_no_lock_until_something_changes():
     _, part = numbered_and_part()
-    with part.memory.lock:
+    with part.memory.ledger.lock:
         assert in_threads(lambda: (part + 1).sum().item()) == [176]
         assert in_threads(part.gpu_data)[0][3:5].tolist() == [14, 15]
     part[5] = 0
-    with part.memory.lock:
+    with part.memory.ledger.lock:
         in_threads(lambda: part.__iadd__(1))
     assert part.on("cpu").tolist() == [23, 13, 14, 15, 16, 1, 18, 19, 20, 21]
 
@@ -371,9 +371,9 @@ def test_an_eviction_waits_for_a_write_without_the_lock(monkeypatch):
 
     def take_lock():
         # Another thread needs it to go on.
-        taken = blob.memory.lock.acquire(timeout=20)
+        taken = blob.memory.ledger.lock.acquire(timeout=20)
         if taken:
-            blob.memory.lock.release()
+            blob.memory.ledger.lock.release()
         return taken
 
     def sleep(_seconds):

@@ -205,7 +205,7 @@ def test_an_assignment_warns_of_an_alias_that_a_handler_makes_in_its_midst():
 def test_a_handler_is_refused_in_the_midst_of_a_number():
     memory = at(Side.HOST)
     memory.mutable_gpu_data()
-    memory.shortcut(Side.HOST, Layout.raw(NBYTES))
+    memory.ledger.shortcut(Side.HOST, Layout.raw(NBYTES))
 
     def handler():
         with pytest.raises(RuntimeError, match="in the middle of a transfer"):

@@ -88,7 +88,7 @@ def _head_side(blob: BlobCore, memory: SyncedMemory) -> Side:
     if head in {Head.UNINITIALIZED, Head.SPLIT}:
         return memory.side_of(blob._home)
     if head is Head.ELSEWHERE:
-        holders = memory.spans.common(*memory.range_of(blob._layout))
+        holders = memory.spans.common(*memory.ledger.range_of(blob._layout))
         return next(other for other in memory.sides if holders >> other & 1)
     return Side.HOST if head is Head.HEAD_AT_CPU else side
 

@@ -21,6 +21,7 @@ from syncblob.blob.running_writes import writes
 from syncblob.guards import may_compute_directly
 from syncblob.interop.adopt import can_adopt
 from syncblob.memory import OVERWRITE, compute, layout_of
+from syncblob.memory.changes import finish_write
 
 if TYPE_CHECKING:
     from syncblob._layout import Layout
@@ -124,7 +125,7 @@ def forgets_newest(x: BlobCore, side: Side) -> bool:
     If so, callers compute the new contents separately, and store them when nothing can fail.
     """
     memory, layout = x._memory, x._layout
-    newest_here = memory.spans.common(*memory.range_of(layout)) & (1 << side)
+    newest_here = memory.spans.common(*memory.ledger.range_of(layout)) & (1 << side)
     return not newest_here and not memory.blank and layout.gapless
 
 
@@ -195,4 +196,4 @@ def write_by(
     try:
         memory.home(side).compute(function, *arguments)
     finally:
-        memory.finish_write(side, *memory.range_of(layout), reason)
+        finish_write(memory.ledger, side, *memory.ledger.range_of(layout), reason)

@@ -113,7 +113,7 @@ def _divide(operands: Sequence[Any]) -> tuple[Home, list[Any]]:
         if x._memory.buffer(side) is not None:
             # Whole buffers of the operands of a running operation are not evicted otherwise.
             with suppress(BufferError):
-                give_up(x, side, *x._memory.range_of(x._layout))
+                give_up(x, side, *x._memory.ledger.range_of(x._layout))
     return home, [x if type(x) in SCALARS else x.reshape(-1) for x in operands]
 
 

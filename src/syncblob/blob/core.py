@@ -36,6 +36,7 @@ from syncblob.memory import (
     layout_of,
     placed_in,
 )
+from syncblob.memory.changes import finish_write
 from syncblob.memory.exposures import expose
 
 if TYPE_CHECKING:
@@ -337,7 +338,7 @@ class BlobCore:
                     )
                     buffer = memory.buffer(memory.side_of(home))
                     array = home.own_view(buffer, layout, writable=not self._readonly)
-                shortcut = memory.shortcut(memory.side_of(home), layout)
+                shortcut = memory.ledger.shortcut(memory.side_of(home), layout)
                 # An interrupt or a fork before these lines changes nothing: without a memory, the
                 # array is the Blob. The memory comes last: who finds it may copy from the array,
                 # and who has written into it by then has to see that it may be copied.
@@ -421,7 +422,7 @@ class BlobCore:
 
     def _attach(self, memory: SyncedMemory, layout: Layout) -> tuple[Shortcut, Any]:
         """Get the shortcut, and an array over its buffer; None if there is none."""
-        shortcut = memory.shortcut(self._side, layout)
+        shortcut = memory.ledger.shortcut(self._side, layout)
         if shortcut is None or shortcut is NO_SHORTCUT or layout.stop > memory.used_nbytes:
             # In the last case, another thread has resized the Blob meanwhile.
             return NO_SHORTCUT, None
@@ -511,7 +512,7 @@ class BlobCore:
         if memory is None or memory is NO_MEMORY:
             memory = self._make_memory()
         # The first accelerator of a memory is that of its device.
-        return Side.ACCELERATOR if memory._device_home is home else memory.side_of(home)
+        return Side.ACCELERATOR if memory.device_home is home else memory.side_of(home)
 
     def _accelerator_side(self, memory: SyncedMemory) -> Side:
         """Return the side of this Blob's accelerator in a memory of its.
@@ -519,7 +520,7 @@ class BlobCore:
         That is the accelerator of its device. For the host, it is the first of the memory.
         """
         home = self._home
-        if home is HOST or memory._device_home is home:
+        if home is HOST or memory.device_home is home:
             return Side.ACCELERATOR
         return memory.side_of(home)
 
@@ -610,7 +611,8 @@ class BlobCore:
         held = self._held
         if held is not None and not (self._shortcut.writable and home is self._home):
             layout = self._layout
-            held.finish_write(held.side_of(home), *held.range_of(layout), reason)
+            ledger = held.ledger
+            finish_write(ledger, held.side_of(home), *ledger.range_of(layout), reason)
 
     # --- accessors: views of arrays that are kept ------------------------------------------------
 
@@ -633,7 +635,7 @@ class BlobCore:
             memory = self._diff_memory() if place > GPU_DATA else self._memory
             layout = self._layout
         side = _SIDES[place & 1]
-        if side and memory._device_home is not self._home:
+        if side and memory.device_home is not self._home:
             side = self._accelerator_side(memory)
         buffer = memory.read(side, layout, reason)
         # The Blob may have another diff now, because its base shares one.
@@ -675,7 +677,7 @@ class BlobCore:
                     return array
         self._require_writable(reason)
         side = _SIDES[place & 1]
-        if side and memory._device_home is not self._home:
+        if side and memory.device_home is not self._home:
             side = self._accelerator_side(memory)
         array = memory.lend(side, access, layout, reason)
         self._keep(place, memory)
@@ -684,7 +686,7 @@ class BlobCore:
     def _keep(self, place: int, memory: SyncedMemory) -> None:
         """Keep arrays from which later accesses make views; see `Home.kept_views`."""
         side = _SIDES[place & 1]
-        if side and memory._device_home is not self._home:
+        if side and memory.device_home is not self._home:
             side = self._accelerator_side(memory)
         layout = self._layout
         ledger = memory.ledger

@@ -63,10 +63,10 @@ def evict(blob: BlobCore, side: str) -> int:
     if side not in {"cpu", "gpu"}:
         raise ValueError(f'expected "cpu" or "gpu", got {side!r}')
     memory, ledger = blob._memory, blob._memory.ledger
-    start, stop = memory.range_of(blob._layout)
+    start, stop = memory.ledger.range_of(blob._layout)
     gone = Side.HOST if side == "cpu" else blob._accelerator_side(memory)
     freed = give_up(blob, gone, start, stop)
-    with memory.lock:
+    with memory.ledger.lock:
         kept = ledger.buffers.within(gone, start, stop)
         for window in kept if start < stop else ():
             reach = f"evict, which keeps a buffer of bytes {window.start} to {window.stop}"

@@ -100,7 +100,7 @@ def _seen(blob: BlobCore, memory: SyncedMemory) -> MemorySeen:
     runs = list(memory.spans.runs(0, nbytes))
     homes = []
     for side in memory.sides:
-        loans = memory.loans(side)
+        loans = memory.ledger.loans[side]
         lent = [_alias(memory, side, lease) for lease in list(loans.leases)]
         for exposure in loans.exposures:
             whose = f"the {side.name.lower()} side, to an alias of unknown lifetime"
@@ -141,7 +141,7 @@ def _access(access: Transition) -> str:
 def _ended(memory: SyncedMemory, side: Side) -> Iterator[str]:
     """Describe the last borrows that ended, are still alive, and cannot be written any more."""
     buffer = memory.buffer(side)
-    for array, ended, made in memory.loans(side).ended_borrows(side):
+    for array, ended, made in memory.ledger.loans[side].ended_borrows(side):
         where = ""
         if isinstance(buffer, np.ndarray) and np.may_share_memory(array, buffer):
             origin = buffer.__array_interface__["data"][0]
@@ -222,9 +222,9 @@ def _meaning(memory: SyncedMemory, layout: Layout, side: Side) -> str:
         return "each side holds a part of the newest contents"
     newest = Side.HOST if head is Head.HEAD_AT_CPU else side
     if head is Head.ELSEWHERE:
-        holders = memory.spans.common(*memory.range_of(layout))
+        holders = memory.spans.common(*memory.ledger.range_of(layout))
         newest = next(other for other in memory.sides if holders >> other & 1)
-    sticky = memory.loans(newest).may_write_in(layout.start, layout.stop)
+    sticky = memory.ledger.loans[newest].may_write_in(layout.start, layout.stop)
     why = ", and an alias may write there at any moment" if sticky else ""
     return f"the newest contents are on the {newest.name.lower()}{why}"
 
@@ -235,16 +235,17 @@ def _contents(memory: SyncedMemory, side: Side) -> str:
         where = "no device yet, "
     elif side:
         where = f"{memory.home(side).device}, "
-    nbytes = memory.buffer_nbytes(side)
-    if nbytes is None:
+    windows = memory.windows(side)
+    if not windows:
         return f"{where}no memory"
+    nbytes = sum(window.nbytes for window in windows)
     used = memory.used_nbytes
     held = sum(run.nbytes for run in memory.spans.runs(0, used) if run.holders & (1 << side))
     if held == used and memory.head is not Head.UNINITIALIZED:
         state = "up to date"
     else:
         state = f"{held} bytes up to date" if held else "older contents"
-    borrows = len(memory.loans(side).borrows)
+    borrows = len(memory.ledger.loans[side].borrows)
     lent = f", {counted(borrows, 'writable borrow')}" if borrows else ""
     return f"{where}{nbytes} bytes, {state}{lent}{_speed(memory, side)}"
 

@@ -41,7 +41,7 @@ def _walk_views(blob: BlobCore, views: Sequence[Any]) -> Iterator[Any]:
         return
     buffers = blob._memory.ledger.buffers
     for view, following in itertools.zip_longest(views, views[1:]):
-        of = view._memory.range_of(view._layout)
+        of = view._memory.ledger.range_of(view._layout)
         left = [view, following]
         try:
             if following is not None:
@@ -52,7 +52,7 @@ def _walk_views(blob: BlobCore, views: Sequence[Any]) -> Iterator[Any]:
                 seen = view._on_device("parts")[0] if held is None else part_of(held, *of)[...]
                 # That is brought when it is used if there is no room for two. It waits for nobody:
                 # other threads may wait for this part.
-                next_of = following._memory.range_of(following._layout)
+                next_of = following._memory.ledger.range_of(following._layout)
                 with suppress(MemoryError):
                     following._memory.prefetch(following._side, *next_of, patient=False)
                 del held, seen
@@ -62,5 +62,5 @@ def _walk_views(blob: BlobCore, views: Sequence[Any]) -> Iterator[Any]:
             for each in left:
                 if each is not None:
                     # What another thread uses is evicted when room is needed.
-                    reach = each._memory.range_of(each._layout)
+                    reach = each._memory.ledger.range_of(each._layout)
                     give_up(each, each._side, *reach, needed=False)

@@ -141,7 +141,7 @@ def _refit(  # noqa: C901  # a change, in the order of its steps
         # and that a forked child knows that the change is incomplete.
         with ExitStack() as locks:
             for memory in (blob._memory, *fitting):
-                locks.enter_context(memory.lock)
+                locks.enter_context(memory.ledger.lock)
             before = [memory.fitted() for memory in fitting]
             try:
                 for memory in fitting:

@@ -42,9 +42,8 @@ def values_of(blob: BlobCore) -> str:
 
     homes: Any = blob._memory.ledger.buffers.homes[1:]
     capturing = [home.device for home in homes if home.capturing]
-    layout = blob._layout
-    missing = layout.size and not blob._memory.holds_newest(Side.HOST, layout.start, layout.stop)
-    if capturing and missing:
+    lacking = blob._memory.spans.lacking(blob._layout.start, blob._layout.stop, 1 << Side.HOST)
+    if capturing and any(run.holders for run in lacking):
         return _without_values(blob, f"{capturing[0]} is capturing a graph")
     try:
         return text_of(blob.shape, blob.dtype, read)

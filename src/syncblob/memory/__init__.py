@@ -2,37 +2,26 @@
 
 from __future__ import annotations
 
-from syncblob.memory.accesses import claim, claim_shared
-from syncblob.memory.history import Transition
-from syncblob.memory.ledger import Ledger
-from syncblob.memory.shortage import Shortage, at_once, compute, patiently
-from syncblob.memory.shortcut import FRESH, NO_SHORTCUT, Shortcut
-from syncblob.memory.synced_memory import SyncedMemory
-from syncblob.memory.transitions import CONST, MUTABLE, OVERWRITE, Access, Head
-from syncblob.memory.window_eviction import evict as evict_windows
-from syncblob.memory.windows import Window, laid, layout_of, placed_in
-
-__all__ = [
-    "CONST",
-    "FRESH",
-    "MUTABLE",
-    "NO_SHORTCUT",
-    "OVERWRITE",
-    "Access",
-    "Head",
-    "Ledger",
-    "Shortage",
-    "Shortcut",
-    "SyncedMemory",
-    "Transition",
-    "Window",
-    "at_once",
-    "claim",
-    "claim_shared",
-    "compute",
-    "evict_windows",
-    "laid",
-    "layout_of",
-    "patiently",
-    "placed_in",
-]
+from syncblob.memory.accesses import claim as claim
+from syncblob.memory.accesses import claim_shared as claim_shared
+from syncblob.memory.history import Transition as Transition
+from syncblob.memory.ledger import Ledger as Ledger
+from syncblob.memory.shortage import Shortage as Shortage
+from syncblob.memory.shortage import at_once as at_once
+from syncblob.memory.shortage import compute as compute
+from syncblob.memory.shortage import in_room as in_room
+from syncblob.memory.shortage import patiently as patiently
+from syncblob.memory.shortcut import FRESH as FRESH
+from syncblob.memory.shortcut import NO_SHORTCUT as NO_SHORTCUT
+from syncblob.memory.shortcut import Shortcut as Shortcut
+from syncblob.memory.synced_memory import SyncedMemory as SyncedMemory
+from syncblob.memory.transitions import CONST as CONST
+from syncblob.memory.transitions import MUTABLE as MUTABLE
+from syncblob.memory.transitions import OVERWRITE as OVERWRITE
+from syncblob.memory.transitions import Access as Access
+from syncblob.memory.transitions import Head as Head
+from syncblob.memory.window_eviction import evict_windows as evict_windows
+from syncblob.memory.windows import Window as Window
+from syncblob.memory.windows import laid as laid
+from syncblob.memory.windows import layout_of as layout_of
+from syncblob.memory.windows import placed_in as placed_in

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 # have a permission of their own.
 NUMPY = "NumPy"
 
-
 # The number of ended borrows of a side that are remembered.
 _REMEMBERED = 8
 

@@ -92,13 +92,7 @@ class Buffers:
     @property
     def on_several_sides(self) -> bool:
         """Whether several sides have a buffer of the whole memory."""
-        found = False
-        for buffer in self.sides:
-            if buffer is not None:
-                if found:
-                    return True
-                found = True
-        return False
+        return sum(buffer is not None for buffer in self.sides) > 1
 
     def tracks_borrows(self, side: Side) -> bool:
         """Whether borrows of a side are tracked: they have a write permission to revoke."""

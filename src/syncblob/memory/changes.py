@@ -262,8 +262,15 @@ def _plan_taking(  # a range
 
 
 def finish_write(ledger: Ledger, side: Side, start: int, stop: int, reason: str) -> None:
-    """Record that a write has ended; see `SyncedMemory.finish_write`."""
-    take(ledger, side, start, stop, reason, everything=ledger.span_limit > 0)
+    """Record that work which may write into a range of one side has ended. Takes the lock.
+
+    Meanwhile, a thread, a signal handler or a finaliser may have copied bytes to the other side,
+    and the copy may lack some of the writes. So bytes that both sides hold are this side's alone
+    again. Bytes that the other side alone holds were written there since, and stay its own, unless
+    spans were ever joined: then this side gets the whole range.
+    """
+    with ledger.lock:
+        take(ledger, side, start, stop, reason, everything=ledger.span_limit > 0)
 
 
 def adopt(ledger: Ledger, side: Side, buffer: Any, announced: Collection[Lease]) -> None:

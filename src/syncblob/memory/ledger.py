@@ -133,7 +133,11 @@ class Ledger:
     # --- questions -------------------------------------------------------------------------------
 
     def range_of(self, layout: Layout) -> tuple[int, int]:
-        """Return the range of an access through a layout; see `SyncedMemory.range_of`."""
+        """Return the range of an access through a layout.
+
+        If ``layout.whole``, this is all bytes in use. Aliases record the range of the layout's
+        elements instead, because they reach nothing else.
+        """
         if layout.whole:
             return 0, self.spans.nbytes
         return layout.start, layout.stop
@@ -162,7 +166,17 @@ class Ledger:
         return self.spans.any(start, stop) == 1 << side or (start >= stop and self.spans.nbytes > 0)
 
     def shortcut(self, side: Side, layout: Layout) -> Shortcut | None:
-        """Compute the shortcut for arrays over a layout; see `SyncedMemory.shortcut`."""
+        """Return the shortcut for arrays over a layout on one side, up to date.
+
+        Does not wait for transfers: while one is under way, nothing can be used at once.
+
+        Returns
+        -------
+        Shortcut or None
+            None if no buffer or window of the side contains the range. The same object is returned
+            as long as the side has the same buffer, unless the sides hold different parts of the
+            memory.
+        """
         buffers = self.buffers
         if buffers.sides[side] is None and not buffers.windows[side]:
             return None

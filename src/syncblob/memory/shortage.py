@@ -69,11 +69,27 @@ _patience[patiently.__code__] = True
 
 def compute(home: Home, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
     """Call a function with arrays of a home; make room and call it again if memory is short."""
+    reason = getattr(function, "__name__", "a computation")
+    return in_room(home, reason, MemoryError, home.compute, function, *args, **keywords)
+
+
+def in_room(  # a call
+    home: Home,
+    reason: str,
+    short: type[Exception],
+    function: Callable[..., Any],
+    *args: Any,
+    **keywords: Any,
+) -> Any:
+    """Call a function, and again as long as evictions make room on a home.
+
+    `short` is the error of which memory that is short is the reason.
+    """
     shortage = None
     while True:
         try:
-            return home.compute(function, *args, **keywords)
-        except MemoryError as error:
+            return function(*args, **keywords)
+        except short as error:
             shortage = shortage or Shortage()
-            if not shortage.make_room(home, error, getattr(function, "__name__", "a computation")):
+            if not shortage.make_room(home, error, reason):
                 raise

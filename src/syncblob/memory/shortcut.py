@@ -2,7 +2,7 @@
 
 Nearly every access has nothing to do, because its side holds the newest contents already. A Blob
 keeps an array with the `Shortcut` of the buffer under it, whose attributes tell whether the array
-may be read, or written, as it is. The memory computes them in `SyncedMemory.shortcut`, and clears
+may be read, or written, as it is. The memory computes them in `Ledger.shortcut`, and clears
 them in `Shortcuts.revoke`, before every change of state.
 """
 

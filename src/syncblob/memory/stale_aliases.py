@@ -24,15 +24,6 @@ if TYPE_CHECKING:
 
 _NAMED_AT_MOST = 3
 
-_ADVICE = (
-    "later writes through it are lost, and it will not show this change. Delete it before the "
-    "write, or create a new one afterwards"
-)
-_ADVICE_FOR_SEVERAL = (
-    "later writes through them are lost, and they will not show this change. Delete them before "
-    "the write, or create new ones afterwards"
-)
-
 # How often an access warns, and looks for aliases that were made since, before it gives up.
 _MOST_WARNINGS = 100
 
@@ -56,13 +47,17 @@ def warn_of_stale_aliases(action: str, stale: Stale) -> None:
     if len(leases) == 1:
         lease, side = leases[0]
         made = f"{lease.named(side)} stale (created at {lease.place.line.described()})"
-        advice = _ADVICE
+        it, they, one = "it", "it", "a new one"
     else:
         described = "; ".join(lease.described(side) for lease, side in leases[:_NAMED_AT_MOST])
         more = f"; and {len(leases) - _NAMED_AT_MOST} more" if leases[_NAMED_AT_MOST:] else ""
         made = f"{len(leases)} aliases stale ({described}{more})"
-        advice = _ADVICE_FOR_SEVERAL
-    warn_user(f"{action} makes {made}: {advice}", StaleAliasWarning)
+        it, they, one = "them", "they", "new ones"
+    warn_user(
+        f"{action} makes {made}: later writes through {it} are lost, and {they} will not show this "
+        f"change. Delete {it} before the write, or create {one} afterwards",
+        StaleAliasWarning,
+    )
 
 
 class Unannounced(Exception):  # noqa: N818  # it is caught, and turned into a warning

@@ -16,7 +16,7 @@ from syncblob._layout import Layout
 from syncblob.arrays.native import buffer_of
 from syncblob.devices import CPU, HOST, Device, Side, default_device, home_accelerator
 from syncblob.memory.accesses import acquire, claim, claim_shared
-from syncblob.memory.changes import adopt, finish_write, fit, leave
+from syncblob.memory.changes import adopt, fit, leave
 from syncblob.memory.ledger import Ledger
 from syncblob.memory.lending import alias, borrow, export_watched, lend, view, write
 from syncblob.memory.private_copies import ElsewhereError, gather
@@ -28,20 +28,18 @@ from syncblob.memory.stale_aliases import announcing
 from syncblob.memory.transitions import CONST, MUTABLE, OVERWRITE, Access, Head, head_over
 from syncblob.memory.uploads import await_uploads
 from syncblob.memory.verify import verifying
-from syncblob.memory.window_eviction import evict
+from syncblob.memory.window_eviction import evict_windows
 from syncblob.memory.window_growth import grow, reaches
 from syncblob.memory.windows import Window, laid
 from syncblob.transfers import open_logs
 
 if TYPE_CHECKING:
-    import threading
     from collections.abc import Callable
 
     import numpy as np
     from numpy.typing import NDArray
 
     from syncblob.devices.base import Accelerator, Home
-    from syncblob.memory.borrows_and_aliases import Loans
     from syncblob.memory.history import Transition
     from syncblob.memory.shortcut import Shortcut
     from syncblob.memory.sources import Function
@@ -82,11 +80,13 @@ class SyncedMemory:
 
     Attributes
     ----------
+    device_home
+        The home of `device`.
     ledger
         The state. Functions of this package change it.
     """
 
-    __slots__ = ("__weakref__", "_device_home", "ledger")
+    __slots__ = ("__weakref__", "device_home", "ledger")
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class SyncedMemory:
         initial = None if source is None else Source(source, nbytes)
         self.ledger: Ledger = Ledger(nbytes, accelerator, initial)
         self.ledger.buffers.name = name
-        self._device_home: Home = HOST if accelerator is None else accelerator
+        self.device_home: Home = HOST if accelerator is None else accelerator
 
     @classmethod
     def adopting(
@@ -287,7 +287,7 @@ class SyncedMemory:
         side: Side,
         start: int = 0,
         stop: int | None = None,
-        function: Callable[[Ledger, Side, int, int, str, list[Any]], int] = evict,
+        function: Callable[[Ledger, Side, int, int, str, list[Any]], int] = evict_windows,
     ) -> int:
         """Free the buffers of a side; what only they hold moves to the other side first.
 
@@ -300,7 +300,7 @@ class SyncedMemory:
         start, stop
             The range, by default everything. Of a part, the windows that lie in it are freed.
         function
-            Frees them, under the lock, as the function of the same name in ``window_eviction``.
+            Frees them, under the lock, as `evict_windows`.
 
         Returns
         -------
@@ -344,7 +344,7 @@ class SyncedMemory:
 
     def head_of(self, layout: Layout, side: Side = Side.ACCELERATOR) -> Head:
         """Return the head of the range of an access through a layout. Never moves anything."""
-        return self.head_over(*self.range_of(layout), side)
+        return self.head_over(*self.ledger.range_of(layout), side)
 
     @property
     def spans(self) -> Spans:
@@ -380,12 +380,7 @@ class SyncedMemory:
     @property
     def device(self) -> Device:
         """The device that the memory was made for. It never changes."""
-        return self._device_home.device
-
-    @property
-    def device_home(self) -> Home:
-        """The home of `device`."""
-        return self._device_home
+        return self.device_home.device
 
     @property
     def blank(self) -> bool:
@@ -405,19 +400,8 @@ class SyncedMemory:
             with suppress(RuntimeError):
                 return tuple(self.ledger.history or ())
 
-    @property
-    def lock(self) -> threading.RLock:
-        """The lock that is held while the state changes."""
-        return self.ledger.lock
-
     def home(self, side: Side) -> Home:
-        """Return the home of one side. Allocates and moves nothing.
-
-        Raises
-        ------
-        NoDeviceError
-            If no accelerator was used yet, and none is available.
-        """
+        """Return the home of one side; see `Buffers.home`."""
         return self.ledger.buffers.home(side)
 
     def buffer(self, side: Side) -> Any:
@@ -427,28 +411,6 @@ class SyncedMemory:
     def windows(self, side: Side) -> tuple[Window, ...]:
         """Return the windows of one side; one that is everything if it has a buffer."""
         return self.ledger.buffers.all_of(side)
-
-    def buffer_nbytes(self, side: Side) -> int | None:
-        """Return the number of bytes allocated on one side; None if there is no buffer."""
-        windows = self.windows(side)
-        return sum(window.nbytes for window in windows) if windows else None
-
-    def loans(self, side: Side) -> Loans:
-        """Return the loans of one side. Read-only for the caller."""
-        return self.ledger.loans[side]
-
-    def range_of(self, layout: Layout) -> tuple[int, int]:
-        """Return the range of an access through a layout.
-
-        If ``layout.whole``, this is all bytes in use. Aliases record the range of the layout's
-        elements instead, because they reach nothing else.
-        """
-        return self.ledger.range_of(layout)
-
-    def holds_newest(self, side: Side, start: int, stop: int) -> bool:
-        """Tell whether an access of a range on a side needs no transfer from the other side."""
-        holder = 1 << side
-        return not any(run.holders for run in self.spans.lacking(start, stop, holder))
 
     def newest(self, side: int, layout: Layout) -> Any:
         """Return a side's buffer or window if a const access may read it as it is, else None."""
@@ -465,20 +427,6 @@ class SyncedMemory:
         if buffer is None and side:
             return ledger.buffers.containing(side, *ledger.range_of(layout))
         return buffer
-
-    def shortcut(self, side: Side, layout: Layout) -> Shortcut | None:
-        """Return the shortcut for arrays over a layout on one side, up to date.
-
-        Does not wait for transfers: while one is under way, nothing can be used at once.
-
-        Returns
-        -------
-        Shortcut or None
-            None if no buffer or window of the side contains the range. The same object is returned
-            as long as the side has the same buffer, unless the sides hold different parts of the
-            memory.
-        """
-        return self.ledger.shortcut(side, layout)
 
     def claim(
         self,
@@ -618,17 +566,6 @@ class SyncedMemory:
         """
         self._announced(side, reason, write, side, access, layout, reason, function, args)
 
-    def finish_write(self, side: Side, start: int, stop: int, reason: str) -> None:
-        """Record that work which may write into a range of one side has ended.
-
-        Meanwhile, a thread, a signal handler or a finaliser may have copied bytes to the other
-        side, and the copy may lack some of the writes. So bytes that both sides hold are this
-        side's alone again. Bytes that the other side alone holds were written there since, and
-        stay its own, unless spans were ever joined: then this side gets the whole range.
-        """
-        with self.ledger.lock:
-            finish_write(self.ledger, side, start, stop, reason)
-
     def lend(
         self,
         side: Side,
@@ -683,11 +620,11 @@ class SyncedMemory:
 
     def track(self, side: Side, layout: Layout, reason: str, kind: str, target: object) -> None:
         """Record an array that lies over a side's buffer already as an alias; see `export`."""
-        shortcut = self.shortcut(side, layout)
+        shortcut = self.ledger.shortcut(side, layout)
         if shortcut is not None and self.claim(shortcut, layout, reason):
             # The usual case, in fewer steps, unless another thread uses the other side meanwhile.
             self.ledger.own_loans(side).lease(target, kind, layout.start, layout.stop)
-            if shortcut.writable or (self.shortcut(side, layout) or shortcut).writable:
+            if shortcut.writable or (self.ledger.shortcut(side, layout) or shortcut).writable:
                 return
         hand_out = partial(alias, kind, target)
         self._announced(side, reason, lend, side, MUTABLE, layout, reason, hand_out)
@@ -793,7 +730,7 @@ class SyncedMemory:
         memory = SyncedMemory(nbytes, device=CPU, name=self.name)
         if self.accelerator is not None:
             memory.side_of(self.accelerator)
-        memory._device_home = self._device_home
+        memory.device_home = self.device_home
         return memory
 
     def leave(self, action: str, give_up: Callable[[], Any], *others: SyncedMemory) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from syncblob.memory.windows import Window
 
 
-def evict(  # noqa: PLR0913, PLR0917  # a range, and what its contents need
+def evict_windows(  # noqa: PLR0913, PLR0917  # a range, and what its contents need
     ledger: Ledger,
     side: Side,
     start: int,

@@ -1,14 +1,11 @@
 """Arguments, exit statuses, errors in one line, and a quick start."""
 
-import os
 import subprocess
 import sys
 from importlib.metadata import version
-from pathlib import Path
 
 import pytest
 
-import syncblob_command
 from syncblob.caffe.commands import inspect, main
 
 
@@ -150,18 +147,3 @@ def test_standard_input_is_not_read(run, arguments):
     done = run(*arguments.split())
     assert (done.status, done.out) == (2, "")
     assert "standard input is not read; write it to a file" in done.err
-
-
-@pytest.mark.skipif(os.name != "posix", reason="signals are those of POSIX")
-def test_ctrl_c_while_the_modules_are_imported(tmp_path):
-    """The first import interrupts the process."""
-    (tmp_path / "syncblob.py").write_text("import signal; signal.raise_signal(signal.SIGINT)")
-    source = Path(syncblob_command.__file__).read_text()
-    (tmp_path / "syncblob_command.py").write_text(source)
-    done = subprocess.run(
-        [sys.executable, tmp_path / "syncblob_command.py"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")

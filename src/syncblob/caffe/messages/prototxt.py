@@ -190,8 +190,9 @@ def _parsed(text: str, kind: type[M], *, ignore_unknown: bool, forks: bool) -> M
             break
         except text_format.ParseError as error:
             found = _NO_VALUE.search(str(error))
-            # Without its type, a layer of the older format would be another one.
-            if not ignore_unknown or not found or found[1].endswith(".LayerType"):
+            # A type in the words of the current format is a slip.
+            slip = found and found[1].endswith(".LayerType") and not found[2].isupper()
+            if not ignore_unknown or not found or slip:
                 raise
             values += ((found[1], found[2]),)
     kept = translate(parsed) if forks else ()
@@ -211,7 +212,7 @@ def _explain(error: text_format.ParseError, lines: list[str], kind: type[M]) -> 
         place = f"line {line}, column {error.GetColumn()}: "
     if "V1LayerParameter" in words:
         words += f"; {_OLDER}"
-    elif _UNKNOWN.search(words):
+    if _UNKNOWN.search(words):
         reader = "read_prototxt" if kind is NetParameter else "read_solver_prototxt"
         words += f"; {reader}(path, ignore_unknown=True) leaves such fields and values out"
         if kind.DESCRIPTOR.full_name in words:

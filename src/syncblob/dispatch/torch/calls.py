@@ -22,7 +22,7 @@ from syncblob.dispatch.torch.tensors import Loan, host_alias, host_loan, loan_of
 from syncblob.dispatch.torch.tracing import untraced
 from syncblob.dispatch.walk import NESTED, instances, replaced
 from syncblob.guards import require_device
-from syncblob.memory import CONST, MUTABLE, Shortage
+from syncblob.memory import CONST, MUTABLE, in_room
 from syncblob.memory.exposures import expose
 from syncblob.memory.verify import verifying
 
@@ -95,7 +95,9 @@ def call(  # the usual ways come first
         beginning = watching.begun(home) if plan.computes else None
         if plan.written or home is HOST:
             return running.finish(_compute(function, values, names))
-        return running.finish(_compute_in_room(home, plan.name, function, values, names))
+        return running.finish(
+            in_room(home, plan.name, torch.OutOfMemoryError, _compute, function, values, names)
+        )
     except RuntimeError as error:
         if "not resizable" not in str(error) or not running.written:
             raise
@@ -195,25 +197,11 @@ def _known(x: BlobCore, lent: Sequence[_Lent]) -> Loan | None:
 
 
 def _compute(function: Callable[..., Any], operands: list[Any], names: tuple[str, ...]) -> Any:
-    """Call a function. Removes the keyword arguments, the last operands, from the list."""
-    named = {}
-    for name in reversed(names):
-        named[name] = operands.pop()
-    return function(*operands, **named)
-
-
-def _compute_in_room(
-    home: Home, name: str, function: Callable[..., Any], operands: list[Any], names: tuple[str, ...]
-) -> Any:
-    """Call a function that writes nothing, again when room has been made for PyTorch's memory."""
-    shortage = None
-    while True:
-        try:
-            return _compute(function, [*operands], names)
-        except torch.OutOfMemoryError as error:
-            shortage = shortage or Shortage()
-            if not shortage.make_room(home, error, name):
-                raise
+    """Call a function, whose last operands are keyword arguments."""
+    if not names:
+        return function(*operands)
+    count = len(operands) - len(names)
+    return function(*operands[:count], **dict(zip(names, operands[count:], strict=True)))
 
 
 def _is_apart(result: Any, lent: Sequence[_Lent]) -> bool:

@@ -40,7 +40,7 @@ autosummary_generate = False
 numpydoc_show_class_members = False
 
 # Without these libraries the page of the modules that need them is short, and that is no mistake.
-if not all(map(find_spec, ("dask", "distributed", "torch"))):
+if not all(map(find_spec, ("torch",))):
     suppress_warnings = ["autodoc.import_object"]
 
 _PRIVATE = (

@@ -44,6 +44,21 @@ def test_what_caffe_lacks_is_left_out(text, content, known):
         read_prototxt(path)
 
 
+def test_numbers_of_values_that_caffe_lacks_are_left_out(text):
+    path = text("layer { pooling_param { pool: 9 } }")
+    assert read_prototxt(path, ignore_unknown=True) == read_prototxt(
+        text("layer { pooling_param {} }")
+    )
+    with pytest.raises(ModelFileError, match="ignore_unknown=True"):
+        read_prototxt(text("layer { pooling_param { pool: 9 } }"))
+
+
+def test_not_more_values_are_left_out_than_take_a_moment(text):
+    layers = [f"layer {{ pooling_param {{ pool: V{number} }} }}\n" for number in range(40)]
+    with pytest.raises(ModelFileError, match="line 33"):
+        read_prototxt(text("".join(layers)), ignore_unknown=True)
+
+
 def test_errors_keep_their_positions(text):
     path = text("fancy {\n a: 1\n}\nodd: 1 layer { name: 3 }")
     with pytest.raises(ModelFileError, match="line 4, column 22"):

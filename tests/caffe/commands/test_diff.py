@@ -54,6 +54,13 @@ def test_the_whole_output(run, pair):
     ]
 
 
+@pytest.mark.parametrize("tolerance", ["-1", "1", "inf", "nan"])
+def test_a_tolerance_is_a_share(run, small_model, tolerance):
+    done = run("diff", small_model, small_model, "--tolerance", tolerance)
+    assert done.status == 2
+    assert "expected a --tolerance from 0 to 1" in done.err
+
+
 @pytest.mark.parametrize(("tolerance", "status"), [("0", 1), ("0.09", 1), ("0.1", 0), ("0.5", 0)])
 def test_a_tolerance(run, write_model, tolerance, status):
     a = write_model(("x", "", [np.array([10.0, 5.0])]), name="a.caffemodel")

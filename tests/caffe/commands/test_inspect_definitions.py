@@ -117,7 +117,7 @@ def test_what_is_left_out_is_listed(run, inspect_json, tmp_path):
     assert (done.status, done.err) == (0, "")
     assert "(1, 4, 3, 3)" in done.out
     first = 'line 4, column 44: Message type "PoolingParameter" has no field named "ceil_mode"'
-    assert f"Left out is what Caffe does not have, first in {first}. --forks applies" in done.out
+    assert f"Left out is what Caffe does not have, first in {first}. --forks knows" in done.out
     assert inspect_json(path)["ignored"] == first
     done = run("inspect", path, "--prototxt")
     assert first in done.err

@@ -60,6 +60,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command and return the exit status."""
+    if not 0 <= arguments.tolerance < 1:
+        raise ModelFileError(f"expected a --tolerance from 0 to 1, got {arguments.tolerance}")
     before = open_contents(arguments.a)
     after = open_contents(arguments.b)
     for contents in (before, after):

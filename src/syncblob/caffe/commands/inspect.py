@@ -1,4 +1,4 @@
-"""``syncblob inspect FILE``: show and check the contents of a file of weights."""
+"""``syncblob inspect FILE``: show the contents of a file of weights."""
 
 from __future__ import annotations
 

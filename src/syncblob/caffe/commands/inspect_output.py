@@ -129,7 +129,7 @@ def _show_layers(
 
 
 def _notes(contents: Contents, found: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what is not known of the layers, what the file has besides, and the rules of forks."""
+    """Yield what is not known of the layers, what the file has besides, and what was left out."""
     if found["refused"]:
         yield f"No shapes: {found['refused']}. --phase and --shape say what is missing."
     for name, why in found["missing"].items():
@@ -142,8 +142,8 @@ def _notes(contents: Contents, found: Mapping[str, Any]) -> Iterator[str]:
         yield f"The file does not say of which types {which} are."
     if found["ignored"]:
         yield (
-            f"Left out is what Caffe does not have, first in {found['ignored']}. --forks applies "
-            f"the rules of well-known forks."
+            f"Left out is what Caffe does not have, first in {found['ignored']}. --forks knows the "
+            f"settings of well-known forks."
         )
     if found["unreadable"]:
         count, first = len(found["unreadable"]), next(iter(found["unreadable"].values()))

@@ -7,7 +7,6 @@ net. The names of the tensors of a net contain dots, those of a layer do not.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 # The usual key of the weights in a checkpoint.
@@ -87,19 +86,24 @@ def find_net(loaded: Mapping[Any, Any], is_tensor: Callable[[Any], bool]) -> Fou
         Those of `flatten`, if no entry is a dictionary of tensors.
     """
     loose = [name for name, value in loaded.items() if is_tensor(value)]
-    nets = {}
+    nets, mixed = {}, []
     for name, value in loaded.items():
-        with suppress(TypeError, ValueError):
-            if isinstance(value, Mapping) and (found := flatten(value, is_tensor)).tensors:
-                nets[name] = found
+        if isinstance(value, Mapping):
+            try:
+                if (found := flatten(value, is_tensor)).tensors:
+                    nets[name] = found
+            except (TypeError, ValueError):
+                if any(map(is_tensor, value.values())):
+                    mixed.append(f"{name!r}, which has tensors and other entries")
     if not nets or _has_names_of_a_net(loose):
         return flatten(loaded, is_tensor)  # a state_dict, or the error names an entry
     only = _USUAL_KEY if _USUAL_KEY in nets else next(iter(nets))
     if only == _USUAL_KEY or (len(nets) == 1 and _has_names_of_a_net(loaded[only])):
         net = nets.pop(only)
         others = [f"the tensor {name!r}" for name in loose] + [f"the net {name!r}" for name in nets]
-        return Found(net.tensors, (*net.others, *others))
-    return flatten({name: loaded[name] for name in (*nets, *loose)}, is_tensor)
+        return Found(net.tensors, (*net.others, *others, *mixed))
+    found = flatten({name: loaded[name] for name in (*nets, *loose)}, is_tensor)
+    return found._replace(others=(*found.others, *mixed))
 
 
 def _has_names_of_a_net(part: Iterable[Any]) -> bool:

@@ -231,7 +231,7 @@ def lazy_entry(  # what is known of it
         native = as_dtype(dtype.newbyteorder("=") if isinstance(dtype, np.dtype) else dtype)
     except TypeError:
         return ModelFileError(
-            f"tensor {name!r} has dtype {dtype}, which a Blob cannot hold; convert it to float32, "
+            f"tensor {name!r} has dtype {dtype}, which a Blob cannot hold; write it as float32, "
             f"for example, with the library that wrote the file",
             path=path,
         )

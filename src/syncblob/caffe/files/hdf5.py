@@ -1,10 +1,10 @@
 """Caffe's HDF5 formats: models and solver states, read and written.
 
 A ``.caffemodel.h5`` has a group ``data`` with a group for each layer, whose blobs are datasets
-named by number. It may have a group ``diff`` of the same structure. A parameter that layers share
-is in ``data`` once, with the first of them. A layer whose name has a ``/`` is a group within a
-group, which Caffe does not find when it reads the file. A ``.solverstate.h5`` has three small
-datasets and a group ``history``.
+named by number. It may have a group ``diff`` of the same structure. Caffe writes a parameter that
+layers share once, with the first of them, and this module with each of them. A layer whose name has
+a ``/`` is a group within a group, which Caffe does not find when it reads the file. A
+``.solverstate.h5`` has three small datasets and a group ``history``.
 
 h5py only looks up names, shapes and offsets. Contiguous values, such as Caffe writes, are then read
 from the file like those of a ``.caffemodel``. h5py reads the others, which are chunked or floats

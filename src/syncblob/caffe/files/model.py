@@ -523,7 +523,7 @@ def _meets(state: NetState, rule: NetStateRule) -> bool:
 
 
 def open_model(path: Source) -> ModelFile:
-    """Open a ``.caffemodel`` file of any layer format (V2 or V1), or a ``.caffemodel.h5``.
+    """Open a ``.caffemodel`` file of the formats V2 and V1, or a ``.caffemodel.h5``.
 
     The format is recognised by the contents of the file. Layers of the older format appear as
     Caffe upgrades them. HDF5 files only have names and blobs; their layers are ordered by name.
@@ -600,10 +600,10 @@ def save_model(
         If the dtype of a blob is not float32, float64, float16 or bfloat16; the latter two are
         widened. If `model` is not a ModelFile.
     ValueError
-        If a Blob of the model was resized, or the ``proto`` of a layer has another name or blobs.
-        If the format cannot hold the model: 2 GiB in a ``.caffemodel``; in HDF5, two layers with
-        the same name, or a name that is empty, ``.``, or has a ``/``. If the extension is that of a
-        format that `save_model` does not write, such as ``.npz``; ``syncblob.caffe.convert`` does.
+        If the ``proto`` of a layer has another name or blobs. If the format cannot hold the model:
+        2 GiB in a ``.caffemodel``; in HDF5, two layers with the same name, or a name that is empty
+        or ``.`` between slashes. If the extension is that of a format that `save_model` does not
+        write, such as ``.npz``; ``syncblob.caffe.convert`` does.
     OSError
         If the file cannot be written.
     """

@@ -55,7 +55,7 @@ _SIGNATURES: dict[str, tuple[bytes | tuple[bytes, ...], str]] = {
     ),
     "gzip": (
         b"\x1f\x8b",
-        "a gzip archive; unpack it, or pass gzip.open(path) to open_model in place of the path",
+        "a gzip archive; unpack it, or pass gzip.open(path) to a function that reads Caffe's files",
     ),
 }
 _SAFETENSORS = f"a .safetensors file; {_OPEN_WEIGHTS}"

@@ -7,7 +7,7 @@ enums.
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
@@ -27,7 +27,7 @@ _FORK_FIELDS = {
 }
 
 
-@cache
+@lru_cache(maxsize=4)
 def twin(name: str, *, forks: bool, values: tuple[tuple[str, str], ...] = ()) -> type[Message]:
     """Return the class of the twin of a message.
 
@@ -38,7 +38,7 @@ def twin(name: str, *, forks: bool, values: tuple[tuple[str, str], ...] = ()) ->
     forks
         Whether it has the fields of forks.
     values
-        Further enum values, each after the full name of its enum.
+        Further enum values, names or numbers, each after the full name of its enum.
     """
     file = FileDescriptorProto.FromString(NetParameter.DESCRIPTOR.file.serialized_pb)
     messages = {message.name: message for message in file.message_type}
@@ -64,8 +64,9 @@ def twin(name: str, *, forks: bool, values: tuple[tuple[str, str], ...] = ()) ->
         for message in file.message_type
         for enum in message.enum_type
     }
-    for number, (enum_name, value) in enumerate(values, _FIRST_NUMBER):
-        enums[enum_name].value.add(name=value, number=number)
+    for free, (enum_name, value) in enumerate(values, _FIRST_NUMBER):
+        number = int(value) if value.isdecimal() else free
+        enums[enum_name].value.add(name=f"_{value}" if number != free else value, number=number)
     pool = DescriptorPool()
     pool.AddSerializedFile(file.SerializeToString())
     return GetMessageClass(pool.FindMessageTypeByName(name))

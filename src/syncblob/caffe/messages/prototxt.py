@@ -22,8 +22,10 @@ M = TypeVar("M", NetParameter, SolverParameter)
 
 _NOT_UTF8 = re.compile("[\udc80-\udcff]")
 _PLACE = re.compile(r"\A\d+:\d+ : ")
-_UNKNOWN = re.compile("has no (field|value) named")
-_NO_VALUE = re.compile(r'Enum type "([\w.]+)" has no value named (\w+)')
+_UNKNOWN = re.compile("has no (field|value) (named|with number)")
+_NO_VALUE = re.compile(r'Enum type "([\w.]+)" has no value (?:named|with number) (\w+)')
+# The most enum values that are left out: the text is parsed again for each.
+_MOST_VALUES = 32
 _KINDS = "read_prototxt reads the definition of a net, read_solver_prototxt that of a solver"
 _OLDER = (
     "layers {} is the older format of layers, with blobs_lr in place of param { lr_mult } and "
@@ -114,8 +116,8 @@ def _read(kind: type[M], path: Source, *, ignore_unknown: bool, forks: bool = Fa
     name, content = file.path, bytes(file.read(0, len(file)))
     if b"\0" in content:
         raise ModelFileError(
-            "expected a network definition in text form, got binary data; open_model opens a "
-            ".caffemodel",
+            "expected a network definition in text form, got binary data; unpack an archive first; "
+            "open_model opens a .caffemodel",
             path=name,
             offset=content.index(b"\0"),
         )
@@ -192,7 +194,7 @@ def _parsed(text: str, kind: type[M], *, ignore_unknown: bool, forks: bool) -> M
             found = _NO_VALUE.search(str(error))
             # A type in the words of the current format is a slip.
             slip = found and found[1].endswith(".LayerType") and not found[2].isupper()
-            if not ignore_unknown or not found or slip:
+            if not ignore_unknown or not found or slip or len(values) == _MOST_VALUES:
                 raise
             values += ((found[1], found[2]),)
     kept = translate(parsed) if forks else ()

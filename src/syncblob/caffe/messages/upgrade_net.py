@@ -61,7 +61,7 @@ _BATCH_NORM_BLOBS = 3
 
 
 def upgrade_net(net: NetParameter) -> NetParameter:
-    """Return a net of any format in the current one, upgraded as Caffe does.
+    """Return a net of V1 or V2 in the current format, upgraded as Caffe does.
 
     The argument does not change.
 
@@ -82,7 +82,7 @@ def upgrade_net(net: NetParameter) -> NetParameter:
 
 
 def upgrade_layers(net: NetParameter) -> NetParameter:
-    """Return a net of any format with its layers in the current one: steps 1 and 2 of the upgrade.
+    """Return a net of V1 or V2 with its layers in the current format: steps 1 and 2 of the upgrade.
 
     Raises the errors of `upgrade_net`.
     """

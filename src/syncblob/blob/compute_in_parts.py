@@ -45,36 +45,39 @@ def compute_in_room(
     try:
         done = function(kernel, *operands)
     except MemoryError:
-        divisible = _can_divide(kernel, operands, writes=writes)
+        in_parts = _can_divide(kernel, operands, writes=writes)
         bounded = any(x._home.bounded for x in operands if isinstance(x, BlobCore))
-        if not (divisible or bounded):
+        if not (in_parts or bounded):
             raise
     else:
         # Only here, because what has been written must not be written again.
         return patiently(done) if writes else done
+
     # Only here: the error keeps frames alive, and these keep arrays.
-    if not divisible:
-        # Garbage may have to go, and other threads may give back what they use.
-        done = patiently(function, kernel, *operands)
+    def compute(*operands: Any) -> Any:
+        done = function(kernel, *operands)
         return patiently(done) if writes else done
+
+    if not in_parts:
+        # Garbage may have to go, and other threads may give back what they use.
+        return patiently(compute, *operands)
     like: Any = next(x for x in operands if isinstance(x, BlobCore))
     home, flat = _divide(operands)
 
-    def part_of_it(part: slice) -> Any:
-        done = function(kernel, *[x if type(x) in SCALARS else x[part] for x in flat])
-        return patiently(done) if writes else done
+    def compute_part(part: slice) -> Any:
+        return compute(*[x if type(x) in SCALARS else x[part] for x in flat])
 
     if writes:
-        _for_each_part(part_of_it, like.size)
+        _for_each_part(compute_part, like.size)
         return like
-    dtype = patiently(part_of_it, slice(1)).dtype
+    dtype = patiently(compute_part, slice(1)).dtype
     result = type(like)(like.shape, dtype, device=home.device)
     into: Any = result.reshape(-1)
 
-    def compute(part: slice) -> None:
-        into[part] = part_of_it(part)
+    def write_part(part: slice) -> None:
+        into[part] = compute_part(part)
 
-    _for_each_part(compute, result.size)
+    _for_each_part(write_part, result.size)
     return result
 
 

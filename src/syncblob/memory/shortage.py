@@ -73,7 +73,7 @@ def compute(home: Home, function: Callable[..., Any], *args: Any, **keywords: An
     return in_room(home, reason, MemoryError, home.compute, function, *args, **keywords)
 
 
-def in_room(  # a call
+def in_room(
     home: Home,
     reason: str,
     short: type[Exception],

@@ -41,6 +41,7 @@ from syncblob.caffe.messages.lazy_blobs import had_diff, lazy_blob
 from syncblob.caffe.messages.pieces import BlobValues, FileRange, buffers, write_pieces
 from syncblob.caffe.messages.texts import decoded, encoded, naming, put_texts
 from syncblob.caffe.nets.legacy_axes import own_shapes
+from syncblob.caffe.nets.net_shapes import param_name
 from syncblob.errors import ModelFileError
 from syncblob.formats import Blob, as_shape, import_optional
 
@@ -505,18 +506,18 @@ def plan_state_hdf5(
 
 def _datasets(layers: Sequence[Layer], *, write_diff: bool | None) -> list[_Dataset]:
     shared = {
-        spec.name: entry.blob
+        name: entry.blob
         for layer in layers
-        for spec, entry in zip(layer.proto.param, layer.blobs.entries, strict=False)
-        if spec.name
+        for number, entry in enumerate(layer.blobs.entries)
+        if (name := param_name(layer, number))
     }
     data, diffs = [], []
     for layer in layers:
-        entries, specs = layer.blobs.entries, layer.proto.param
+        entries = layer.blobs.entries
         shapes = own_shapes(layer) if any(entry.legacy for entry in entries) else ()
         for number, (blob, legacy) in enumerate(entries):
             place = b"%s/%d" % (encoded(layer.name), number)
-            last = shared.get(specs[number].name, blob) if number < len(specs) else blob
+            last = shared.get(param_name(layer, number), blob)
             values = last if last.size == blob.size else blob
             found = _dataset(b"data/" + place, values, f"layer {layer.name!r}, blob {number}")
             found = found._replace(shape=shapes[number] if legacy else blob.shape)

@@ -65,8 +65,9 @@ def twin(name: str, *, forks: bool, values: tuple[tuple[str, str], ...] = ()) ->
         for enum in message.enum_type
     }
     for free, (enum_name, value) in enumerate(values, _FIRST_NUMBER):
-        number = int(value) if value.isdecimal() else free
-        enums[enum_name].value.add(name=f"_{value}" if number != free else value, number=number)
+        known = value.isdecimal()
+        number = int(value) if known else free
+        enums[enum_name].value.add(name=f"_{value}" if known else value, number=number)
     pool = DescriptorPool()
     pool.AddSerializedFile(file.SerializeToString())
     return GetMessageClass(pool.FindMessageTypeByName(name))

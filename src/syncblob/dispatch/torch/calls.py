@@ -134,11 +134,12 @@ def _call_directly(  # noqa: C901, PLR0911  # inlined, because calls take time
         # A loan would become an alias, and the next call would need a new one.
         (place,) = plan.blobs
         x = operands[place]
-        alias = host_alias(x, x._held, HOST_DATA) if x._home.native else None
+        native = x._home.native
+        alias = host_alias(x, x._held, HOST_DATA) if native else None
         if alias is not None:
             operands[place] = alias
             return _compute(function, operands, names)
-        loan = loan_of_its_own(x, plan.name) if x._home.native else None
+        loan = loan_of_its_own(x, plan.name) if native else None
         if loan is not None:
             operands[place] = loan.tensor
             result = _compute(function, operands, names)

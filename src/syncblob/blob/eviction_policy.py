@@ -7,10 +7,10 @@ revoked.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 from syncblob.blob.living_blobs import ledgers_on
 
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from syncblob.memory import Ledger
 
 _scoring = False
+
+# Of the choices in which the default scores differed, so many last ones decide between them.
+_MOST_PAIRS = 64
 
 
 class Evictable(NamedTuple):
@@ -36,6 +39,8 @@ class Evictable(NamedTuple):
         The mean number of evictions between two uses; 0 if it was used only once so far.
     name
         The name of its Blob; empty if it has none.
+    uses
+        How often its Blob was used. All uses between two evictions count as one.
     """
 
     nbytes: int
@@ -43,10 +48,11 @@ class Evictable(NamedTuple):
     age: int
     interval: float
     name: str
+    uses: int
 
 
-def used_last(buffer: Evictable) -> float:
-    """Return the default score: how long the buffer will not be needed, by the cost of moving it.
+def _by_interval(buffer: Evictable) -> float:
+    """Return how long the buffer will not be needed, by the cost of moving it.
 
     It is expected again after the interval, so that the one used last is the best in a loop over
     more than fits. One that is overdue is probably not needed any more. The factor of a buffer that
@@ -57,7 +63,37 @@ def used_last(buffer: Evictable) -> float:
     return (1 + distance) / (1 + 3 * buffer.newest / max(buffer.nbytes, 1))
 
 
-_policy: Callable[[Evictable], float] = used_last
+def _by_uses(buffer: Evictable) -> float:
+    """Return how seldom the buffer is used, by the cost of moving it.
+
+    This is the better score where uses come at random, some buffers' more often than others'. The
+    age decides between those used equally often, and the factor was tried as that above.
+    """
+    seldom = (1 + buffer.age / 1000) / (0.5 + buffer.uses)
+    return seldom / (1 + buffer.newest / max(buffer.nbytes, 1))
+
+
+_policy: Callable[[Evictable], float] | None = None
+
+
+class _Pair(NamedTuple):
+    """The memories that the two default scores would have evicted from first.
+
+    Attributes
+    ----------
+    by_interval, by_uses
+        The memories.
+    verdict
+        1 if the second was used before the first, so that the score by intervals was right; -1 if
+        the other was; 0 if neither was used since, or both at once.
+    """
+
+    by_interval: ref[Ledger]
+    by_uses: ref[Ledger]
+    verdict: int = 0
+
+
+_pairs: WeakKeyDictionary[Accelerator, list[_Pair]] = WeakKeyDictionary()
 
 
 def set_eviction_policy(policy: Callable[[Evictable], float] | None) -> None:
@@ -66,23 +102,25 @@ def set_eviction_policy(policy: Callable[[Evictable], float] | None) -> None:
     Parameters
     ----------
     policy
-        Takes an `Evictable`. None means the default: what is expected to be needed last, weighted
-        by the cost of moving it.
+        Takes an `Evictable`. None means the default: what is expected to be needed last, by the
+        intervals between uses or by their number, whichever was right more often, weighted by the
+        cost of moving it.
     """
     global _policy  # noqa: PLW0603  # a setting of the process
     if policy is not None and not callable(policy):
         raise TypeError(f"expected a function of an Evictable, or None, got {policy!r}")
-    _policy = used_last if policy is None else policy
+    _policy = policy
 
 
 _clock = itertools.count(1)
 
 
 class _Use(NamedTuple):
-    """The last use of a memory: the eviction before it, and what the next one replaces."""
+    """The uses of a memory: the eviction before the last one, and what the next one replaces."""
 
     last: int
     interval: float
+    times: int
     epoch: object
     spans: object
 
@@ -101,20 +139,21 @@ def _use_of(ledger: Ledger, side: Side, now: int) -> _Use:
     readable = any(shortcut is not None and shortcut.readable for shortcut in own)
     if use is None or readable or use.epoch is not shortcuts.epoch or use.spans is not spans:
         shortcuts.clear()
-        interval = 0.0
+        interval, times = 0.0, 1
         if use is not None:
+            times += use.times
             gap = now - use.last
             interval = use.interval or gap
             # A pause between two phases of a program says little about the next.
             interval += (min(gap, 4 * interval) - interval) / 4
-        use = _uses[ledger] = _Use(now, interval, shortcuts.epoch, spans)
+        use = _uses[ledger] = _Use(now, interval, times, shortcuts.epoch, spans)
     return use
 
 
 def candidates(home: Accelerator) -> list[tuple[Any, ...]]:
     """Return scores, ledgers and starts, the highest score first; of equal ones the oldest."""
     global _scoring  # noqa: PLW0603  # a policy may use Blobs, and need room itself
-    before, policy, now = _scoring, used_last if _scoring else _policy, next(_clock)
+    before, policy, now = _scoring, None if _scoring else _policy, next(_clock)
     found: list[tuple[Any, ...]] = []
     for ledger in ledgers_on(home):
         side = ledger.side_of(home)
@@ -126,13 +165,41 @@ def candidates(home: Accelerator) -> list[tuple[Any, ...]]:
         for window in windows:
             stop = min(window.stop, ledger.spans.nbytes)
             newest = sum(run.nbytes for run in ledger.only_on(side, window.start, stop))
-            buffer = Evictable(window.nbytes, newest, now - use.last, use.interval, name)
+            age = now - use.last
+            buffer = Evictable(window.nbytes, newest, age, use.interval, name, use.times)
             found.append((buffer, -len(found), ledger, window.start))
+    if policy is None:
+        return _best_of_two(home, found)
     try:
         _scoring = True
-        scored = [(_number(policy(buffer)), *rest) for buffer, *rest in found]
+        return _ranked(policy, found)
     finally:
         _scoring = before
+
+
+def _best_of_two(home: Accelerator, found: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Return the order of the default score that was right more often, for memories that live."""
+    rankings = _ranked(_by_interval, found), _ranked(_by_uses, found)
+    used = {ledger for buffer, _, ledger, _ in found if not buffer.age}
+    pairs, lead = [], 0
+    for pair in _pairs.get(home, ())[-_MOST_PAIRS:]:
+        first, second = pair.by_interval(), pair.by_uses()
+        if first is not None and second is not None:
+            verdict = pair.verdict or (second in used) - (first in used)
+            pairs.append(pair._replace(verdict=verdict))
+            lead += verdict
+    if found:
+        first, second = (ranking[0][2] for ranking in rankings)
+        if first is not second:
+            pairs.append(_Pair(ref(first), ref(second)))
+    _pairs[home] = pairs
+    return rankings[lead < 0]
+
+
+def _ranked(
+    policy: Callable[[Evictable], float], found: Sequence[tuple[Any, ...]]
+) -> list[tuple[Any, ...]]:
+    scored = [(_number(policy(buffer)), *rest) for buffer, *rest in found]
     return sorted(scored, reverse=True, key=itemgetter(0, 1))
 
 

@@ -839,6 +839,22 @@ def test_an_error_waits_for_no_work_elsewhere(two, monkeypatch):
         filled(1, 3 * COUNT)
 
 
+@pytest.mark.parametrize("limited_to", [2 * NBYTES + 64, None])
+def test_what_the_device_can_never_hold_evicts_nothing(limited, monkeypatch, limited_to):
+    """Nor does it wait for other threads."""
+    monkeypatch.setattr(eviction, "_wait", None)
+    limited.capacity = 10 * NBYTES if limited_to else 2 * NBYTES + 64
+    other, used = filled(2), Blob(1, device=LIMITED)
+    used.gpu_data()
+    with (
+        set_memory_limit(LIMITED, limited_to),
+        at_work(partial(syncblob.sum, used), monkeypatch),
+        pytest.raises(MemoryError, match="cannot hold as much"),
+    ):
+        Blob(2 * COUNT + 17, "int32", device=LIMITED).gpu_data()
+    assert other.head is Head.HEAD_AT_GPU
+
+
 @contextmanager
 def at_work(function, monkeypatch):
     """Let another thread call a function of Blobs, which reads them at the end of the block."""
@@ -912,6 +928,35 @@ def test_no_write_is_lost_while_another_thread_evicts(seconds):
 
     in_threads(evict, write, seconds=seconds + 20)
     assert [blob.tolist() for blob in blobs] == [[count] * COUNT for count in counts]
+
+
+OPERATIONS = {
+    "array API": syncblob.sort,
+    "NumPy's function": np.sort,
+    "NumPy's function of several": lambda x: np.concatenate([x, x[:4]]),
+    "matmul": lambda x: x @ x,
+    "in place": lambda x: operator.imatmul(x, np.eye(16, dtype="float32")),
+    "copy": Blob.copy,
+    "copy in C order": lambda x: x.T.reshape(-1),
+    "conversion": lambda x: x.astype("int32"),
+    "mask": lambda x: x[np.ones((16, 16), bool)],
+    "mask of a Blob": lambda x: x[x < 3],
+}
+
+
+@pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)
+def test_two_operations_that_each_need_most_of_the_device(limited, operation):
+    """They do not wait for each other with a part of what they need."""
+    limited.capacity, limited.delay = 11 * 256, 0.0005
+
+    def work(value):
+        blob = Blob((16, 16), "float32", device=LIMITED)
+        blob.overwrite_cpu_data()[...] = value
+        for _ in range(60):
+            operation(blob)
+        assert blob.tolist() == [[value] * 16] * 16
+
+    in_threads(partial(work, 1), partial(work, 2), seconds=20)
 
 
 @tiers.amount("seconds", 0.5, 8.0, variable="SYNCBLOB_SOAK")

@@ -20,7 +20,7 @@ from syncblob.blob.operands import as_blob, gather
 from syncblob.blob.running_writes import writes
 from syncblob.guards import may_compute_directly
 from syncblob.interop.adopt import can_adopt
-from syncblob.memory import OVERWRITE, compute, layout_of
+from syncblob.memory import OVERWRITE, compute, from_the_start, layout_of
 from syncblob.memory.changes import finish_write
 
 if TYPE_CHECKING:
@@ -63,15 +63,23 @@ def apply(function: str | Callable[..., Any], *operands: Any, **keywords: Any) -
             else:
                 return like._fresh(result, home)
     else:
-        arrays, home, operands = gather(_name_of(function), *operands)
-        if isinstance(function, str):
-            result = compute(home, home.own(function), *arrays, **keywords)
-        else:
-            result = compute(home, function, home.namespace, *arrays, **keywords)
+        # They may have to go to make room.
+        arrays.clear()
+        result, home, operands = from_the_start(_bring_and_compute, function, operands, keywords)
     blobs = [x for x in operands if isinstance(x, BlobCore)]
     if isinstance(result, (tuple, list)):
         return tuple([wrap(array, home, *blobs) for array in result])
     return wrap(result, home, *blobs)
+
+
+def _bring_and_compute(
+    function: str | Callable[..., Any], operands: Sequence[Any], keywords: dict[str, Any]
+) -> tuple[Any, Home, Sequence[Any]]:
+    """Return the result of `apply` as an array, the home, and the operands as Blobs."""
+    arrays, home, operands = gather(_name_of(function), *operands)
+    if isinstance(function, str):
+        return compute(home, home.own(function), *arrays, **keywords), home, operands
+    return compute(home, function, home.namespace, *arrays, **keywords), home, operands
 
 
 def _name_of(function: str | Callable[..., Any]) -> str:

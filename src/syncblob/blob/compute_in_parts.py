@@ -11,7 +11,7 @@ from syncblob._dtypes import SCALARS
 from syncblob.blob.core import BlobCore
 from syncblob.blob.eviction import give_up
 from syncblob.devices import HOST
-from syncblob.memory import at_once, patiently
+from syncblob.memory import at_once, from_the_start, patiently
 from syncblob.memory.window_growth import divisible
 
 if TYPE_CHECKING:
@@ -59,8 +59,7 @@ def compute_in_room(
         return patiently(done) if writes else done
 
     if not in_parts:
-        # Garbage may have to go, and other threads may give back what they use.
-        return patiently(compute, *operands)
+        return from_the_start(compute, *operands)
     like: Any = next(x for x in operands if isinstance(x, BlobCore))
     home, flat = _divide(operands)
 

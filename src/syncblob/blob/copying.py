@@ -16,7 +16,7 @@ from syncblob.blob.operands import blob_to_read
 from syncblob.blob.resize import assign
 from syncblob.devices import HOST, Accelerator, Device, Side, home_of
 from syncblob.guards import require_device
-from syncblob.memory import CONST, MUTABLE, SyncedMemory, compute
+from syncblob.memory import CONST, MUTABLE, SyncedMemory, compute, from_the_start
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -66,10 +66,14 @@ def astype(blob: AnyBlob, dtype: DTypeLike, order: Any, casting: Any, *, copy: b
         if kind in {"A", "K"} or Flags(blob)[f"{kind}_CONTIGUOUS"]:
             return blob
     require_device_of("astype", blob)
-    home, array = blob._home, blob._make_readable()
+    return blob._fresh(from_the_start(_converted, blob, wanted, order or "C"), blob._home)
+
+
+def _converted(blob: BlobCore, wanted: DTypeLike, order: Any) -> Any:
+    array = blob._make_readable()
     if array is None:
         array = blob._elements(blob._side, "astype")
-    return blob._fresh(compute(home, array.astype, wanted, order=order or "C"), home)
+    return compute(blob._home, array.astype, wanted, order=order)
 
 
 def to_device(blob: AnyBlob, device: Device | str, *, stream: Any) -> AnyBlob:
@@ -81,8 +85,8 @@ def to_device(blob: AnyBlob, device: Device | str, *, stream: Any) -> AnyBlob:
         return blob
     home, memory = home_of(device), blob._memory
     if home is HOST or home is memory.accelerator:
-        array = blob._elements(memory.side_of(home), "to_device")
-        return blob._fresh(compute(home, array.copy, order="C"), home)
+        array = memory.copy_of(memory.side_of(home), blob._layout, "to_device")
+        return blob._fresh(array, home)
     if memory.accelerator is not None:
         array = memory.gather(memory.side_of(home), blob._layout, "to_device")
         return blob._fresh(array, home)
@@ -131,11 +135,7 @@ def _duplicate(blob: BlobCore, memory: SyncedMemory) -> SyncedMemory:
         return duplicate
     # Only the elements of this Blob move, even if the memory has more in use.
     home, layout = blob._home, blob._layout.of_view()
-    side = memory.side_of(home)
-    if layout.gapless:
-        contents = compute(home, memory.array(side, CONST, layout, "copy").copy, order="C")
-    else:
-        contents = memory.gather(side, layout, "copy")
+    contents = memory.copy_of(memory.side_of(home), layout, "copy")
     accelerator = home if isinstance(home, Accelerator) else None
     duplicate = SyncedMemory.adopting(
         home.wrap(contents), accelerator=accelerator, device=home.device

@@ -31,7 +31,9 @@ from syncblob.blob.memory_summary import rows
 from syncblob.blob.running_writes import FREE_THREADED, changed_by_others
 from syncblob.devices import Accelerator, Side
 from syncblob.memory import MUTABLE, Ledger, Shortage, evict_windows
+from syncblob.memory.buffers import NEEDED
 from syncblob.memory.history import note
+from syncblob.memory.shortage import BESIDE_OTHERS
 from syncblob.memory.uploads import await_uploads
 from syncblob.memory.window_growth import BeingWrittenError
 from syncblob.memory.windows import array_of
@@ -140,6 +142,9 @@ def make_room(  # noqa: PLR0911  # each reason to try again, and not to
         return _wait(shortage.began, error.ledger)
     if not home.bounded or not isinstance(home, Accelerator):
         return False
+    if not home.can_hold(vars(error).get(NEEDED, 0)):
+        extend(error, f"{home.device} cannot hold as much, even if nothing else is there")
+        return False
     # Its frames refer to buffers, and to look at the variables of the callers keeps it alive.
     traceback, error.__traceback__, error.__context__ = error.__traceback__, None, None
     clear_frames(traceback)
@@ -151,6 +156,7 @@ def make_room(  # noqa: PLR0911  # each reason to try again, and not to
         hope = _evict_one(home, reason)
     if not (hope or shortage.patient):
         # The caller knows what else to do, which takes less time than a search of all objects.
+        vars(error)[BESIDE_OTHERS] = others_at_work(home)
         error.__traceback__ = traceback
         return False
     # What other threads use is free soon. If it is not, the next try calls this again.

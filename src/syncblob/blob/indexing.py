@@ -19,9 +19,17 @@ from syncblob.blob.device_of_operands import require_device_of
 from syncblob.blob.operands import blob_to_read
 from syncblob.blob.running_writes import writes
 from syncblob.devices import HOST
-from syncblob.devices.base import is_on_device
+from syncblob.devices.base import Home, is_on_device
 from syncblob.guards import may_compute_directly, require_device
-from syncblob.memory import CONST, MUTABLE, OVERWRITE, claim, claim_shared, compute
+from syncblob.memory import (
+    CONST,
+    MUTABLE,
+    OVERWRITE,
+    claim,
+    claim_shared,
+    compute,
+    from_the_start,
+)
 
 _NUMBERS = frozenset({bool, int, float})
 
@@ -40,13 +48,12 @@ def get_item(blob: AnyBlob, key: Any) -> AnyBlob:
             # One Blob of integers or bool, the usual case.
             if not HOST.direct:
                 require_device_of("__getitem__", blob)
-            indices, home = key._on_device("__getitem__")
-            array, _ = blob._on_device("__getitem__")
-            selected = compute(home, operator.getitem, array, indices)
+            selected, home = from_the_start(_selected_by_blob, blob, key)
             return blob._fresh(home.as_array(selected), home)
         key = _plain(key)
         if not is_basic_index(key):
-            return _selected(blob, key)
+            require_device_of("__getitem__", blob)
+            return wrap(from_the_start(_selected, blob, key), blob._home, blob)
         full = _completed(key)
     # The first condition is the usual case of the second.
     array = blob._array
@@ -244,14 +251,18 @@ def _foreign_keys_on(blob: BlobCore, key: Any, original: Any, reason: str) -> An
 # --- elements ------------------------------------------------------------------------------------
 
 
-def _selected(blob: AnyBlob, key: Any) -> AnyBlob:
+def _selected_by_blob(blob: BlobCore, key: BlobCore) -> tuple[Any, Home]:
+    """Copy the elements that a Blob selects."""
+    indices, home = key._on_device("__getitem__")
+    array, _ = blob._on_device("__getitem__")
+    return compute(home, operator.getitem, array, indices), home
+
+
+def _selected(blob: BlobCore, key: Any) -> Any:
     """Copy the elements that arrays of integers or booleans select."""
-    require_device_of("__getitem__", blob)
-    side, home = blob._side, blob._home
-    array = blob._array_on(side, CONST, "__getitem__")
+    array = blob._array_on(blob._side, CONST, "__getitem__")
     arrays = _foreign_keys_on(blob, _keys_on(blob, key), key, "__getitem__")
-    selected = compute(home, operator.getitem, array, arrays)
-    return wrap(selected, home, blob)
+    return compute(blob._home, operator.getitem, array, arrays)
 
 
 def _operand(blob: BlobCore, other: BlobCore, reason: str) -> Any:

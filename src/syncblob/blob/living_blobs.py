@@ -21,6 +21,7 @@ from syncblob.blob.core import NOTHING_KEPT, BlobCore
 from syncblob.blob.running_writes import FREE_THREADED, changed_by_others, forget
 from syncblob.devices import HOST, Accelerator
 from syncblob.memory import Ledger, SyncedMemory
+from syncblob.memory.shortage import resting
 from syncblob.memory.windows import Window
 
 _FOLDER = os.path.dirname(__file__)  # noqa: PTH120  # compared as a prefix
@@ -105,6 +106,9 @@ def in_use(
     frames[here] = sys._getframe(1) if own else None
     while frames:
         thread, frame = frames.popitem()
+        if thread in resting and not looking:
+            # It will begin its operation again.
+            frame = None
         leaving_out = beyond and thread == here
         while frame is not None:
             path = frame.f_code.co_filename

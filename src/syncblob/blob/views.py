@@ -11,7 +11,7 @@ from syncblob.blob.core import AnyBlob, BlobCore
 from syncblob.blob.device_of_operands import require_device_of
 from syncblob.devices import Side
 from syncblob.interop.side_view import SideView
-from syncblob.memory import CONST, MUTABLE, SyncedMemory, compute
+from syncblob.memory import CONST, MUTABLE, SyncedMemory
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -102,8 +102,8 @@ def reshape(blob: AnyBlob, shape: tuple[Any, ...], copy: bool | None) -> AnyBlob
                     f"{wanted}"
                 ) from None
     require_device_of("reshape", blob)
-    contents = blob._elements(blob._side, "reshape")
-    return blob._fresh(compute(home, contents.copy, order="C").reshape(wanted), home)
+    contents = blob._memory.copy_of(blob._side, layout, "reshape")
+    return blob._fresh(contents.reshape(wanted), home)
 
 
 def _completed_shape(blob: BlobCore, shape: Any) -> tuple[int, ...]:

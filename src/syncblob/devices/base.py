@@ -311,6 +311,14 @@ class Accelerator(Home):
         del buffer
         return True
 
+    def can_hold(self, nbytes: int) -> bool:
+        """Return whether an allocation could succeed if nothing else was on the device.
+
+        Backends that cannot tell need not override this.
+        """
+        del nbytes
+        return True
+
     def give_back(self) -> bool:
         """Give freed memory that libraries keep back to the device; return whether there was any.
 

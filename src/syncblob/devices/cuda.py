@@ -214,6 +214,14 @@ class CudaBackend(Accelerator):
             of_torch = torch.cuda.memory_reserved(index) - torch.cuda.memory_allocated(index)
         return 0 if pool is None else pool.free_bytes(), of_torch
 
+    def can_hold(self, nbytes: int) -> bool:
+        """Compare with the device's memory, and with the limit of CuPy's pool."""
+        with self._context:
+            total: int = self._cupy.cuda.runtime.memGetInfo()[1]
+            pool = self._pool()
+            limit: int = 0 if pool is None else pool.get_limit()
+        return nbytes <= min(total, limit or total)
+
     def give_back(self) -> bool:
         """Give memory that CuPy's pool and PyTorch's allocator keep back to CUDA.
 

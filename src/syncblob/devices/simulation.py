@@ -9,6 +9,7 @@ array library.
 from __future__ import annotations
 
 import _thread
+import math
 import os
 import time
 import weakref
@@ -177,13 +178,20 @@ class SimulatedBackend(NumpyHome, Accelerator):
                 self._charge(owner, owner.nbytes)
         return result
 
+    def can_hold(self, nbytes: int) -> bool:
+        """Compare with the capacity and the limit."""
+        return nbytes <= self._bound()
+
+    def _bound(self) -> float:
+        return min(math.inf if bound is None else bound for bound in (self._capacity, self._limit))
+
     def _require_room(self, nbytes: int) -> None:
         """Raise MemoryError if the device is too full for an allocation."""
-        bounds = [bound for bound in (self._capacity, self._limit) if bound is not None]
-        if bounds and (used := self.used_nbytes) + nbytes > min(bounds):
+        bound = self._bound()
+        if bound < math.inf and (used := self.used_nbytes) + nbytes > bound:
             raise MemoryError(
-                f"{self.device} has no memory for {nbytes} more bytes: {used} of its "
-                f"{min(bounds)} bytes are in use"
+                f"{self.device} has no memory for {nbytes} more bytes: {used} of its {bound} bytes "
+                "are in use"
             )
 
     def _charge(self, owner: NDArray[Any], nbytes: int) -> None:

@@ -15,7 +15,7 @@ from syncblob.arrays import dlpack_capsules
 from syncblob.devices import HOST, Side
 from syncblob.devices.host import NumpyHome
 from syncblob.errors import NoDeviceError
-from syncblob.memory import CONST, Access, SyncedMemory, compute
+from syncblob.memory import CONST, Access, SyncedMemory
 
 if TYPE_CHECKING:
     from syncblob._layout import Layout
@@ -104,7 +104,7 @@ def export(  # noqa: PLR0913  # the keywords of the protocol
     if stream is not None and isinstance(home, NumpyHome):
         raise BufferError(f"{home.device} has no streams: expected stream=None, got {stream!r}")
     if copy:
-        array = compute(home, memory.elements(side, layout, "__dlpack__").copy)
+        array = memory.copy_of(side, layout, "__dlpack__")
         flags = dlpack_capsules.IS_COPIED
     else:
         array = memory.export(side, access, layout, "__dlpack__", "DLPack")

@@ -9,6 +9,7 @@ from syncblob.memory.ledger import Ledger as Ledger
 from syncblob.memory.shortage import Shortage as Shortage
 from syncblob.memory.shortage import at_once as at_once
 from syncblob.memory.shortage import compute as compute
+from syncblob.memory.shortage import from_the_start as from_the_start
 from syncblob.memory.shortage import in_room as in_room
 from syncblob.memory.shortage import patiently as patiently
 from syncblob.memory.shortcut import FRESH as FRESH

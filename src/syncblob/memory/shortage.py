@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import random
 import sys
+import threading
+import time
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 if TYPE_CHECKING:
@@ -14,8 +17,18 @@ if TYPE_CHECKING:
 
     Function = TypeVar("Function", bound=Callable[..., Any])
 
-# By code, whether functions wait when memory is short. The innermost decides.
+# By code, whether functions wait when memory is short. The innermost decides, unless `patiently`
+# has called it.
 _patience: dict[CodeType, bool] = {}
+
+# The seconds for which an operation begins again, and the shortest and longest between two times.
+_PATIENCE, _PAUSE, _LONGEST = 5.0, 0.001, 0.05
+
+# The attribute of an error of a call without patience: whether others use some of the memory.
+BESIDE_OTHERS = "beside_others"
+
+# The threads that wait with nothing in use, until they begin an operation again.
+resting: set[int] = set()
 
 
 class Shortage:
@@ -48,6 +61,8 @@ class Shortage:
         patience = None
         while frame is not None and patience is None:
             patience, frame = _patience.get(frame.f_code), frame.f_back
+            if patience is False and frame is not None and frame.f_code is patiently.__code__:
+                patience = True
         # Nor does this keep a frame.
         frame = None
         return patience is not False
@@ -59,12 +74,41 @@ def at_once(function: Function) -> Function:
     return function
 
 
-def patiently(function: Callable[..., Any], *args: Any) -> Any:
+def patiently(function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
     """Call a function that waits nevertheless."""
-    return function(*args)
+    return function(*args, **keywords)
 
 
 _patience[patiently.__code__] = True
+
+
+@at_once
+def from_the_start(function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+    """Call a function; again, from its start, if other threads use the room that it lacks.
+
+    The function takes its arrays itself, and writes nothing before it has room. So nothing is in
+    use between two calls, and others can evict its operands: two operations that waited with what
+    they have for the rest of what they need would wait for each other.
+    """
+    began, pause = time.monotonic(), _PAUSE
+    while True:
+        try:
+            return function(*args, **keywords)
+        except MemoryError as error:
+            beside_others = vars(error).get(BESIDE_OTHERS)
+            if beside_others is None:
+                # Patience is of no use.
+                raise
+        # Only here: the error keeps frames alive, and these keep arrays.
+        if not beside_others or time.monotonic() - began > _PATIENCE:
+            return patiently(function, *args, **keywords)
+        try:
+            resting.add(threading.get_ident())
+            # At random, or two operations would meet again and again.
+            time.sleep(random.uniform(pause / 2, pause))  # noqa: S311  # no secret
+        finally:
+            resting.discard(threading.get_ident())
+        pause = min(2 * pause, _LONGEST)
 
 
 def compute(home: Home, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:

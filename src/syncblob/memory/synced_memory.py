@@ -21,7 +21,7 @@ from syncblob.memory.ledger import Ledger
 from syncblob.memory.lending import alias, borrow, export_watched, lend, view, write
 from syncblob.memory.private_copies import ElsewhereError, gather
 from syncblob.memory.ranges_to_copy import pull, push
-from syncblob.memory.shortage import Shortage
+from syncblob.memory.shortage import Shortage, compute, from_the_start
 from syncblob.memory.sources import Source
 from syncblob.memory.spans import Spans
 from syncblob.memory.stale_aliases import announcing
@@ -677,6 +677,15 @@ class SyncedMemory:
         if layout.gapless or self.spans.common(layout.start, layout.stop) & (1 << side):
             return self.array(side, CONST, layout, reason)
         return self.gather(side, layout, reason)
+
+    def copy_of(self, side: Side, layout: Layout, reason: str) -> Any:
+        """Return a private, C-contiguous copy of `elements` on one side."""
+        return from_the_start(self._copy, side, layout, reason)
+
+    def _copy(self, side: Side, layout: Layout, reason: str) -> Any:
+        if not layout.gapless:
+            return self.gather(side, layout, reason)
+        return compute(self.home(side), self.array(side, CONST, layout, reason).copy, order="C")
 
     def gather(self, side: Side, layout: Layout, reason: str) -> Any:
         """Return a private, C-contiguous copy of elements on one side. Changes no holders.

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
 from types import NoneType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -37,7 +37,8 @@ from syncblob.dispatch.numpy.general_call import (
 from syncblob.dispatch.numpy.view_calls import makes_view, stand_in, view_of
 from syncblob.dispatch.walk import instances, mapped, replaced
 from syncblob.guards import may_compute_directly, require_device
-from syncblob.memory import compute, laid
+from syncblob.memory import at_once, compute, from_the_start, laid
+from syncblob.memory.shortage import BESIDE_OTHERS
 
 if TYPE_CHECKING:
     from syncblob.devices.base import Home
@@ -90,7 +91,12 @@ def array_function(
             plan = _plan(func, type(x1), type(x2), type(x3))
         case _:
             plan = _plan(func, *map(type, args))
-    return plan.run(like, args, kwargs)
+    try:
+        return plan.run(like, args, kwargs)
+    except MemoryError as error:
+        if not (plan.begins_again and BESIDE_OTHERS in vars(error)):
+            raise
+    return from_the_start(plan.run, like, args, kwargs)
 
 
 def _make_plan(function: Callable[..., Any], *kinds: Any) -> Plan:  # noqa: PLR0911  # one for each kind of function
@@ -155,6 +161,9 @@ class Plan:
     """The plan for any call: each call inspects all arguments."""
 
     __slots__ = ("const", "function", "native")
+
+    # Whether a call that finds no room is made again, from its start; see `from_the_start`.
+    begins_again: ClassVar[bool] = False
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function: Callable[..., Any] = function
@@ -233,7 +242,9 @@ class _OneBlob(Plan):
     """The first argument is the only Blob, and the others are plain values."""
 
     __slots__ = ()
+    begins_again = True
 
+    @at_once
     def run(self, like: Any, args: Args, kwargs: Named) -> Any:
         x = args[0]
         home = x._home
@@ -264,6 +275,7 @@ class _SomeBlobs(Plan):
     """Arguments or nested sequences contain Blobs, and the others are plain values."""
 
     __slots__ = ("blobs", "keywords", "nested")
+    begins_again = True
 
     def __init__(
         self, function: Callable[..., Any], blobs: list[int | str], nested: list[int | str]
@@ -273,6 +285,7 @@ class _SomeBlobs(Plan):
         self.nested = nested
         self.keywords = any(isinstance(name, str) for name in blobs + nested)
 
+    @at_once
     def run(self, like: Any, args: Args, kwargs: Named) -> Any:  # noqa: C901, PLR0912  # inlined, because calls take time
         home = like._home
         arguments: Any = joined(args, kwargs) if self.keywords else [*args]

@@ -27,7 +27,7 @@ from syncblob.blob.core import HOST_DATA, NOTHING_KEPT
 from syncblob.devices import HOST, Side
 from syncblob.dispatch.torch.devices import require_reach
 from syncblob.dispatch.torch.tracing import untraced
-from syncblob.memory import CONST, MUTABLE, Access, SyncedMemory, Window, compute
+from syncblob.memory import CONST, MUTABLE, Access, SyncedMemory, Window
 
 if TYPE_CHECKING:
     from syncblob._layout import Layout
@@ -278,7 +278,7 @@ def private(memory: SyncedMemory, layout: Layout, side: Side, reason: str) -> to
     """Return a tensor over a C-contiguous copy of elements on one side."""
     home = memory.home(side)
     require_reach(home)
-    return tensor_of(home, compute(home, memory.elements(side, layout, reason).copy))[0]
+    return tensor_of(home, memory.copy_of(side, layout, reason))[0]
 
 
 def empty(layout: Layout, device: torch.device) -> torch.Tensor:

@@ -429,6 +429,20 @@ def test_a_guard_forbids_the_transfers_of_evictions():
 
 
 @pytest.mark.usefixtures("two")
+def test_under_a_guard_what_the_host_has_goes_first(set_policy):
+    dirty, clean = filled(1), filled(2)
+    clean.cpu_data()
+    set_policy(lambda buffer: buffer.newest)
+    with syncblob.no_transfers():
+        third = filled(3)
+    assert (dirty.head, clean.head, third.head) == (
+        Head.HEAD_AT_GPU,
+        Head.HEAD_AT_CPU,
+        Head.HEAD_AT_GPU,
+    )
+
+
+@pytest.mark.usefixtures("two")
 def test_another_policy(set_policy):
     seen = []
 
@@ -849,7 +863,7 @@ def test_what_the_device_can_never_hold_evicts_nothing(limited, monkeypatch, lim
     with (
         set_memory_limit(LIMITED, limited_to),
         at_work(partial(syncblob.sum, used), monkeypatch),
-        pytest.raises(MemoryError, match="cannot hold as much"),
+        pytest.raises(MemoryError, match="can never hold as much"),
     ):
         Blob(2 * COUNT + 17, "int32", device=LIMITED).gpu_data()
     assert other.head is Head.HEAD_AT_GPU

@@ -30,8 +30,9 @@ from syncblob.blob.living_blobs import (
 from syncblob.blob.memory_summary import rows
 from syncblob.blob.running_writes import FREE_THREADED, changed_by_others
 from syncblob.devices import Accelerator, Side
+from syncblob.devices.base import NEEDED
+from syncblob.errors import TransferGuardError
 from syncblob.memory import MUTABLE, Ledger, Shortage, evict_windows
-from syncblob.memory.buffers import NEEDED
 from syncblob.memory.history import note
 from syncblob.memory.shortage import BESIDE_OTHERS
 from syncblob.memory.uploads import await_uploads
@@ -143,7 +144,7 @@ def make_room(  # noqa: PLR0911  # each reason to try again, and not to
     if not home.bounded or not isinstance(home, Accelerator):
         return False
     if not home.can_hold(vars(error).get(NEEDED, 0)):
-        extend(error, f"{home.device} cannot hold as much, even if nothing else is there")
+        extend(error, f"{home.device} can never hold as much")
         return False
     # Its frames refer to buffers, and to look at the variables of the callers keeps it alive.
     traceback, error.__traceback__, error.__context__ = error.__traceback__, None, None
@@ -228,12 +229,21 @@ def _evict_one(home: Accelerator, reason: str) -> bool:
     if let_go_of_replaced(blobs, busy):
         _made_room += 1
         return True
+    refused: list[Exception] = []
     for *_, ledger, start in candidates(home):
         args = home, ledger, start, blobs, busy, EVICTION + reason
-        if _if_free(ledger.lock, _evict_unseen, *args):
+        try:
+            evicted = _if_free(ledger.lock, _evict_unseen, *args)
+        except TransferGuardError as error:
+            # Another one may have to move nothing. Its frames would keep all Blobs alive.
+            refused.append(error.with_traceback(None))
+            continue
+        if evicted:
             _made_room += 1
             note_eviction(ledger)
             return True
+    if refused:
+        raise refused.pop()
     return False
 
 

@@ -35,6 +35,9 @@ DLPACK_CUDA_MANAGED = 13
 # kDLCPU, kDLCUDAHost and kDLROCMHost. The host must not read kDLCUDAManaged before the work on it.
 DLPACK_HOST_TYPES = frozenset({DLPACK_CPU, 3, 11})
 
+# The attribute of a MemoryError with the bytes of the allocation that has failed.
+NEEDED = "needed_nbytes"
+
 # The attributes by which arrays on devices describe themselves.
 protocols: list[str] = ["__cuda_array_interface__", "__sycl_usm_array_interface__"]
 

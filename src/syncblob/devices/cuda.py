@@ -22,7 +22,7 @@ import numpy as np
 from syncblob._formatting import extend, human_bytes
 from syncblob._locks import notify
 from syncblob._source_lines import user_line
-from syncblob.devices.base import DLPACK_CUDA, Accelerator, Push
+from syncblob.devices.base import DLPACK_CUDA, NEEDED, Accelerator, Push
 from syncblob.devices.cuda_order import Order, Pointer, is_capturing
 from syncblob.devices.device import Device
 from syncblob.devices.host import HOST
@@ -173,6 +173,7 @@ class CudaBackend(Accelerator):
             try:
                 buffer = self._relieved(self._cupy.empty, nbytes, dtype=np.uint8)
             except MemoryError as error:
+                vars(error)[NEEDED] = nbytes
                 extend(error, self._shortage())
                 raise
             self.order.own(buffer)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from syncblob._locks import Lock
-from syncblob.devices.base import DLPACK_CPU, Accelerator, Push
+from syncblob.devices.base import DLPACK_CPU, NEEDED, Accelerator, Push
 from syncblob.devices.device import Device
 from syncblob.devices.host import NumpyHome, update_homes
 
@@ -44,6 +44,13 @@ _COUNTERS = (
     "peer_bytes",
 )
 _FAILING = ("allocation", "host_allocation", "transfer")
+
+
+def _shortage(message: str, nbytes: int) -> MemoryError:
+    """Return an error. A frame that raised it by a name would keep its objects alive."""
+    error = MemoryError(message)
+    vars(error)[NEEDED] = nbytes
+    return error
 
 
 class SimulatedBackend(NumpyHome, Accelerator):
@@ -189,9 +196,10 @@ class SimulatedBackend(NumpyHome, Accelerator):
         """Raise MemoryError if the device is too full for an allocation."""
         bound = self._bound()
         if bound < math.inf and (used := self.used_nbytes) + nbytes > bound:
-            raise MemoryError(
+            raise _shortage(
                 f"{self.device} has no memory for {nbytes} more bytes: {used} of its {bound} bytes "
-                "are in use"
+                "are in use",
+                nbytes,
             )
 
     def _charge(self, owner: NDArray[Any], nbytes: int) -> None:

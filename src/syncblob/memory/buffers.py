@@ -37,9 +37,6 @@ _serials = itertools.count(1)
 
 _PAIR = tuple(Side)
 
-# The attribute of a MemoryError with the bytes that an access has needed.
-NEEDED = "needed_nbytes"
-
 
 class Buffers:
     """At most one buffer on each side.
@@ -213,7 +210,6 @@ class Buffers:
         reason, layout
             The access.
         """
-        vars(error)[NEEDED] = nbytes
         extend(
             error,
             f"{reason} needs {human_bytes(nbytes)} on {self.home(side).device} for "

@@ -20,8 +20,7 @@ from syncblob._locks import notified
 from syncblob.blob.core import NOTHING_KEPT, BlobCore
 from syncblob.blob.running_writes import FREE_THREADED, changed_by_others, forget
 from syncblob.devices import HOST, Accelerator
-from syncblob.memory import Ledger, SyncedMemory
-from syncblob.memory.shortage import resting
+from syncblob.memory import Ledger, SyncedMemory, from_the_start
 from syncblob.memory.windows import Window
 
 _FOLDER = os.path.dirname(__file__)  # noqa: PTH120  # compared as a prefix
@@ -106,8 +105,8 @@ def in_use(
     frames[here] = sys._getframe(1) if own else None
     while frames:
         thread, frame = frames.popitem()
-        if thread in resting and not looking:
-            # It will begin its operation again.
+        if frame is not None and frame.f_code is from_the_start.__code__ and not looking:
+            # The thread rests, and will begin its operation again.
             frame = None
         leaving_out = beyond and thread == here
         while frame is not None:

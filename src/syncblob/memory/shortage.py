@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import random
 import sys
-import threading
 import time
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -26,9 +25,6 @@ _PATIENCE, _PAUSE, _LONGEST = 5.0, 0.001, 0.05
 
 # The attribute of an error of a call without patience: whether others use some of the memory.
 BESIDE_OTHERS = "beside_others"
-
-# The threads that wait with nothing in use, until they begin an operation again.
-resting: set[int] = set()
 
 
 class Shortage:
@@ -102,12 +98,8 @@ def from_the_start(function: Callable[..., Any], *args: Any, **keywords: Any) ->
         # Only here: the error keeps frames alive, and these keep arrays.
         if not beside_others or time.monotonic() - began > _PATIENCE:
             return patiently(function, *args, **keywords)
-        try:
-            resting.add(threading.get_ident())
-            # At random, or two operations would meet again and again.
-            time.sleep(random.uniform(pause / 2, pause))  # noqa: S311  # no secret
-        finally:
-            resting.discard(threading.get_ident())
+        # At random, or two operations would meet again and again.
+        time.sleep(random.uniform(pause / 2, pause))  # noqa: S311  # no secret
         pause = min(2 * pause, _LONGEST)
 
 

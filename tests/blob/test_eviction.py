@@ -947,6 +947,8 @@ def test_no_write_is_lost_while_another_thread_evicts(seconds):
 OPERATIONS = {
     "array API": syncblob.sort,
     "NumPy's function": np.sort,
+    "NumPy's function by any call": lambda x: np.sort(x, stable=np.True_),
+    "ufunc by any call": lambda x: np.add(x, x, casting="same_kind"),
     "NumPy's function of several": lambda x: np.concatenate([x, x[:4]]),
     "matmul": lambda x: x @ x,
     "in place": lambda x: operator.imatmul(x, np.eye(16, dtype="float32")),

@@ -22,14 +22,13 @@ from syncblob.devices.base import Home, is_on_device
 from syncblob.dispatch.walk import instances, mapped
 from syncblob.guards import require_device
 from syncblob.interop.adopt import adopt
-from syncblob.memory import CONST, MUTABLE, compute
+from syncblob.memory import CONST, MUTABLE, compute, from_the_start
 from syncblob.memory.window_growth import divisible
 
 # Types that are passed on unchanged.
 LEAVES = (bool, int, float, complex, str, bytes, type, np.generic, np.dtype, np.ufunc)
 
 
-@writes("running")
 def call(  # noqa: PLR0913  # a call, and properties of its function
     function: Callable[..., Any],
     args: Sequence[Any],
@@ -74,7 +73,24 @@ def call(  # noqa: PLR0913  # a call, and properties of its function
         The result, with arrays of supported dtypes replaced by Blobs. Arrays that share a Blob's
         memory become views of it.
     """
-    targets = {} if written is None else written
+    options = written or {}, plain, home, const, by_name
+    make: Any = _call if written else partial(from_the_start, _call)
+    return make(function, args, kwargs, like, name, *options)
+
+
+@writes("running")
+def _call(  # noqa: PLR0913, PLR0917  # as above
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    like: BlobCore,
+    name: str,
+    targets: Mapping[int | str, bool],
+    plain: Collection[int | str],
+    home: Home | None,
+    const: bool,
+    by_name: bool,
+) -> Any:
     arguments = joined(args, kwargs)
     wrapped = partial(of_device, like=like)
     for key, x in arguments.items():

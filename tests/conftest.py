@@ -23,7 +23,7 @@ from syncblob.blob import eviction
 from syncblob.devices import SimulatedBackend, cuda, simulation
 from syncblob.devices import accelerator as accelerator_named
 from syncblob.errors import NoDeviceError
-from syncblob.memory import ranges_to_copy, window_growth
+from syncblob.memory import copies_and_ended_borrows, window_growth
 
 settings.register_profile(
     "default", deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -155,7 +155,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 def exact_parts() -> Iterator[None]:
     """Copy exactly the parts asked for, also of small memories, so that tests can count them."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ranges_to_copy, "SMALL", 0)
+        patch.setattr(copies_and_ended_borrows, "SMALL", 0)
         yield
 
 

@@ -33,9 +33,9 @@ from syncblob.devices import Accelerator, Side
 from syncblob.devices.base import NEEDED
 from syncblob.errors import TransferGuardError
 from syncblob.memory import MUTABLE, Ledger, Shortage, evict_windows
+from syncblob.memory.await_async_copies import await_uploads
 from syncblob.memory.history import note
-from syncblob.memory.shortage import BESIDE_OTHERS
-from syncblob.memory.uploads import await_uploads
+from syncblob.memory.retry_after_eviction import BESIDE_OTHERS
 from syncblob.memory.window_growth import BeingWrittenError
 from syncblob.memory.windows import array_of
 from syncblob.transfers import EVICTION, count_eviction

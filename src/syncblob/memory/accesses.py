@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 from syncblob.devices import Side
 from syncblob.guards import running_guards
 from syncblob.memory import span_limit
+from syncblob.memory.await_async_copies import await_uploads
 from syncblob.memory.changes import commit, take
+from syncblob.memory.copies_and_ended_borrows import DIRECTIONS, PAIR, SMALL, plan_crossing
+from syncblob.memory.head_after_access import CONST, MUTABLE, OVERWRITE, Access
 from syncblob.memory.history import note, note_use
-from syncblob.memory.ranges_to_copy import DIRECTIONS, PAIR, plan_crossing
 from syncblob.memory.spans import Spans
-from syncblob.memory.stale_aliases import require_announced
-from syncblob.memory.transitions import CONST, MUTABLE, OVERWRITE, SMALL, Access
-from syncblob.memory.uploads import await_uploads
+from syncblob.memory.stale_alias_warning import require_announced
 from syncblob.memory.window_growth import provide
 from syncblob.transfers import open_logs
 

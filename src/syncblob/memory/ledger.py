@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     from syncblob._layout import Layout
     from syncblob.devices.base import Accelerator, Home
+    from syncblob.memory.await_async_copies import Upload
     from syncblob.memory.history import Transition
     from syncblob.memory.sources import Source
-    from syncblob.memory.uploads import Upload
 
 _NOTHING_LENT: tuple[Loans, ...] = (NO_LOANS, NO_LOANS)
 _UNUSABLE = (False, False, False)

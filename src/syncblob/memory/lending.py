@@ -14,7 +14,7 @@ import numpy as np
 from syncblob.devices.base import Calls
 from syncblob.memory.accesses import acquire
 from syncblob.memory.changes import finish_write
-from syncblob.memory.transitions import CONST, Access
+from syncblob.memory.head_after_access import CONST, Access
 from syncblob.memory.verify import Watch
 from syncblob.memory.windows import Window, laid
 

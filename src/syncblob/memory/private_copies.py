@@ -10,8 +10,8 @@ import numpy as np
 
 from syncblob._layout import Layout
 from syncblob.devices import Accelerator, Side
-from syncblob.memory.transitions import CONST
-from syncblob.memory.uploads import await_uploads
+from syncblob.memory.await_async_copies import await_uploads
+from syncblob.memory.head_after_access import CONST
 from syncblob.memory.windows import laid, part_of
 
 if TYPE_CHECKING:

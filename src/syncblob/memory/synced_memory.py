@@ -1,7 +1,7 @@
 """SyncedMemory: bytes with a buffer on each side. Caffe's class, with Caffe's accessors.
 
-The table in `transitions` says what each access moves. `array` is for work that ends before the
-caller returns, `lend` makes borrows, and `export` makes aliases.
+The table in `head_after_access` says what each access moves. `array` is for work that ends before
+the caller returns, `lend` makes borrows, and `export` makes aliases.
 """
 
 from __future__ import annotations
@@ -16,17 +16,18 @@ from syncblob._layout import Layout
 from syncblob.arrays.native import buffer_of
 from syncblob.devices import CPU, HOST, Device, Side, default_device, home_accelerator
 from syncblob.memory.accesses import acquire, claim, claim_shared
-from syncblob.memory.changes import adopt, fit, leave
+from syncblob.memory.await_async_copies import await_uploads
+from syncblob.memory.bytes_in_use import fit
+from syncblob.memory.changes import adopt, leave
+from syncblob.memory.head_after_access import CONST, MUTABLE, OVERWRITE, Access, Head, head_over
 from syncblob.memory.ledger import Ledger
 from syncblob.memory.lending import alias, borrow, export_watched, lend, view, write
 from syncblob.memory.private_copies import ElsewhereError, gather
-from syncblob.memory.ranges_to_copy import pull, push
-from syncblob.memory.shortage import Shortage, compute, from_the_start
+from syncblob.memory.retry_after_eviction import Shortage, compute, from_the_start
 from syncblob.memory.sources import Source
 from syncblob.memory.spans import Spans
-from syncblob.memory.stale_aliases import announcing
-from syncblob.memory.transitions import CONST, MUTABLE, OVERWRITE, Access, Head, head_over
-from syncblob.memory.uploads import await_uploads
+from syncblob.memory.stale_alias_warning import announcing
+from syncblob.memory.start_async_copies import pull, push
 from syncblob.memory.verify import verifying
 from syncblob.memory.window_eviction import evict_windows
 from syncblob.memory.window_growth import grow, reaches

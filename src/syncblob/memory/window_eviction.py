@@ -11,14 +11,14 @@ from syncblob._layout import Layout
 from syncblob.devices import Accelerator, Side
 from syncblob.memory.accesses import acquire
 from syncblob.memory.changes import Change, commit
-from syncblob.memory.transitions import CONST, MUTABLE, Access
+from syncblob.memory.head_after_access import CONST, MUTABLE, Access
 from syncblob.memory.windows import part_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from syncblob.memory.await_async_copies import Upload
     from syncblob.memory.ledger import Ledger
-    from syncblob.memory.uploads import Upload
     from syncblob.memory.windows import Window
 
 

@@ -8,16 +8,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from syncblob.memory.changes import Change, commit
-from syncblob.memory.transitions import MUTABLE, Access
+from syncblob.memory.head_after_access import MUTABLE, Access
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from syncblob._layout import Layout
     from syncblob.devices import Side
+    from syncblob.memory.await_async_copies import Upload
     from syncblob.memory.buffers import Buffers
     from syncblob.memory.ledger import Ledger
-    from syncblob.memory.uploads import Upload
 
 
 # A memory of at most so many bytes has no windows: one buffer costs little more.

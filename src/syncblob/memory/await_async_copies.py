@@ -1,4 +1,4 @@
-"""Copies that are under way, and what waits for them. Call the functions under the memory's lock.
+"""Asynchronous copies under way, and what waits for them. Call the functions under the lock.
 
 Most are uploads. An access comes after the copies that overlap its range. Only reads of the side
 that a copy comes from need not wait.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from syncblob.devices import Side
-from syncblob.memory.transitions import CONST, Access
+from syncblob.memory.head_after_access import CONST, Access
 
 if TYPE_CHECKING:
     from syncblob.devices.base import Push

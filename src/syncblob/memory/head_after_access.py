@@ -64,15 +64,6 @@ class Head(enum.IntEnum):
         return self.name
 
 
-SMALL = 1 << 14
-"""Of a memory of at most so many bytes, what lies beside a part comes to the host with it.
-
-That takes hardly longer: ``python -m benchmarks regions`` compares the two. Consumers that are
-given a view, and reach the rest of its base, find the newest contents there. Libraries that
-compute on accelerators are not known to do that, and a larger upload would wait for more work.
-"""
-
-
 class Access(enum.Enum):
     """What the caller of an access may do with the bytes."""
 

@@ -1,34 +1,39 @@
-"""The bytes that a side lacks: which ones an access copies, at once or by a copy under way.
+"""What an access copies to a side that lacks bytes, and which borrows of other sides it ends.
 
 Call the functions under the memory's lock.
 """
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from syncblob.devices import Side
 from syncblob.memory.borrows_and_aliases import NO_LOANS
-from syncblob.memory.changes import Change, commit
+from syncblob.memory.changes import Change
+from syncblob.memory.head_after_access import CONST, OVERWRITE, Access, plan_access
 from syncblob.memory.span_limit import shortened
 from syncblob.memory.spans import Run, Spans
-from syncblob.memory.stale_aliases import require_announced
-from syncblob.memory.transitions import CONST, MUTABLE, OVERWRITE, SMALL, Access, plan_access
-from syncblob.memory.uploads import Upload, await_uploads
-from syncblob.memory.window_growth import provide
-from syncblob.memory.windows import part_of
-from syncblob.transfers import open_logs, transfer
+from syncblob.memory.stale_alias_warning import require_announced
+from syncblob.transfers import open_logs
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from syncblob.memory.await_async_copies import Upload
     from syncblob.memory.borrows_and_aliases import Lease
     from syncblob.memory.ledger import Ledger
 
 # The usual number of sides, and how bytes come to each of them from the other.
 PAIR = 2
 DIRECTIONS = ("download", "upload")
+
+SMALL = 1 << 14
+"""Of a memory of at most so many bytes, what lies beside a part comes to the host with it.
+
+That takes hardly longer: ``python -m benchmarks regions`` compares the two. Consumers that are
+given a view, and reach the rest of its base, find the newest contents there. Libraries that
+compute on accelerators are not known to do that, and a larger upload would wait for more work.
+"""
 
 
 def plan_crossing(  # noqa: C901, PLR0913, PLR0917  # an access; inlined, because calls take time
@@ -89,20 +94,8 @@ def plan_crossing(  # noqa: C901, PLR0913, PLR0917  # an access; inlined, becaus
     copied = DIRECTIONS[side > 0] if copies else ""
     if copied and len(ledger.loans) > PAIR:
         copied = _direction(ledger, side, pieces)
-    return Change(
-        side,
-        before,
-        after,
-        start,
-        stop,
-        pieces,
-        copied,
-        losses,
-        writes,
-        zeroed,
-        _bring,
-        counted=True,
-    )
+    change = side, before, after, start, stop, pieces, copied, losses, writes, zeroed, _bring
+    return Change(*change, counted=True)
 
 
 def _direction(ledger: Ledger, side: Side, pieces: Sequence[Run]) -> str:
@@ -154,101 +147,3 @@ def _bring(ledger: Ledger, change: Change, reason: str) -> tuple[Any, Sequence[U
             because = ledger.loans[origin].writer_in(origin, start, stop)
         buffers.bring(origin, side, buffer, start, stop, reason, because)
     return buffer, ()
-
-
-def push(  # noqa: PLR0913, PLR0917  # a copy
-    ledger: Ledger, side: Side, stream: object, start: int, stop: int, reason: str
-) -> None:
-    """Start to upload the bytes of a range that the host holds and an accelerator lacks."""
-    if ledger.buffers.sides[side] is None:
-        provide(ledger, side, start, stop, reason)
-    await_uploads(ledger, Side.HOST, MUTABLE, start, stop)
-    commit(ledger, _plan_push, Side.HOST, MUTABLE, start, stop, reason, side, stream)
-
-
-def pull(ledger: Ledger, origin: Side, start: int, stop: int, reason: str) -> bool:
-    """Start to download the bytes of a range that the host lacks and an accelerator holds.
-
-    Returns
-    -------
-    bool
-        False if the device cannot, if aliases may write into the range, so that the host would not
-        hold the newest contents afterwards, or if more than the range has to come along, as in a
-        small memory. Nothing has changed then.
-    """
-    await_uploads(ledger, Side.HOST, MUTABLE, start, stop)
-    accelerator: Any = ledger.buffers.home(origin)
-    aliased = any([*loans.writers(start, stop)] for loans in ledger.loans)
-    nbytes = ledger.spans.nbytes
-    more = nbytes <= SMALL and stop - start < nbytes
-    if not accelerator.pulls or aliased or more or ledger.watch is not None:
-        return False
-    commit(ledger, _plan_push, origin, CONST, start, stop, reason, Side.HOST, None)
-    return True
-
-
-def _plan_push(  # noqa: PLR0913, PLR0917  # a copy
-    ledger: Ledger,
-    side: Side,
-    _access: Access,
-    start: int,
-    stop: int,
-    target: Side,
-    stream: object,
-) -> Change:
-    """Plan an asynchronous copy from a side to another."""
-    before = ledger.spans
-    # An alias of either side may write before the copy arrives, so neither is trusted.
-    writers = [w for each in (side, target) for w in ledger.loans[each].writers(start, stop)]
-    of_sides = [writers if each in {side, target} else [] for each in ledger.buffers.all_sides]
-    lacking, runs = plan_access(before, target, CONST, start, stop, writers=of_sides)
-    after = before.replaced(runs if before.nbytes else [Run(0, 0, before.holders[0] | 1 << target)])
-    pieces, after = shortened(ledger, lacking, after, target, start, stop, source=False)
-    ranges = [piece[:2] for piece in pieces] if before.nbytes else [(0, 0)]
-    return Change(
-        target,
-        before,
-        after,
-        start,
-        stop,
-        pieces,
-        "upload" if target else "download",
-        ((side, ranges),),
-        prepare=partial(_start, side, stream),
-        counted=True,
-        undo=partial(_await_started, side or target),
-    )
-
-
-def _start(
-    origin: Side, stream: object, ledger: Ledger, change: Change, reason: str
-) -> tuple[Any, Sequence[Upload]]:
-    """Start to copy the pieces of a push or a pull."""
-    buffers, side = ledger.buffers, change.side
-    accelerator: Any = buffers.home(origin or side)
-    # A caller on the host may reach beyond a part, and must not find old bytes of the heap there.
-    part = change.stop - change.start < change.before.nbytes
-    zeroed = side is Side.HOST and buffers.sides[side] is None and part
-    buffer = buffers.get(side, change.start, change.stop, zeroed=zeroed)
-    copying = buffers.copying(accelerator, reason)
-    way, on = ("upload", (stream,)) if side else ("download", ())
-    start_copy = accelerator.push if side else accelerator.pull
-    uploads = []
-    for piece in change.pieces:
-        for window in buffers.within(origin, piece.start, piece.stop):
-            start, stop = max(piece.start, window.start), min(piece.stop, window.stop)
-            parts = part_of(window, start, stop), part_of(buffer, start, stop)
-            work = transfer(copying, way, stop - start, start, start_copy, *parts, *on)
-            uploads.append(Upload(start, stop, work, side, origin))
-    return buffer, uploads
-
-
-def _await_started(side: Side, ledger: Ledger) -> None:
-    """Wait for copies that a failed push or pull has started: no access would.
-
-    They must not arrive when the buffer holds something newer. During a capture none starts, and a
-    wait would break the capture.
-    """
-    accelerator: Any = ledger.buffers.home(side)
-    if not accelerator.capturing:
-        accelerator.synchronize()

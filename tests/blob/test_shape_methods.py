@@ -310,6 +310,18 @@ def test_sharing_survives_a_resize_within_the_capacity(accelerator):
     assert other.diff.tolist() == [[4, 4, 4], [4, 4, 4]]
 
 
+@pytest.mark.parametrize("kept", [False, True], ids=["first access", "later access"])
+def test_overwriting_a_smaller_blob_keeps_the_rest_of_the_memory_that_it_shares(kept):
+    blob, smaller = Blob(8, device="simulated"), Blob(8, device="simulated")
+    smaller.share_data(blob)
+    smaller.resize(4)
+    if kept:
+        smaller.overwrite_cpu_data()[:] = 0
+    write(blob, range(8), "accelerator")
+    smaller.overwrite_cpu_data()[:] = 9
+    assert blob.tolist() == [9, 9, 9, 9, 4, 5, 6, 7]
+
+
 def test_a_blob_that_shares_smaller_memory_gets_its_own_when_it_outgrows_it():
     # Caffe overruns the buffer here, because its capacity belongs to the Blob.
     blob, small = Blob(10), Blob(2)

@@ -29,6 +29,7 @@ from syncblob.memory import (
     claim_shared,
     compute,
     from_the_start,
+    overwrite_of,
 )
 
 _NUMBERS = frozenset({bool, int, float})
@@ -145,10 +146,11 @@ def _assign_number(blob: BlobCore, full: Any, value: Any) -> bool:
     start = (blob._layout if layout is None else layout).first(full)
     if start is None or not target.size:
         return False
-    stop = start + target.nbytes
+    stop, access = start + target.nbytes, OVERWRITE
     if not target.flags.c_contiguous:
         placed = Layout(target.shape, target.dtype, blob._home.strides(target), start)
         start, stop = placed.start, placed.stop
+        access = overwrite_of(placed, start, stop)
     if type(value) is not int or abs(value) > _EXACT or target.dtype.kind not in "fc":
         # A number that NumPy does not take changes no state.
         np.empty((), target.dtype)[()] = value
@@ -159,8 +161,6 @@ def _assign_number(blob: BlobCore, full: Any, value: Any) -> bool:
         and claim_shared(ledger, shortcut, start, stop, "__setitem__", target, value)
     ):
         return True
-    # Of an array with gaps, the bytes in these are not overwritten.
-    access = OVERWRITE if target.nbytes == stop - start else MUTABLE
     buffer, side = shortcut.buffer, shortcut.side
     with ledger.lock:
         return claim(ledger, buffer, side, access, start, stop, "__setitem__", target, value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from syncblob.memory.accesses import claim as claim
 from syncblob.memory.accesses import claim_shared as claim_shared
+from syncblob.memory.accesses import overwrite_of as overwrite_of
 from syncblob.memory.head_after_access import CONST as CONST
 from syncblob.memory.head_after_access import MUTABLE as MUTABLE
 from syncblob.memory.head_after_access import OVERWRITE as OVERWRITE

@@ -225,6 +225,15 @@ def claim_shared(  # noqa: PLR0913, PLR0917  # a write
         return True
 
 
+def overwrite_of(layout: Layout, start: int, stop: int) -> Access:
+    """Return the access of a range that an overwrite through a layout is.
+
+    It is a mutable access if it leaves bytes of the range, in gaps or beyond the elements.
+    """
+    everything = layout.gapless and layout.stop - layout.start == stop - start
+    return OVERWRITE if everything else MUTABLE
+
+
 def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0917  # an access
     ledger: Ledger,
     side: Side,
@@ -255,8 +264,8 @@ def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0917  # an access
         range.
     """
     start, stop = (0, ledger.spans.nbytes) if layout.whole else (layout.start, layout.stop)
-    if access is OVERWRITE and not (layout.gapless and layout.stop - layout.start == stop - start):
-        access = MUTABLE
+    if access is OVERWRITE:
+        access = overwrite_of(layout, start, stop)
     buffer = ledger.buffers.sides[side]
     if buffer is None and side:
         buffer = provide(ledger, side, start, stop, reason, layout)

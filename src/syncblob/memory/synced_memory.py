@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Never
 from syncblob._layout import Layout
 from syncblob.arrays.native import buffer_of
 from syncblob.devices import CPU, HOST, Device, Side, default_device, home_accelerator
-from syncblob.memory.accesses import acquire, claim, claim_shared
+from syncblob.memory.accesses import acquire, claim, claim_shared, overwrite_of
 from syncblob.memory.await_async_copies import await_uploads
 from syncblob.memory.bytes_in_use import fit
 from syncblob.memory.changes import adopt, leave
@@ -454,9 +454,9 @@ class SyncedMemory:
             Whether the range may be used at once. If not, nothing has changed.
         """
         ledger = self.ledger
-        if access is OVERWRITE and not layout.gapless:
-            access = MUTABLE
         start, stop = (0, ledger.spans.nbytes) if layout.whole else (layout.start, layout.stop)
+        if access is OVERWRITE:
+            access = overwrite_of(layout, start, stop)
         if ledger.uploads:
             with ledger.lock:
                 ledger.forget_arrived()

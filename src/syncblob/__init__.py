@@ -27,13 +27,13 @@ from syncblob.blob.eviction_policy import set_eviction_policy as set_eviction_po
 from syncblob.blob.memory_summary import MemoryRow as MemoryRow
 from syncblob.blob.memory_summary import MemorySummary as MemorySummary
 from syncblob.blob.memory_summary import memory_summary as memory_summary
-from syncblob.blob.memory_summary import set_memory_limit as set_memory_limit
 from syncblob.devices import Device as Device
 from syncblob.devices import available_devices as available_devices
 from syncblob.devices import default_device as default_device
 from syncblob.devices import set_default_device as set_default_device
 from syncblob.devices import simulated as simulated
 from syncblob.devices import use_device as use_device
+from syncblob.devices.memory_limit import set_memory_limit as set_memory_limit
 from syncblob.errors import *  # noqa: F403  # all of them
 from syncblob.guards import compute_only_on as compute_only_on
 from syncblob.guards import max_transfers as max_transfers

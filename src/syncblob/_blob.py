@@ -24,6 +24,7 @@ from syncblob.blob import (
     copying,
     eviction,
     making,
+    notebook_drawing,
     parts,
     pickling,
     resize,
@@ -1356,10 +1357,7 @@ class Blob(Operators, NdarrayMethods):
 
     def _repr_html_(self) -> str:
         """Show `explain` in a notebook, and the values that the host holds. Transfers nothing."""
-        values = text.values_on_host(self)
-        if values is None:
-            values = "values not on the host; print() brings those that it shows"
-        return self.explain().drawn(values)
+        return self.explain().drawn(notebook_drawing.values_shown(self))
 
     # --- array libraries; reading protocols take the const path, writing ones the mutable path ---
 

@@ -23,9 +23,9 @@ from in_threads import in_threads
 import syncblob
 import syncblob.array_api as xp
 from syncblob import Blob, Evictable, Head, record_transfers, set_memory_limit
-from syncblob.blob import compute_in_parts, eviction, living_blobs, running_writes
+from syncblob.blob import compute_in_parts, eviction, living_blobs, writes_during_fork
 from syncblob.blob.core import BlobCore
-from syncblob.blob.running_writes import FREE_THREADED
+from syncblob.blob.writes_during_fork import FREE_THREADED
 from syncblob.devices import Side
 from syncblob.memory import compute
 
@@ -1010,7 +1010,7 @@ def test_threads_that_walk_one_blob(limited, seconds):
 
 
 @pytest.mark.skipif(FREE_THREADED, reason="it forbids a look at the frames of others")
-@pytest.mark.parametrize("search", [running_writes.changed_by_others, living_blobs.in_use])
+@pytest.mark.parametrize("search", [writes_during_fork.changed_by_others, living_blobs.in_use])
 def test_a_search_of_the_stacks_keeps_nothing_alive(search):
     class Kept:
         pass

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable
 from traceback import clear_frames
 from typing import TYPE_CHECKING, Any
 
+from syncblob._fork_safe_locks import Lock, LostLock
 from syncblob._formatting import extend
-from syncblob._locks import Lock, LostLock
 from syncblob.blob.eviction_policy import candidates, note_eviction
 from syncblob.blob.living_blobs import (
     collect,
@@ -28,7 +28,7 @@ from syncblob.blob.living_blobs import (
     settle_results,
 )
 from syncblob.blob.memory_summary import rows
-from syncblob.blob.running_writes import FREE_THREADED, changed_by_others
+from syncblob.blob.writes_during_fork import FREE_THREADED, changed_by_others
 from syncblob.devices import Accelerator, Side
 from syncblob.devices.base import NEEDED
 from syncblob.errors import TransferGuardError

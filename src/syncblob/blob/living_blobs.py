@@ -16,9 +16,9 @@ from types import FrameType
 from typing import Any
 from weakref import ref
 
-from syncblob._locks import notified
+from syncblob._fork_safe_locks import notified
 from syncblob.blob.core import NOTHING_KEPT, BlobCore
-from syncblob.blob.running_writes import FREE_THREADED, changed_by_others, forget
+from syncblob.blob.writes_during_fork import FREE_THREADED, changed_by_others, forget
 from syncblob.devices import HOST, Accelerator
 from syncblob.memory import Ledger, SyncedMemory, from_the_start
 from syncblob.memory.windows import Window

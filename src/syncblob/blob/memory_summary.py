@@ -1,10 +1,8 @@
-"""What lies on accelerators: a table of the buffers, and limits."""
+"""What lies on accelerators, as a table of the buffers and of what keeps them there."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import ExitStack
-from operator import index
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from syncblob._formatting import counted, human_bytes
@@ -12,8 +10,6 @@ from syncblob.blob.living_blobs import in_use, ledgers_on, living_blobs, settle_
 from syncblob.devices import HOST, Accelerator, Device, Side, accelerator
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from syncblob._source_lines import SourceLine
     from syncblob.memory.history import Transition
     from syncblob.memory.windows import Window
@@ -137,26 +133,3 @@ def memory_summary(device: Device | str | None = None) -> MemorySummary:
     if device is not None:
         homes = {accelerator(device): None}
     return MemorySummary([home for home in homes if home is not HOST])
-
-
-def set_memory_limit(device: Device | str, nbytes: int | None) -> AbstractContextManager[object]:
-    """Limit the bytes on an accelerator. Beyond it, buffers are evicted, or allocations fail.
-
-    Parameters
-    ----------
-    device
-        The accelerator.
-    nbytes
-        The limit; None for none.
-
-    Returns
-    -------
-    context manager
-        In a ``with`` statement, it restores the limit before at the end of the block.
-    """
-    if nbytes is not None and index(nbytes) < 1:
-        raise ValueError(f"expected a number of bytes, at least 1, or None, got {nbytes}")
-    home = accelerator(device)
-    end = ExitStack()
-    end.callback(home.limit_memory, home.limit_memory(None if nbytes is None else index(nbytes)))
-    return end

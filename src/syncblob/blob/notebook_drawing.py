@@ -1,18 +1,23 @@
-"""The two sides of a memory, drawn for notebooks as HTML with inline SVG.
+"""The two sides of a memory, drawn for notebooks as HTML with inline SVG, with its values.
 
-It uses no script, style sheet or id, so that one page can contain many drawings. Text and frames
-have the page's text colour, for light and dark themes. Widths are in percent, for narrow cells.
+The values are shown if the host holds them. The drawing uses no script, style sheet or id, so that
+one page can contain many drawings. Text and frames have the page's text colour, for light and dark
+themes. Widths are in percent, for narrow cells.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from syncblob._formatting import counted
+from syncblob.blob.text import block_of, text_of
+from syncblob.devices import Side
 
 if TYPE_CHECKING:
-    from syncblob.devices import Side
+    from numpy.typing import NDArray
+
+    from syncblob.blob.core import BlobCore
 
     Range = tuple[int, int]
 
@@ -58,6 +63,22 @@ class MemorySeen(NamedTuple):
     part: str  # the same in words
     homes: list[HomeSeen]
     history: list[str]  # the last transitions, oldest first
+
+
+def values_shown(blob: BlobCore) -> str:
+    """Return the values as text if that transfers nothing and reads no source; else say so."""
+    memory, layout = blob._memory, blob._layout
+
+    def read(key: tuple[slice, ...]) -> NDArray[Any]:
+        block = block_of(layout, key)
+        if not (memory.blank or memory.spans.common(block.start, block.stop) & (1 << Side.HOST)):
+            raise LookupError
+        return blob._values(block, "_repr_html_")
+
+    try:
+        return text_of(layout.shape, layout.dtype, read)
+    except LookupError:
+        return "values not on the host; print() brings those that it shows"
 
 
 def document(

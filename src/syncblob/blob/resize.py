@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from syncblob._layout import Layout
 from syncblob._shape import as_shape
 from syncblob.blob.core import NOTHING_KEPT, BlobCore, keep_diff, making
-from syncblob.blob.running_writes import writes
 from syncblob.blob.views import shape_from
+from syncblob.blob.writes_during_fork import writes
 from syncblob.memory import NO_SHORTCUT, OVERWRITE, SyncedMemory
 from syncblob.memory.borrows_and_aliases import restore
 
@@ -182,7 +182,7 @@ def _replace_memories(
 
 @writes("blob")
 def let_go(
-    blob: BlobCore,  # noqa: ARG001  # `running_writes` looks for it
+    blob: BlobCore,  # noqa: ARG001  # `writes_during_fork` looks for it
     action: str,
     given_up: list[tuple[SyncedMemory, bool]],
     replace: Callable[[], None],

@@ -38,7 +38,7 @@ def values_of(blob: BlobCore) -> str:
     def read(key: tuple[slice, ...]) -> NDArray[Any]:
         if not key:
             return element(blob, "str")
-        return blob._values(_block(blob._layout, key), "str")
+        return blob._values(block_of(blob._layout, key), "str")
 
     homes: Any = blob._memory.ledger.buffers.homes[1:]
     capturing = [home.device for home in homes if home.capturing]
@@ -51,23 +51,8 @@ def values_of(blob: BlobCore) -> str:
         return _without_values(blob, error.allowed)
 
 
-def values_on_host(blob: BlobCore) -> str | None:
-    """Return the values as text if that transfers nothing and reads no source, else None."""
-    memory, layout = blob._memory, blob._layout
-
-    def read(key: tuple[slice, ...]) -> NDArray[Any]:
-        block = _block(layout, key)
-        if not (memory.blank or memory.spans.common(block.start, block.stop) & (1 << Side.HOST)):
-            raise LookupError
-        return blob._values(block, "_repr_html_")
-
-    try:
-        return text_of(layout.shape, layout.dtype, read)
-    except LookupError:
-        return None
-
-
-def _block(layout: Layout, key: tuple[slice, ...]) -> Layout:
+def block_of(layout: Layout, key: tuple[slice, ...]) -> Layout:
+    """Return the layout of one block of elements."""
     # The Ellipsis makes it a view even for 0-d.
     index: Any = (*key, ...)
     return layout.derive(lambda array: array[index])

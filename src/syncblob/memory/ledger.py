@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, ClassVar, Never
 
-from syncblob._locks import LostLock, is_lost, notify
+from syncblob._fork_safe_locks import LostLock, is_lost, notify
 from syncblob.devices import Side
 from syncblob.memory.borrows_and_aliases import NO_LOANS, Loans, joined
 from syncblob.memory.buffers import Buffers

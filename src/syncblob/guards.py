@@ -23,13 +23,7 @@ import numpy as np
 from syncblob._fork_safe_locks import Lock
 from syncblob._formatting import counted, noun
 from syncblob._source_lines import user_line
-from syncblob.devices import (
-    Device,
-    allow_direct_calls,
-    forbid_direct_calls,
-    home_of,
-    watching,
-)
+from syncblob.devices import Device, allow_direct_calls, forbid_direct_calls, home_of, watching
 from syncblob.errors import DeviceGuardError, TransferGuardError
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ import pytest
 
 from syncblob.caffe import open_model, read_blob
 from syncblob.caffe._pb.caffe_pb2 import BlobProto
-from syncblob.caffe.messages import disk
-from syncblob.caffe.messages.disk import Descriptor, OpenFile, replacing
+from syncblob.caffe.messages.atomic_files import replacing
+from syncblob.caffe.messages.open_file import Descriptor, OpenFile
 from syncblob.caffe.messages.wire import length_header, varint
 from syncblob.devices import use_device
 from syncblob.errors import ModelFileError
@@ -56,7 +56,7 @@ def test_everything_is_on_the_disk_before_the_name_changes(old, monkeypatch):
         events.append(("directory" if is_directory else "file", old.read_bytes()))
         fsync(descriptor)
 
-    monkeypatch.setattr(disk.os, "fsync", spy_fsync)
+    monkeypatch.setattr(os, "fsync", spy_fsync)
     with replacing(old) as temporary:
         temporary.write_bytes(b"new")
         assert temporary.parent == old.parent
@@ -225,7 +225,7 @@ def test_reading_that_comes_in_small_pieces(large, monkeypatch):
         pytest.skip("this platform cannot read at an offset")
     preadv = os.preadv
     monkeypatch.setattr(
-        disk.os, "preadv", lambda fd, buffers, at: preadv(fd, [buffers[0][:999_999]], at)
+        os, "preadv", lambda fd, buffers, at: preadv(fd, [buffers[0][:999_999]], at)
     )
     assert np.array_equal(read_blob(large).cpu_data(), np.arange(COUNT, dtype=np.float32))
 
@@ -242,7 +242,7 @@ def test_closing_while_another_thread_reads(large, monkeypatch):
         closed.wait(10)
         return preadv(*arguments)
 
-    monkeypatch.setattr(disk.os, "preadv", slow)
+    monkeypatch.setattr(os, "preadv", slow)
     file = OpenFile(large)
     target = np.zeros(4 * COUNT, np.uint8)
     with ThreadPoolExecutor(1) as pool:

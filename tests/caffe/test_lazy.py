@@ -7,7 +7,7 @@ import pytest
 from syncblob import record_transfers
 from syncblob.caffe import blob_values, open_model, read_blob, save_model, write_blob
 from syncblob.caffe._pb.caffe_pb2 import BlobProto, BlobShape, LayerParameter, NetParameter
-from syncblob.caffe.messages.disk import OpenFile
+from syncblob.caffe.messages.open_file import OpenFile
 from syncblob.caffe.messages.wire import length_field, varint
 from syncblob.devices import use_device
 from syncblob.memory import Head

@@ -22,8 +22,8 @@ from syncblob.caffe import (
 from syncblob.caffe._pb.caffe_pb2 import BlobProto, BlobShape, LayerParameter, NetParameter
 from syncblob.caffe.convert import from_tensors, to_tensors
 from syncblob.caffe.messages import streams
-from syncblob.caffe.messages.blob_index import Values
-from syncblob.caffe.messages.disk import OpenFile
+from syncblob.caffe.messages.open_file import OpenFile
+from syncblob.caffe.messages.read_blobproto import Values
 from syncblob.caffe.messages.wire import length_field
 from syncblob.devices import use_device
 from syncblob.memory import Head

@@ -9,7 +9,7 @@ import pytest
 
 from syncblob import ModelFileError, SolverState, open_model, open_solver_state, read_blob
 from syncblob.caffe import Layer, ModelFile, save_model, save_solver_state, write_blob
-from syncblob.caffe.messages.disk import Descriptor
+from syncblob.caffe.messages.open_file import Descriptor
 
 
 def arrays(number):

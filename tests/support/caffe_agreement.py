@@ -25,9 +25,9 @@ from google.protobuf.message import DecodeError
 from syncblob.caffe._pb import caffe_pb2
 from syncblob.caffe.files.read_model import index_model
 from syncblob.caffe.files.solver_state import open_solver_state
-from syncblob.caffe.messages.blob_index import MessageIndex
-from syncblob.caffe.messages.disk import OpenFile
 from syncblob.caffe.messages.lazy_blobs import origin_of
+from syncblob.caffe.messages.open_file import OpenFile
+from syncblob.caffe.messages.read_blobproto import MessageIndex
 from syncblob.caffe.messages.texts import encoded
 from syncblob.caffe.messages.wire import Buffer, WireReader
 from syncblob.caffe.nets.layer import serialised

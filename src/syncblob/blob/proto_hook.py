@@ -15,4 +15,4 @@ from typing import Any
 @cache
 def messages() -> Any:
     """Return the module that reads and writes BlobProto messages."""
-    return import_module("syncblob.caffe.messages.blobproto")
+    return import_module("syncblob.caffe.messages.blob_proto_methods")

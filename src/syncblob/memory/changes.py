@@ -229,13 +229,7 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
 
 
 def take(  # noqa: PLR0913  # a range
-    ledger: Ledger,
-    side: Side,
-    start: int,
-    stop: int,
-    reason: str = "",
-    *,
-    everything: bool = False,
+    ledger: Ledger, side: Side, start: int, stop: int, reason: str = "", *, everything: bool = False
 ) -> None:
     """Make a side the only holder of what it shares in a range, or of everything in it."""
     if ledger.is_alone(side, start, stop):

@@ -37,12 +37,7 @@ compute on accelerators are not known to do that, and a larger upload would wait
 
 
 def plan_crossing(  # noqa: C901, PLR0913, PLR0917  # an access; inlined, because calls take time
-    ledger: Ledger,
-    side: Side,
-    access: Access,
-    start: int,
-    stop: int,
-    announced: Collection[Lease],
+    ledger: Ledger, side: Side, access: Access, start: int, stop: int, announced: Collection[Lease]
 ) -> Change:
     """Plan an access of a side that lacks bytes of the range."""
     before = ledger.spans

@@ -57,13 +57,7 @@ def pull(ledger: Ledger, origin: Side, start: int, stop: int, reason: str) -> bo
 
 
 def _plan_push(  # noqa: PLR0913, PLR0917  # a copy
-    ledger: Ledger,
-    side: Side,
-    _access: Access,
-    start: int,
-    stop: int,
-    target: Side,
-    stream: object,
+    ledger: Ledger, side: Side, _access: Access, start: int, stop: int, target: Side, stream: object
 ) -> Change:
     """Plan an asynchronous copy from a side to another."""
     before = ledger.spans

@@ -430,11 +430,7 @@ class SyncedMemory:
         return buffer
 
     def claim(
-        self,
-        shortcut: Shortcut,
-        layout: Layout,
-        reason: str,
-        access: Access = MUTABLE,
+        self, shortcut: Shortcut, layout: Layout, reason: str, access: Access = MUTABLE
     ) -> bool:
         """Prepare a side for an access, if there is nothing to warn of and to revoke.
 
@@ -485,13 +481,7 @@ class SyncedMemory:
 
     # --- arrays ----------------------------------------------------------------------------------
 
-    def array(
-        self,
-        side: Side,
-        access: Access,
-        layout: Layout,
-        reason: str,
-    ) -> Any:
+    def array(self, side: Side, access: Access, layout: Layout, reason: str) -> Any:
         """Prepare one side for an access and return an array over it. Copies as the table says.
 
         Only for `Home.compute`, before the caller returns. For other uses, and for arrays that are
@@ -567,13 +557,7 @@ class SyncedMemory:
         """
         self._announced(side, reason, write, side, access, layout, reason, function, args)
 
-    def lend(
-        self,
-        side: Side,
-        access: Access,
-        layout: Layout,
-        reason: str,
-    ) -> Any:
+    def lend(self, side: Side, access: Access, layout: Layout, reason: str) -> Any:
         """Return an array as `array` does, as a borrow: its write permission can be revoked.
 
         Parameters

@@ -8,6 +8,8 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TextIO
 
+from syncblob.caffe.messages.escape_names import escaped
+
 _GAP = "  "
 
 
@@ -17,11 +19,7 @@ def listed(counts: Iterable[tuple[str, int]]) -> str:
 
 
 def printable(text: str, stream: TextIO | None = None) -> str:
-    r"""Escape characters that are not printable, or that the stream cannot encode.
-
-    Names in files are arbitrary bytes, which may contain newlines, escape sequences of terminals or
-    incomplete characters. They become ``\x1b`` and the like. Invalid UTF-8 becomes replacement
-    characters.
+    """Escape characters that are not printable, or that the stream cannot encode.
 
     Parameters
     ----------
@@ -32,11 +30,7 @@ def printable(text: str, stream: TextIO | None = None) -> str:
     """
     stream = stream or sys.stdout
     encoding = getattr(stream, "encoding", None) or "utf-8"
-    visible = "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
-        for char in text.encode(errors="surrogateescape").decode(errors="replace")
-    )
-    return visible.encode(encoding, "backslashreplace").decode(encoding)
+    return escaped(text).encode(encoding, "backslashreplace").decode(encoding)
 
 
 def print_json(value: object) -> None:

@@ -10,7 +10,7 @@ from syncblob.caffe import Layer, ModelFile
 from syncblob.caffe.convert import LayerWeights, Weights, format_of, open_weights
 from syncblob.caffe.convert.caffe_models import of_model
 from syncblob.caffe.files.other_formats import head_of, is_text
-from syncblob.caffe.messages.disk import OpenFile
+from syncblob.caffe.messages.open_file import OpenFile
 from syncblob.errors import ModelFileError
 from syncblob.formats import Blob
 

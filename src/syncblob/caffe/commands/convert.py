@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from syncblob.caffe.commands.console import (
-    print_facts,
-    print_line,
-    print_table,
-    printable,
-)
+from syncblob.caffe.commands.console import print_facts, print_line, print_table, printable
 from syncblob.caffe.convert import DTYPES, Conversion, plan_conversion, writable_extensions
 from syncblob.formats import counted, human_bytes
 

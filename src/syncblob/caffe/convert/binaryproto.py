@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from syncblob.caffe import Layer, read_blob
 from syncblob.caffe.convert.weights import LayerWeights, Weights
-from syncblob.caffe.messages.blobproto import blob_pieces, padded
+from syncblob.caffe.messages.legacy_axes import padded
 from syncblob.caffe.messages.pieces import write_pieces
+from syncblob.caffe.messages.write_blobproto import blob_pieces
 
 if TYPE_CHECKING:
     from pathlib import Path

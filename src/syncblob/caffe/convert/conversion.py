@@ -13,7 +13,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from syncblob.caffe import blob_values, replacing
-from syncblob.caffe.convert.formats import Format, format_of_name, open_weights, writable_extensions
+from syncblob.caffe.convert.format_of_file import (
+    Format,
+    format_of_name,
+    open_weights,
+    writable_extensions,
+)
 from syncblob.caffe.convert.weights import LayerWeights, Weights, lazy_blob
 from syncblob.errors import ModelFileError, SyncblobError
 from syncblob.formats import Blob, as_dtype, counted, is_bfloat16

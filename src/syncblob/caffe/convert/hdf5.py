@@ -9,7 +9,7 @@ from syncblob.caffe import blob_values
 from syncblob.caffe.convert import caffe_models
 from syncblob.caffe.convert.weights import Weights, lazy_entry
 from syncblob.caffe.files.hdf5 import read_tree
-from syncblob.caffe.messages.disk import OpenFile
+from syncblob.caffe.messages.open_file import OpenFile
 from syncblob.errors import ModelFileError
 from syncblob.formats import import_optional
 

@@ -17,12 +17,7 @@ import numpy as np
 from google.protobuf.message import DecodeError
 
 from syncblob.caffe import Layer, LayerParameter, NetParameter, blob_values
-from syncblob.caffe.convert.weights import (
-    Entry,
-    Weights,
-    lazy_entry,
-    readable,
-)
+from syncblob.caffe.convert.weights import Entry, Weights, lazy_entry, readable
 from syncblob.errors import ModelFileError
 from syncblob.formats import import_optional
 

@@ -34,14 +34,14 @@ from syncblob.caffe._pb.caffe_pb2 import LayerParameter, NetParameter
 from syncblob.caffe.files.other_formats import OTHER_HDF5
 from syncblob.caffe.files.read_model import LayerInFile, ModelIndex, Origin
 from syncblob.caffe.files.write_model import is_unchanged
-from syncblob.caffe.messages.blob_index import BlobIndex, Run, Values
-from syncblob.caffe.messages.blobproto import require_axes, wire_dtype
 from syncblob.caffe.messages.fields import MOST_ELEMENTS
 from syncblob.caffe.messages.lazy_blobs import had_diff, lazy_blob
 from syncblob.caffe.messages.pieces import BlobValues, FileRange, buffers, write_pieces
+from syncblob.caffe.messages.read_blobproto import BlobIndex, Run, Values
 from syncblob.caffe.messages.texts import decoded, encoded, naming, put_texts
-from syncblob.caffe.nets.legacy_axes import own_shapes
+from syncblob.caffe.messages.write_blobproto import require_axes, wire_dtype
 from syncblob.caffe.nets.net_shapes import param_name
+from syncblob.caffe.nets.squeeze_blobs import own_shapes
 from syncblob.errors import ModelFileError
 from syncblob.formats import Blob, as_shape, import_optional
 
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from syncblob.caffe.messages.disk import OpenFile
+    from syncblob.caffe.messages.open_file import OpenFile
     from syncblob.caffe.nets.layer import Layer
 
     # The shape and the dtype of an array of any kind, and the function that reads it.

@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from syncblob.caffe._pb.caffe_pb2 import NetParameter
-from syncblob.caffe.messages.blob_index import BlobIndex, MessageIndex
+from syncblob.caffe.messages.read_blobproto import BlobIndex, MessageIndex
 from syncblob.caffe.messages.texts import decoded
 from syncblob.caffe.messages.upgrade_net import upgrade_layers
 
 if TYPE_CHECKING:
     from syncblob.caffe._pb.caffe_pb2 import LayerParameter
-    from syncblob.caffe.messages.disk import OpenFile
+    from syncblob.caffe.messages.open_file import OpenFile
     from syncblob.caffe.messages.wire import WireReader
 
 

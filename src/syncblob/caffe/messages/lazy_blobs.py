@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob.caffe.messages.disk import OpenFile
+from syncblob.caffe.messages.open_file import OpenFile
 from syncblob.formats import (
     Blob,
     Device,
@@ -32,7 +32,7 @@ from syncblob.formats import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from syncblob.caffe.messages.blob_index import BlobIndex, Values
+    from syncblob.caffe.messages.read_blobproto import BlobIndex, Values
 
 
 CHUNK = 1 << 20

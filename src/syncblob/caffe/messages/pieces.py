@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from syncblob.caffe.messages.disk import OpenFile
+    from syncblob.caffe.messages.open_file import OpenFile
     from syncblob.formats import Blob
 
 MAX_MESSAGE = 2**31 - 1

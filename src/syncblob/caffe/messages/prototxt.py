@@ -9,7 +9,7 @@ from google.protobuf import text_format
 from google.protobuf.message import Message
 
 from syncblob.caffe._pb.caffe_pb2 import NetParameter, SolverParameter
-from syncblob.caffe.messages.disk import replacing
+from syncblob.caffe.messages.atomic_files import replacing
 from syncblob.caffe.messages.forks import translate, twin
 from syncblob.caffe.messages.streams import Source, name_of, open_source
 from syncblob.caffe.messages.texts import require_complete, unknown_fields

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
-from syncblob.caffe.messages.disk import OpenFile, replacing
+from syncblob.caffe.messages.atomic_files import replacing
+from syncblob.caffe.messages.open_file import OpenFile
 
 # The number of bytes to write at a time.
 _PIECE = 1 << 20

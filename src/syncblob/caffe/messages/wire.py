@@ -30,7 +30,7 @@ from syncblob.errors import ModelFileError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from syncblob.caffe.messages.disk import OpenFile
+    from syncblob.caffe.messages.open_file import OpenFile
 
 _MAX_LENGTH = 2**31 - 1
 _MAX_FIELDS = 1 << 17

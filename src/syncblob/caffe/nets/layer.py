@@ -7,15 +7,10 @@ from collections.abc import Iterable, MutableSequence, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Never, NoReturn, Self, TypeVar, overload
 
 from syncblob.caffe._pb.caffe_pb2 import LayerParameter
+from syncblob.caffe.messages.escape_names import escaped
 from syncblob.caffe.messages.fields import LEGACY_AXES, LEGACY_NAMES
 from syncblob.caffe.messages.lazy_blobs import independent_copy, is_legacy
-from syncblob.caffe.messages.texts import (
-    decoded,
-    encoded,
-    naming,
-    put_texts,
-    require_complete,
-)
+from syncblob.caffe.messages.texts import decoded, naming, put_texts, require_complete
 from syncblob.formats import Blob, memory_of, unshaped
 
 if TYPE_CHECKING:
@@ -353,9 +348,9 @@ class LayerBlobs(MutableSequence[Blob]):
 
     def _name_blobs(self, before: str | None = None) -> None:
         """Name the Blobs after the layer, whose name was `before`. Keep names given by the user."""
-        mine = f"{_shown(self.layer if before is None else before)}["
+        mine = f"{escaped(self.layer if before is None else before)}["
         for number, blob in enumerate(self):
-            name = f"{_shown(self.layer)}[{number}]" if self.layer else ""
+            name = f"{escaped(self.layer)}[{number}]" if self.layer else ""
             for memory in (blob.memory, memory_of(blob, diff=True)):
                 if memory is not None and (not memory.name or memory.name.startswith(mine)):
                     memory.name = name
@@ -426,12 +421,6 @@ def as_named_blob(place: str, array: Any, dtype: DTypeLike | None = None) -> Blo
     """Make a Blob of an array. The message of an error names the place."""
     with naming(place):
         return Blob.asarray(array, dtype)
-
-
-def _shown(name: str) -> str:
-    """Escape a name for printing: names in files may have any characters, even invalid ones."""
-    name = encoded(name).decode(errors="replace")
-    return name if name.isprintable() else repr(name)[1:-1]
 
 
 def _as_texts(what: str, values: Iterable[str]) -> list[str]:

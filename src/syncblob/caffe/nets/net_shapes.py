@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, SupportsIndex
 
-from syncblob.caffe.messages.blobproto import shapes_agree
+from syncblob.caffe.messages.legacy_axes import shapes_agree
 from syncblob.caffe.messages.texts import naming, require_complete
 from syncblob.caffe.nets.fillers import filled
 from syncblob.caffe.nets.layer import Entry, Layer

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from syncblob.caffe.messages.blobproto import padded
+from syncblob.caffe.messages.legacy_axes import shapes_agree
 from syncblob.caffe.nets.top_shapes import (
     Partial,
     Shape,
@@ -60,13 +60,7 @@ class ExpectedBlob(NamedTuple):
         if self.repeats:
             dims += dims[-1:] * (len(shape) - len(dims))
             dims = dims[: max(2, len(shape))]  # without spatial axes there is no kernel
-        if legacy:
-            dims = padded(dims)
-        if legacy or self.legacy:
-            shape = padded(shape)
-        return len(dims) == len(shape) and all(
-            dim is None or dim == actual for dim, actual in zip(dims, shape, strict=True)
-        )
+        return shapes_agree(dims, shape, our_legacy=legacy or self.legacy, their_legacy=legacy)
 
     def __str__(self) -> str:
         """Return it as a shape, with ``?`` for unknown dimensions."""

@@ -1,15 +1,14 @@
-"""Blobs without the leading axes of 1 that the older formats add.
+"""Squeezes blobs: they lose the leading axes of 1 that the older formats add.
 
-These have always four axes, num, channels, height and width: a bias of 32 values has shape
-(1, 1, 1, 32). The settings tell which leading axes of 1 are padding.
+The settings of the layer tell which of their four axes are padding.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from syncblob.caffe.messages.blobproto import padded
 from syncblob.caffe.messages.fields import LEGACY_AXES
+from syncblob.caffe.messages.legacy_axes import padded
 from syncblob.caffe.nets.param_shapes import expected_blobs
 
 if TYPE_CHECKING:

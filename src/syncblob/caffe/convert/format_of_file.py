@@ -20,7 +20,7 @@ from syncblob.caffe.files.other_formats import (
     possible_messages,
     refuse_other_formats,
 )
-from syncblob.caffe.messages.disk import OpenFile
+from syncblob.caffe.messages.open_file import OpenFile
 from syncblob.caffe.messages.wire import WireReader
 from syncblob.errors import ModelFileError
 

@@ -17,7 +17,7 @@ from caffe_oracle import (
 )
 
 from syncblob.caffe._pb.caffe_pb2 import BlobProto, BlobShape
-from syncblob.caffe.messages.blob_index import MessageIndex, static_cast
+from syncblob.caffe.messages.read_blobproto import MessageIndex, static_cast
 from syncblob.caffe.messages.wire import Buffer, WireReader, length_header
 from syncblob.errors import ModelFileError
 

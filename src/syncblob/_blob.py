@@ -46,8 +46,7 @@ from syncblob.devices import HOST, Device, Side, home_of
 from syncblob.dispatch.numpy.array_function import array_function
 from syncblob.dispatch.numpy.ndarray_methods import NdarrayMethods
 from syncblob.dispatch.numpy.ufuncs import array_ufunc
-from syncblob.interop import arrow, cuda_array_interface, dlpack, shared_memory
-from syncblob.interop import numpy as numpy_protocol
+from syncblob.interop import export_arrow, export_cuda, export_dlpack, export_numpy, shared_memory
 from syncblob.memory import CONST, MUTABLE, OVERWRITE, Head, SyncedMemory
 from syncblob.memory.exposures import assume_unaliased, refresh
 from syncblob.memory.verify import verifying
@@ -1400,7 +1399,7 @@ class Blob(Operators, NdarrayMethods):
         """
         if dtype is None and copy is None and (HOST.direct or not verifying()):
             return self._read_host("__array__")
-        return numpy_protocol.to_ndarray(self._memory, self._layout, dtype, copy)
+        return export_numpy.to_ndarray(self._memory, self._layout, dtype, copy)
 
     def to_numpy(
         self,
@@ -1423,7 +1422,7 @@ class Blob(Operators, NdarrayMethods):
         """
         if na_value is ...:
             return self.__array__(dtype, copy or None)
-        return numpy_protocol.filled(self.__array__(None, copy or None), dtype, na_value)
+        return export_numpy.filled(self.__array__(None, copy or None), dtype, na_value)
 
     @property
     def ctypes(self) -> Any:
@@ -1491,7 +1490,7 @@ class Blob(Operators, NdarrayMethods):
                 loans.lease(array, "DLPack", layout.start, layout.stop, noted)
                 if shortcut.writable:
                     return array.__dlpack__(max_version=max_version)
-        capsule = dlpack.export(
+        capsule = export_dlpack.export(
             self._memory,
             self._layout,
             CONST if self._readonly else MUTABLE,
@@ -1508,7 +1507,7 @@ class Blob(Operators, NdarrayMethods):
         """Return the DLPack device type and id of `device`; (1, N + 1) for simulated:N."""
         home = self._home
         if home is HOST:
-            return dlpack.HOST_DEVICE
+            return export_dlpack.HOST_DEVICE
         return (home if home.native else self._memory.home(self._side)).dlpack_device
 
     @property
@@ -1523,8 +1522,8 @@ class Blob(Operators, NdarrayMethods):
             If `device` is not a CUDA device, or the dtype is bfloat16, which the interface does not
             support.
         """
-        cuda_array_interface.require_own_interface(self._home)
-        described, self._exposed = cuda_array_interface.interface(
+        export_cuda.require_own_interface(self._home)
+        described, self._exposed = export_cuda.interface(
             self._memory, self._side, self._layout, self._exposed, readonly=self._readonly
         )
         return described
@@ -1542,7 +1541,7 @@ class Blob(Operators, NdarrayMethods):
             If there is no CUDA device, or the memory is on a device of another kind.
         """
         memory = self._memory
-        return cuda_array_interface.for_cupy(memory, self._accelerator_side(memory), self.gpu)
+        return export_cuda.for_cupy(memory, self._accelerator_side(memory), self.gpu)
 
     def __arrow_array__(self, type: Any = None) -> Any:  # noqa: A002  # PyArrow's name
         """Convert a 1-d Blob to a PyArrow array over host data, read-only and without a copy.
@@ -1575,8 +1574,8 @@ class Blob(Operators, NdarrayMethods):
         AttributeError
             If there is not exactly one axis, except for Polars, or PyArrow is missing.
         """
-        arrow.require_arrow(self)
-        return partial(arrow.capsules, self)
+        export_arrow.require_arrow(self)
+        return partial(export_arrow.capsules, self)
 
     @property
     def __jax_array__(self) -> Callable[[], Any]:

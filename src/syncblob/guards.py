@@ -23,7 +23,13 @@ import numpy as np
 from syncblob._fork_safe_locks import Lock
 from syncblob._formatting import counted, noun
 from syncblob._source_lines import user_line
-from syncblob.devices import Device, allow_direct_calls, forbid_direct_calls, home_of, watching
+from syncblob.devices import (
+    Device,
+    allow_direct_calls,
+    forbid_direct_calls,
+    home_of,
+    timed_computations,
+)
 from syncblob.errors import DeviceGuardError, TransferGuardError
 
 if TYPE_CHECKING:
@@ -401,7 +407,7 @@ def may_compute_directly(home: Home, name: str) -> bool:
 
     Hot callers check ``home.direct`` themselves to save the call.
     """
-    if not home.native or home.bounded or watching.watchers:
+    if not home.native or home.bounded or timed_computations.watchers:
         # Logs of operations time what `Home.compute` calls, and bounded devices count it.
         return False
     require_device(home.device, name)

@@ -12,7 +12,7 @@ from syncblob._formatting import counted, noun
 from syncblob._source_lines import SourceLine, user_line
 from syncblob._timeline import draw
 from syncblob.devices import Device, allow_direct_calls, forbid_direct_calls
-from syncblob.devices.watching import watchers
+from syncblob.devices.timed_computations import watchers
 from syncblob.transfers import EVICTION, Transfer, close_log, open_log
 
 if TYPE_CHECKING:

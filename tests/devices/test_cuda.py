@@ -29,8 +29,8 @@ import syncblob
 import syncblob as xp
 from syncblob import Blob, Head, record_transfers, set_memory_limit
 from syncblob._layout import Layout
-from syncblob.arrays import cuda_arrays as interop
 from syncblob.arrays import dlpack_capsules
+from syncblob.arrays import import_cuda_arrays as interop
 from syncblob.devices import Side, accelerator, cuda, current_accelerator
 from syncblob.memory.span_limit import MAX_SPANS
 

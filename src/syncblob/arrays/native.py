@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob._dtypes import as_dtype
-from syncblob.arrays import cuda_arrays, dlpack_capsules
+from syncblob.arrays import dlpack_capsules, import_cuda_arrays
 from syncblob.arrays.foreign import PROTOCOLS
 from syncblob.devices import HOST, Side, accelerator, current_accelerator, owner_of
 from syncblob.devices.base import (
@@ -71,7 +71,7 @@ def native_array(
         return array, True
     _require_values(x)
     if hasattr(x, "__cuda_array_interface__"):
-        return cuda_arrays.from_interface(x, copy=copy), False
+        return import_cuda_arrays.from_interface(x, copy=copy), False
     owner = owner_of(x)
     if owner is not None:
         return owner.import_array(x, copy=copy), False
@@ -193,7 +193,7 @@ def import_array(x: Any, *, copy: bool | None = None) -> Any:
     if kind in DLPACK_HOST_TYPES:
         return _import_host(x, copy)
     if kind in (DLPACK_CUDA, DLPACK_CUDA_MANAGED):
-        return cuda_arrays.from_dlpack(x, copy=copy)
+        return import_cuda_arrays.from_dlpack(x, copy=copy)
     owner = owner_of(x, kind)
     if owner is not None:
         return owner.import_array(x, copy=copy)

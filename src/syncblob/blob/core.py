@@ -712,7 +712,7 @@ class BlobCore:
                 # In the latter case, the borrow has to be an alias; see `lending.borrow`.
                 writable = None
             elif side is Side.HOST and not is_bfloat16(layout.dtype) and not layout.backwards:
-                # NumPy does not export bfloat16, nor `dlpack.export` negative strides.
+                # NumPy does not export bfloat16, nor `export_dlpack.export` negative strides.
                 exported = writable
             entry = shortcut, const, writable, exported, None
         arrays: list[Kept | None] = list(self._kept)

@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from syncblob._layout import Layout
-from syncblob.devices import watching
+from syncblob.devices import timed_computations
 
 if TYPE_CHECKING:
     import numpy as np
@@ -111,8 +111,8 @@ class Home(ABC):
 
     def compute(self, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
         """Call a function with arrays of this home."""
-        if watching.watchers:
-            return watching.run(self, function, args, keywords)
+        if timed_computations.watchers:
+            return timed_computations.run(self, function, args, keywords)
         return function(*args, **keywords)
 
     def own(self, name: str) -> Callable[..., Any]:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from syncblob.devices.base import protocols
 from syncblob.devices.host import NumpyHome
-from syncblob.interop import cuda_array_interface, dlpack
-from syncblob.interop import numpy as numpy_protocol
+from syncblob.interop import export_cuda, export_dlpack, export_numpy
 from syncblob.memory import CONST, OVERWRITE, Access, Head, SyncedMemory
 
 if TYPE_CHECKING:
@@ -78,14 +77,12 @@ class SideView:
         home = memory.home(side)
         if not isinstance(home, NumpyHome):
             raise TypeError(f"NumPy cannot reach memory on {home.device}; use .cpu")
-        return numpy_protocol.to_ndarray(
-            memory, layout, dtype, copy, side=side, access=self._access
-        )
+        return export_numpy.to_ndarray(memory, layout, dtype, copy, side=side, access=self._access)
 
     def __dlpack__(self, **request: Any) -> Any:
         """Export this side through DLPack; the keywords are those of ``Blob.__dlpack__``."""
         memory, side, layout = self._what()
-        return dlpack.export(memory, layout, self._access, side=side, **request)
+        return export_dlpack.export(memory, layout, self._access, side=side, **request)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Return the DLPack device type and id of this side."""
@@ -104,12 +101,12 @@ class SideView:
         AttributeError
             On the host, if the accelerator's library has another protocol, and for bfloat16.
         """
-        if self._host or name not in {*protocols, cuda_array_interface.CUPY}:
+        if self._host or name not in {*protocols, export_cuda.CUPY}:
             which = "host" if self._host else "accelerator"
             raise AttributeError(f"the {which} side of a Blob has no attribute {name!r}")
         memory, side, layout = self._what()
-        if name == cuda_array_interface.CUPY:
-            return cuda_array_interface.for_cupy(memory, side, self)
+        if name == export_cuda.CUPY:
+            return export_cuda.for_cupy(memory, side, self)
         # Most consumers read the attribute twice: make one lease, but return the newest contents.
         leased = any(lender is memory for lender, _ in self._lent)
         access = self._access
@@ -117,7 +114,7 @@ class SideView:
             # The second read must not repeat a warning.
             access = CONST
         target = None if leased else self
-        home, array = cuda_array_interface.array_over_memory(
+        home, array = export_cuda.array_over_memory(
             memory, side, layout, access, name, target=target
         )
         # The consumer has only an address, which must stay valid as long as this object exists.

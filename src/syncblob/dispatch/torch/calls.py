@@ -13,7 +13,7 @@ from syncblob.blob import writes_during_fork
 from syncblob.blob.compute import forgets_newest, overwrite
 from syncblob.blob.core import HOST_DATA, BlobCore
 from syncblob.blob.writes_during_fork import writes
-from syncblob.devices import HOST, watching
+from syncblob.devices import HOST, timed_computations
 from syncblob.devices.cuda import CudaBackend
 from syncblob.dispatch.torch import tensors as over
 from syncblob.dispatch.torch.devices import device_of_tensors
@@ -78,7 +78,7 @@ def call(  # the usual ways come first
     device, home = device_of_tensors(tensors, [x.device for x in plan.blobs_in(values)])
     if plan.computes:
         require_device(home.device, plan.name, _ADVICE)
-    if direct and home is HOST and not (HOST.direct or verifying() or watching.watchers):
+    if direct and home is HOST and not (HOST.direct or verifying() or timed_computations.watchers):
         # A guard has been asked.
         result = _call_directly(plan, function, values, names)
         if result is not NotImplemented:
@@ -92,7 +92,7 @@ def call(  # the usual ways come first
     beginning = None
     try:
         running.lend(values)
-        beginning = watching.begun(home) if plan.computes else None
+        beginning = timed_computations.begun(home) if plan.computes else None
         if plan.written or home is HOST:
             return running.finish(_compute(function, values, names))
         return running.finish(
@@ -109,7 +109,7 @@ def call(  # the usual ways come first
     finally:
         # Also after a failure, because work queued before it still runs.
         running.order_after()
-        watching.ended(home, plan.name, beginning)
+        timed_computations.ended(home, plan.name, beginning)
 
 
 def _call_directly(  # noqa: C901, PLR0911  # inlined, because calls take time

@@ -1,4 +1,4 @@
-"""NumPy: ``__array__``."""
+"""Exports to NumPy: ``__array__``."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The CUDA array interface, version 3, of a memory, and those of other devices' libraries.
+"""Exports by the CUDA array interface, version 3, and by those of other devices' libraries.
 
-https://nvidia.github.io/numba-cuda/user/cuda_array_interface.html; imports are in `cuda_arrays`.
+https://nvidia.github.io/numba-cuda/user/cuda_array_interface.html; see also `import_cuda_arrays`.
 """
 
 from __future__ import annotations

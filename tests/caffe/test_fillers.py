@@ -207,12 +207,14 @@ def sharing(outputs=4, mode=""):
 
 def test_parameters_of_one_name_and_another_shape():
     model = sharing(2)
-    with pytest.raises(ValueError, match=r"'b' .*blob 0 has shape \(2, 4\) and shares .*'w'"):
-        model.fill()
+    for call in (model.infer_shapes, model.fill):
+        with pytest.raises(ValueError, match=r"'b' .*blob 0 has shape \(2, 4\) and shares .*'w'"):
+            call()
     assert not model.params
     # The same count in another shape: a view of the same memory.
     model = sharing(4, "share_mode: PERMISSIVE")
     model["a"].proto.inner_product_param.num_output = 2
+    assert model.infer_shapes().params == {"a": ((2, 4), (2,)), "b": ((4, 2), (4,))}
     model.fill(rng=0)
     a, b = model["a"].blobs[0], model["b"].blobs[0]
     assert (a.shape, b.shape) == ((2, 4), (4, 2))

@@ -242,8 +242,8 @@ _ADVICE = {
     ),
     **dict.fromkeys(
         (".npz", ".pt", ".pth", ".safetensors"),
-        "save_model writes .caffemodel; convert that by syncblob.caffe.convert.convert or the "
-        "command 'syncblob convert'",
+        "syncblob.caffe.convert.convert and the command 'syncblob convert' make one of a "
+        ".caffemodel or a .binaryproto",
     ),
     **dict.fromkeys(_EXPECTED["caffemodel"], "save_model writes a model"),
     ".binaryproto": "write_blob writes one blob",

@@ -59,9 +59,13 @@ def infer_shapes(layers: Iterable[Layer], shapes: Given) -> NetShapes:
     """Compute the shapes in a net; see `ModelFile.infer_shapes`."""
     net = _Net(layers, shapes)
     params: dict[str, tuple[Shape, ...]] = {}
+    named: dict[str, Shape] = {}
     weights = []
     for layer, expected in net.steps():
         weights.append(tuple(_known(blob.dims) for blob in expected or ()))
+        for number, shape in enumerate(weights[-1]):
+            if name := param_name(layer, number):
+                _require_shared(layer, number, shape, named.setdefault(name, shape))
         if expected:
             params.setdefault(layer.name, weights[-1])
     return NetShapes(net.blobs, params, net.missing, tuple(weights))
@@ -252,11 +256,19 @@ def shared_entry(layer: Layer, number: int, entry: Entry, shape: Shape) -> Entry
     theirs = entry.blob.shape
     if shape == theirs:
         return entry
+    _require_shared(layer, number, shape, theirs, legacy=entry.legacy)
+    return Entry(entry.blob.reshape(shape))
+
+
+def _require_shared(
+    layer: Layer, number: int, shape: Shape, theirs: Shape, *, legacy: bool = False
+) -> None:
     spec = layer.proto.param[number]
-    if (spec.share_mode == spec.PERMISSIVE and math.prod(shape) == entry.blob.size) or shapes_agree(
-        shape, theirs, our_legacy=False, their_legacy=entry.legacy
+    counted = spec.share_mode == spec.PERMISSIVE
+    if (counted and math.prod(shape) == math.prod(theirs)) or shapes_agree(
+        shape, theirs, our_legacy=False, their_legacy=legacy
     ):
-        return Entry(entry.blob.reshape(shape))
+        return
     raise ValueError(
         f"{_place(layer)}: blob {number} has shape {shape} and shares the parameter {spec.name!r}, "
         f"which has shape {theirs}"

@@ -22,7 +22,7 @@ from syncblob.arrays.native import native_array
 from syncblob.blob import (
     caffe_math,
     copying,
-    eviction,
+    evict_by_hand,
     making,
     notebook_drawing,
     parts,
@@ -596,7 +596,7 @@ class Blob(Operators, NdarrayMethods):
             If an alias, exposed memory, or an operation of another thread needs a buffer. Nothing
             has changed then.
         """
-        return eviction.evict(self, side)
+        return evict_by_hand.evict(self, side)
 
     def parts(self, axis: int = 0, *, nbytes: int = 1 << 26) -> Iterator[Self]:
         """Walk the Blob in views that are on its device one after the other.

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
-from syncblob._fork_safe_locks import Lock
 from syncblob._formatting import counted, noun
+from syncblob._locks_lost_in_fork import Lock
 from syncblob._source_lines import user_line
 from syncblob.devices import (
     Device,

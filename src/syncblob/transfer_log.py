@@ -7,8 +7,8 @@ from contextlib import suppress
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from syncblob._fork_safe_locks import Lock
 from syncblob._formatting import counted, noun
+from syncblob._locks_lost_in_fork import Lock
 from syncblob._source_lines import SourceLine, user_line
 from syncblob._timeline import draw
 from syncblob.devices import Device, allow_direct_calls, forbid_direct_calls

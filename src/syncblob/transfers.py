@@ -8,8 +8,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from syncblob._fork_safe_locks import Lock
 from syncblob._formatting import noun
+from syncblob._locks_lost_in_fork import Lock
 from syncblob._source_lines import SourceLine, user_line
 from syncblob.devices.base import Push
 from syncblob.guards import count_transfer, running_guards, uncount_transfer

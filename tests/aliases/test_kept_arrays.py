@@ -21,7 +21,7 @@ from syncblob import (
 )
 from syncblob.devices import Side
 from syncblob.devices.host import NumpyHome
-from syncblob.memory.borrows_and_aliases import Borrows, Loans
+from syncblob.memory.loan_records import Borrows, Loans
 
 COUNT = 4
 READS = {Side.HOST: "cpu_data", Side.ACCELERATOR: "gpu_data"}

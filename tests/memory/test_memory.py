@@ -29,7 +29,7 @@ try:
     import torch
 except ImportError:
     torch = None
-from syncblob.memory.borrows_and_aliases import NUMPY
+from syncblob.memory.loan_records import NUMPY
 
 NBYTES = 64
 READS = ["cpu_data", "gpu_data"]

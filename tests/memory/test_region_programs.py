@@ -31,7 +31,7 @@ from region_model import CPU, FAR, GPU, NOBODY, Cells, Loan, Memory, Plan, reach
 import syncblob
 from benchmarks.states import STATES
 from syncblob import Blob, Head, StaleAliasWarning, max_transfers, record_transfers
-from syncblob.blob.writes_during_fork import FREE_THREADED
+from syncblob.blob.lockless_writes_at_fork import FREE_THREADED
 from syncblob.devices import SimulatedBackend
 from syncblob.memory import copies_and_ended_borrows, living_arrays
 from syncblob.memory.copies_and_ended_borrows import SMALL

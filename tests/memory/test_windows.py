@@ -14,7 +14,7 @@ from in_threads import in_threads
 
 import syncblob
 from syncblob import Blob, Head
-from syncblob.blob import eviction
+from syncblob.blob import make_room
 from syncblob.blob.compute import write_by
 from syncblob.devices import Side
 from syncblob.memory import CONST, MUTABLE, Ledger, window_growth
@@ -307,7 +307,7 @@ def test_a_window_is_not_replaced_while_another_thread_writes_into_it(read):
 
 @pytest.mark.usefixtures("small")
 def test_nobody_waits_forever_for_a_write(monkeypatch):
-    monkeypatch.setattr(eviction, "_PATIENCE", 0.02)
+    monkeypatch.setattr(make_room, "_PATIENCE", 0.02)
     blob = numbered()
     part = blob[:50]
     part.gpu_data()
@@ -335,19 +335,19 @@ def test_each_operation_waits_anew_for_a_write(monkeypatch):
             thread.join()
 
     slow = types.SimpleNamespace(monotonic=lambda: clock.now, sleep=sleep)
-    monkeypatch.setattr(eviction, "time", slow)
+    monkeypatch.setattr(make_room, "time", slow)
     for _ in range(3):
         blob = numbered()
         part = blob[:50]
         part.gpu_data()
         write, began, goes_on = slow_write(part)
-        until = clock.now + 0.8 * eviction._PATIENCE
+        until = clock.now + 0.8 * make_room._PATIENCE
         thread = threading.Thread(target=write)
         thread.start()
         assert began.wait(20)
         assert blob.gpu_data().tolist() == list(range(100))
         thread.join()
-    assert clock.waits > 3 * 0.7 * eviction._PATIENCE / eviction._PAUSE
+    assert clock.waits > 3 * 0.7 * make_room._PATIENCE / make_room._PAUSE
 
 
 @pytest.mark.usefixtures("small")
@@ -380,7 +380,7 @@ def test_an_eviction_waits_for_a_write_without_the_lock(monkeypatch):
         free.extend(in_threads(take_lock, seconds=20))
 
     slow = types.SimpleNamespace(monotonic=time.monotonic, sleep=sleep)
-    monkeypatch.setattr(eviction, "time", slow)
+    monkeypatch.setattr(make_room, "time", slow)
     monkeypatch.setattr(Ledger, "written_by_others", lambda _: not free)
     assert blob.evict("cpu") == 400
     assert free == [True]
@@ -403,7 +403,7 @@ def test_what_leaves_the_host_makes_no_room_for_the_rest_of_it(limited):
 @pytest.mark.usefixtures("small")
 def test_a_walk_waits_for_no_other_thread_to_bring_its_next_part(limited, monkeypatch):
     never = types.SimpleNamespace(monotonic=time.monotonic, sleep=None)
-    monkeypatch.setattr(eviction, "time", never)
+    monkeypatch.setattr(make_room, "time", never)
     blob, other = numbered(), numbered(10)
     other.gpu_data()
     write, began, goes_on = slow_write(other)

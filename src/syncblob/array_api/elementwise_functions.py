@@ -19,7 +19,7 @@ import numpy as np
 from syncblob import _corrected as corrected
 from syncblob._made_functions import name_made_functions
 from syncblob.blob.compute import apply
-from syncblob.blob.elementwise_operators import binary, unary
+from syncblob.blob.compute_elementwise import binary, unary
 from syncblob.blob.operands import as_blob
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from syncblob._dtypes import as_dtype
 from syncblob._made_functions import name_made_functions
 from syncblob.blob.compute import apply
-from syncblob.blob.elementwise_operators import unary
+from syncblob.blob.compute_elementwise import unary
 from syncblob.blob.operands import as_blob
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from syncblob._dtypes import SCALARS
 from syncblob.blob.core import BlobCore
-from syncblob.blob.eviction import give_up
+from syncblob.blob.evict_by_hand import give_up
 from syncblob.devices import HOST
 from syncblob.memory import at_once, from_the_start, patiently
 from syncblob.memory.window_growth import divisible

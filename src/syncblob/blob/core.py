@@ -17,8 +17,8 @@ from weakref import WeakKeyDictionary, ref
 import numpy as np
 
 from syncblob._dtypes import is_bfloat16
-from syncblob._fork_safe_locks import Lock
 from syncblob._layout import Layout
+from syncblob._locks_lost_in_fork import Lock
 from syncblob._source_lines import Place, user_place
 from syncblob.devices import HOST, Side
 from syncblob.devices.base import Accelerator

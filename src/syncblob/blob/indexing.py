@@ -16,8 +16,8 @@ from syncblob.arrays.native import native_array
 from syncblob.blob.compute import wrap, write_by
 from syncblob.blob.core import AnyBlob, BlobCore, making
 from syncblob.blob.device_of_operands import require_device_of
+from syncblob.blob.lockless_writes_at_fork import writes
 from syncblob.blob.operands import blob_to_read
-from syncblob.blob.writes_during_fork import writes
 from syncblob.devices import HOST
 from syncblob.devices.base import Home, is_on_device
 from syncblob.guards import may_compute_directly, require_device

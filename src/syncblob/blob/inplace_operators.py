@@ -15,8 +15,8 @@ from syncblob.blob.compute_in_parts import compute_in_room
 from syncblob.blob.core import BlobCore
 from syncblob.blob.device_of_operands import require_device_of
 from syncblob.blob.foreign_operators import answer_of
+from syncblob.blob.lockless_writes_at_fork import writes
 from syncblob.blob.operands import converted, gather, is_number
-from syncblob.blob.writes_during_fork import writes
 from syncblob.guards import may_compute_directly, require_device
 from syncblob.memory import MUTABLE
 

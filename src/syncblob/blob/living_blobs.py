@@ -16,9 +16,9 @@ from types import FrameType
 from typing import Any
 from weakref import ref
 
-from syncblob._fork_safe_locks import notified
+from syncblob._locks_lost_in_fork import notified
 from syncblob.blob.core import NOTHING_KEPT, BlobCore
-from syncblob.blob.writes_during_fork import FREE_THREADED, changed_by_others, forget
+from syncblob.blob.lockless_writes_at_fork import FREE_THREADED, changed_by_others, forget
 from syncblob.devices import HOST, Accelerator
 from syncblob.memory import Ledger, SyncedMemory, from_the_start
 from syncblob.memory.windows import Window
@@ -29,7 +29,14 @@ _PACKAGE = os.path.dirname(_FOLDER) + os.sep  # noqa: PTH120  # likewise
 # The functions of these files have the Blobs at hand that they look for, and do not use them.
 _LOOKING = frozenset(
     f"{_FOLDER}{os.sep}{name}.py"
-    for name in ("living_blobs", "eviction", "eviction_policy", "memory_summary", "parts")
+    for name in [
+        "evict_by_hand",
+        "eviction_policy",
+        "living_blobs",
+        "make_room",
+        "memory_summary",
+        "parts",
+    ]
 )
 
 # The Blobs that were found last, and how many collections of older objects there had been.

@@ -13,8 +13,8 @@ import numpy as np
 
 from syncblob import _corrected as corrected
 from syncblob._made_functions import name_made_functions
+from syncblob.blob.compute_elementwise import binary, unary
 from syncblob.blob.core import AnyBlob, BlobCore
-from syncblob.blob.elementwise_operators import binary, unary
 from syncblob.blob.inplace_operators import inplace
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from operator import index
 from typing import TYPE_CHECKING, Any
 
 from syncblob._shape import canonical_axis
-from syncblob.blob.eviction import give_up
+from syncblob.blob.evict_by_hand import give_up
 from syncblob.devices import HOST
 from syncblob.memory.windows import part_of
 

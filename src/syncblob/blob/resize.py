@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from syncblob._layout import Layout
 from syncblob._shape import as_shape
 from syncblob.blob.core import NOTHING_KEPT, BlobCore, keep_diff, making
+from syncblob.blob.lockless_writes_at_fork import writes
 from syncblob.blob.views import shape_from
-from syncblob.blob.writes_during_fork import writes
 from syncblob.memory import NO_SHORTCUT, OVERWRITE, SyncedMemory
-from syncblob.memory.borrows_and_aliases import restore
+from syncblob.memory.loan_records import restore
 
 if TYPE_CHECKING:
     from syncblob.devices.base import Home
@@ -182,7 +182,7 @@ def _replace_memories(
 
 @writes("blob")
 def let_go(
-    blob: BlobCore,  # noqa: ARG001  # `writes_during_fork` looks for it
+    blob: BlobCore,  # noqa: ARG001  # `lockless_writes_at_fork` looks for it
     action: str,
     given_up: list[tuple[SyncedMemory, bool]],
     replace: Callable[[], None],

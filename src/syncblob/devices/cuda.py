@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob._fork_safe_locks import notify
 from syncblob._formatting import extend, human_bytes
+from syncblob._locks_lost_in_fork import notify
 from syncblob._source_lines import user_line
 from syncblob.devices.base import DLPACK_CUDA, NEEDED, Accelerator, Push
 from syncblob.devices.cuda_order import Order, Pointer, is_capturing

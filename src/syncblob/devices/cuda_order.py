@@ -17,7 +17,7 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from syncblob._fork_safe_locks import Lock
+from syncblob._locks_lost_in_fork import Lock
 from syncblob.devices.base import Calls
 
 if TYPE_CHECKING:

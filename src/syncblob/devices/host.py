@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from syncblob._fork_safe_locks import Lock
+from syncblob._locks_lost_in_fork import Lock
 from syncblob.devices.base import DLPACK_CPU, Home
 from syncblob.devices.device import CPU
 

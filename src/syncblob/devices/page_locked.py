@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob._fork_safe_locks import Lock
+from syncblob._locks_lost_in_fork import Lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

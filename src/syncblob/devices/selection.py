@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, cast
 
-from syncblob._fork_safe_locks import Lock
+from syncblob._locks_lost_in_fork import Lock
 from syncblob.devices import cuda
 from syncblob.devices.base import Accelerator, Home, protocols
 from syncblob.devices.device import CPU, Device, factories, installed_backends

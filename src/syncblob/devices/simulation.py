@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from syncblob._fork_safe_locks import Lock
+from syncblob._locks_lost_in_fork import Lock
 from syncblob.devices.base import DLPACK_CPU, NEEDED, Accelerator, Push
 from syncblob.devices.device import Device
 from syncblob.devices.host import NumpyHome, update_homes

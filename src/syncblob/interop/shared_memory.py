@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob._fork_safe_locks import Lock
+from syncblob._locks_lost_in_fork import Lock
 from syncblob.devices import Device, Side
 from syncblob.memory import SyncedMemory
 from syncblob.memory.exposures import expose

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from syncblob._layout import Layout
     from syncblob.devices import Accelerator
-    from syncblob.memory.borrows_and_aliases import Lease
     from syncblob.memory.ledger import Ledger
+    from syncblob.memory.loan_records import Lease
     from syncblob.memory.shortcut import Shortcut
 
 

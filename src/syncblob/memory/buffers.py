@@ -8,7 +8,6 @@ gives its buffer memory page by page.
 from __future__ import annotations
 
 import itertools
-import operator
 from bisect import bisect_right
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -176,13 +175,13 @@ class Buffers:
                 self.home(side).zero(array_of(buffer))
             return buffer
         if side:
-            return self._allocate(side, self.nbytes, zeroed=zeroed)
+            return self.allocate(side, self.nbytes, zeroed=zeroed)
         partner = self.accelerator or home_accelerator(default_device())
         if partner is not None:
             return partner.allocate_host(self.nbytes, zeroed=zeroed)
         return HOST.allocate(self.nbytes, zeroed=zeroed)
 
-    def _allocate(self, side: Side, nbytes: int, *, zeroed: bool = False) -> Any:
+    def allocate(self, side: Side, nbytes: int, *, zeroed: bool = False) -> Any:
         """Allocate on an accelerator, which is the memory's from then on."""
         accelerator: Any = self.home(side)
         buffer = accelerator.allocate(nbytes, zeroed=zeroed)
@@ -275,25 +274,6 @@ class Buffers:
             low, high = max(start, window.start), min(stop, window.stop)
             parts = part_of(window, low, high), part_of(buffer, low, high)
             self.move(origin, side, *parts, low, reason, because)
-
-    def enlarged(self, side: Side, start: int, stop: int) -> Any:
-        """Return the buffer or the windows of a side with a window of a range.
-
-        Its contents are those of the windows that lie in the range, which it replaces. Leaves it to
-        the caller to give the side the buffer or the windows.
-        """
-        array = self._allocate(side, stop - start)
-        accelerator: Any = self.home(side)
-        window = Window(start, stop, array)
-        replaced = self.within(side, start, stop)
-        for old in replaced:
-            accelerator.settle(old.array)
-            target = part_of(window, old.start, old.stop)
-            accelerator.compute(operator.setitem, target, ..., old.array)
-        if stop - start == self.nbytes:
-            return array
-        others = (other for other in self.windows[side] if other not in replaced)
-        return tuple(sorted((*others, window), key=_START))
 
     def fill(  # noqa: PLR0913, PLR0917  # a range, and what the log says of it
         self, source: Source | None, side: Side, buffer: Any, start: int, stop: int, reason: str

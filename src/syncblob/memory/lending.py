@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from syncblob._layout import Layout
     from syncblob.devices.base import Side
-    from syncblob.memory.borrows_and_aliases import Lease
     from syncblob.memory.ledger import Ledger
+    from syncblob.memory.loan_records import Lease
 
     # Returns an array over a side's buffer, and records it.
     HandOut = Callable[[Ledger, Side, Any, Layout], Any]

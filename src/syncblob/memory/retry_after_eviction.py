@@ -41,7 +41,7 @@ class Shortage:
 
     __slots__ = ("began", "last")
 
-    # The module that knows Blobs, `blob.eviction`, assigns it.
+    # The module that knows Blobs, `blob.make_room`, assigns it.
     make_room: ClassVar[Callable[[Shortage, Home, Exception, str], bool]]
 
     def __init__(self, began: float | None = None) -> None:

@@ -12,7 +12,7 @@ from syncblob.devices import Side
 from syncblob.memory import copies_and_ended_borrows
 from syncblob.memory.await_async_copies import Upload, await_uploads
 from syncblob.memory.changes import Change, commit
-from syncblob.memory.head_after_access import CONST, MUTABLE, Access, plan_access
+from syncblob.memory.head_after_access import CONST, MUTABLE, Access, Head, head_over, plan_access
 from syncblob.memory.span_limit import shortened
 from syncblob.memory.spans import Run
 from syncblob.memory.window_growth import provide
@@ -23,6 +23,17 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from syncblob.memory.ledger import Ledger
+
+
+def push_from_host(
+    ledger: Ledger, side: Side, stream: object, start: int, stop: int | None
+) -> None:
+    """Start the upload of a range whose newest contents the host alone has, as Caffe does."""
+    stop = ledger.spans.nbytes if stop is None else stop
+    head = head_over(ledger.spans, start, stop, side)
+    if head is not Head.HEAD_AT_CPU:
+        raise RuntimeError(f"async_gpu_push starts from HEAD_AT_CPU, but the head is {head.name}")
+    push(ledger, side, stream, start, stop, "async_gpu_push")
 
 
 def push(  # noqa: PLR0913, PLR0917  # a copy

@@ -27,7 +27,7 @@ from syncblob.memory.retry_after_eviction import Shortage, compute, from_the_sta
 from syncblob.memory.sources import Source
 from syncblob.memory.spans import Spans
 from syncblob.memory.stale_alias_warning import announcing
-from syncblob.memory.start_async_copies import pull, push
+from syncblob.memory.start_async_copies import pull, push, push_from_host
 from syncblob.memory.verify import verifying
 from syncblob.memory.window_eviction import evict_windows
 from syncblob.memory.window_growth import grow, reaches
@@ -251,18 +251,7 @@ class SyncedMemory:
         RuntimeError
             If the head of these bytes is not HEAD_AT_CPU.
         """
-        self._in_room(side, "async_gpu_push", _locked, self._push, side, stream, start, stop)
-
-    def _push(
-        self, ledger: Ledger, side: Side, stream: object, start: int, stop: int | None
-    ) -> None:
-        stop = self.used_nbytes if stop is None else stop
-        head = self.head_over(start, stop, side)
-        if head is not Head.HEAD_AT_CPU:
-            raise RuntimeError(
-                f"async_gpu_push starts from HEAD_AT_CPU, but the head is {head.name}"
-            )
-        push(ledger, side, stream, start, stop, "async_gpu_push")
+        self._in_room(side, "async_gpu_push", _locked, push_from_host, side, stream, start, stop)
 
     def prefetch(self, side: Side, start: int, stop: int, *, patient: bool = True) -> None:
         """Start to copy to a side the bytes of a range that it lacks.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob._fork_safe_locks import Lock
+from syncblob._locks_lost_in_fork import Lock
 from syncblob._source_lines import user_place
 from syncblob.devices import allow_direct_calls, forbid_direct_calls
 from syncblob.errors import ConstWriteWarning

@@ -5,10 +5,13 @@ Call the functions under the memory's lock.
 
 from __future__ import annotations
 
+import operator
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from syncblob.memory.changes import Change, commit
 from syncblob.memory.head_after_access import MUTABLE, Access
+from syncblob.memory.windows import Window, part_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -124,10 +127,19 @@ def _plan_growth(ledger: Ledger, side: Side, _access: Access, start: int, stop: 
 
 
 def _enlarge(ledger: Ledger, change: Change, _reason: str) -> tuple[Any, Sequence[Upload]]:
-    buffers = ledger.buffers
-    replaced = buffers.within(change.side, change.start, change.stop)
-    enlarged = buffers.enlarged(change.side, change.start, change.stop)
-    for window in replaced:
+    """Return the buffer or the windows of a side with a new one, which has the old contents."""
+    buffers, side = ledger.buffers, change.side
+    replaced = buffers.within(side, change.start, change.stop)
+    window = Window(change.start, change.stop, buffers.allocate(side, change.stop - change.start))
+    accelerator: Any = buffers.home(side)
+    for old in replaced:
+        accelerator.settle(old.array)
+        target = part_of(window, old.start, old.stop)
+        accelerator.compute(operator.setitem, target, ..., old.array)
+    for old in replaced:
         # It is about to go.
-        ledger.compare_watch(change.side, window.start, window.stop, writes=True)
-    return enlarged, ()
+        ledger.compare_watch(side, old.start, old.stop, writes=True)
+    if window.nbytes == buffers.nbytes:
+        return window.array, ()
+    others = (other for other in buffers.windows[side] if other not in replaced)
+    return tuple(sorted((*others, window), key=attrgetter("start"))), ()

@@ -12,11 +12,11 @@ import numpy as np
 from syncblob._dtypes import can_hold, is_supported
 from syncblob.arrays.foreign import is_array
 from syncblob.arrays.native import native_array
-from syncblob.blob import writes_during_fork
+from syncblob.blob import lockless_writes_at_fork
 from syncblob.blob.compute import forgets_newest, overwrite, wrap
 from syncblob.blob.core import BlobCore
 from syncblob.blob.device_of_operands import common_home
-from syncblob.blob.writes_during_fork import writes
+from syncblob.blob.lockless_writes_at_fork import writes
 from syncblob.devices import HOST, Device
 from syncblob.devices.base import Home, is_on_device
 from syncblob.dispatch.walk import instances, mapped
@@ -152,8 +152,8 @@ class Operands:
         self._late: list[tuple[Any, Any]] = []
         # The Blobs that are written.
         self.written: list[BlobCore] = []
-        if writes_during_fork.FREE_THREADED:
-            writes_during_fork.note(self)
+        if lockless_writes_at_fork.FREE_THREADED:
+            lockless_writes_at_fork.note(self)
 
     # --- before ----------------------------------------------------------------------------------
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from syncblob._dtypes import SCALARS, is_supported
 from syncblob.arrays.foreign import is_stranger
+from syncblob.blob.compute_elementwise import binary, unary
 from syncblob.blob.core import BlobCore
-from syncblob.blob.elementwise_operators import binary, unary
 from syncblob.devices import HOST
 from syncblob.dispatch.numpy.foreign_protocols import ufunc_with_strangers
 from syncblob.dispatch.numpy.general_call import call

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 import torch.utils._python_dispatch as _modes
 
-from syncblob.blob import writes_during_fork
+from syncblob.blob import lockless_writes_at_fork
 from syncblob.blob.compute import forgets_newest, overwrite
 from syncblob.blob.core import HOST_DATA, BlobCore
-from syncblob.blob.writes_during_fork import writes
+from syncblob.blob.lockless_writes_at_fork import writes
 from syncblob.devices import HOST, timed_computations
 from syncblob.devices.cuda import CudaBackend
 from syncblob.dispatch.torch import tensors as over
@@ -290,8 +290,8 @@ class _Call:
         self._late: list[tuple[BlobCore, torch.Tensor]] = []
         # Copies of Blobs that are read.
         self._copies: list[tuple[BlobCore, torch.Tensor]] = []
-        if writes_during_fork.FREE_THREADED:
-            writes_during_fork.note(self)
+        if lockless_writes_at_fork.FREE_THREADED:
+            lockless_writes_at_fork.note(self)
 
     # --- before ----------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Memory that gives way: evictions by hand, and those that make room on an accelerator.
+"""Memory that gives way: evictions that make room on an accelerator.
 
 If an allocation on an accelerator fails, `make_room` evicts a buffer that nobody sees, and the
 caller tries again. Nothing is recorded for that while there is room: the buffers, the Blobs that
@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable
 from traceback import clear_frames
 from typing import TYPE_CHECKING, Any
 
-from syncblob._fork_safe_locks import Lock, LostLock
 from syncblob._formatting import extend
+from syncblob._locks_lost_in_fork import Lock, LostLock
 from syncblob.blob.eviction_policy import candidates, note_eviction
 from syncblob.blob.living_blobs import (
     collect,
@@ -27,14 +27,13 @@ from syncblob.blob.living_blobs import (
     others_at_work,
     settle_results,
 )
+from syncblob.blob.lockless_writes_at_fork import FREE_THREADED, changed_by_others
 from syncblob.blob.memory_summary import rows
-from syncblob.blob.writes_during_fork import FREE_THREADED, changed_by_others
 from syncblob.devices import Accelerator, Side
 from syncblob.devices.base import NEEDED
 from syncblob.errors import TransferGuardError
 from syncblob.memory import MUTABLE, Ledger, Shortage, evict_windows
 from syncblob.memory.await_async_copies import await_uploads
-from syncblob.memory.history import note
 from syncblob.memory.retry_after_eviction import BESIDE_OTHERS
 from syncblob.memory.window_growth import BeingWrittenError
 from syncblob.memory.windows import array_of
@@ -58,71 +57,13 @@ _making_room = Lock()
 _made_room = 0
 
 
-# --- by hand -------------------------------------------------------------------------------------
-
-
-def evict(blob: BlobCore, side: str) -> int:
-    """Free the buffers of a side; see `Blob.evict`."""
-    if side not in {"cpu", "gpu"}:
-        raise ValueError(f'expected "cpu" or "gpu", got {side!r}')
-    memory, ledger = blob._memory, blob._memory.ledger
-    start, stop = memory.ledger.range_of(blob._layout)
-    gone = Side.HOST if side == "cpu" else blob._accelerator_side(memory)
-    freed = give_up(blob, gone, start, stop)
-    with memory.ledger.lock:
-        kept = ledger.buffers.within(gone, start, stop)
-        for window in kept if start < stop else ():
-            reach = f"evict, which keeps a buffer of bytes {window.start} to {window.stop}"
-            note(ledger, reach, ledger.spans, ledger.spans, start, stop)
-    return freed
-
-
-def give_up(blob: BlobCore, side: Side, start: int, stop: int, *, needed: bool = True) -> int:
-    """Free the buffers of a side that lie in a range of a Blob's memory; return their bytes.
-
-    If another thread is using the memory, this raises a BufferError if it is `needed`, or else
-    leaves them there.
-    """
-    memory = blob._memory
-    if not memory.windows(side):
-        return 0
-    # Its own arrays are known. Those of other Blobs have to be searched for.
-    blob._use(memory)
-    home = memory.home(side)
-
-    def free(  # noqa: PLR0913, PLR0917  # as `window_eviction.evict`
-        ledger: Ledger, side: Side, start: int, stop: int, reason: str, held: list[Any]
-    ) -> int:
-        _close(ledger, side)
-        busy = in_use(beyond=True)
-        if ledger in busy:
-            if not needed:
-                return 0
-            raise BufferError(
-                f"another thread, or an operation that this one interrupts, is using {memory!r}"
-            )
-        gone = ledger.buffers.inside(side, start, stop, memory.used_nbytes)
-        freed = evict_windows(ledger, side, start, stop, reason, held)
-        if any(not isinstance(home, Accelerator) or home.is_seen(w.array) for w in gone):
-            arrays = [window.array for window in gone]
-            let_go(
-                living_blobs(), lambda kept: any(array_of(kept) is each for each in arrays), busy
-            )
-        return freed
-
-    return memory.evict(side, start, stop, free)
-
-
-def _close(ledger: Ledger, side: Side) -> None:
+def close_side(ledger: Ledger, side: Side) -> None:
     """Close the ways to a side without the lock, and for good, because evictions renew shortcuts.
 
     Look for users of the memory afterwards. Who begins later waits for the lock.
     """
     ledger.shortcuts.revoke()
     ledger.shortcuts.forget(side)
-
-
-# --- making room ---------------------------------------------------------------------------------
 
 
 def make_room(  # noqa: PLR0911  # each reason to try again, and not to
@@ -298,7 +239,7 @@ def _evict_unseen(  # noqa: PLR0911, PLR0913, PLR0917  # a buffer, and who may s
         or loans.borrows.overlapping(start, stop)
     ):
         return False
-    _close(ledger, side)
+    close_side(ledger, side)
     if threading.active_count() > 1:
         # From here on, they wait for the lock.
         busy = busy | in_use(own=False)

@@ -1,0 +1,67 @@
+"""Evictions by hand: the buffers that a Blob, or a walk over its parts, gives up."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from syncblob.blob.living_blobs import in_use, let_go, living_blobs
+from syncblob.blob.make_room import close_side
+from syncblob.devices import Accelerator, Side
+from syncblob.memory import Ledger, evict_windows
+from syncblob.memory.history import note
+from syncblob.memory.windows import array_of
+
+if TYPE_CHECKING:
+    from syncblob.blob.core import BlobCore
+
+
+def evict(blob: BlobCore, side: str) -> int:
+    """Free the buffers of a side; see `Blob.evict`."""
+    if side not in {"cpu", "gpu"}:
+        raise ValueError(f'expected "cpu" or "gpu", got {side!r}')
+    memory, ledger = blob._memory, blob._memory.ledger
+    start, stop = memory.ledger.range_of(blob._layout)
+    gone = Side.HOST if side == "cpu" else blob._accelerator_side(memory)
+    freed = give_up(blob, gone, start, stop)
+    with memory.ledger.lock:
+        kept = ledger.buffers.within(gone, start, stop)
+        for window in kept if start < stop else ():
+            reach = f"evict, which keeps a buffer of bytes {window.start} to {window.stop}"
+            note(ledger, reach, ledger.spans, ledger.spans, start, stop)
+    return freed
+
+
+def give_up(blob: BlobCore, side: Side, start: int, stop: int, *, needed: bool = True) -> int:
+    """Free the buffers of a side that lie in a range of a Blob's memory; return their bytes.
+
+    If another thread is using the memory, this raises a BufferError if it is `needed`, or else
+    leaves them there.
+    """
+    memory = blob._memory
+    if not memory.windows(side):
+        return 0
+    # Its own arrays are known. Those of other Blobs have to be searched for.
+    blob._use(memory)
+    home = memory.home(side)
+
+    def free(  # noqa: PLR0913, PLR0917  # as `window_eviction.evict`
+        ledger: Ledger, side: Side, start: int, stop: int, reason: str, held: list[Any]
+    ) -> int:
+        close_side(ledger, side)
+        busy = in_use(beyond=True)
+        if ledger in busy:
+            if not needed:
+                return 0
+            raise BufferError(
+                f"another thread, or an operation that this one interrupts, is using {memory!r}"
+            )
+        gone = ledger.buffers.inside(side, start, stop, memory.used_nbytes)
+        freed = evict_windows(ledger, side, start, stop, reason, held)
+        if any(not isinstance(home, Accelerator) or home.is_seen(w.array) for w in gone):
+            arrays = [window.array for window in gone]
+            let_go(
+                living_blobs(), lambda kept: any(array_of(kept) is each for each in arrays), busy
+            )
+        return freed
+
+    return memory.evict(side, start, stop, free)

@@ -78,6 +78,11 @@ def sliding_window():
     return accesses, 7
 
 
+def tight_window():
+    """The same with room for no more than the window."""
+    return sliding_window()[0], 5
+
+
 def zipf():
     """Random accesses to 64 Blobs. Each is half as frequent as that of half its number (Zipf)."""
     return at_random([1 / (1 + i) for i in range(64)]), 12
@@ -90,8 +95,17 @@ def two_levels():
 
 def at_random(weights):
     rng = random.Random(1)  # noqa: S311  # accesses, not secrets
-    chosen = rng.choices(range(len(weights)), weights, k=1000)
+    chosen = rng.choices(range(len(weights)), weights, k=3000)
     return [(blob, rng.choice((READ, READ, READ, CHANGE))) for blob in chosen]
+
+
+def random_walk():
+    """A walk over 40 Blobs, one step up or down at a time."""
+    rng, place, accesses = random.Random(1), 20, []  # noqa: S311  # as above
+    for _ in range(1500):
+        place = (place + rng.choice((-1, 1))) % 40
+        accesses.append((place, rng.choice((READ, READ, READ, CHANGE))))
+    return accesses, 8
 
 
 def two_nets():
@@ -134,12 +148,14 @@ def training():
 PATTERNS = {
     forward_and_backward: 1.0,
     sliding_window: 1.05,
+    tight_window: 1.2,
     zipf: 1.2,
     two_levels: 1.3,
-    two_nets: 1.35,
+    random_walk: 1.3,
+    two_nets: 1.5,
     scan: 1.35,
-    phases: 1.8,
-    training: 1.05,
+    phases: 1.45,
+    training: 1.1,
 }
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from operator import itemgetter
+from operator import add, itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary, ref
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 _scoring = False
 
-# Of the choices in which the default scores differed, so many last ones decide between them.
-_MOST_PAIRS = 64
+# So many last choices in which the default scores differed decide between them.
+_MOST_CHOICES = 256
 
 
 class Evictable(NamedTuple):
@@ -73,27 +73,34 @@ def _by_uses(buffer: Evictable) -> float:
     return seldom / (1 + buffer.newest / max(buffer.nbytes, 1))
 
 
+def _by_age(buffer: Evictable) -> float:
+    """Return how long ago the buffer was used, by the cost of moving it.
+
+    This is the better score where a program turns to other buffers step by step.
+    """
+    return (1 + buffer.age) / (1 + 1.5 * buffer.newest / max(buffer.nbytes, 1))
+
+
+_DEFAULTS = _by_interval, _by_uses, _by_age
 _policy: Callable[[Evictable], float] | None = None
 
 
-class _Pair(NamedTuple):
-    """The memories that the two default scores would have evicted from first.
+class _Choices(NamedTuple):
+    """What the default scores would have evicted first, where they differ.
 
     Attributes
     ----------
-    by_interval, by_uses
-        The memories.
-    verdict
-        1 if the second was used before the first, so that the score by intervals was right; -1 if
-        the other was; 0 if neither was used since, or both at once.
+    memories
+        The memory that each would have evicted from.
+    mistakes
+        For each, whether this was the first of them to be used again; empty until one is.
     """
 
-    by_interval: ref[Ledger]
-    by_uses: ref[Ledger]
-    verdict: int = 0
+    memories: tuple[ref[Ledger], ...]
+    mistakes: tuple[bool, ...] = ()
 
 
-_pairs: WeakKeyDictionary[Accelerator, list[_Pair]] = WeakKeyDictionary()
+_choices: WeakKeyDictionary[Accelerator, list[_Choices]] = WeakKeyDictionary()
 
 
 def set_eviction_policy(policy: Callable[[Evictable], float] | None) -> None:
@@ -103,8 +110,8 @@ def set_eviction_policy(policy: Callable[[Evictable], float] | None) -> None:
     ----------
     policy
         Takes an `Evictable`. None means the default: what is expected to be needed last, by the
-        intervals between uses or by their number, whichever was right more often, weighted by the
-        cost of moving it.
+        intervals between uses, by their number or by the last one, whichever has been wrong least
+        often, weighted by the cost of moving it.
     """
     global _policy  # noqa: PLW0603  # a setting of the process
     if policy is not None and not callable(policy):
@@ -169,7 +176,7 @@ def candidates(home: Accelerator) -> list[tuple[Any, ...]]:
             buffer = Evictable(window.nbytes, newest, age, use.interval, name, use.times)
             found.append((buffer, -len(found), ledger, window.start))
     if policy is None:
-        return _best_of_two(home, found)
+        return _by_the_best(home, found)
     try:
         _scoring = True
         return _ranked(policy, found)
@@ -177,23 +184,24 @@ def candidates(home: Accelerator) -> list[tuple[Any, ...]]:
         _scoring = before
 
 
-def _best_of_two(home: Accelerator, found: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Return the order of the default score that was right more often, for memories that live."""
-    rankings = _ranked(_by_interval, found), _ranked(_by_uses, found)
+def _by_the_best(home: Accelerator, found: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Return the order of the default score that was wrong least often, for memories that live."""
+    rankings = [_ranked(score, found) for score in _DEFAULTS]
     used = {ledger for buffer, _, ledger, _ in found if not buffer.age}
-    pairs, lead = [], 0
-    for pair in _pairs.get(home, ())[-_MOST_PAIRS:]:
-        first, second = pair.by_interval(), pair.by_uses()
-        if first is not None and second is not None:
-            verdict = pair.verdict or (second in used) - (first in used)
-            pairs.append(pair._replace(verdict=verdict))
-            lead += verdict
-    if found:
-        first, second = (ranking[0][2] for ranking in rankings)
-        if first is not second:
-            pairs.append(_Pair(ref(first), ref(second)))
-    _pairs[home] = pairs
-    return rankings[lead < 0]
+    known, mistakes = [], [0] * len(_DEFAULTS)
+    for choices in _choices.get(home, ())[-_MOST_CHOICES:]:
+        memories = [memory() for memory in choices.memories]
+        if None not in memories:
+            made = choices.mistakes or tuple(memory in used for memory in memories)
+            if any(made):
+                mistakes = [*map(add, mistakes, made)]
+                choices = choices._replace(mistakes=made)  # noqa: PLW2901  # what has shown since
+            known.append(choices)
+    firsts = [ranking[0][2] for ranking in rankings if ranking]
+    if len(set(firsts)) > 1:
+        known.append(_Choices(tuple(map(ref, firsts))))
+    _choices[home] = known
+    return rankings[mistakes.index(min(mistakes))]
 
 
 def _ranked(

@@ -598,7 +598,7 @@ class Blob(Operators, NdarrayMethods):
         """
         return evict_by_hand.evict(self, side)
 
-    def parts(self, axis: int = 0, *, nbytes: int = 1 << 26) -> Iterator[Self]:
+    def parts(self, axis: int = 0, *, nbytes: int | None = None) -> Iterator[Self]:
         """Walk the Blob in views that are on its device one after the other.
 
         While one is used, the next is brought. Each is evicted behind it, so that the device needs
@@ -610,7 +610,8 @@ class Blob(Operators, NdarrayMethods):
         axis
             The axis to divide.
         nbytes
-            The size of a part. It has at least one index along `axis`.
+            The size of a part. It has at least one index along `axis`. The default is 64 MiB, or
+            less on a device that has no room for four such parts.
 
         Yields
         ------

@@ -828,6 +828,56 @@ def test_a_call_is_made_once_more_because_other_threads_may_have_freed_some(
     assert (len(calls), caught.traceback[-1].name) == (count, "fail")
 
 
+@pytest.mark.parametrize("compute", [operator.add, operator.matmul, syncblob.concat, np.stack])
+def test_an_error_that_is_kept_keeps_no_memory(two, compute):
+    """A notebook keeps the last one."""
+    first, second = Blob((8, 8), "int32", device=LIMITED), Blob((8, 8), "int32", device=LIMITED)
+    first[...] = second[...] = 1
+    operands = ([first, second],) if compute in {syncblob.concat, np.stack} else (first, second)
+    with pytest.raises(MemoryError) as kept:
+        compute(*operands)
+    assert filled(3, 2 * COUNT).sum().item() == 6 * COUNT
+    assert two.used_nbytes <= 2 * NBYTES + 16
+    assert "has no memory" in str(kept.value)
+
+
+@pytest.mark.usefixtures("two")
+def test_an_array_that_nobody_recorded_is_named():
+    blobs = [filled(value) for value in (1, 2)]
+    kept = [blob.gpu_data() for blob in blobs]
+    with pytest.raises(MemoryError, match="an array over it, such as one of gpu_data"):
+        filled(3)
+    del kept
+
+
+def test_results_in_tuples_and_made_after_others_count(limited):
+    limited.capacity = 5 * NBYTES
+    blob = filled(7)
+    pair = divmod(blob, 2)
+    like = np.zeros_like(blob)
+    assert limited.used_nbytes == 4 * NBYTES
+    with pytest.raises(MemoryError):
+        np.zeros_like(blob, shape=(6 * COUNT,))
+    del pair, like
+
+
+def test_what_is_too_large_for_its_device_is_copied_on_the_host(two):
+    blob = Blob(4 * COUNT, "int32", device=LIMITED)
+    blob.mutable_cpu_data()[...] = range(4 * COUNT)
+    copied = blob.copy()
+    assert (copied.device, copied.tolist()) == (blob.device, blob.tolist())
+    assert two.uploads == 0
+
+
+def test_a_capacity_is_a_number_of_bytes(limited):
+    with pytest.raises(ValueError, match="at least 0, or None, got -1"):
+        limited.capacity = -1
+    with pytest.raises(TypeError):
+        limited.capacity = "5"
+    with set_memory_limit(LIMITED, 8), pytest.raises(MemoryError, match="set_memory_limit allows"):
+        filled(1)
+
+
 def test_a_device_without_a_limit_evicts_nothing(limited):
     blob = filled(1)
 
@@ -955,6 +1005,11 @@ OPERATIONS = {
     "copy": Blob.copy,
     "copy in C order": lambda x: x.T.reshape(-1),
     "conversion": lambda x: x.astype("int32"),
+    "out of a ufunc": lambda x: np.multiply(x, 1, out=x.copy()),
+    "out of a function": lambda x: np.cumsum(x, 0, out=x.copy()),
+    "array and Blob": lambda x: np.zeros(16, "float32") + x,
+    "assignment": lambda x: operator.setitem(syncblob.zeros_like(x), ..., x),
+    "copy_from": lambda x: syncblob.zeros_like(x).copy_from(x),
     "mask": lambda x: x[np.ones((16, 16), bool)],
     "mask of a Blob": lambda x: x[x < 3],
 }

@@ -401,6 +401,13 @@ def test_what_leaves_the_host_makes_no_room_for_the_rest_of_it(limited):
 
 
 @pytest.mark.usefixtures("small")
+def test_the_parts_of_a_walk_fit_on_a_small_device(limited):
+    blob, limited.capacity = numbered(), 160
+    assert sum(part.sum().item() for part in blob.parts()) == 4950
+    assert [part.nbytes for part in blob.parts()] == [32] * 12 + [16]
+
+
+@pytest.mark.usefixtures("small")
 def test_a_walk_waits_for_no_other_thread_to_bring_its_next_part(limited, monkeypatch):
     never = types.SimpleNamespace(monotonic=time.monotonic, sleep=None)
     monkeypatch.setattr(make_room, "time", never)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -10,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from syncblob._dtypes import SCALARS
 from syncblob.blob.core import BlobCore
 from syncblob.blob.evict_by_hand import give_up
-from syncblob.devices import HOST
-from syncblob.memory import at_once, from_the_start, patiently
+from syncblob.devices import HOST, Side
+from syncblob.memory import CONST, OVERWRITE, at_once, from_the_start, patiently
 from syncblob.memory.window_growth import divisible
 
 if TYPE_CHECKING:
@@ -34,13 +35,14 @@ def compute_in_room(
     The function computes the kernel elementwise, in a new Blob. If it `writes`, it only brings the
     operands, and returns a function that writes into the first. In parts, the device needs room for
     a part of each operand, and for two of a new Blob. When room is needed, the finished parts of
-    that are downloaded, and those of the operands dropped.
+    that are downloaded, and those of the operands dropped. If it writes, the
+    first Blob gets the contents of the new one, on the host and in one step: if a part fails, it is
+    as before.
 
     Raises
     ------
     MemoryError
-        If not even small parts fit. If memory runs out later than at the first part, the parts
-        before have been written.
+        If not even small parts fit.
     """
     try:
         done = function(kernel, *operands)
@@ -66,18 +68,22 @@ def compute_in_room(
     def compute_part(part: slice) -> Any:
         return compute(*[x if type(x) in SCALARS else x[part] for x in flat])
 
-    if writes:
-        _for_each_part(compute_part, like.size)
-        return like
-    dtype = patiently(compute_part, slice(1)).dtype
+    dtype = like.dtype if writes else patiently(compute_part, slice(1)).dtype
     result = type(like)(like.shape, dtype, device=home.device)
     into: Any = result.reshape(-1)
 
     def write_part(part: slice) -> None:
-        into[part] = compute_part(part)
+        into[part] = flat[0][part] if writes else compute_part(part)
+        if writes:
+            compute(into[part], *[x if type(x) in SCALARS else x[part] for x in flat[1:]])
 
     _for_each_part(write_part, result.size)
-    return result
+    if not writes:
+        return result
+    contents = result._memory.array(Side.HOST, CONST, result._layout, kernel.__name__)
+    place = Side.HOST, OVERWRITE, like._layout, kernel.__name__
+    like._memory.write(*place, operator.setitem, ..., contents)
+    return like
 
 
 def _can_divide(kernel: Callable[..., Any], operands: Sequence[Any], *, writes: bool) -> bool:

@@ -115,16 +115,20 @@ def copy_from(blob: BlobCore, source: Any, *, copy_diff: bool, resize: bool) -> 
             "the shape of the source"
         )
     require_device_of("copy_from", blob)
-    home, origin = blob._home, source._memory_of(diff=copy_diff)
+    from_the_start(_copy_contents, blob, source, diff=copy_diff)
+
+
+def _copy_contents(blob: BlobCore, source: BlobCore, *, diff: bool) -> None:
+    home, origin = blob._home, source._memory_of(diff=diff)
     contents = origin.array(origin.side_of(home), CONST, source._layout, "copy_from")
     # No local name for the target: `assign` counts references to it.
     if source.dtype != blob.dtype:
         # Convert first: under ``numpy.errstate``, a conversion may raise.
         contents = compute(home, contents.astype, blob.dtype)
-    elif origin is blob._memory_of(diff=copy_diff):
+    elif origin is blob._memory_of(diff=diff):
         contents = compute(home, contents.copy)
     layout = Layout.c_order(source.shape, blob.dtype)
-    assign(blob, contents, layout, home, "copy_from", diff=copy_diff)
+    assign(blob, contents, layout, home, "copy_from", diff=diff)
 
 
 def _duplicate(blob: BlobCore, memory: SyncedMemory) -> SyncedMemory:
@@ -135,10 +139,16 @@ def _duplicate(blob: BlobCore, memory: SyncedMemory) -> SyncedMemory:
         return duplicate
     # Only the elements of this Blob move, even if the memory has more in use.
     home, layout = blob._home, blob._layout.of_view()
-    contents = memory.copy_of(memory.side_of(home), layout, "copy")
+    try:
+        contents = memory.copy_of(memory.side_of(home), layout, "copy")
+    except MemoryError:
+        if home.can_hold(2 * layout.nbytes):
+            raise
+        # As a Blob that is too large for its device, the copy begins on the host.
+        home, contents = HOST, memory.copy_of(Side.HOST, layout, "copy")
     accelerator = home if isinstance(home, Accelerator) else None
     duplicate = SyncedMemory.adopting(
-        home.wrap(contents), accelerator=accelerator, device=home.device
+        home.wrap(contents), accelerator=accelerator, device=blob.device
     )
     if memory.accelerator is not None:
         duplicate.side_of(memory.accelerator)

@@ -18,7 +18,7 @@ from syncblob.blob.core import AnyBlob, BlobCore, making
 from syncblob.blob.device_of_operands import require_device_of
 from syncblob.blob.lockless_writes_at_fork import writes
 from syncblob.blob.operands import blob_to_read
-from syncblob.devices import HOST
+from syncblob.devices import HOST, Side
 from syncblob.devices.base import Home, is_on_device
 from syncblob.guards import may_compute_directly, require_device
 from syncblob.memory import (
@@ -115,8 +115,7 @@ def set_item(blob: BlobCore, key: Any, value: Any) -> None:  # noqa: C901, PLR09
         if isinstance(value, np.generic) and value.dtype.kind != "c":
             # NumPy raises for a value that does not fit, unless arrays select the elements.
             np.empty((), blob.dtype)[()] = value
-        new = _value_on(blob, value, target.shape)
-        blob._memory.write(side, OVERWRITE, target, "__setitem__", operator.setitem, ..., new)
+        from_the_start(_assign, blob, side, target, value)
         return
     arrays = _keys_on(blob, key)
     shape = _selected_shape(blob.shape, arrays)
@@ -263,6 +262,12 @@ def _selected(blob: BlobCore, key: Any) -> Any:
     array = blob._array_on(blob._side, CONST, "__getitem__")
     arrays = _foreign_keys_on(blob, _keys_on(blob, key), key, "__getitem__")
     return compute(blob._home, operator.getitem, array, arrays)
+
+
+def _assign(blob: BlobCore, side: Side, target: Layout, value: Any) -> None:
+    """Assign to the elements of a layout."""
+    new = _value_on(blob, value, target.shape)
+    blob._memory.write(side, OVERWRITE, target, "__setitem__", operator.setitem, ..., new)
 
 
 def _operand(blob: BlobCore, other: BlobCore, reason: str) -> Any:

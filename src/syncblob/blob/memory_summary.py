@@ -103,6 +103,9 @@ def rows(home: Accelerator, reason: str = "") -> list[MemoryRow]:
                 holder = counted(len(borrows), "writable borrow")
             if not holder and ledger in operands:
                 holder = f"an operand of {reason}"
+            if not holder and reason and home.is_seen(window.array):
+                # The arrays that Blobs keep have been dropped.
+                holder = "an array over it, such as one of gpu_data()"
             part = "" if stop - start == ledger.buffers.nbytes else f", bytes {start} to {stop}"
             blob = f"{ledger.buffers.described()}{part}"
             history = list(ledger.history or ())

@@ -17,9 +17,17 @@ if TYPE_CHECKING:
     from syncblob.blob.core import BlobCore
 
 
-def walk(blob: Any, axis: int, nbytes: int) -> Iterator[Any]:
+# The size of a part, if the device has room for four of them.
+_NBYTES = 1 << 26
+
+
+def walk(blob: Any, axis: int, nbytes: int | None) -> Iterator[Any]:
     """Walk a Blob in views; see `Blob.parts`."""
     axis = canonical_axis(axis, blob.shape)
+    if nbytes is None:
+        nbytes = _NBYTES
+        while nbytes > 1 and not blob._home.can_hold(4 * nbytes):
+            nbytes //= 2
     if index(nbytes) < 1:
         raise ValueError(f"expected parts of at least 1 byte, got {nbytes}")
     length = blob.shape[axis]

@@ -109,6 +109,14 @@ class Home(ABC):
     # The array library of this home: NumPy, CuPy through array-api-compat, or a backend's own.
     namespace: ModuleType
 
+    def can_hold(self, nbytes: int) -> bool:
+        """Return whether an allocation could succeed if nothing else was there.
+
+        Homes that cannot tell need not override this.
+        """
+        del nbytes
+        return True
+
     def compute(self, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
         """Call a function with arrays of this home."""
         if timed_computations.watchers:
@@ -312,14 +320,6 @@ class Accelerator(Home):
         need not override this.
         """
         del buffer
-        return True
-
-    def can_hold(self, nbytes: int) -> bool:
-        """Return whether an allocation could succeed if nothing else was on the device.
-
-        Backends that cannot tell need not override this.
-        """
-        del nbytes
         return True
 
     def give_back(self) -> bool:

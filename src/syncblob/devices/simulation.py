@@ -13,8 +13,9 @@ import math
 import os
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from operator import index
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -80,8 +81,8 @@ class SimulatedBackend(NumpyHome, Accelerator):
     delay: float
     pulls = True
 
-    def __init__(self, index: int) -> None:
-        self.device: Device = Device(f"simulated:{index}")
+    def __init__(self, number: int) -> None:
+        self.device: Device = Device(f"simulated:{number}")
         self.delay = 0.0
         self._capacity: int | None = None
         self._limit: int | None = None
@@ -102,6 +103,8 @@ class SimulatedBackend(NumpyHome, Accelerator):
 
     @capacity.setter
     def capacity(self, nbytes: int | None) -> None:
+        if nbytes is not None and index(nbytes) < 0:
+            raise ValueError(f"expected a number of bytes, at least 0, or None, got {nbytes}")
         self._capacity = nbytes
         self._update_bounds()
 
@@ -168,22 +171,26 @@ class SimulatedBackend(NumpyHome, Accelerator):
         return buffer
 
     def compute(self, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
-        """Call the function. With a capacity or limit, count the array that it returns, if new."""
+        """Call the function. With a capacity or limit, count the arrays that it returns, if new."""
         result = super().compute(function, *args, **keywords)
-        if self.bounded and isinstance(result, np.ndarray):
-            owner = result
-            while isinstance(owner.base, np.ndarray):
-                owner = owner.base
+        if self.bounded:
             # One that the device adopted is not new either: an operand that was written.
             out = keywords.get("out")
             operands = (*args, *(out if isinstance(out, tuple) else (out,)))
-            known = any(isinstance(each, _Block) for each in weakref.getweakrefs(owner)) or any(
-                isinstance(x, np.ndarray) and np.may_share_memory(x, owner) for x in operands
-            )
-            if not known:
-                self._require_room(owner.nbytes)
-                self._charge(owner, owner.nbytes)
+            for array in result if isinstance(result, (list, tuple)) else (result,):
+                if isinstance(array, np.ndarray):
+                    self._count_result(array, operands)
         return result
+
+    def _count_result(self, owner: NDArray[Any], operands: Sequence[Any]) -> None:
+        while isinstance(owner.base, np.ndarray):
+            owner = owner.base
+        known = any(isinstance(each, _Block) for each in weakref.getweakrefs(owner)) or any(
+            isinstance(x, np.ndarray) and np.may_share_memory(x, owner) for x in operands
+        )
+        if not known:
+            self._require_room(owner.nbytes)
+            self._charge(owner, owner.nbytes)
 
     def can_hold(self, nbytes: int) -> bool:
         """Compare with the capacity and the limit."""
@@ -197,8 +204,9 @@ class SimulatedBackend(NumpyHome, Accelerator):
         bound = self._bound()
         if bound < math.inf and (used := self.used_nbytes) + nbytes > bound:
             raise _shortage(
-                f"{self.device} has no memory for {nbytes} more bytes: {used} of its {bound} bytes "
-                "are in use",
+                f"{self.device} has no memory for {nbytes} more bytes: {used} of "
+                f"{'its ' * (bound != self._limit)}{bound} bytes "
+                f"{'that set_memory_limit allows ' * (bound == self._limit)}are in use",
                 nbytes,
             )
 

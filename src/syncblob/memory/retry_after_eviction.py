@@ -6,6 +6,7 @@ import math
 import random
 import sys
 import time
+from traceback import clear_frames
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 if TYPE_CHECKING:
@@ -97,7 +98,12 @@ def from_the_start(function: Callable[..., Any], *args: Any, **keywords: Any) ->
                 raise
         # Only here: the error keeps frames alive, and these keep arrays.
         if not beside_others or time.monotonic() - began > _PATIENCE:
-            return patiently(function, *args, **keywords)
+            try:
+                return patiently(function, *args, **keywords)
+            except MemoryError as error:
+                # A program that keeps the error would keep the arrays of its frames.
+                clear_frames(error.__traceback__)
+                raise
         # At random, or two operations would meet again and again.
         time.sleep(random.uniform(pause / 2, pause))  # noqa: S311  # no secret
         pause = min(2 * pause, _LONGEST)

@@ -9,7 +9,7 @@ Blob's state: whether its kept array is current.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import NoneType
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -446,7 +446,8 @@ class _EmptyLike(Plan):
         if not home.direct:
             require_device_of(self.function.__name__, like)
         named = {name: shape_only(x) for name, x in kwargs.items()}
-        result = self.native(*map(shape_only, args), **named)
+        make = self.native if home.direct else partial(compute, home, self.native)
+        result = make(*map(shape_only, args), **named)
         return like._fresh(result, home) if is_supported(result.dtype) else result
 
 

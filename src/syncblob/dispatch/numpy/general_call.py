@@ -22,7 +22,7 @@ from syncblob.devices.base import Home, is_on_device
 from syncblob.dispatch.walk import instances, mapped
 from syncblob.guards import require_device
 from syncblob.interop.adopt import adopt
-from syncblob.memory import CONST, MUTABLE, compute, from_the_start
+from syncblob.memory import CONST, MUTABLE, compute, from_the_start, patiently
 from syncblob.memory.window_growth import divisible
 
 # Types that are passed on unchanged.
@@ -74,8 +74,7 @@ def call(  # noqa: PLR0913  # a call, and properties of its function
         memory become views of it.
     """
     options = written or {}, plain, home, const, by_name
-    make: Any = _call if written else partial(from_the_start, _call)
-    return make(function, args, kwargs, like, name, *options)
+    return from_the_start(_call, function, args, kwargs, like, name, *options)
 
 
 @writes("running")
@@ -113,12 +112,17 @@ def _call(  # noqa: PLR0913, PLR0917  # as above
         function = running.home.own(name)
         if isinstance(keywords.get("out"), tuple):
             (keywords["out"],) = keywords["out"]
-    try:
-        result = compute(running.home, function, *arrays, **keywords)
-        running.deliver(result)
-    finally:
-        running.finish_write()
-    return running.give(result, const=const)
+
+    def finish() -> Any:
+        try:
+            result = compute(running.home, function, *arrays, **keywords)
+            running.deliver(result)
+        finally:
+            running.finish_write()
+        return running.give(result, const=const)
+
+    # What has been written must not be written again.
+    return patiently(finish) if targets else finish()
 
 
 def joined(args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[int | str, Any]:

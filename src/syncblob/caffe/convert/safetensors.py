@@ -17,12 +17,14 @@ import numpy as np
 from google.protobuf.message import DecodeError
 
 from syncblob.caffe import Layer, LayerParameter, NetParameter, blob_values
-from syncblob.caffe.convert.weights import Entry, Weights, lazy_entry, readable
+from syncblob.caffe.convert.weights import Weights, readable
 from syncblob.errors import ModelFileError
 from syncblob.formats import import_optional
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from syncblob.caffe.convert.weights import Entry
 
 # The names of dtypes in files.
 _NAMES = {
@@ -58,17 +60,12 @@ def read(path: str) -> Weights:
         raise ModelFileError(
             f"the safetensors file is truncated or damaged ({error}); copy it again", path=path
         ) from error
-    tensors = {}
+    tensors: dict[str, Entry] = {}
     for name in file.keys():  # noqa: SIM118  # not a mapping
         header = file.get_slice(name)
         found = header.get_dtype()
-        tensors[name] = lazy_entry(
-            header.get_shape(),
-            _NAMES.get(found, found),
-            partial(file.get_tensor, name),
-            name=name,
-            path=path,
-        )
+        dtype = _NAMES.get(found, found)
+        tensors[name] = header.get_shape(), dtype, partial(file.get_tensor, name)
     metadata = file.metadata() or {}
 
     close = partial(file.__exit__, None, None, None)
@@ -152,7 +149,7 @@ def _described(
             f"tensors",
             path=path,
         ) from None
-    kept, unreadable = readable(layers)
+    kept, unreadable = readable(path, layers)
     return Weights(
         path,
         "safetensors",

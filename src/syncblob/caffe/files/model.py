@@ -25,7 +25,7 @@ import numpy as np
 
 from syncblob.caffe._pb.caffe_pb2 import NetParameter, NetState, Phase
 from syncblob.caffe.files.hdf5 import index_hdf5, plan_hdf5
-from syncblob.caffe.files.other_formats import is_hdf5, require_message, require_path
+from syncblob.caffe.files.other_formats import file_signature, require_message, require_path
 from syncblob.caffe.files.read_model import Origin, index_model
 from syncblob.caffe.files.write_model import model_pieces
 from syncblob.caffe.messages.lazy_blobs import lazy_blob
@@ -550,7 +550,7 @@ def open_model(path: Source) -> ModelFile:
     """
     file = open_source(path)
     with WireReader.of_file(file) as reader:
-        is_message = not is_hdf5(reader)
+        is_message = file_signature(file) != "hdf5"
         if is_message:
             require_message(reader)
         found = index_model(reader) if is_message else index_hdf5(file)

@@ -152,14 +152,9 @@ def _make_input_layer(net: NetParameter) -> None:
 
 
 def _set(message: Message, name: str, value: Any) -> None:
-    """Set a field of any kind, or add one value or several to a repeated field."""
-    field, place = message.DESCRIPTOR.fields_by_name[name], getattr(message, name)
-    is_list = hasattr(value, "extend")
+    """Set a field, or add values to a repeated one."""
+    field = message.DESCRIPTOR.fields_by_name[name]
     if field.type == field.TYPE_STRING:
-        add_texts(message, name, value if is_list else [value])
-    elif hasattr(place, "extend"):
-        place.extend(value if is_list else [value])
-    elif hasattr(place, "CopyFrom"):
-        place.CopyFrom(value)
+        add_texts(message, name, value if hasattr(value, "extend") else [value])
     else:
-        setattr(message, name, value)
+        message.MergeFrom(type(message)(**{name: value}))

@@ -169,7 +169,7 @@ def _spread(layer: LayerParameter, image: Shape) -> Shape:
 def _convolution(layer: LayerParameter, first: Shape, *others: Shape) -> list[Shape]:
     settings = layer.convolution_param
     axis = axis_of(settings.axis, first)
-    _require_equal("bottoms", first, *others)
+    _expect(len({first, *others}) == 1, "bottoms of one shape", first, *others)
     group, outputs, channels = settings.group, settings.num_output, first[axis]
     _expect(
         outputs > 0 and group > 0 and channels % group == outputs % group == 0,
@@ -297,7 +297,7 @@ def _channels(_layer: LayerParameter, bottom: Shape) -> list[Shape]:
 
 
 def _eltwise(_layer: LayerParameter, *bottoms: Shape) -> list[Shape]:
-    _require_equal("bottoms", *bottoms)
+    _expect(len({*bottoms}) == 1, "bottoms of one shape", *bottoms)
     return [bottoms[0]]
 
 
@@ -609,10 +609,6 @@ def _sides(shape: Shape) -> list[int]:
 
 def _require_axes(shape: Shape, count: int) -> None:
     _expect(len(shape) == count, f"a bottom of {count} axes", shape)
-
-
-def _require_equal(what: str, *shapes: Shape) -> None:
-    _expect(len(set(shapes)) == 1, f"{what} of one shape", *shapes)
 
 
 # --- types ----------------------------------------------------------------------------------------

@@ -105,8 +105,6 @@ class Plan:
     """The lists, tuples and dicts that may contain Blobs."""
     nested_tensors: tuple[int, ...]
     """The lists, tuples and dicts that may contain tensors."""
-    holds_tensors: bool
-    """Whether there may be a tensor among the arguments."""
     positional: bool
     """Whether no keyword argument is or may contain a Blob or a tensor."""
     keeps: bool
@@ -203,7 +201,6 @@ def _make_plan(function: Callable[..., Any], names: tuple[str, ...], *pattern: _
         tensors,
         nested_blobs,
         nested_tensors,
-        bool(tensors or nested_tensors),
         max(places, default=0) < len(pattern) - len(names),
         rule.keeps,
         direct,

@@ -33,16 +33,6 @@ if TYPE_CHECKING:
 # All bits set: NaN in every floating-point type, -1 or the largest value in integers.
 POISON = 0xFF
 
-_COUNTERS = (
-    "allocations",
-    "host_allocations",
-    "uploads",
-    "downloads",
-    "peer_copies",
-    "uploaded_bytes",
-    "downloaded_bytes",
-    "peer_bytes",
-)
 _FAILING = ("allocation", "host_allocation", "transfer")
 
 
@@ -75,8 +65,12 @@ class SimulatedBackend(NumpyHome, Accelerator):
     host_allocations: int
     uploads: int
     downloads: int
+    peer_copies: int
     uploaded_bytes: int
     downloaded_bytes: int
+    peer_bytes: int
+    # The names above.
+    _counters: ClassVar[tuple[str, ...]] = tuple(__annotations__)
     delay: float
     pulls = True
 
@@ -123,7 +117,7 @@ class SimulatedBackend(NumpyHome, Accelerator):
 
     def reset_counts(self) -> None:
         """Set all counters to zero."""
-        for name in _COUNTERS:
+        for name in self._counters:
             setattr(self, name, 0)
 
     @contextmanager
@@ -287,7 +281,7 @@ class SimulatedBackend(NumpyHome, Accelerator):
 
     def __repr__(self) -> str:
         """Return the device and the counters."""
-        counts = ", ".join(f"{name}={getattr(self, name)}" for name in _COUNTERS)
+        counts = ", ".join(f"{name}={getattr(self, name)}" for name in self._counters)
         return f"<SimulatedBackend {self.device}: {counts}>"
 
 

@@ -326,10 +326,7 @@ def meshgrid(*arrays: Blob, indexing: Literal["xy", "ij"] = "xy") -> tuple[Blob,
     """
     if not arrays:
         return ()
-    result: tuple[Blob, ...] = apply(
-        "meshgrid", *require_blobs("meshgrid", arrays), indexing=indexing
-    )
-    return result
+    return apply("meshgrid", *require_blobs("meshgrid", arrays), indexing=indexing)
 
 
 def tril(x: Blob, /, *, k: int = 0) -> Blob:
@@ -384,5 +381,4 @@ def _triangle(name: str, x: Blob, k: int) -> Blob:
     x = as_blob(name, x)
     if x.ndim < 2:  # noqa: PLR2004  # a matrix has two axes
         raise ValueError(f"{name} expects at least two axes, got shape {x.shape}")
-    result: Blob = apply(name, x, k=k)
-    return result
+    return apply(name, x, k=k)

@@ -117,8 +117,7 @@ class Home(ABC):
 
     def own(self, name: str) -> Callable[..., Any]:
         """Return the function of this home's library of a name, such as ``"linalg.inv"``."""
-        function: Callable[..., Any] = operator.attrgetter(name)(self.namespace)
-        return function
+        return operator.attrgetter(name)(self.namespace)
 
     @abstractmethod
     def as_array(self, result: Any) -> Any:

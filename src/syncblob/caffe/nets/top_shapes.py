@@ -640,6 +640,7 @@ class LayerType(NamedTuple):
 _NEURONS = (
     "AbsVal BNLL Clip Dropout ELU Exp LRN Log Power ReLU Sigmoid Softmax Swish TanH Threshold"
 )
+_LOSSES = "EuclideanLoss HingeLoss MultinomialLogisticLoss SigmoidCrossEntropyLoss"
 _TYPES = {
     **dict.fromkeys(_NEURONS.split(), LayerType(lambda _, bottom: [bottom])),
     **dict.fromkeys(("BatchNorm", "PReLU"), LayerType(_channels)),
@@ -647,13 +648,8 @@ _TYPES = {
     **dict.fromkeys(("Scale", "Bias"), LayerType(_broadcast, 1, 2)),
     **dict.fromkeys(_STATES, LayerType(_recurrent, 2, 5)),
     **dict.fromkeys(_IMAGES, LayerType(_images, 0, 0)),
-    **dict.fromkeys(
-        (
-            *("EuclideanLoss", "HingeLoss"),
-            *("MultinomialLogisticLoss", "SigmoidCrossEntropyLoss"),
-        ),
-        LayerType(_batch_loss, 2, 2, fewest_tops=0),  # Caffe adds the top
-    ),
+    # To these, Caffe adds the top.
+    **dict.fromkeys(_LOSSES.split(), LayerType(_batch_loss, 2, 2, fewest_tops=0)),
     "Accuracy": LayerType(_label_loss, 2, 2, fewest_tops=1),
     "ArgMax": LayerType(_argmax),
     "BatchReindex": LayerType(_batch_reindex, 2, 2),

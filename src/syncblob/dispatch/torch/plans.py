@@ -21,25 +21,11 @@ from syncblob.dispatch.walk import NESTED, instances
 # They use only the shapes and dtypes of Blobs. The ``*_like`` functions read the later arguments,
 # such as a `fill_value`.
 _SHAPE_ONLY = frozenset(
-    {
-        torch.empty_like,
-        torch.full_like,
-        torch.get_device,
-        torch.is_complex,
-        torch.is_conj,
-        torch.is_floating_point,
-        torch.is_inference,
-        torch.is_neg,
-        torch.is_same_size,
-        torch.is_signed,
-        torch.numel,
-        torch.ones_like,
-        torch.rand_like,
-        torch.randint_like,
-        torch.randn_like,
-        torch.result_type,
-        torch.zeros_like,
-    }
+    getattr(torch, name)
+    for name in """
+    empty_like full_like get_device is_complex is_conj is_floating_point is_inference is_neg
+    is_same_size is_signed numel ones_like rand_like randint_like randn_like result_type zeros_like
+    """.split()  # noqa: SIM905  # reads best as words
 )
 
 # Their results are not tensors but share the memory of their argument. Writes into them could not
@@ -60,26 +46,18 @@ _TRAINING = ("training", "use_input_stats", "train")
 # With `max_norm`, rows of the weight are renormalized in place.
 _RENORMALISED = ("weight", "max_norm")
 
-# Functions of torch.distributed, and their parameters that receive data.
-_RECEIVED = {
-    "all_gather": "tensor_list",
-    "all_gather_coalesced": "output_tensor_lists",
-    "all_gather_into_tensor": "output_tensor",
-    "all_gather_single": "output_tensor",
-    "all_reduce": "tensor",
-    "all_reduce_coalesced": "tensors",
-    "all_to_all": "output_tensor_list",
-    "all_to_all_single": "output",
-    "broadcast": "tensor",
-    "gather": "gather_list",
-    "irecv": "tensor",
-    "recv": "tensor",
-    "reduce": "tensor",
-    "reduce_scatter": "output",
-    "reduce_scatter_single": "output",
-    "reduce_scatter_tensor": "output",
-    "scatter": "tensor",
+# Functions of torch.distributed by their parameters that receive data.
+_RECEIVERS = {
+    "gather_list": "gather",
+    "output": "all_to_all_single reduce_scatter reduce_scatter_single reduce_scatter_tensor",
+    "output_tensor": "all_gather_into_tensor all_gather_single",
+    "output_tensor_list": "all_to_all",
+    "output_tensor_lists": "all_gather_coalesced",
+    "tensor": "all_reduce broadcast irecv recv reduce scatter",
+    "tensor_list": "all_gather",
+    "tensors": "all_reduce_coalesced",
 }
+_RECEIVED = {name: to for to, names in _RECEIVERS.items() for name in names.split()}
 
 
 @dataclass(frozen=True, slots=True, eq=False)

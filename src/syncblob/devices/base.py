@@ -22,10 +22,6 @@ if TYPE_CHECKING:
     # Returns when something happened, in seconds of `time.perf_counter`; None if it has not yet, or
     # if that is unknown.
     Moment: TypeAlias = Callable[[], float | None]
-    _Map: TypeAlias = map[Any]
-else:
-    # Python 3.11 cannot subscript it.
-    _Map = map
 
 
 # DLPack's numbers for kinds of devices: DLDeviceType in dlpack.h.
@@ -69,7 +65,7 @@ class Side(enum.IntEnum):
         return made
 
 
-class Calls(_Map):
+class Calls(map):  # type: ignore[type-arg]  # Python 3.11 cannot subscript it
     """An iterator that makes calls, one at each step, for `Home.compute`.
 
     Attributes

@@ -83,14 +83,6 @@ class Weights(AbstractContextManager["Weights"]):
 
     __slots__ = ("_close", "kind", "layers", "name", "others", "path", "settings", "unreadable")
 
-    path: str
-    kind: str
-    layers: tuple[LayerWeights, ...]
-    name: str
-    settings: NetParameter
-    others: tuple[str, ...]
-    unreadable: dict[str, str]
-
     def __init__(  # noqa: PLR0913  # what a file contains
         self,
         path: str,
@@ -103,14 +95,14 @@ class Weights(AbstractContextManager["Weights"]):
         others: Iterable[str] = (),
         unreadable: Mapping[str, str] | None = None,
     ) -> None:
-        self.path = path
-        self.kind = kind
-        self.layers = tuple(layers)
+        self.path: str = path
+        self.kind: str = kind
+        self.layers: tuple[LayerWeights, ...] = tuple(layers)
         self._close = close
-        self.name = name
-        self.settings = NetParameter() if settings is None else settings
-        self.others = tuple(others)
-        self.unreadable = dict(unreadable or {})
+        self.name: str = name
+        self.settings: NetParameter = NetParameter() if settings is None else settings
+        self.others: tuple[str, ...] = tuple(others)
+        self.unreadable: dict[str, str] = dict(unreadable or {})
 
     @classmethod
     def of_names(

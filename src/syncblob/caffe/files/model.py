@@ -27,9 +27,9 @@ from syncblob.caffe._pb.caffe_pb2 import NetParameter, NetState, Phase
 from syncblob.caffe.files.hdf5 import index_hdf5, plan_hdf5
 from syncblob.caffe.files.other_formats import file_signature, require_message, require_path
 from syncblob.caffe.files.read_model import Origin, index_model
-from syncblob.caffe.files.write_model import model_pieces
+from syncblob.caffe.files.write_model import file_pieces, model_pieces
 from syncblob.caffe.messages.lazy_blobs import lazy_blob
-from syncblob.caffe.messages.pieces import write_pieces
+from syncblob.caffe.messages.pieces import require_message_size, write_pieces
 from syncblob.caffe.messages.streams import Source, Target, open_source, writing
 from syncblob.caffe.messages.texts import decoded, put_texts
 from syncblob.caffe.messages.upgrade_net import upgrade_net
@@ -650,7 +650,10 @@ def plan_model(
         )
     for layer in model.layers:
         layer.require_consistent()
-    if hdf5:
-        return plan_hdf5(model.layers, model.origin, write_diff=write_diff)
-    pieces = model_pieces(model, write_diff=write_diff, upgrade=upgrade)
+    pieces = file_pieces(model, hdf5=hdf5, write_diff=write_diff, upgrade=upgrade)
+    if hdf5 and not pieces:
+        return plan_hdf5(model.layers, write_diff=write_diff)
+    if not hdf5:
+        pieces = pieces or model_pieces(model, write_diff=write_diff)
+        require_message_size(pieces, "a .caffemodel", "this model")
     return partial(write_pieces, pieces)

@@ -25,20 +25,13 @@ if TYPE_CHECKING:
 
     from syncblob.caffe._pb.caffe_pb2 import LayerParameter, NetParameter, V1LayerParameter
 
-V1_LAYER_TYPES: Final = dict(
-    enumerate(
-        [
-            "",
-            *"""
-            Accuracy BNLL Concat Convolution Data Dropout EuclideanLoss Flatten HDF5Data HDF5Output
-            Im2col ImageData InfogainLoss InnerProduct LRN MultinomialLogisticLoss Pooling ReLU
-            Sigmoid Softmax SoftmaxWithLoss Split TanH WindowData Eltwise Power
-            SigmoidCrossEntropyLoss HingeLoss MemoryData ArgMax Threshold DummyData Slice MVN AbsVal
-            Silence ContrastiveLoss Exp Deconvolution
-            """.split(),  # noqa: SIM905  # a table of names reads best as words
-        ]
-    )
-)
+_V1_NAMES = """
+Accuracy BNLL Concat Convolution Data Dropout EuclideanLoss Flatten HDF5Data HDF5Output Im2col
+ImageData InfogainLoss InnerProduct LRN MultinomialLogisticLoss Pooling ReLU Sigmoid Softmax
+SoftmaxWithLoss Split TanH WindowData Eltwise Power SigmoidCrossEntropyLoss HingeLoss MemoryData
+ArgMax Threshold DummyData Slice MVN AbsVal Silence ContrastiveLoss Exp Deconvolution
+"""
+V1_LAYER_TYPES: Final = dict(enumerate(["", *_V1_NAMES.split()]))
 """The types of V1 layers, by number."""
 
 _TRANSFORM: Final = ("scale", "mean_file", "crop_size", "mirror")

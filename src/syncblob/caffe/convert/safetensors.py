@@ -19,30 +19,16 @@ from google.protobuf.message import DecodeError
 from syncblob.caffe import Layer, LayerParameter, NetParameter, blob_values
 from syncblob.caffe.convert.weights import Weights, readable
 from syncblob.errors import ModelFileError
-from syncblob.formats import import_optional
+from syncblob.formats import NAMES, import_optional
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from syncblob.caffe.convert.weights import Entry
 
-# The names of dtypes in files.
-_NAMES = {
-    "BOOL": "bool",
-    "I8": "int8",
-    "I16": "int16",
-    "I32": "int32",
-    "I64": "int64",
-    "U8": "uint8",
-    "U16": "uint16",
-    "U32": "uint32",
-    "U64": "uint64",
-    "F16": "float16",
-    "BF16": "bfloat16",
-    "F32": "float32",
-    "F64": "float64",
-    "C64": "complex64",
-}
+# The names of dtypes in files, in the order of `NAMES`; there is none for complex128.
+_IN_FILES = "BOOL I8 I16 I32 I64 U8 U16 U32 U64 F16 F32 F64 C64"
+_NAMES = {"BF16": "bfloat16", **dict(zip(_IN_FILES.split(), NAMES, strict=False))}
 DTYPES = frozenset(_NAMES.values())
 # The entry of the header that is no tensor.
 _METADATA = "__metadata__"

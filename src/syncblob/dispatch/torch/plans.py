@@ -165,7 +165,8 @@ def _make_plan(function: Callable[..., Any], names: tuple[str, ...], *pattern: _
     like = name.endswith("_like")
     shape_only: tuple[int, ...] = blobs if function in _SHAPE_ONLY else ()
     if like:
-        shape_only = tuple(i for i in shape_only if i == arguments.first)
+        # The first parameter of torch's builtin functions.
+        shape_only = tuple(i for i in shape_only if i == arguments.place("self"))
     tensors, nested_tensors = arguments.of(torch.Tensor), arguments.holding(torch.Tensor)
     places = (*blobs, *nested_blobs, *tensors, *nested_tensors, *written)
     direct = rule.keeps and not written and not shape_only
@@ -218,11 +219,6 @@ class _Arguments:
         # The arguments whose contents matter; `written` adds the flags.
         self.decisive = {i for i, entry in enumerate(pattern) if entry in _SEQUENCES}
 
-    @property
-    def first(self) -> int | None:
-        """The place of the first parameter of torch's builtin functions."""
-        return self._place("self")
-
     def of(self, kind: type) -> tuple[int, ...]:
         """Return the arguments that are instances of a class."""
         return tuple(i for i, entry in enumerate(self._pattern) if _is_kind(entry, kind))
@@ -246,7 +242,7 @@ class _Arguments:
         if self._flag("inplace"):
             yield self._rule.parameters[0]
         weight, max_norm = _RENORMALISED
-        place = self._place(max_norm)
+        place = self.place(max_norm)
         if place is not None and self._pattern[place] is not NoneType:
             yield weight
         if parameters.issuperset(_RUNNING):
@@ -257,7 +253,7 @@ class _Arguments:
 
     def _flag(self, name: str) -> bool | None:
         """Return the truth value of a flag; None if it is None, missing, or not known yet."""
-        place = self._place(name)
+        place = self.place(name)
         entry = NoneType if place is None else self._pattern[place]
         if place is None or entry is NoneType:
             return None
@@ -266,7 +262,7 @@ class _Arguments:
             return None
         return bool(entry)
 
-    def _place(self, name: str) -> int | None:
+    def place(self, name: str) -> int | None:
         """Return the number of the argument for a parameter; None if it was not given."""
         return self._names.index(name) if name in self._names else None
 

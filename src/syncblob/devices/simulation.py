@@ -71,12 +71,11 @@ class SimulatedBackend(NumpyHome, Accelerator):
     peer_bytes: int
     # The names above.
     _counters: ClassVar[tuple[str, ...]] = tuple(__annotations__)
-    delay: float
     pulls = True
 
     def __init__(self, index: int) -> None:
         self.device: Device = Device(f"simulated:{index}")
-        self.delay = 0.0
+        self.delay: float = 0.0
         self._capacity: int | None = None
         self._limit: int | None = None
         # The buffers and results that are alive. Entries vanish at any time, on any thread.

@@ -79,10 +79,6 @@ class ModelFile(MutableMapping[str, Layer]):
 
     __slots__ = ("_by_name", "_layers", "name", "origin", "settings")
 
-    name: str
-    settings: NetParameter
-    origin: Origin | None
-
     def __init__(self, name: str = "", layers: Iterable[Layer] = ()) -> None:
         if not isinstance(name, str):
             raise TypeError(
@@ -91,7 +87,9 @@ class ModelFile(MutableMapping[str, Layer]):
             )
         if isinstance(layers, Layer):
             raise TypeError("expected a list of layers, got one Layer; put it in a list: [layer]")
-        self.name, self.settings, self.origin = name, NetParameter(), None
+        self.name: str = name
+        self.settings: NetParameter = NetParameter()
+        self.origin: Origin | None = None
         self._layers = [*map(_copied, layers)]
         self._index()
 

@@ -61,8 +61,7 @@ class Side(enum.IntEnum):
         side._name_ = f"ACCELERATOR {value}"
         side._value_ = value
         # As `enum.Flag` does for combinations.
-        made: Side = cls._value2member_map_.setdefault(value, side)  # type: ignore[assignment]  # of this class
-        return made
+        return cls._value2member_map_.setdefault(value, side)  # type: ignore[return-value]  # of this class
 
 
 class Calls(map):  # type: ignore[type-arg]  # Python 3.11 cannot subscript it

@@ -230,11 +230,11 @@ class SimulatedBackend(NumpyHome, Accelerator):
         self, other: Accelerator, contents: NDArray[np.uint8], buffer: NDArray[np.uint8]
     ) -> None:
         """Copy from another device; from another simulated one without the host."""
-        if not self.reaches(other):
+        if self.reaches(other):
+            self._count("transfer", peer_copies=1, peer_bytes=contents.nbytes)
+            buffer[:] = contents
+        else:
             super().copy_from(other, contents, buffer)
-            return
-        self._count("transfer", peer_copies=1, peer_bytes=contents.nbytes)
-        buffer[:] = contents
 
     def push(self, host: NDArray[np.uint8], buffer: NDArray[np.uint8], stream: Any) -> Push:
         """Start an upload on the thread of `stream`."""

@@ -36,11 +36,12 @@ V1_LAYER_TYPES: Final = dict(enumerate(["", *_V1_NAMES.split()]))
 
 _TRANSFORM: Final = ("scale", "mean_file", "crop_size", "mirror")
 
-_DATA_LAYERS: Final = {
+DATA_LAYERS: Final = {
     "Data": "data_param",
     "ImageData": "image_data_param",
     "WindowData": "window_data_param",
 }
+"""The types of layers that read images from files, and the fields of their settings."""
 
 _SPECS: Final = {
     "param": "name",
@@ -101,7 +102,7 @@ def upgrade_layers(net: NetParameter) -> NetParameter:
 
 def _move_transformation(layer: V1LayerParameter) -> None:
     """Move the settings of the image transformation to transform_param."""
-    settings = _DATA_LAYERS.get(V1_LAYER_TYPES[layer.type])
+    settings = DATA_LAYERS.get(V1_LAYER_TYPES[layer.type])
     if settings is None:
         return
     old, new = getattr(layer, settings), layer.transform_param

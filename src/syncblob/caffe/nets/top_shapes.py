@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from syncblob.caffe._pb.caffe_pb2 import ForkLayer
 from syncblob.caffe.messages.fields import LEGACY_AXES, MOST_AXES, MOST_ELEMENTS
+from syncblob.caffe.messages.upgrade_net import DATA_LAYERS
 
 if TYPE_CHECKING:
     from syncblob.caffe._pb.caffe_pb2 import ConvolutionParameter, LayerParameter
@@ -570,12 +571,7 @@ def _for_tops(values: list[Any], count: int) -> list[Any]:
 
 _SAME_RATIO = 1e-6
 
-_IMAGES = {
-    "Data": "data_param",
-    "ImageData": "image_data_param",
-    "MemoryData": "memory_data_param",
-    "WindowData": "window_data_param",
-}
+_IMAGES = {**DATA_LAYERS, "MemoryData": "memory_data_param"}
 DATA = {*_IMAGES, "DummyData", "HDF5Data", "Input"}
 """The types whose tops have the shapes of data."""
 _ANY = 1 << 30

@@ -31,9 +31,7 @@ def _named(names: str) -> list[Callable[..., Any]]:
 
 
 # The functions that write their first argument. In addition, every function writes its `out`.
-_ALWAYS_WRITE = frozenset(
-    {np.copyto, np.fill_diagonal, np.place, np.put, np.put_along_axis, np.putmask}
-)
+_ALWAYS_WRITE = frozenset(_named("copyto fill_diagonal place put put_along_axis putmask"))
 # The same if an option has a value.
 _WRITE_IF: dict[Callable[..., Any], tuple[str, bool]] = {
     np.nan_to_num: ("copy", False),

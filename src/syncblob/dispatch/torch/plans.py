@@ -31,12 +31,7 @@ _SHAPE_ONLY = frozenset(
 # Their results are not tensors but share the memory of their argument. Writes into them could not
 # be tracked.
 _EXPORTS = frozenset(
-    {
-        torch.Tensor.__array__,
-        torch.Tensor.__dlpack__,
-        torch.Tensor.__reduce_ex__,
-        torch.Tensor.storage,
-    }
+    getattr(torch.Tensor, name) for name in ("__array__", "__dlpack__", "__reduce_ex__", "storage")
 )
 
 # Written if a flag of the function is set, or always if it has none. Torch's schemas do not declare

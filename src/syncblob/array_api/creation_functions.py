@@ -199,6 +199,7 @@ def eye(
     dtype, device
         As for `zeros`.
     """
+    dtype = _FLOAT64 if dtype is None else dtype
     return _made("eye", n_rows, n_cols, k=k, dtype=dtype, device=device)
 
 
@@ -273,12 +274,8 @@ def full_like(
         As for `full`.
     """
     x = as_blob("full_like", x)
-    return full(
-        x.shape,
-        fill_value,
-        dtype=x.dtype if dtype is None else dtype,
-        device=x.device if device is None else device,
-    )
+    dtype = x.dtype if dtype is None else dtype
+    return full(x.shape, fill_value, dtype=dtype, device=x.device if device is None else device)
 
 
 def linspace(  # noqa: PLR0913  # the standard's
@@ -368,8 +365,6 @@ def _made(
     home = home_of(device)
     require_device(home.device, name)
     wanted = None if dtype is None else as_dtype(dtype)
-    if wanted is None and name == "eye":
-        wanted = _FLOAT64
     array = compute(home, getattr(home.namespace, name), *args, dtype=wanted, **keywords)
     if wanted is None:
         # Long doubles, dates and large integers give dtypes that Blobs do not support.

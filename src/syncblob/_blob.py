@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, SupportsIndex
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, Self, SupportsIndex
 
 import numpy as np
 
@@ -81,6 +81,14 @@ class _TorchDispatch:
 _torch: Any = _TorchDispatch()
 
 _API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
+
+
+def _dimension(index: int, which: str) -> Any:
+    def dimension(blob: Blob) -> int:
+        return _shape.legacy_dimension(blob.shape, index)
+
+    description = f"The {which} dimension of at most four; 1 if it does not exist."
+    return property(dimension, doc=description)
 
 
 class Blob(Operators, NdarrayMethods):
@@ -393,25 +401,10 @@ class Blob(Operators, NdarrayMethods):
         """
         return _shape.legacy_dimension(self.shape, index)
 
-    @property
-    def num(self) -> int:
-        """The first dimension of at most four; 1 if it does not exist."""
-        return self.legacy_shape(0)
-
-    @property
-    def channels(self) -> int:
-        """The second dimension of at most four; 1 if it does not exist."""
-        return self.legacy_shape(1)
-
-    @property
-    def height(self) -> int:
-        """The third dimension of at most four; 1 if it does not exist."""
-        return self.legacy_shape(2)
-
-    @property
-    def width(self) -> int:
-        """The fourth dimension of at most four; 1 if it does not exist."""
-        return self.legacy_shape(3)
+    num: Final[int] = _dimension(0, "first")
+    channels: Final[int] = _dimension(1, "second")
+    height: Final[int] = _dimension(2, "third")
+    width: Final[int] = _dimension(3, "fourth")
 
     def offset(self, *indices: Any) -> int:
         """Return the index of an element in C order.

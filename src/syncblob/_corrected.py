@@ -13,8 +13,6 @@ from typing import Any
 
 import numpy as np
 
-_FLOATING = "fc"
-
 
 def floor_divide(x1: Any, x2: Any, out: Any = None) -> Any:
     """Divide and round down. For infinite operands, the quotient is rounded down, too."""
@@ -124,7 +122,7 @@ def tanh(x: Any) -> Any:
 def sign(x: Any) -> Any:
     """Return the sign of each element; +0 for both zeros."""
     result = np.sign(x)
-    if result.dtype.kind in _FLOATING:
+    if result.dtype.kind in "fc":
         result = np.add(result, 0)
     return result
 

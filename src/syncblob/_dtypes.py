@@ -16,21 +16,11 @@ if TYPE_CHECKING:
 UINT8 = np.dtype(np.uint8)
 
 # And bfloat16, with ml_dtypes.
-NAMES = (
-    "bool",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-    "float16",
-    "float32",
-    "float64",
-    "complex64",
-    "complex128",
+NAMES = tuple(
+    """
+    bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64
+    complex128
+    """.split()  # noqa: SIM905  # reads best as words
 )
 # In native byte order.
 SUPPORTED = frozenset(np.dtype(name) for name in NAMES)

@@ -48,10 +48,8 @@ class Lock:
 
     __slots__ = ("__weakref__", "held")
 
-    held: threading.RLock
-
     def __init__(self) -> None:
-        self.held = threading.RLock()
+        self.held: threading.RLock = threading.RLock()
         notify(self)
 
     def after_fork(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -107,18 +107,15 @@ class Operation(NamedTuple):
     seconds: float
 
 
-def _number(direction: str, description: str) -> Any:
-    def count(log: TransferLog) -> int:
-        return sum(transfer.direction == direction for transfer in log)
+def _total(of: Callable[[list[Transfer]], int], direction: str, description: str) -> Any:
+    def total(log: TransferLog) -> int:
+        return of([transfer for transfer in log if transfer.direction == direction])
 
-    return property(count, doc=description)
+    return property(total, doc=description)
 
 
-def _bytes(direction: str, description: str) -> Any:
-    def nbytes(log: TransferLog) -> int:
-        return _bytes_of(transfer for transfer in log if transfer.direction == direction)
-
-    return property(nbytes, doc=description)
+def _bytes_of(transfers: Iterable[Transfer]) -> int:
+    return sum(transfer.nbytes for transfer in transfers)
 
 
 class TransferLog:
@@ -229,12 +226,14 @@ class TransferLog:
             known.append(self._operations[index][0])
         return known
 
-    uploads: int = _number("upload", "The number of copies from host to accelerator.")
-    downloads: int = _number("download", "The number of copies from accelerator to host.")
-    peer_copies: int = _number("peer", "The number of copies between accelerators.")
-    uploaded_bytes: int = _bytes("upload", "The bytes copied from host to accelerator.")
-    downloaded_bytes: int = _bytes("download", "The bytes copied from accelerator to host.")
-    peer_bytes: int = _bytes("peer", "The bytes copied between accelerators.")
+    uploads: int = _total(len, "upload", "The number of copies from host to accelerator.")
+    downloads: int = _total(len, "download", "The number of copies from accelerator to host.")
+    peer_copies: int = _total(len, "peer", "The number of copies between accelerators.")
+    uploaded_bytes: int = _total(_bytes_of, "upload", "The bytes copied from host to accelerator.")
+    downloaded_bytes: int = _total(
+        _bytes_of, "download", "The bytes copied from accelerator to host."
+    )
+    peer_bytes: int = _total(_bytes_of, "peer", "The bytes copied between accelerators.")
 
     @property
     def nbytes(self) -> int:
@@ -368,10 +367,6 @@ class TransferLog:
             f"{counted(self.uploads, 'upload')} of {self.uploaded_bytes} bytes, "
             f"{counted(self.downloads, 'download')} of {self.downloaded_bytes} bytes"
         ) + (f", {peers} of {self.peer_bytes} bytes" if self.peer_copies else "")
-
-
-def _bytes_of(transfers: Iterable[Transfer]) -> int:
-    return sum(transfer.nbytes for transfer in transfers)
 
 
 def _plain(record: Transfer | Operation | PingPong | Thrashing) -> dict[str, Any]:

@@ -199,6 +199,7 @@ def eye(
     dtype, device
         As for `zeros`.
     """
+    dtype = _FLOAT64 if dtype is None else dtype
     return _made("eye", n_rows, n_cols, k=k, dtype=dtype, device=device)
 
 
@@ -273,12 +274,8 @@ def full_like(
         As for `full`.
     """
     x = as_blob("full_like", x)
-    return full(
-        x.shape,
-        fill_value,
-        dtype=x.dtype if dtype is None else dtype,
-        device=x.device if device is None else device,
-    )
+    dtype = x.dtype if dtype is None else dtype
+    return full(x.shape, fill_value, dtype=dtype, device=x.device if device is None else device)
 
 
 def linspace(  # noqa: PLR0913  # the standard's
@@ -326,10 +323,7 @@ def meshgrid(*arrays: Blob, indexing: Literal["xy", "ij"] = "xy") -> tuple[Blob,
     """
     if not arrays:
         return ()
-    result: tuple[Blob, ...] = apply(
-        "meshgrid", *require_blobs("meshgrid", arrays), indexing=indexing
-    )
-    return result
+    return apply("meshgrid", *require_blobs("meshgrid", arrays), indexing=indexing)
 
 
 def tril(x: Blob, /, *, k: int = 0) -> Blob:
@@ -371,8 +365,6 @@ def _made(
     home = home_of(device)
     require_device(home.device, name)
     wanted = None if dtype is None else as_dtype(dtype)
-    if wanted is None and name == "eye":
-        wanted = _FLOAT64
     array = compute(home, getattr(home.namespace, name), *args, dtype=wanted, **keywords)
     if wanted is None:
         # Long doubles, dates and large integers give dtypes that Blobs do not support.
@@ -384,5 +376,4 @@ def _triangle(name: str, x: Blob, k: int) -> Blob:
     x = as_blob(name, x)
     if x.ndim < 2:  # noqa: PLR2004  # a matrix has two axes
         raise ValueError(f"{name} expects at least two axes, got shape {x.shape}")
-    result: Blob = apply(name, x, k=k)
-    return result
+    return apply(name, x, k=k)

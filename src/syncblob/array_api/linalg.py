@@ -280,8 +280,7 @@ def matrix_transpose(x: Blob, /) -> Blob:
     ValueError
         If there are fewer than two axes.
     """
-    blob: Blob = as_blob("matrix_transpose", x)
-    return blob.mT
+    return as_blob("matrix_transpose", x).mT
 
 
 def outer(x1: Blob, x2: Blob, /) -> Blob:

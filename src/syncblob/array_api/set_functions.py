@@ -100,8 +100,7 @@ def unique_inverse(x: Blob, /) -> UniqueInverseResult:
 
 def unique_values(x: Blob, /) -> Blob:
     """Return the unique elements, in ascending order, along one axis."""
-    blob: Blob = _unique(x)
-    return blob
+    return _unique(x)
 
 
 def _unique(x: Blob, **results: bool) -> Any:

@@ -130,11 +130,10 @@ def memory_of_tensor(x: Any) -> NDArray[Any] | None:
     if torch is None or type(x) is not getattr(torch, "Tensor", None) or not x.is_cpu:
         return None
     try:
-        array: NDArray[Any] = x.numpy()
+        return x.numpy()
     except (RuntimeError, TypeError):
         # It requires a gradient, or has a dtype or a layout that NumPy lacks.
         return None
-    return array
 
 
 def buffer_of(

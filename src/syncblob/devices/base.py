@@ -22,10 +22,6 @@ if TYPE_CHECKING:
     # Returns when something happened, in seconds of `time.perf_counter`; None if it has not yet, or
     # if that is unknown.
     Moment: TypeAlias = Callable[[], float | None]
-    _Map: TypeAlias = map[Any]
-else:
-    # Python 3.11 cannot subscript it.
-    _Map = map
 
 
 # DLPack's numbers for kinds of devices: DLDeviceType in dlpack.h.
@@ -65,11 +61,10 @@ class Side(enum.IntEnum):
         side._name_ = f"ACCELERATOR {value}"
         side._value_ = value
         # As `enum.Flag` does for combinations.
-        made: Side = cls._value2member_map_.setdefault(value, side)  # type: ignore[assignment]  # of this class
-        return made
+        return cls._value2member_map_.setdefault(value, side)  # type: ignore[return-value]  # of this class
 
 
-class Calls(_Map):
+class Calls(map):  # type: ignore[type-arg]  # Python 3.11 cannot subscript it
     """An iterator that makes calls, one at each step, for `Home.compute`.
 
     Attributes
@@ -125,8 +120,7 @@ class Home(ABC):
 
     def own(self, name: str) -> Callable[..., Any]:
         """Return the function of this home's library of a name, such as ``"linalg.inv"``."""
-        function: Callable[..., Any] = operator.attrgetter(name)(self.namespace)
-        return function
+        return operator.attrgetter(name)(self.namespace)
 
     @abstractmethod
     def as_array(self, result: Any) -> Any:

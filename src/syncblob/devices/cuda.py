@@ -83,8 +83,7 @@ def _asked(question: str) -> int:
         return 0
     import cupy  # imported only if a CUDA device is used
 
-    answer: int = getattr(cupy.cuda.runtime, question)()
-    return answer
+    return getattr(cupy.cuda.runtime, question)()
 
 
 class CudaBackend(Accelerator):
@@ -218,9 +217,9 @@ class CudaBackend(Accelerator):
     def can_hold(self, nbytes: int) -> bool:
         """Compare with the device's memory, and with the limit of CuPy's pool."""
         with self._context:
-            total: int = self._cupy.cuda.runtime.memGetInfo()[1]
+            total = self._cupy.cuda.runtime.memGetInfo()[1]
             pool = self._pool()
-            limit: int = 0 if pool is None else pool.get_limit()
+            limit = 0 if pool is None else pool.get_limit()
         return nbytes <= min(total, limit or total)
 
     def give_back(self) -> bool:
@@ -342,7 +341,7 @@ class CudaBackend(Accelerator):
         RuntimeError
             During graph capture.
         """
-        self._copy("an upload", self._as_stream(None), host, buffer)
+        self._copy("an upload", host, buffer)
 
     def download(self, buffer: Any, host: NDArray[np.uint8]) -> None:
         """Copy on a stream of this package, after all work that uses the buffer; wait for it.
@@ -355,7 +354,7 @@ class CudaBackend(Accelerator):
         RuntimeError
             During graph capture.
         """
-        self._copy("a download", self._as_stream(None, down=True), host, buffer, down=True)
+        self._copy("a download", host, buffer, down=True)
 
     def reaches(self, other: object) -> bool:
         """Return whether it is a CUDA device: the driver copies between any two."""
@@ -414,9 +413,7 @@ class CudaBackend(Accelerator):
         RuntimeError
             During graph capture.
         """
-        stream = self._as_stream(stream)
-        push: Push = self._copy("an asynchronous upload", stream, host, buffer, waits=False)
-        return push
+        return self._copy("an asynchronous upload", host, buffer, stream, waits=False)
 
     def pull(self, buffer: Any, host: NDArray[np.uint8]) -> Push:
         """Start a download, after all work that uses the buffer, and return at once.
@@ -426,22 +423,20 @@ class CudaBackend(Accelerator):
         RuntimeError
             During graph capture.
         """
-        stream = self._as_stream(None, down=True)
-        action = "an asynchronous download"
-        pull: Push = self._copy(action, stream, host, buffer, down=True, waits=False)
-        return pull
+        return self._copy("an asynchronous download", host, buffer, down=True, waits=False)
 
     def _copy(  # noqa: PLR0913  # a copy, and how it ends
         self,
         action: str,
-        stream: Any,
         host: NDArray[np.uint8],
         buffer: Any,
+        stream: Any = None,
         *,
         down: bool = False,
         waits: bool = True,
     ) -> Any:
         """Copy on a stream, after all work that uses the buffer; wait, or return a push."""
+        stream = self._as_stream(stream, down=down)
         order, runtime = self.order, self._cupy.cuda.runtime
         there, here, nbytes = buffer.data.ptr, host.ctypes.data, host.nbytes
         with order.calls() as current:
@@ -489,8 +484,7 @@ class CudaBackend(Accelerator):
                 now = stream.record()
                 now.synchronize()
                 later = self._later = now, time.perf_counter()
-            elapsed: float = cuda.get_elapsed_time(event, later[0])
-            return later[1] - elapsed / 1e3
+            return later[1] - cuda.get_elapsed_time(event, later[0]) / 1e3
         return None
 
     def has_happened(self, event: Any) -> bool:
@@ -601,8 +595,7 @@ class CudaBackend(Accelerator):
 
     def address(self, array: Any) -> int:
         """Return the address of the first element of an array."""
-        address: int = array.data.ptr
-        return address
+        return array.data.ptr
 
     def alias(self, exporter: Any, layout: Layout) -> tuple[Any, object]:
         """Return an array over a buffer, and an owner that lives as long as the last view of it."""
@@ -644,8 +637,7 @@ class CudaBackend(Accelerator):
     def describe(self, array: Any, *, readonly: bool) -> dict[str, Any]:
         """Return CuPy's ``__cuda_array_interface__`` of an array, with the current stream."""
         with self._context:
-            described: dict[str, Any] = array.__cuda_array_interface__
-            return described | {"data": (self.address(array), readonly)}
+            return array.__cuda_array_interface__ | {"data": (self.address(array), readonly)}
 
     @property
     def dlpack_device(self) -> tuple[int, int]:

@@ -85,8 +85,7 @@ class NumpyHome(Home):
 
     def address(self, array: NDArray[Any]) -> int:
         """Return the address of the first element of an array."""
-        address: int = array.__array_interface__["data"][0]
-        return address
+        return array.__array_interface__["data"][0]
 
     def exporter(self, buffer: NDArray[np.uint8]) -> PickleBuffer:
         """Return a base for aliases, which NumPy does not skip as it skips arrays."""

@@ -175,8 +175,7 @@ def owner_of(x: object, dlpack_type: int = 0) -> type[Accelerator] | None:
     for made in [*factories.values()]:
         protocol, own = getattr(made, "protocol", ""), getattr(made, "dlpack_type", 0)
         if (protocol and hasattr(x, protocol)) or (own and own == dlpack_type):
-            backend: type[Accelerator] = made
-            return backend
+            return made
     return None
 
 

@@ -35,14 +35,8 @@ if TYPE_CHECKING:
 POISON = 0xFF
 
 _COUNTERS = (
-    "allocations",
-    "host_allocations",
-    "uploads",
-    "downloads",
-    "peer_copies",
-    "uploaded_bytes",
-    "downloaded_bytes",
-    "peer_bytes",
+    *("allocations", "host_allocations", "uploads", "downloads", "peer_copies"),
+    *("uploaded_bytes", "downloaded_bytes", "peer_bytes"),
 )
 _FAILING = ("allocation", "host_allocation", "transfer")
 
@@ -76,14 +70,15 @@ class SimulatedBackend(NumpyHome, Accelerator):
     host_allocations: int
     uploads: int
     downloads: int
+    peer_copies: int
     uploaded_bytes: int
     downloaded_bytes: int
-    delay: float
+    peer_bytes: int
     pulls = True
 
     def __init__(self, number: int) -> None:
         self.device: Device = Device(f"simulated:{number}")
-        self.delay = 0.0
+        self.delay: float = 0.0
         self._capacity: int | None = None
         self._limit: int | None = None
         # The buffers and results that are alive. Entries vanish at any time, on any thread.
@@ -245,11 +240,11 @@ class SimulatedBackend(NumpyHome, Accelerator):
         self, other: Accelerator, contents: NDArray[np.uint8], buffer: NDArray[np.uint8]
     ) -> None:
         """Copy from another device; from another simulated one without the host."""
-        if not self.reaches(other):
+        if self.reaches(other):
+            self._count("transfer", peer_copies=1, peer_bytes=contents.nbytes)
+            buffer[:] = contents
+        else:
             super().copy_from(other, contents, buffer)
-            return
-        self._count("transfer", peer_copies=1, peer_bytes=contents.nbytes)
-        buffer[:] = contents
 
     def push(self, host: NDArray[np.uint8], buffer: NDArray[np.uint8], stream: Any) -> Push:
         """Start an upload on the thread of `stream`."""

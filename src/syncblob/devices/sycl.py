@@ -103,8 +103,7 @@ class SyclBackend(LibraryHome):
 
     def address(self, array: Any) -> int:
         """Return the address of the first element of an array."""
-        address: int = array.data.ptr
-        return address
+        return array.data.ptr
 
     def read_only(self, array: Any) -> bool:
         """Return whether an array must not be written."""
@@ -193,8 +192,8 @@ class SyclBackend(LibraryHome):
         """
         if any(step < 0 and dim > 1 for step, dim in zip(array.strides, array.shape, strict=True)):
             raise BufferError(f"{_PROTOCOL} has no negative strides; use .copy()")
-        described: dict[str, Any] = getattr(array, _PROTOCOL)
-        return {**described, "data": (self.address(array), readonly), "offset": 0}
+        own = getattr(array, _PROTOCOL)
+        return {**own, "data": (self.address(array), readonly), "offset": 0}
 
     # --- copies and work -------------------------------------------------------------------------
 

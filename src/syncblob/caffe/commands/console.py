@@ -5,17 +5,12 @@ from __future__ import annotations
 import json
 import sys
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TextIO
 
 from syncblob.caffe.messages.escape_names import escaped
 
 _GAP = "  "
-
-
-def listed(counts: Iterable[tuple[str, int]]) -> str:
-    """Format names with how often they occur: ``"layer.clip (3), layer.axis (1)"``."""
-    return ", ".join(f"{name} ({count:,})" for name, count in counts)
 
 
 def printable(text: str, stream: TextIO | None = None) -> str:

@@ -88,11 +88,7 @@ def _show(conversion: Conversion, *, dry_run: bool) -> None:
         f"{counted(sum(blob.size for blob in blobs), 'parameter')}, {human_bytes(result.nbytes)} "
         f"{'would be written' if dry_run else 'written'}"
     )
-    notes = {
-        "Left out": conversion.left_out,
-        "Note": conversion.note,
-    }
-    for name, text in notes.items():
+    for name, text in (("Left out", conversion.left_out), ("Note", conversion.note)):
         if text:
             print_line(f"{name}: {printable(text)}")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from google.protobuf import text_format
 
-from syncblob.caffe.commands.console import listed, print_json, printable
+from syncblob.caffe.commands.console import print_json, printable
 from syncblob.caffe.commands.contents import Contents, is_definition, open_contents, open_definition
 from syncblob.caffe.commands.inspect_output import as_json, show
 from syncblob.caffe.convert.caffe_models import as_model
@@ -149,7 +149,8 @@ def _print_definition(contents: Contents) -> None:
         )
     net = as_model(contents.weights).to_net()
     print(text_format.MessageToString(net, as_utf8=False), end="")  # noqa: T201  # this is the output
-    left_out = contents.ignored or listed(Counter(unknown_fields(net)).items())
+    counts = Counter(unknown_fields(net)).items()
+    left_out = contents.ignored or ", ".join(f"{name} ({count:,})" for name, count in counts)
     if left_out:
         note = f"left out are fields that Caffe does not have: {left_out}"
         print(f"syncblob: note: {printable(note, sys.stderr)}", file=sys.stderr)  # noqa: T201  # the output

@@ -59,7 +59,6 @@ class Conversion(AbstractContextManager["Conversion"]):
 
     __slots__ = ("_target", "_write", "path", "result", "source")
 
-    path: str
     source: Weights
     """The weights of the source."""
     result: Weights
@@ -74,7 +73,7 @@ class Conversion(AbstractContextManager["Conversion"]):
         target: Format,
     ) -> None:
         self.source = source
-        self.path = path
+        self.path: str = path
         self._target = target
         converted = (
             layer.with_blobs(

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 from syncblob.caffe import blob_values
 from syncblob.caffe.convert import caffe_models
-from syncblob.caffe.convert.weights import Weights, lazy_entry
+from syncblob.caffe.convert.weights import Weights
 from syncblob.caffe.files.hdf5 import read_tree
 from syncblob.caffe.messages.open_file import OpenFile
-from syncblob.errors import ModelFileError
 from syncblob.formats import import_optional
 
 if TYPE_CHECKING:
@@ -24,14 +23,8 @@ def read(path: str) -> Weights:
     if tree is None:
         return caffe_models.read(path, "caffemodel.h5")
     datasets, links = tree
-    entries = {
-        name: dataset
-        if isinstance(dataset, ModelFileError)
-        else lazy_entry(*dataset, name=name, path=path)
-        for name, dataset in datasets.items()
-    }
     others = [f"the link {name!r}" for name in links]
-    return Weights.of_names(path, "hdf5", entries, file.close, others=others)
+    return Weights.of_names(path, "hdf5", datasets, file.close, others=others)
 
 
 def plan(weights: Weights) -> Callable[[Path], None]:

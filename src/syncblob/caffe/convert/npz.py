@@ -12,13 +12,15 @@ import numpy as np
 from numpy.lib import format as npy
 
 from syncblob.caffe import blob_values
-from syncblob.caffe.convert.weights import Entry, Weights, lazy_entry
+from syncblob.caffe.convert.weights import Weights
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy.typing import NDArray
+
+    from syncblob.caffe.convert.weights import Entry
 
 
 _EXTENSION = ".npy"
@@ -54,13 +56,7 @@ def read(path: str) -> Weights:
             if dtype.kind in "US":
                 texts.append(name)
             else:
-                tensors[name] = lazy_entry(
-                    shape,
-                    dtype,
-                    partial(_read_values, archive, info, path),
-                    name=name,
-                    path=path,
-                )
+                tensors[name] = shape, dtype, partial(_read_values, archive, info, path)
         others = [f"the text {name!r}" for name in texts]
         return Weights.of_names(path, "npz", tensors, archive.close, others=others)
     except BaseException:

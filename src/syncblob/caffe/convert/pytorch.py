@@ -15,7 +15,7 @@ import numpy as np
 
 from syncblob.caffe import blob_values
 from syncblob.caffe.convert.checkpoint import Found, find_net
-from syncblob.caffe.convert.weights import Entry, Weights, lazy_entry
+from syncblob.caffe.convert.weights import Weights
 from syncblob.errors import ModelFileError
 from syncblob.formats import Blob, import_optional, is_bfloat16
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
     from torch import Tensor
+
+    from syncblob.caffe.convert.weights import Entry
 
 
 # Torch's message for a class that it refuses to load.
@@ -48,9 +50,7 @@ def read(path: str) -> Weights:
             path=path,
         ) from error
     found = _find_state(torch, loaded, path)
-    tensors = {
-        name: _lazy_entry(torch, name, tensor, path) for name, tensor in found.tensors.items()
-    }
+    tensors = {name: _entry(torch, name, tensor, path) for name, tensor in found.tensors.items()}
     return Weights.of_names(path, "torch", tensors, others=found.others)
 
 
@@ -78,12 +78,11 @@ def _find_state(torch: ModuleType, loaded: Any, path: str) -> Found:
         ) from error
 
 
-def _lazy_entry(torch: ModuleType, name: str, tensor: Tensor, path: str) -> Entry:
+def _entry(torch: ModuleType, name: str, tensor: Tensor, path: str) -> Entry:
     if tensor.layout is not torch.strided or tensor.is_meta:
         kind = "has no values (meta)" if tensor.is_meta else f"is {tensor.layout}, not dense"
         return ModelFileError(f"tensor {name!r} {kind}; save a dense tensor", path=path)
-    dtype = str(tensor.dtype).removeprefix("torch.")
-    return lazy_entry(tensor.shape, dtype, partial(_values, tensor), name=name, path=path)
+    return tensor.shape, str(tensor.dtype).removeprefix("torch."), partial(_values, tensor)
 
 
 def _values(tensor: Tensor) -> NDArray[np.generic]:

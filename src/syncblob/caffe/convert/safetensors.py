@@ -17,30 +17,18 @@ import numpy as np
 from google.protobuf.message import DecodeError
 
 from syncblob.caffe import Layer, LayerParameter, NetParameter, blob_values
-from syncblob.caffe.convert.weights import Entry, Weights, lazy_entry, readable
+from syncblob.caffe.convert.weights import Weights, readable
 from syncblob.errors import ModelFileError
-from syncblob.formats import import_optional
+from syncblob.formats import NAMES, import_optional
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-# The names of dtypes in files.
-_NAMES = {
-    "BOOL": "bool",
-    "I8": "int8",
-    "I16": "int16",
-    "I32": "int32",
-    "I64": "int64",
-    "U8": "uint8",
-    "U16": "uint16",
-    "U32": "uint32",
-    "U64": "uint64",
-    "F16": "float16",
-    "BF16": "bfloat16",
-    "F32": "float32",
-    "F64": "float64",
-    "C64": "complex64",
-}
+    from syncblob.caffe.convert.weights import Entry
+
+# The names of dtypes in files, in the order of `NAMES`; there is none for complex128.
+_IN_FILES = "BOOL I8 I16 I32 I64 U8 U16 U32 U64 F16 F32 F64 C64"
+_NAMES = {"BF16": "bfloat16", **dict(zip(_IN_FILES.split(), NAMES, strict=False))}
 DTYPES = frozenset(_NAMES.values())
 # The entry of the header that is no tensor.
 _METADATA = "__metadata__"
@@ -58,17 +46,12 @@ def read(path: str) -> Weights:
         raise ModelFileError(
             f"the safetensors file is truncated or damaged ({error}); copy it again", path=path
         ) from error
-    tensors = {}
+    tensors: dict[str, Entry] = {}
     for name in file.keys():  # noqa: SIM118  # not a mapping
         header = file.get_slice(name)
         found = header.get_dtype()
-        tensors[name] = lazy_entry(
-            header.get_shape(),
-            _NAMES.get(found, found),
-            partial(file.get_tensor, name),
-            name=name,
-            path=path,
-        )
+        dtype = _NAMES.get(found, found)
+        tensors[name] = header.get_shape(), dtype, partial(file.get_tensor, name)
     metadata = file.metadata() or {}
 
     close = partial(file.__exit__, None, None, None)
@@ -152,7 +135,7 @@ def _described(
             f"tensors",
             path=path,
         ) from None
-    kept, unreadable = readable(layers)
+    kept, unreadable = readable(path, layers)
     return Weights(
         path,
         "safetensors",

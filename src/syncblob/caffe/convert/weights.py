@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
     Read = Callable[[], NDArray[np.generic]]
-
-Entry = Blob | ModelFileError
-"""A tensor, or the error of one that a Blob cannot hold."""
+    # A tensor, the error of one that a Blob cannot hold, or the shape and the dtype of one and the
+    # function that returns an array of this shape.
+    Entry = Blob | ModelFileError | tuple[Iterable[int], DTypeLike, Read]
 
 ALL_DTYPES = frozenset((*NAMES, "bfloat16"))
 
@@ -83,14 +83,6 @@ class Weights(AbstractContextManager["Weights"]):
 
     __slots__ = ("_close", "kind", "layers", "name", "others", "path", "settings", "unreadable")
 
-    path: str
-    kind: str
-    layers: tuple[LayerWeights, ...]
-    name: str
-    settings: NetParameter
-    others: tuple[str, ...]
-    unreadable: dict[str, str]
-
     def __init__(  # noqa: PLR0913  # what a file contains
         self,
         path: str,
@@ -103,14 +95,14 @@ class Weights(AbstractContextManager["Weights"]):
         others: Iterable[str] = (),
         unreadable: Mapping[str, str] | None = None,
     ) -> None:
-        self.path = path
-        self.kind = kind
-        self.layers = tuple(layers)
+        self.path: str = path
+        self.kind: str = kind
+        self.layers: tuple[LayerWeights, ...] = tuple(layers)
         self._close = close
-        self.name = name
-        self.settings = NetParameter() if settings is None else settings
-        self.others = tuple(others)
-        self.unreadable = dict(unreadable or {})
+        self.name: str = name
+        self.settings: NetParameter = NetParameter() if settings is None else settings
+        self.others: tuple[str, ...] = tuple(others)
+        self.unreadable: dict[str, str] = dict(unreadable or {})
 
     @classmethod
     def of_names(
@@ -124,15 +116,13 @@ class Weights(AbstractContextManager["Weights"]):
     ) -> Self:
         """Group the tensors of a file into layers by their names.
 
-        Raises
-        ------
-        ModelFileError
-            If Blobs can hold all tensors of none of the layers.
+        Raises the errors of `readable`.
         """
-        layers, unreadable = readable(
+        grouped = [
             (Layer(name, kind), {key: entries[key] for key in names})
             for name, kind, names in group_names(entries)
-        )
+        ]
+        layers, unreadable = readable(path, grouped)
         return cls(path, kind, layers, close, others=others, unreadable=unreadable)
 
     @property
@@ -184,19 +174,25 @@ def squeezed(layers: Iterable[LayerWeights]) -> list[LayerWeights]:
 
 
 def readable(
-    layers: Iterable[tuple[Layer, Mapping[str, Entry]]],
+    path: str, layers: Iterable[tuple[Layer, Mapping[str, Entry]]]
 ) -> tuple[list[LayerWeights], dict[str, str]]:
     """Leave out layers with tensors that a Blob cannot hold, and return why, by their names.
 
-    Raises ModelFileError, the first one, if there are no others.
+    Raises
+    ------
+    ModelFileError
+        The first one, if there are no other layers.
+    ModuleNotFoundError
+        If a dtype is bfloat16, and ml_dtypes is not installed.
     """
     found = []
     errors: dict[str, ModelFileError] = {}
     for layer, entries in layers:
-        blobs = {name: entry for name, entry in entries.items() if isinstance(entry, Blob)}
-        if len(blobs) == len(entries):
+        tensors = {name: _tensor(name, entry, path) for name, entry in entries.items()}
+        blobs = {name: each for name, each in tensors.items() if isinstance(each, Blob)}
+        if len(blobs) == len(tensors):
             found.append(LayerWeights.of(layer, blobs))
-        errors |= {name: e for name, e in entries.items() if isinstance(e, ModelFileError)}
+        errors |= {name: e for name, e in tensors.items() if isinstance(e, ModelFileError)}
     if errors and not found:
         raise next(iter(errors.values()))
     return found, {name: error.message for name, error in errors.items()}
@@ -205,28 +201,14 @@ def readable(
 # --- Blobs whose values are read from a file on first access --------------------------------------
 
 
-def lazy_entry(  # what is known of it
-    shape: Iterable[int],
-    dtype: DTypeLike,
-    read: Read,
-    *,
-    name: str,
-    path: str,
-) -> Entry:
-    """Make a Blob filled on first access by a function that returns an array of this shape.
+def _tensor(name: str, entry: Entry, path: str) -> Blob | ModelFileError:
+    """Return the Blob of an entry, or the error if Blobs do not support its shape or dtype.
 
     A dtype in the other byte order is converted.
-
-    Returns
-    -------
-    Blob or ModelFileError
-        The error if Blobs do not support the shape or the dtype.
-
-    Raises
-    ------
-    ModuleNotFoundError
-        If the dtype is bfloat16, and ml_dtypes is not installed.
     """
+    if not isinstance(entry, tuple):
+        return entry
+    shape, dtype, read = entry
     try:
         native = as_dtype(dtype.newbyteorder("=") if isinstance(dtype, np.dtype) else dtype)
     except TypeError:

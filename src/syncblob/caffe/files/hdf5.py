@@ -32,11 +32,10 @@ import numpy as np
 
 from syncblob.caffe._pb.caffe_pb2 import LayerParameter, NetParameter
 from syncblob.caffe.files.other_formats import OTHER_HDF5
-from syncblob.caffe.files.read_model import LayerInFile, ModelIndex, Origin
-from syncblob.caffe.files.write_model import is_unchanged
+from syncblob.caffe.files.read_model import LayerInFile, ModelIndex
 from syncblob.caffe.messages.fields import MOST_ELEMENTS
 from syncblob.caffe.messages.lazy_blobs import had_diff, lazy_blob
-from syncblob.caffe.messages.pieces import BlobValues, FileRange, buffers, write_pieces
+from syncblob.caffe.messages.pieces import BlobValues, buffers
 from syncblob.caffe.messages.read_blobproto import BlobIndex, Run, Values
 from syncblob.caffe.messages.texts import decoded, encoded, naming, put_texts
 from syncblob.caffe.messages.write_blobproto import require_axes, wire_dtype
@@ -461,26 +460,16 @@ class _Dataset(NamedTuple):
     shape: tuple[int, ...]
 
 
-def plan_hdf5(
-    layers: Sequence[Layer], origin: Origin | None, *, write_diff: bool | None
-) -> Callable[[Path], None]:
+def plan_hdf5(layers: Sequence[Layer], *, write_diff: bool | None) -> Callable[[Path], None]:
     """Return a function that writes layers as ``.caffemodel.h5`` into an existing file.
 
     Types, settings, bottoms and tops of the layers are not part of this format. Blobs of the older
     formats are written without the leading axes of 1 that the type of their layer does not have,
     because Caffe compares shapes exactly here. Each layer that shares a parameter has the values of
-    the last one, which win in Caffe. If all layers are unchanged since they were read from
-    `origin`, that file is copied as it is.
+    the last one, which win in Caffe.
 
     Raises the errors of `plan_model`.
     """
-    if (
-        origin is not None
-        and origin.version is None
-        and is_unchanged(layers, origin, write_diff=write_diff)
-    ):
-        # The copy keeps attributes and times that a new file would not have.
-        return partial(write_pieces, [FileRange(origin.file, 0, len(origin.file))])
     h5py = import_optional("h5py", "hdf5")
     _require_names(layers)
     datasets = _datasets(layers, write_diff=write_diff)

@@ -25,11 +25,11 @@ import numpy as np
 
 from syncblob.caffe._pb.caffe_pb2 import NetParameter, NetState, Phase
 from syncblob.caffe.files.hdf5 import index_hdf5, plan_hdf5
-from syncblob.caffe.files.other_formats import is_hdf5, require_message, require_path
+from syncblob.caffe.files.other_formats import file_signature, require_message, require_path
 from syncblob.caffe.files.read_model import Origin, index_model
-from syncblob.caffe.files.write_model import model_pieces
+from syncblob.caffe.files.write_model import file_pieces, model_pieces
 from syncblob.caffe.messages.lazy_blobs import lazy_blob
-from syncblob.caffe.messages.pieces import write_pieces
+from syncblob.caffe.messages.pieces import require_message_size, write_pieces
 from syncblob.caffe.messages.streams import Source, Target, open_source, writing
 from syncblob.caffe.messages.texts import decoded, put_texts
 from syncblob.caffe.messages.upgrade_net import upgrade_net
@@ -79,10 +79,6 @@ class ModelFile(MutableMapping[str, Layer]):
 
     __slots__ = ("_by_name", "_layers", "name", "origin", "settings")
 
-    name: str
-    settings: NetParameter
-    origin: Origin | None
-
     def __init__(self, name: str = "", layers: Iterable[Layer] = ()) -> None:
         if not isinstance(name, str):
             raise TypeError(
@@ -91,7 +87,9 @@ class ModelFile(MutableMapping[str, Layer]):
             )
         if isinstance(layers, Layer):
             raise TypeError("expected a list of layers, got one Layer; put it in a list: [layer]")
-        self.name, self.settings, self.origin = name, NetParameter(), None
+        self.name: str = name
+        self.settings: NetParameter = NetParameter()
+        self.origin: Origin | None = None
         self._layers = [*map(_copied, layers)]
         self._index()
 
@@ -550,7 +548,7 @@ def open_model(path: Source) -> ModelFile:
     """
     file = open_source(path)
     with WireReader.of_file(file) as reader:
-        is_message = not is_hdf5(reader)
+        is_message = file_signature(file) != "hdf5"
         if is_message:
             require_message(reader)
         found = index_model(reader) if is_message else index_hdf5(file)
@@ -650,7 +648,10 @@ def plan_model(
         )
     for layer in model.layers:
         layer.require_consistent()
-    if hdf5:
-        return plan_hdf5(model.layers, model.origin, write_diff=write_diff)
-    pieces = model_pieces(model, write_diff=write_diff, upgrade=upgrade)
+    pieces = file_pieces(model, hdf5=hdf5, write_diff=write_diff, upgrade=upgrade)
+    if hdf5 and not pieces:
+        return plan_hdf5(model.layers, write_diff=write_diff)
+    if not hdf5:
+        pieces = pieces or model_pieces(model, write_diff=write_diff)
+        require_message_size(pieces, "a .caffemodel", "this model")
     return partial(write_pieces, pieces)

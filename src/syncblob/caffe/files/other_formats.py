@@ -45,6 +45,8 @@ _SIGNATURES: dict[str, tuple[bytes | tuple[bytes, ...], str]] = {
         (b"PK\x03\x04", b"PK\x05\x06"),
         f"a zip archive, such as an .npz or a file of PyTorch's; {_OPEN_WEIGHTS}",
     ),
+    # Recognised by its header.
+    "safetensors": ((), f"a .safetensors file; {_OPEN_WEIGHTS}"),
     "git-lfs": (
         b"version https://git-lfs",
         "a Git LFS pointer, not the file it stands for; run 'git lfs pull'",
@@ -58,7 +60,6 @@ _SIGNATURES: dict[str, tuple[bytes | tuple[bytes, ...], str]] = {
         "a gzip archive; unpack it, or pass gzip.open(path) to a function that reads Caffe's files",
     ),
 }
-_SAFETENSORS = f"a .safetensors file; {_OPEN_WEIGHTS}"
 # In a safetensors file, eight bytes with the length precede the header, which is JSON.
 _LENGTH_BYTES = 8
 
@@ -101,11 +102,6 @@ def is_text(head: bytes) -> bool:
     return True
 
 
-def is_hdf5(reader: WireReader) -> bool:
-    """Tell whether a file is HDF5 and not a message."""
-    return file_signature(reader.contents) == "hdf5"
-
-
 def head_of(contents: Contents) -> bytes:
     """Return the first bytes of a file, at most `HEAD`."""
     return bytes(contents.read(0, min(HEAD, len(contents))))
@@ -142,8 +138,7 @@ def refuse_other_formats(reader: WireReader) -> None:
         )
     found = file_signature(reader.contents)
     if found:
-        what = _SAFETENSORS if found == "safetensors" else _SIGNATURES[found][1]
-        raise reader.error(f"this is {what}", 0)
+        raise reader.error(f"this is {_SIGNATURES[found][1]}", 0)
     head = head_of(reader.contents)
     if _WEB_PAGE.match(head):
         raise reader.error("this is a web page; the download went wrong", 0)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from syncblob.caffe._pb import caffe_pb2 as messages
 from syncblob.caffe.files.hdf5 import plan_state_hdf5, read_state
-from syncblob.caffe.files.other_formats import is_hdf5, require_message, require_path
+from syncblob.caffe.files.other_formats import file_signature, require_message, require_path
 from syncblob.caffe.messages.lazy_blobs import lazy_blob
 from syncblob.caffe.messages.pieces import Piece, require_message_size, size_of, write_pieces
 from syncblob.caffe.messages.read_blobproto import MessageIndex
@@ -74,7 +74,7 @@ def open_solver_state(path: Source) -> SolverState:
     """
     file = open_source(path)
     with WireReader.of_file(file) as reader:
-        if is_hdf5(reader):
+        if file_signature(file) == "hdf5":
             return SolverState(**read_state(file))
         require_message(reader, "solverstate")
         parsed = MessageIndex(reader, messages.SolverState)

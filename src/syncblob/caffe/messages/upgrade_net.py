@@ -25,29 +25,23 @@ if TYPE_CHECKING:
 
     from syncblob.caffe._pb.caffe_pb2 import LayerParameter, NetParameter, V1LayerParameter
 
-V1_LAYER_TYPES: Final = dict(
-    enumerate(
-        [
-            "",
-            *"""
-            Accuracy BNLL Concat Convolution Data Dropout EuclideanLoss Flatten HDF5Data HDF5Output
-            Im2col ImageData InfogainLoss InnerProduct LRN MultinomialLogisticLoss Pooling ReLU
-            Sigmoid Softmax SoftmaxWithLoss Split TanH WindowData Eltwise Power
-            SigmoidCrossEntropyLoss HingeLoss MemoryData ArgMax Threshold DummyData Slice MVN AbsVal
-            Silence ContrastiveLoss Exp Deconvolution
-            """.split(),  # noqa: SIM905  # a table of names reads best as words
-        ]
-    )
-)
+_V1_NAMES = """
+Accuracy BNLL Concat Convolution Data Dropout EuclideanLoss Flatten HDF5Data HDF5Output Im2col
+ImageData InfogainLoss InnerProduct LRN MultinomialLogisticLoss Pooling ReLU Sigmoid Softmax
+SoftmaxWithLoss Split TanH WindowData Eltwise Power SigmoidCrossEntropyLoss HingeLoss MemoryData
+ArgMax Threshold DummyData Slice MVN AbsVal Silence ContrastiveLoss Exp Deconvolution
+"""
+V1_LAYER_TYPES: Final = dict(enumerate(["", *_V1_NAMES.split()]))
 """The types of V1 layers, by number."""
 
 _TRANSFORM: Final = ("scale", "mean_file", "crop_size", "mirror")
 
-_DATA_LAYERS: Final = {
+DATA_LAYERS: Final = {
     "Data": "data_param",
     "ImageData": "image_data_param",
     "WindowData": "window_data_param",
 }
+"""The types of layers that read images from files, and the fields of their settings."""
 
 _SPECS: Final = {
     "param": "name",
@@ -108,7 +102,7 @@ def upgrade_layers(net: NetParameter) -> NetParameter:
 
 def _move_transformation(layer: V1LayerParameter) -> None:
     """Move the settings of the image transformation to transform_param."""
-    settings = _DATA_LAYERS.get(V1_LAYER_TYPES[layer.type])
+    settings = DATA_LAYERS.get(V1_LAYER_TYPES[layer.type])
     if settings is None:
         return
     old, new = getattr(layer, settings), layer.transform_param
@@ -152,14 +146,9 @@ def _make_input_layer(net: NetParameter) -> None:
 
 
 def _set(message: Message, name: str, value: Any) -> None:
-    """Set a field of any kind, or add one value or several to a repeated field."""
-    field, place = message.DESCRIPTOR.fields_by_name[name], getattr(message, name)
-    is_list = hasattr(value, "extend")
+    """Set a field, or add values to a repeated one."""
+    field = message.DESCRIPTOR.fields_by_name[name]
     if field.type == field.TYPE_STRING:
-        add_texts(message, name, value if is_list else [value])
-    elif hasattr(place, "extend"):
-        place.extend(value if is_list else [value])
-    elif hasattr(place, "CopyFrom"):
-        place.CopyFrom(value)
+        add_texts(message, name, value if hasattr(value, "extend") else [value])
     else:
-        setattr(message, name, value)
+        message.MergeFrom(type(message)(**{name: value}))

@@ -184,30 +184,24 @@ class WireReader:
             position = field.stop
             yield field
 
-    @property
-    def _not_a_message(self) -> str:
-        return f"the {self.subject} is damaged, or no protobuf message at all"
+    def _no_message(self, problem: str, offset: int) -> ModelFileError:
+        why = f"the {self.subject} is damaged, or no protobuf message at all"
+        return self.error(f"{problem}: {why}", offset)
 
     def _field(self, position: int, stop: int) -> Field:
         """Find the field at `position`."""
         self._fields += 1
         if self._fields > _MAX_FIELDS:
-            raise self.error(
-                f"expected at most {_MAX_FIELDS} fields, got more: {self._not_a_message}", position
-            )
+            raise self._no_message(f"expected at most {_MAX_FIELDS} fields, got more", position)
         tag, start = self._varint(position, stop, _LONGEST_TAG)
         number = tag >> 3
         if number == 0 or tag >= 1 << 32:
-            raise self.error(
-                f"expected a field number from 1 to {2**29 - 1}, got {number}: "
-                f"{self._not_a_message}",
-                position,
+            raise self._no_message(
+                f"expected a field number from 1 to {2**29 - 1}, got {number}", position
             )
         if tag & 7 >= len(_WIRE_TYPES):
-            raise self.error(
-                f"field {number} has wire type {tag & 7}, which does not exist: "
-                f"{self._not_a_message}",
-                position,
+            raise self._no_message(
+                f"field {number} has wire type {tag & 7}, which does not exist", position
             )
         wire_type = _WIRE_TYPES[tag & 7]
         if wire_type is WireType.LENGTH:
@@ -217,7 +211,7 @@ class WireReader:
         if wire_type is WireType.VARINT:
             return Field(number, wire_type, start, self._varint(start, stop)[1])
         if wire_type not in _WIDTHS:
-            raise self.error(f"field {number} is a group: {self._not_a_message}", position)
+            raise self._no_message(f"field {number} is a group", position)
         width = _WIDTHS[wire_type]
         self._require_room(number, width, start, stop)
         stride = start - position + width
@@ -258,9 +252,7 @@ class WireReader:
                 f"the number that starts here does not end: {self._cause_of_overrun(stop)}",
                 position,
             )
-        raise self.error(
-            f"the number that starts here has over {longest} bytes: {self._not_a_message}", position
-        )
+        raise self._no_message(f"the number that starts here has over {longest} bytes", position)
 
     def _move_window(self, position: int) -> None:
         """Move the window to the head of the field at `position`."""
@@ -272,10 +264,8 @@ class WireReader:
     def _require_room(self, number: int, length: int, start: int, stop: int) -> None:
         """Raise ModelFileError if a payload overruns the end of its message or protobuf's limit."""
         if length > _MAX_LENGTH:
-            raise self.error(
-                f"field {number} claims {length} bytes, protobuf allows {_MAX_LENGTH}: "
-                f"{self._not_a_message}",
-                start,
+            raise self._no_message(
+                f"field {number} claims {length} bytes, protobuf allows {_MAX_LENGTH}", start
             )
         if length > stop - start:
             raise self.error(

@@ -77,8 +77,8 @@ def copy_trained_layers(
         for name, layer in layers.items()
         if name not in found and (layer.blobs or expected_blobs(layer.proto))
     ]
-    for blob, match in writes:
-        _copy_values(blob, match)
+    for blob, theirs in writes:
+        _copy_values(blob, theirs)
     for name, new_entries in made.items():
         layers[name].blobs.put(new_entries)
     copied = [name for name, layer in layers.items() if name in found and layer.blobs]
@@ -106,7 +106,7 @@ def _add_shared(target: Iterable[Layer], given: dict[str, list[Entry]]) -> None:
 
 def _plan(
     layers: dict[str, Layer], found: dict[str, list[_Match]]
-) -> tuple[list[tuple[Blob, _Match]], dict[str, list[Entry]]]:
+) -> tuple[list[tuple[Blob, Blob]], dict[str, list[Entry]]]:
     """Return which Blobs of the target are written, and the blobs of layers without any."""
     entries: dict[Key, Entry] = {}
     entries.update(named_entries(layers.values()))
@@ -117,9 +117,9 @@ def _plan(
         for number, match in enumerate(matches):
             key = _key(layers[name], number)
             if layers[name].blobs:
-                writes.append((layers[name].blobs[number], match))
+                writes.append((layers[name].blobs[number], match.entry.blob))
             elif key in entries:
-                writes.append((entries[key].blob, match))
+                writes.append((entries[key].blob, match.entry.blob))
             else:
                 last[key] = match
     made: dict[str, list[Entry]] = {}
@@ -153,13 +153,12 @@ def _new_entry(match: _Match, owned: _Match) -> Entry:
     return Entry(blob, owned.entry.legacy and len(owned.shape) == LEGACY_AXES)
 
 
-def _copy_values(blob: Blob, match: _Match) -> None:
+def _copy_values(blob: Blob, theirs: Blob) -> None:
     """Write the values of a blob of the source into one of the target.
 
     A gradient is written if the source has it in its file. Values that have not been read are not
     kept in the source.
     """
-    theirs = match.entry.blob
     values = untouched_values(theirs)
     blob.copy_from((theirs if values is None else values).reshape(blob.shape))
     if had_diff(theirs):

@@ -278,8 +278,6 @@ class LayerBlobs(MutableSequence[Blob]):
 
     __slots__ = ("entries", "layer")
 
-    entries: list[Entry]
-
     def __init__(self, layer: str, blobs: Iterable[Any] = ()) -> None:
         self.layer: str = layer
         self.put(self._made_of(blobs))
@@ -335,7 +333,7 @@ class LayerBlobs(MutableSequence[Blob]):
 
         :meta private:
         """
-        self.entries = entries
+        self.entries: list[Entry] = entries
         self._name_blobs()
 
     def rename(self, layer: str) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from syncblob.caffe.messages.legacy_axes import shapes_agree
@@ -133,16 +134,11 @@ def _recurrent(layer: LayerParameter, bottoms: _Bottoms) -> list[ExpectedBlob]:
     inputs = [math.prod(bottoms[0][2:]) if bottoms else None]
     if static:
         inputs.append(math.prod(bottoms[2][1:]) if bottoms else None)
-
-    def weight(outputs: int, count: int | None) -> ExpectedBlob:
-        return ExpectedBlob((outputs, count), filler=settings.weight_filler)
-
-    def bias(outputs: int) -> ExpectedBlob:
-        return ExpectedBlob((outputs,), filler=settings.bias_filler)
-
-    of_inputs = [weight(gates, count) for count in inputs]
-    of_output = [] if lstm else [weight(size, size), bias(size)]
-    return [of_inputs[0], bias(gates), *of_inputs[1:], weight(gates, size), *of_output]
+    weight = partial(ExpectedBlob, filler=settings.weight_filler)
+    bias = partial(ExpectedBlob, filler=settings.bias_filler)
+    of_inputs = [weight((gates, count)) for count in inputs]
+    of_output = [] if lstm else [weight((size, size)), bias((size,))]
+    return [of_inputs[0], bias((gates,)), *of_inputs[1:], weight((gates, size)), *of_output]
 
 
 def _batch_norm(_layer: LayerParameter, bottoms: _Bottoms) -> list[ExpectedBlob]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from syncblob.caffe._pb.caffe_pb2 import ForkLayer
 from syncblob.caffe.messages.fields import LEGACY_AXES, MOST_AXES, MOST_ELEMENTS
+from syncblob.caffe.messages.upgrade_net import DATA_LAYERS
 
 if TYPE_CHECKING:
     from syncblob.caffe._pb.caffe_pb2 import ConvolutionParameter, LayerParameter
@@ -169,7 +170,7 @@ def _spread(layer: LayerParameter, image: Shape) -> Shape:
 def _convolution(layer: LayerParameter, first: Shape, *others: Shape) -> list[Shape]:
     settings = layer.convolution_param
     axis = axis_of(settings.axis, first)
-    _require_equal("bottoms", first, *others)
+    _expect(len({first, *others}) == 1, "bottoms of one shape", first, *others)
     group, outputs, channels = settings.group, settings.num_output, first[axis]
     _expect(
         outputs > 0 and group > 0 and channels % group == outputs % group == 0,
@@ -297,7 +298,7 @@ def _channels(_layer: LayerParameter, bottom: Shape) -> list[Shape]:
 
 
 def _eltwise(_layer: LayerParameter, *bottoms: Shape) -> list[Shape]:
-    _require_equal("bottoms", *bottoms)
+    _expect(len({*bottoms}) == 1, "bottoms of one shape", *bottoms)
     return [bottoms[0]]
 
 
@@ -570,12 +571,7 @@ def _for_tops(values: list[Any], count: int) -> list[Any]:
 
 _SAME_RATIO = 1e-6
 
-_IMAGES = {
-    "Data": "data_param",
-    "ImageData": "image_data_param",
-    "MemoryData": "memory_data_param",
-    "WindowData": "window_data_param",
-}
+_IMAGES = {**DATA_LAYERS, "MemoryData": "memory_data_param"}
 DATA = {*_IMAGES, "DummyData", "HDF5Data", "Input"}
 """The types whose tops have the shapes of data."""
 _ANY = 1 << 30
@@ -611,10 +607,6 @@ def _require_axes(shape: Shape, count: int) -> None:
     _expect(len(shape) == count, f"a bottom of {count} axes", shape)
 
 
-def _require_equal(what: str, *shapes: Shape) -> None:
-    _expect(len(set(shapes)) == 1, f"{what} of one shape", *shapes)
-
-
 # --- types ----------------------------------------------------------------------------------------
 
 
@@ -644,6 +636,7 @@ class LayerType(NamedTuple):
 _NEURONS = (
     "AbsVal BNLL Clip Dropout ELU Exp LRN Log Power ReLU Sigmoid Softmax Swish TanH Threshold"
 )
+_LOSSES = "EuclideanLoss HingeLoss MultinomialLogisticLoss SigmoidCrossEntropyLoss"
 _TYPES = {
     **dict.fromkeys(_NEURONS.split(), LayerType(lambda _, bottom: [bottom])),
     **dict.fromkeys(("BatchNorm", "PReLU"), LayerType(_channels)),
@@ -651,13 +644,8 @@ _TYPES = {
     **dict.fromkeys(("Scale", "Bias"), LayerType(_broadcast, 1, 2)),
     **dict.fromkeys(_STATES, LayerType(_recurrent, 2, 5)),
     **dict.fromkeys(_IMAGES, LayerType(_images, 0, 0)),
-    **dict.fromkeys(
-        (
-            *("EuclideanLoss", "HingeLoss"),
-            *("MultinomialLogisticLoss", "SigmoidCrossEntropyLoss"),
-        ),
-        LayerType(_batch_loss, 2, 2, fewest_tops=0),  # Caffe adds the top
-    ),
+    # To these, Caffe adds the top.
+    **dict.fromkeys(_LOSSES.split(), LayerType(_batch_loss, 2, 2, fewest_tops=0)),
     "Accuracy": LayerType(_label_loss, 2, 2, fewest_tops=1),
     "ArgMax": LayerType(_argmax),
     "BatchReindex": LayerType(_batch_reindex, 2, 2),

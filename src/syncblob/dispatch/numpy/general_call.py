@@ -213,7 +213,8 @@ class Operands:
         own = isinstance(target, BlobCore)
         if late:
             if whole and (not own or target._layout.gapless):
-                array = self._scratch(target)
+                shape, dtype = tuple(target.shape), target.dtype.newbyteorder("=")
+                array = compute(self.home, self.home.namespace.empty, shape, dtype=dtype)
             else:
                 array = compute(self.home, self.read(target).copy)
             self._late.append((target, array))
@@ -264,10 +265,6 @@ class Operands:
         if array is None:
             array = x._array_on(x._memory.side_of(self.home), MUTABLE, self.name)
         return array
-
-    def _scratch(self, x: Any) -> Any:
-        dtype = x.dtype.newbyteorder("=")
-        return compute(self.home, self.home.namespace.empty, tuple(x.shape), dtype=dtype)
 
     def _read_foreign(self, x: Any) -> Any:
         array = native_array(x)[0]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,10 +25,13 @@ class Views(NamedTuple):
     """Whether its views are read-only in NumPy."""
 
 
+def _named(names: str) -> list[Callable[..., Any]]:
+    """Return NumPy's functions of these names."""
+    return [attrgetter(name)(np) for name in names.split()]
+
+
 # The functions that write their first argument. In addition, every function writes its `out`.
-_ALWAYS_WRITE = frozenset(
-    {np.copyto, np.fill_diagonal, np.place, np.put, np.put_along_axis, np.putmask}
-)
+_ALWAYS_WRITE = frozenset(_named("copyto fill_diagonal place put put_along_axis putmask"))
 # The same if an option has a value.
 _WRITE_IF: dict[Callable[..., Any], tuple[str, bool]] = {
     np.nan_to_num: ("copy", False),
@@ -40,37 +44,19 @@ WRITES = _ALWAYS_WRITE | _WRITE_IF.keys()
 
 # The functions that only make views: `ravel` and `reshape` if possible.
 # Most of the const ones are, because their elements overlap.
+_USUAL_VIEWS = """
+array_split dsplit expand_dims fliplr flipud hsplit linalg.matrix_transpose matrix_transpose
+moveaxis permute_dims ravel reshape rollaxis rot90 split squeeze swapaxes transpose vsplit
+"""
+_CONST_VIEWS = "broadcast_to diagonal lib.stride_tricks.sliding_window_view linalg.diagonal"
 VIEWS: dict[Callable[..., Any], Views] = {
-    np.array_split: Views(),
-    np.atleast_1d: Views(several=True),
-    np.atleast_2d: Views(several=True),
-    np.atleast_3d: Views(several=True),
+    **dict.fromkeys(_named(_USUAL_VIEWS), Views()),
+    **dict.fromkeys(_named(_CONST_VIEWS), Views(const=True)),
+    **dict.fromkeys(_named("atleast_1d atleast_2d atleast_3d"), Views(several=True)),
     np.broadcast_arrays: Views(several=True, const=True),
-    np.broadcast_to: Views(const=True),
     np.diag: Views(axes=2, const=True),
-    np.diagonal: Views(const=True),
-    np.dsplit: Views(),
-    np.expand_dims: Views(),
     np.flip: Views(axes=1),
-    np.fliplr: Views(),
-    np.flipud: Views(),
-    np.hsplit: Views(),
-    np.lib.stride_tricks.sliding_window_view: Views(const=True),
-    np.linalg.diagonal: Views(const=True),
-    np.linalg.matrix_transpose: Views(),
-    np.matrix_transpose: Views(),
-    np.moveaxis: Views(),
-    np.permute_dims: Views(),
-    np.ravel: Views(),
-    np.reshape: Views(),
-    np.rollaxis: Views(),
-    np.rot90: Views(),
-    np.split: Views(),
-    np.squeeze: Views(),
-    np.swapaxes: Views(),
-    np.transpose: Views(),
     np.unstack: Views(axes=2),
-    np.vsplit: Views(),
 }
 # The usual number of arguments of those that copy if they must.
 VIEWS_OR_COPIES: dict[Callable[..., Any], int] = {np.ravel: 1, np.reshape: 2}
@@ -81,17 +67,7 @@ OVERLAPPING: set[Any] = {
 
 # They use only shapes and dtypes, and read no element.
 QUESTIONS = frozenset(
-    {
-        np.can_cast,
-        np.common_type,
-        np.einsum_path,
-        np.iscomplexobj,
-        np.isrealobj,
-        np.ndim,
-        np.result_type,
-        np.shape,
-        np.size,
-    }
+    _named("can_cast common_type einsum_path iscomplexobj isrealobj ndim result_type shape size")
 )
 
 # They return an attribute of their argument.
@@ -104,15 +80,7 @@ SHARING = frozenset({np.may_share_memory, np.shares_memory})
 
 # Their results are on the host.
 TEXTS_AND_FILES = frozenset(
-    {
-        np.array2string,
-        np.array_repr,
-        np.array_str,
-        np.save,
-        np.savetxt,
-        np.savez,
-        np.savez_compressed,
-    }
+    _named("array2string array_repr array_str save savetxt savez savez_compressed")
 )
 
 # Parameters for axes, shapes and the like; an array passed to them is not an operand.
@@ -135,12 +103,11 @@ _WITHOUT_SIGNATURE: dict[Callable[..., Any], tuple[str, ...]] = {
 
 # Faster methods of ndarray with the same parameters in the same order. `np.all` and `np.any` have
 # another order than their methods; those of `np.std` and `np.var` have no `correction`.
+_METHODS = """
+argmax argmin argsort cumprod cumsum diagonal max mean min prod ravel repeat round squeeze sum take
+"""
 METHODS: dict[Callable[..., Any], Callable[..., Any]] = {
-    getattr(np, name): getattr(np.ndarray, name)
-    for name in """
-    argmax argmin argsort cumprod cumsum diagonal max mean min prod ravel repeat round squeeze sum
-    take
-    """.split()  # noqa: SIM905  # reads best as words
+    getattr(np, name): getattr(np.ndarray, name) for name in _METHODS.split()
 }
 
 # NumPy's ufuncs with one result. For supported dtypes, their results have supported dtypes.

@@ -121,7 +121,7 @@ def _call_directly(  # noqa: C901, PLR0911  # inlined, because calls take time
     within torch.func where gradients are enabled.
     """
     recorded = False
-    if plan.holds_tensors:
+    if plan.tensors or plan.nested_tensors:
         followed = torch.is_grad_enabled()
         if followed and _transformation() is not None:
             return NotImplemented
@@ -336,16 +336,14 @@ class _Call:
             else:
                 loan = over.cuda_loan(x, self._home, self._name)
         if loan is None:
-            side = memory.side_of(self._home)
-            loan = Loan(*over.tensor_over_memory(memory, layout, side, CONST, self._name))
+            loan = Loan(*over.tensor_over_memory(memory, layout, self._home, CONST, self._name))
         self._read[id(memory), layout] = x, loan
         return loan
 
     def _copied(self, x: BlobCore) -> torch.Tensor:
         """Return a tensor over a copy of a Blob."""
-        memory, layout = x._memory, x._layout
-        if layout.reversed_axes or not self._recorded:
-            return over.private(memory, layout, memory.side_of(self._home), self._name)
+        if x._layout.reversed_axes or not self._recorded:
+            return over.private(x._memory, x._layout, self._home, self._name)
         # By torch, so that a CUDA graph copies again.
         with (
             torch.inference_mode(mode=False),
@@ -377,8 +375,7 @@ class _Call:
             return scratch
         known = self._read.pop((id(memory), layout), None)
         if known is None:
-            side = memory.side_of(self._home)
-            tensor, _ = over.tensor_over_memory(memory, layout, side, MUTABLE, self._name)
+            tensor, _ = over.tensor_over_memory(memory, layout, self._home, MUTABLE, self._name)
         else:
             known[1].become_alias(x, self._home, self._name)
             tensor = known[1].tensor
@@ -465,8 +462,6 @@ class _Call:
 
     def _delivered(self, x: BlobCore, scratch: torch.Tensor) -> torch.Tensor:
         """Return a tensor with the contents of a Blob that a temporary one was copied into."""
-        memory, layout = x._memory, x._layout
-        if layout.reversed_axes:
+        if x._layout.reversed_axes:
             return scratch
-        side = memory.side_of(self._home)
-        return over.tensor_over_memory(memory, layout, side, MUTABLE, self._name)[0]
+        return over.tensor_over_memory(x._memory, x._layout, self._home, MUTABLE, self._name)[0]

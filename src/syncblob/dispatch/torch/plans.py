@@ -21,36 +21,17 @@ from syncblob.dispatch.walk import NESTED, instances
 # They use only the shapes and dtypes of Blobs. The ``*_like`` functions read the later arguments,
 # such as a `fill_value`.
 _SHAPE_ONLY = frozenset(
-    {
-        torch.empty_like,
-        torch.full_like,
-        torch.get_device,
-        torch.is_complex,
-        torch.is_conj,
-        torch.is_floating_point,
-        torch.is_inference,
-        torch.is_neg,
-        torch.is_same_size,
-        torch.is_signed,
-        torch.numel,
-        torch.ones_like,
-        torch.rand_like,
-        torch.randint_like,
-        torch.randn_like,
-        torch.result_type,
-        torch.zeros_like,
-    }
+    getattr(torch, name)
+    for name in """
+    empty_like full_like get_device is_complex is_conj is_floating_point is_inference is_neg
+    is_same_size is_signed numel ones_like rand_like randint_like randn_like result_type zeros_like
+    """.split()  # noqa: SIM905  # reads best as words
 )
 
 # Their results are not tensors but share the memory of their argument. Writes into them could not
 # be tracked.
 _EXPORTS = frozenset(
-    {
-        torch.Tensor.__array__,
-        torch.Tensor.__dlpack__,
-        torch.Tensor.__reduce_ex__,
-        torch.Tensor.storage,
-    }
+    getattr(torch.Tensor, name) for name in ("__array__", "__dlpack__", "__reduce_ex__", "storage")
 )
 
 # Written if a flag of the function is set, or always if it has none. Torch's schemas do not declare
@@ -60,26 +41,18 @@ _TRAINING = ("training", "use_input_stats", "train")
 # With `max_norm`, rows of the weight are renormalized in place.
 _RENORMALISED = ("weight", "max_norm")
 
-# Functions of torch.distributed, and their parameters that receive data.
-_RECEIVED = {
-    "all_gather": "tensor_list",
-    "all_gather_coalesced": "output_tensor_lists",
-    "all_gather_into_tensor": "output_tensor",
-    "all_gather_single": "output_tensor",
-    "all_reduce": "tensor",
-    "all_reduce_coalesced": "tensors",
-    "all_to_all": "output_tensor_list",
-    "all_to_all_single": "output",
-    "broadcast": "tensor",
-    "gather": "gather_list",
-    "irecv": "tensor",
-    "recv": "tensor",
-    "reduce": "tensor",
-    "reduce_scatter": "output",
-    "reduce_scatter_single": "output",
-    "reduce_scatter_tensor": "output",
-    "scatter": "tensor",
+# Functions of torch.distributed by their parameters that receive data.
+_RECEIVERS = {
+    "gather_list": "gather",
+    "output": "all_to_all_single reduce_scatter reduce_scatter_single reduce_scatter_tensor",
+    "output_tensor": "all_gather_into_tensor all_gather_single",
+    "output_tensor_list": "all_to_all",
+    "output_tensor_lists": "all_gather_coalesced",
+    "tensor": "all_reduce broadcast irecv recv reduce scatter",
+    "tensor_list": "all_gather",
+    "tensors": "all_reduce_coalesced",
 }
+_RECEIVED = {name: to for to, names in _RECEIVERS.items() for name in names.split()}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,8 +78,6 @@ class Plan:
     """The lists, tuples and dicts that may contain Blobs."""
     nested_tensors: tuple[int, ...]
     """The lists, tuples and dicts that may contain tensors."""
-    holds_tensors: bool
-    """Whether there may be a tensor among the arguments."""
     positional: bool
     """Whether no keyword argument is or may contain a Blob or a tensor."""
     keeps: bool
@@ -189,7 +160,8 @@ def _make_plan(function: Callable[..., Any], names: tuple[str, ...], *pattern: _
     like = name.endswith("_like")
     shape_only: tuple[int, ...] = blobs if function in _SHAPE_ONLY else ()
     if like:
-        shape_only = tuple(i for i in shape_only if i == arguments.first)
+        # The first parameter of torch's builtin functions.
+        shape_only = tuple(i for i in shape_only if i == arguments.place("self"))
     tensors, nested_tensors = arguments.of(torch.Tensor), arguments.holding(torch.Tensor)
     places = (*blobs, *nested_blobs, *tensors, *nested_tensors, *written)
     direct = rule.keeps and not written and not shape_only
@@ -203,7 +175,6 @@ def _make_plan(function: Callable[..., Any], names: tuple[str, ...], *pattern: _
         tensors,
         nested_blobs,
         nested_tensors,
-        bool(tensors or nested_tensors),
         max(places, default=0) < len(pattern) - len(names),
         rule.keeps,
         direct,
@@ -243,11 +214,6 @@ class _Arguments:
         # The arguments whose contents matter; `written` adds the flags.
         self.decisive = {i for i, entry in enumerate(pattern) if entry in _SEQUENCES}
 
-    @property
-    def first(self) -> int | None:
-        """The place of the first parameter of torch's builtin functions."""
-        return self._place("self")
-
     def of(self, kind: type) -> tuple[int, ...]:
         """Return the arguments that are instances of a class."""
         return tuple(i for i, entry in enumerate(self._pattern) if _is_kind(entry, kind))
@@ -271,7 +237,7 @@ class _Arguments:
         if self._flag("inplace"):
             yield self._rule.parameters[0]
         weight, max_norm = _RENORMALISED
-        place = self._place(max_norm)
+        place = self.place(max_norm)
         if place is not None and self._pattern[place] is not NoneType:
             yield weight
         if parameters.issuperset(_RUNNING):
@@ -282,7 +248,7 @@ class _Arguments:
 
     def _flag(self, name: str) -> bool | None:
         """Return the truth value of a flag; None if it is None, missing, or not known yet."""
-        place = self._place(name)
+        place = self.place(name)
         entry = NoneType if place is None else self._pattern[place]
         if place is None or entry is NoneType:
             return None
@@ -291,7 +257,7 @@ class _Arguments:
             return None
         return bool(entry)
 
-    def _place(self, name: str) -> int | None:
+    def place(self, name: str) -> int | None:
         """Return the number of the argument for a parameter; None if it was not given."""
         return self._names.index(name) if name in self._names else None
 

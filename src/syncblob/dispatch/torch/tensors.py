@@ -66,7 +66,7 @@ def tensor_over(blob: BlobCore, *, copy: bool | None) -> torch.Tensor:
     """Return a tensor over a Blob's data; see `Blob.to_torch`."""
     memory, layout = blob._memory, blob._layout
     if copy or (copy is None and blob._readonly):
-        return private(memory, layout, blob._side, "to_torch")
+        return private(memory, layout, blob._home, "to_torch")
     if blob._readonly:
         raise ValueError(
             "a tensor can be written, and this Blob is a const view; leave out copy=False to get "
@@ -89,8 +89,7 @@ def alias_over(
     """
     tensor = host_alias(blob, memory, place, noted) if blob._home is HOST else None
     if tensor is None:
-        side = memory.side_of(blob._home)
-        tensor, _ = tensor_over_memory(memory, blob._layout, side, MUTABLE, reason)
+        tensor, _ = tensor_over_memory(memory, blob._layout, blob._home, MUTABLE, reason)
         blob._keep(place, memory)
     return tensor
 
@@ -227,7 +226,7 @@ def _new_host_loan(x: BlobCore, reason: str) -> Loan | None:
     memory, layout = x._memory, x._layout
     if not x._home.native or layout.reversed_axes:
         return None
-    loan = Loan(*tensor_over_memory(memory, layout, Side.HOST, CONST, reason))
+    loan = Loan(*tensor_over_memory(memory, layout, HOST, CONST, reason))
     if layout.size:
         x._keep(HOST_DATA, memory)
         kept = x._kept[HOST_DATA]
@@ -249,9 +248,9 @@ def _keep(x: BlobCore, layout: Layout, kept: Kept, loan: Loan | None) -> None:
 
 
 def tensor_over_memory(
-    memory: SyncedMemory, layout: Layout, side: Side, access: Access, reason: str
+    memory: SyncedMemory, layout: Layout, home: Home, access: Access, reason: str
 ) -> tuple[torch.Tensor, Any]:
-    """Return a tensor over one side of a memory, updated according to the access.
+    """Return a tensor over a memory in one home, updated according to the access.
 
     A writable one is an alias, leased until its storage is freed.
 
@@ -264,9 +263,8 @@ def tensor_over_memory(
     owner
         An object that lives exactly as long as the tensor's storage.
     """
-    home = memory.home(side)
     require_reach(home)
-    array = memory.export(side, access, layout.forwards(), reason, _KIND)
+    array = memory.export(memory.side_of(home), access, layout.forwards(), reason, _KIND)
     if access is CONST and isinstance(array, np.ndarray):
         # Torch has no read-only tensors: depending on its version, it rejects a read-only array or
         # ignores the flag. Only this function references the array.
@@ -274,11 +272,10 @@ def tensor_over_memory(
     return tensor_of(home, array)
 
 
-def private(memory: SyncedMemory, layout: Layout, side: Side, reason: str) -> torch.Tensor:
-    """Return a tensor over a C-contiguous copy of elements on one side."""
-    home = memory.home(side)
+def private(memory: SyncedMemory, layout: Layout, home: Home, reason: str) -> torch.Tensor:
+    """Return a tensor over a C-contiguous copy of elements in one home."""
     require_reach(home)
-    return tensor_of(home, memory.copy_of(side, layout, reason))[0]
+    return tensor_of(home, memory.copy_of(memory.side_of(home), layout, reason))[0]
 
 
 def empty(layout: Layout, device: torch.device) -> torch.Tensor:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache, partial
 from types import NoneType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -94,7 +94,7 @@ def array_function(
     try:
         return plan.run(like, args, kwargs)
     except MemoryError as error:
-        if not (plan.begins_again and BESIDE_OTHERS in vars(error)):
+        if BESIDE_OTHERS not in vars(error):
             raise
     return from_the_start(plan.run, like, args, kwargs)
 
@@ -161,9 +161,6 @@ class Plan:
     """The plan for any call: each call inspects all arguments."""
 
     __slots__ = ("const", "function", "native")
-
-    # Whether a call that finds no room is made again, from its start; see `from_the_start`.
-    begins_again: ClassVar[bool] = False
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function: Callable[..., Any] = function
@@ -242,7 +239,6 @@ class _OneBlob(Plan):
     """The first argument is the only Blob, and the others are plain values."""
 
     __slots__ = ()
-    begins_again = True
 
     @at_once
     def run(self, like: Any, args: Args, kwargs: Named) -> Any:
@@ -275,7 +271,6 @@ class _SomeBlobs(Plan):
     """Arguments or nested sequences contain Blobs, and the others are plain values."""
 
     __slots__ = ("blobs", "keywords", "nested")
-    begins_again = True
 
     def __init__(
         self, function: Callable[..., Any], blobs: list[int | str], nested: list[int | str]

@@ -13,6 +13,7 @@ from syncblob.blob.core import BlobCore
 from syncblob.blob.evict_by_hand import give_up
 from syncblob.devices import HOST, Side
 from syncblob.memory import CONST, OVERWRITE, at_once, from_the_start, patiently
+from syncblob.memory.retry_after_eviction import BESIDE_OTHERS
 from syncblob.memory.window_growth import divisible
 
 if TYPE_CHECKING:
@@ -35,47 +36,44 @@ def compute_in_room(
     The function computes the kernel elementwise, in a new Blob. If it `writes`, it only brings the
     operands, and returns a function that writes into the first. In parts, the device needs room for
     a part of each operand, and for two of a new Blob. When room is needed, the finished parts of
-    that are downloaded, and those of the operands dropped. If it writes, the
-    first Blob gets the contents of the new one, on the host and in one step: if a part fails, it is
-    as before.
+    that are downloaded, and those of the operands dropped. If it writes, the first Blob gets the
+    contents of the new one, on the host and in one step, so that a failure changes nothing.
 
     Raises
     ------
     MemoryError
         If not even small parts fit.
     """
-    try:
-        done = function(kernel, *operands)
-    except MemoryError:
-        in_parts = _can_divide(kernel, operands, writes=writes)
-        bounded = any(x._home.bounded for x in operands if isinstance(x, BlobCore))
-        if not (in_parts or bounded):
-            raise
-    else:
-        # Only here, because what has been written must not be written again.
-        return patiently(done) if writes else done
 
-    # Only here: the error keeps frames alive, and these keep arrays.
     def compute(*operands: Any) -> Any:
         done = function(kernel, *operands)
+        # What has been written must not be written again: such an error is raised.
         return patiently(done) if writes else done
 
-    if not in_parts:
+    try:
+        return compute(*operands)
+    except MemoryError as error:
+        if BESIDE_OTHERS not in vars(error):
+            raise
+    # Only here: the error keeps frames alive, and these keep arrays.
+    if not _can_divide(kernel, operands, writes=writes):
         return from_the_start(compute, *operands)
     like: Any = next(x for x in operands if isinstance(x, BlobCore))
     home, flat = _divide(operands)
 
-    def compute_part(part: slice) -> Any:
-        return compute(*[x if type(x) in SCALARS else x[part] for x in flat])
+    def parts(part: slice) -> list[Any]:
+        return [x if type(x) in SCALARS else x[part] for x in flat]
 
-    dtype = like.dtype if writes else patiently(compute_part, slice(1)).dtype
+    dtype = like.dtype if writes else patiently(compute, *parts(slice(1))).dtype
     result = type(like)(like.shape, dtype, device=home.device)
     into: Any = result.reshape(-1)
 
     def write_part(part: slice) -> None:
-        into[part] = flat[0][part] if writes else compute_part(part)
         if writes:
-            compute(into[part], *[x if type(x) in SCALARS else x[part] for x in flat[1:]])
+            into[part], *others = parts(part)
+            compute(into[part], *others)
+        else:
+            into[part] = compute(*parts(part))
 
     _for_each_part(write_part, result.size)
     if not writes:

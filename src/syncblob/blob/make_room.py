@@ -86,6 +86,7 @@ def make_room(  # noqa: PLR0911  # each reason to try again, and not to
         return False
     if not home.can_hold(vars(error).get(NEEDED, 0)):
         extend(error, f"{home.device} can never hold as much")
+        vars(error)[BESIDE_OTHERS] = False
         return False
     # Its frames refer to buffers, and to look at the variables of the callers keeps it alive.
     traceback, error.__traceback__, error.__context__ = error.__traceback__, None, None

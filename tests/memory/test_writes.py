@@ -94,16 +94,36 @@ def test_who_reads_the_other_side_in_the_middle_of_a_write_does_not_make_it_coun
     assert memory.cpu_data().tolist() == memory.gpu_data().tolist() == expected
 
 
+@pytest.mark.parametrize("side", Side)
+def test_a_write_that_fails_in_its_midst_has_written_on_its_side_alone(side):
+    memory = at(side)
+    getattr(memory, READS[Side(1 - side)])()
+    memory.lend(Side(1 - side), Access.MUTABLE, Layout.raw(4), "a use")
+
+    def write(array):
+        array[...] = 9
+        raise ValueError("in its midst")
+
+    with pytest.raises(ValueError, match="in its midst"):
+        memory.write(side, Access.OVERWRITE, Layout.raw(NBYTES), "a write", write)
+    assert memory.head_over(0, 4) is Head(2 >> side)
+    assert memory.head_over(4, NBYTES) is Head(1 << side)
+    assert memory.cpu_data().tolist() == memory.gpu_data().tolist() == [1] * 4 + [9] * 4
+
+
 # --- signal handlers between a check and the action that follows ----------------------------------
 
 
 @contextmanager
 def at_the_start_of(function, handler):
     """Call a handler at the start of a function, once: CPython runs signal handlers there."""
-    code = inspect.unwrap(function).__code__
+    file = inspect.unwrap(function).__code__.co_filename
 
     def profile(frame, event, _):
-        if event == "call" and frame.f_code is code:
+        code = frame.f_code
+        # Mutation testing runs a copy, such as `x_take__mutmut_1`.
+        name = code.co_name.partition("__mutmut_")[0].removeprefix("x_").rpartition("ǁ")[2]
+        if event == "call" and code.co_filename == file and name == function.__name__:
             sys.setprofile(None)
             handler()
 
@@ -262,6 +282,7 @@ def test_an_interrupt_right_after_an_assignment_leaves_it_made(both, monkeypatch
     blob = Blob(4, device="simulated")
     blob[...] = 1
     blob[:both].cpu_data()
+    borrow = blob[both:].mutable_gpu_data()
     compute = NumpyHome.compute
 
     def interrupted(home, function, *args, **kwargs):
@@ -275,6 +296,7 @@ def test_an_interrupt_right_after_an_assignment_leaves_it_made(both, monkeypatch
         with pytest.raises(KeyboardInterrupt):
             blob.on("cpu")[...] = np.full(4, 5, np.float32)
     assert blob.head is Head.HEAD_AT_CPU
+    assert not borrow.flags.writeable
     assert blob.tolist() == blob.gpu_data().tolist() == [5] * 4
 
 

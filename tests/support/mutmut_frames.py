@@ -1,4 +1,4 @@
-"""A pytest plugin for mutation testing: frames that mutmut adds do not count as the user's.
+"""A pytest plugin for mutation testing: frames that mutmut adds count as those of syncblob.
 
 Plans of calls are made anew in each test. Otherwise only the first test that makes a plan would
 count as a test of the functions that make it.
@@ -10,9 +10,11 @@ import pytest
 from mutmut.mutation import trampoline
 
 from syncblob import _source_lines
+from syncblob.blob import living_blobs
 from syncblob.dispatch.numpy import array_function as plans
 
 _source_lines._known[trampoline.__file__] = "syncblob"
+living_blobs._PACKAGE = living_blobs._PACKAGE, trampoline.__file__
 
 
 @pytest.fixture(autouse=True)

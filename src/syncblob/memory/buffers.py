@@ -163,7 +163,7 @@ class Buffers:
                 return windows[index]
         return buffer
 
-    def get(self, side: Side, start: int, stop: int, *, zeroed: bool = False) -> Any:
+    def get(self, side: Side, start: int, stop: int, *, zeroed: bool) -> Any:
         """Return one side's buffer or window for a range; allocate a buffer if there is none.
 
         Leaves it to the caller to give the side the buffer. `zeroed` fills it with zeros.
@@ -262,7 +262,7 @@ class Buffers:
         start: int,
         stop: int,
         reason: str,
-        because: str = "",
+        because: str,
     ) -> None:
         """Copy a range of one side into a buffer or window of another; see `move`."""
         contents = self.sides[origin]

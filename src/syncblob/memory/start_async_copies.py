@@ -74,7 +74,7 @@ def _plan_push(  # noqa: PLR0913, PLR0917  # a copy
     before = ledger.spans
     # An alias of either side may write before the copy arrives, so neither is trusted.
     writers = [w for each in (side, target) for w in ledger.loans[each].writers(start, stop)]
-    of_sides = [writers if each in {side, target} else [] for each in ledger.buffers.all_sides]
+    of_sides = [writers] * len(ledger.buffers.all_sides)
     lacking, runs = plan_access(before, target, CONST, start, stop, writers=of_sides)
     after = before.replaced(runs if before.nbytes else [Run(0, 0, before.holders[0] | 1 << target)])
     pieces, after = shortened(ledger, lacking, after, target, start, stop, source=False)

@@ -137,6 +137,7 @@ def test_a_transfer_names_who_makes_it_necessary_at_each_access() -> None:
     assert aliased.because == log[2].because
     assert aliased.because.startswith(f"a DLPack alias of the host side, created at {__file__}:")
     assert adopted.because.startswith(f"the host side, exposed at {__file__}:")
+    assert adopted.because.endswith(': exposed = Blob.asarray(np.zeros(3, "f4"))')
     assert "; again at each access, because of the host side" in str(adopted)
     assert [transfer.because for transfer in log[4:]] == ["", ""]
     assert log.summary().count("\n    again at each access, because of ") == 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from syncblob import (
     ConstWriteWarning,
     Head,
     StaleAliasWarning,
+    record_transfers,
     verified_const,
 )
 from syncblob._dtypes import UINT8
@@ -267,3 +268,37 @@ def test_writes_by_right_into_a_watched_view_accuse_nobody(here: str) -> None:
             blob.cpu_data()
             blob.gpu_data()
             del export
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_an_upload_into_an_export_is_no_write_of_its_consumer(
+    simulated: Any, asynchronous: bool
+) -> None:
+    memory = at(Side.HOST)
+    with verified_const():
+        target = Target()
+        memory.export(Side.ACCELERATOR, Access.CONST, WHOLE, "use", "DLPack", target)
+        memory.mutable_cpu_data()[:] = 3
+        if asynchronous:
+            # Its bytes may arrive at any time, so they are not watched any longer.
+            memory.async_gpu_push(simulated.stream(delay=0.02))
+        assert memory.gpu_data().tolist() == [3] * COUNT
+        memory.buffer(Side.ACCELERATOR)[0] = 9
+        with nullcontext() if asynchronous else pytest.warns(ConstWriteWarning, match="DLPack"):
+            memory.gpu_data()
+        del target
+
+
+def test_a_use_of_a_side_under_watch_may_write_and_counts_what_it_avoids() -> None:
+    memory = at(Side.HOST)
+    memory.gpu_data()
+    with verified_const(), record_transfers() as log:
+        target = Target()
+        memory.export(Side.HOST, Access.CONST, WHOLE, "use", "DLPack", target)
+        memory.gpu_data()
+        memory.cpu_data()
+        avoided = log.avoided
+        memory.mutable_cpu_data()[:] = 7
+        memory.cpu_data()
+        del target
+    assert avoided == 2

@@ -115,6 +115,17 @@ def test_a_stale_alias_is_called_stale_with_the_access_that_made_it_so() -> None
     assert array is not None
 
 
+@pytest.mark.parametrize("part", [slice(None), 0])
+def test_so_is_a_stale_alias_of_the_accelerator(part) -> None:
+    blob = at_cpu()
+    array = np.asarray(blob[part].gpu)
+    with pytest.warns(StaleAliasWarning):
+        blob[part].mutable_cpu_data()
+    [stale] = [text for label, text in blob.explain().rows if label == "stale alias"]
+    assert stale.endswith(f"; stale since {line_of(blob, 'mutable_cpu_data')}")
+    assert not array.flags.writeable
+
+
 def test_an_alias_that_an_adoption_made_stale_says_so() -> None:
     blob = at_cpu()
     alias = np.from_dlpack(blob.cpu)
@@ -152,6 +163,28 @@ def test_a_borrow_that_ended_is_shown_with_both_accesses(access, reason) -> None
     assert str(blob.explain()).count("ended borrow") == 1
     kept.clear()
     assert "ended borrow" not in str(blob.explain())
+
+
+def test_a_borrow_of_the_accelerator_is_shown_with_both_accesses_too() -> None:
+    blob = at_cpu()
+    borrow = blob.mutable_gpu_data()
+    first = line_of(blob, "mutable_gpu_data")
+    blob.cpu_data()
+    [ended] = [text for label, text in blob.explain().rows if label == "ended borrow"]
+    since = f"an array of the accelerator side; read-only since {line_of(blob, 'cpu_data')}"
+    assert ended == f"{since}; created no earlier than {first}"
+    assert not borrow.flags.writeable
+
+
+def test_of_a_borrow_whose_access_is_forgotten_only_its_end_is_shown() -> None:
+    blob = split()
+    borrow = blob[20:24].mutable_cpu_data()
+    for _ in range(20):
+        blob[40:].mutable_cpu_data()
+        blob[40:].gpu_data()
+    blob[20:24].gpu_data()
+    assert "created no earlier" not in rows_of(blob)["ended borrow"]
+    assert not borrow.flags.writeable
 
 
 def test_a_borrow_of_a_part_is_shown_with_its_bytes_and_only_the_last_are_kept() -> None:

@@ -208,8 +208,12 @@ def test_caffes_table_holds_for_each_pair(held, where, then):
     assert len(log) == lacking
     if lacking:
         peers = where != "cpu" and holders - {"cpu"}
-        assert log[0].direction == ("download" if where == "cpu" else "peer" if peers else "upload")
-    if then != "overwrite":
+        direction = "download" if where == "cpu" else "peer" if peers else "upload"
+        assert log[0].direction == direction
+        assert f", {direction}, at " in str(blob.memory.history[-1])
+    if then == "overwrite":
+        assert not blob.memory.history[-1].copied
+    else:
         assert np.array_equal(array, VALUES)
     holders = holders | {where} if then == "const" else {where}
     for accelerator in (A, B):
@@ -217,6 +221,15 @@ def test_caffes_table_holds_for_each_pair(held, where, then):
             Head.HEAD_AT_GPU if accelerator in holders else 0
         )
         assert blob.on(accelerator).head == (Head(mine) if mine else Head.ELSEWHERE)
+
+
+def test_a_write_after_all_have_read_is_the_newest_everywhere():
+    blob = at("cpu", VALUES * 0)
+    views = [blob, blob.on(A), blob.on(B)]
+    for count, writer in enumerate(views):
+        assert [float(view.mean()) for view in views * 2] == [count] * 6
+        writer[:] = count + 1
+    assert set(blob.cpu_data().ravel()) == {3}
 
 
 # --- borrows, aliases, exposures -----------------------------------------------------------------
@@ -274,6 +287,16 @@ def test_an_exposure_is_its_sides():
     assert not memory.ledger.loans[Side(2)].exposures
 
 
+def test_an_exposure_counts_beside_a_borrow_of_a_third_side():
+    blob = at("cpu")
+    expose(blob.memory.ledger, Side.HOST, stop=12)
+    borrow = blob.on(B)[3].mutable_gpu_data()
+    for value in (7, 8):
+        blob.memory.buffer(Side.HOST)[:4].view("f4")[...] = value
+        assert blob.on(A)[0].gpu_data()[0] == value
+    assert borrow.flags.writeable
+
+
 def test_a_const_export_is_verified_on_every_side():
     blob = at(A)
     with xp.verified_const():
@@ -321,6 +344,8 @@ def test_a_push_that_fails_takes_from_its_target_alone():
 def test_an_eviction_frees_one_accelerator_and_keeps_the_contents():
     blob = at(A)
     blob.on(B).mutable_gpu_data()[...] += 1
+    blob.memory.side_of(xp.simulated(2))
+    assert blob.on(C).evict("gpu") == 0
     assert blob.evict("gpu") == blob.nbytes
     assert blob.on(B).evict("gpu") == blob.nbytes
     assert blob.head is Head.HEAD_AT_CPU

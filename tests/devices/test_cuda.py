@@ -1298,3 +1298,15 @@ def test_a_borrow_of_a_part_outlives_an_access_of_the_whole():
     assert blob.gpu_data().get().tolist() == [3] * 100
     rows[...] = 7
     assert blob.cpu_data().tolist() == [7] * 10 + [3] * 90
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("machine", ["lazy"], indirect=True)
+def test_a_window_that_grows_has_what_another_stream_writes(machine):
+    blob = Blob(100, "int32", device="cuda:0")
+    blob.overwrite_cpu_data()[...] = 3
+    blob[:10].prefetch()
+    with side_stream():
+        blob[:10] = 7
+    assert not machine.idle
+    assert blob[:20].gpu_data().get().tolist() == [7] * 10 + [3] * 10

@@ -56,7 +56,8 @@ def test_a_download_is_started_and_reads_on_the_host_wait_for_it(device):
     assert (log.uploads, log.downloads) == (0, 1)
     assert log[0].asynchronous
     assert log[0].reason == "prefetch"
-    assert "prefetch" in {transition.reason for transition in blob.memory.history}
+    [entry] = [str(entry) for entry in blob.memory.history if entry.reason == "prefetch"]
+    assert entry.startswith("prefetch: HEAD_AT_GPU -> SYNCED, download, at ")
 
 
 @pytest.mark.parametrize("read", [np.asarray, Blob.tolist, lambda blob: blob[1].cpu_data()])
@@ -92,11 +93,20 @@ def test_a_part_is_downloaded_and_the_others_stay(device, monkeypatch):
     assert set(np.ravel(blob.tolist())) == {3, 9}
 
 
+def test_a_download_comes_after_the_upload_of_a_part(device):
+    blob = on_device(device)
+    blob[1].mutable_cpu_data()[...] = 9
+    blob[1].async_gpu_push()
+    blob.prefetch("cpu")
+    assert np.asarray(blob)[:, 0].tolist() == [3, 9, 3, 3]
+
+
 def test_what_lies_beside_a_part_of_a_small_memory_comes_along_at_once(device):
     blob = on_device(device)
     with syncblob.record_transfers() as log:
         blob[1].prefetch("cpu")
-    assert [(transfer.nbytes, transfer.asynchronous) for transfer in log] == [(blob.nbytes, False)]
+    [one] = log
+    assert (one.nbytes, one.asynchronous, one.reason) == (blob.nbytes, False, "prefetch")
     assert values(blob.cpu_data()) == {3}
 
 

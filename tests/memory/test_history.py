@@ -39,6 +39,9 @@ def test_an_entry_is_one_line_that_names_the_line_of_the_access() -> None:
     assert first.startswith(f"mutable_cpu_data: UNINITIALIZED -> HEAD_AT_CPU, at {__file__}:")
     assert second.startswith(f"gpu_data: HEAD_AT_CPU -> SYNCED, upload, at {__file__}:")
     assert second.endswith(": memory.gpu_data()")
+    memory.array(Side.HOST, Access.MUTABLE, Layout.raw(NBYTES // 2), "test")
+    memory.gpu_data()
+    assert str(memory.history[-1]).startswith("gpu_data: HEAD_AT_CPU -> SYNCED, upload, at ")
 
 
 def test_a_copy_that_leaves_the_head_is_noted_too() -> None:
@@ -48,12 +51,19 @@ def test_a_copy_that_leaves_the_head_is_noted_too() -> None:
     assert str(memory.history[-1]).startswith(f"gpu_data: HEAD_AT_CPU, upload, at {__file__}:")
 
 
+def test_an_exposure_is_not_noted() -> None:
+    memory = memory_at(S)
+    known = memory.history
+    expose(memory.ledger, Side.HOST)
+    assert (memory.head, memory.history) == (C, known)
+
+
 @pytest.mark.parametrize("access", ["gpu_data", "mutable_gpu_data"])
 def test_an_upload_from_the_source_names_its_access(access: str) -> None:
     memory = SyncedMemory(NBYTES, device="simulated", source=lambda: np.ones(NBYTES, np.uint8))
     with record_transfers() as log:
         getattr(memory, access)()
-    assert [transfer.reason for transfer in log] == [access]
+    assert [(transfer.reason, transfer.because) for transfer in log] == [(access, "")]
 
 
 @pytest.mark.parametrize("access", ["cpu_data", "mutable_cpu_data", "overwrite_gpu_data"])
@@ -88,6 +98,24 @@ def test_what_was_avoided_is_counted_for_each_part(simulated: SimulatedBackend) 
         # A necessary copy is not counted as avoided.
         memory.array(Side.HOST, Access.CONST, half, "test")
         assert (log.avoided, len(log)) == (3, 1)
+
+
+def test_what_is_overwritten_elsewhere_was_not_avoided() -> None:
+    memory = memory_at(S)
+    with record_transfers() as log:
+        memory.mutable_gpu_data()
+        memory.overwrite_cpu_data()
+        memory.cpu_data()
+        assert (len(log), log.avoided) == (0, 0)
+
+
+def test_a_push_avoids_what_is_there_already() -> None:
+    memory = memory_at(S)
+    with record_transfers() as log:
+        memory.array(Side.HOST, Access.MUTABLE, Layout.raw(NBYTES // 2), "test")
+        memory.cpu_data()
+        memory.async_gpu_push()
+        assert (len(log), log.avoided_bytes) == (1, NBYTES // 2)
 
 
 def test_copies_that_are_not_made_again_name_nobody(simulated: SimulatedBackend) -> None:

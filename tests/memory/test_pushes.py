@@ -56,7 +56,7 @@ def test_a_push_of_no_bytes_ends_borrows_too() -> None:
     borrow = memory.mutable_cpu_data()
     with record_transfers() as log:
         memory.async_gpu_push()
-    assert memory.head is Head.SYNCED
+    assert (memory.head, memory.spans.uniform) == (Head.SYNCED, Head.SYNCED)
     assert not borrow.flags.writeable
     assert len(log) == 0
 
@@ -114,6 +114,13 @@ def test_who_may_write_on_the_host_waits_for_the_upload(
     assert held.uploads == 0
     getattr(memory, access)()
     assert held.uploads == (2 if aliased and access == "gpu_data" else 1)
+
+
+def test_who_exposes_the_host_does_not_wait_for_the_upload(held: SimulatedBackend) -> None:
+    memory = at_cpu()
+    memory.async_gpu_push()
+    expose(memory.ledger, Side.HOST)
+    assert (held.uploads, memory.head) == (0, Head.HEAD_AT_CPU)
 
 
 def test_once_it_has_arrived_nobody_waits_any_more() -> None:
@@ -232,8 +239,9 @@ def test_the_side_that_is_being_filled_is_not_given_to_anybody(
     memory.mutable_gpu_data()[:] = 8
 
     def use() -> None:
-        with pytest.raises(RuntimeError, match="in the middle of a transfer"):
-            memory.cpu_data()
+        for read in (memory.cpu_data, lambda: memory.prefetch(Side.HOST, 0, NBYTES)):
+            with pytest.raises(RuntimeError, match="in the middle of a transfer"):
+                read()
         assert memory.gpu_data().tolist() == [8] * NBYTES
 
     with during(simulated, "download", use) as done:

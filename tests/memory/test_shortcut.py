@@ -1,6 +1,7 @@
 """Shortcuts: in which states an array may be used at once, and when that ends."""
 
 import operator
+import weakref
 from contextlib import nullcontext
 
 import numpy as np
@@ -23,6 +24,7 @@ from syncblob.memory import Access, claim, claim_shared, shortcut
 from syncblob.memory.exposures import expose
 from syncblob.memory.ledger import Ledger
 from syncblob.memory.loan_records import Borrows
+from syncblob.memory.spans import Spans
 
 NBYTES = 8
 WHOLE = Layout.dense(np.empty(NBYTES, np.uint8))
@@ -315,7 +317,7 @@ def test_a_borrow_of_a_shortcut_that_is_revoked_meanwhile_is_made_again(side, mo
 # --- the first write after both sides were read --------------------------------------------------
 
 
-@pytest.mark.parametrize(("start", "stop"), [(0, NBYTES), (2, 4)])
+@pytest.mark.parametrize(("start", "stop"), [(0, NBYTES), (2, 6)])
 @pytest.mark.parametrize("side", Side)
 def test_a_side_that_holds_a_range_becomes_its_only_holder(side, start, stop):
     memory = used(side)
@@ -323,6 +325,9 @@ def test_a_side_that_holds_a_range_becomes_its_only_holder(side, start, stop):
     shortcut = memory.ledger.shortcut(side, WHOLE)
     known = memory.history
     assert memory.claim(shortcut, Layout.raw(stop - start, start), "use")
+    assert shortcut.writable is (stop - start == NBYTES)
+    with record_transfers():
+        assert not shortcut.readable
     assert memory.head_over(start, stop) is Head(1 << side)
     assert memory.ledger.shortcut(side, Layout.raw(stop - start, start)).writable
     assert memory.head_over(stop, NBYTES) is (Head(1 << side) if stop == NBYTES else Head.SYNCED)
@@ -349,6 +354,97 @@ def test_a_side_gets_everything_from_the_other_in_a_claim(side, access):
         assert memory.array(side, CONST, WHOLE, "look").tolist() == [1] * NBYTES
 
 
+def test_beside_an_alias_only_what_it_may_write_is_copied_again(simulated):
+    memory = used(Side.ACCELERATOR)
+    alias = memory.export(Side.ACCELERATOR, MUTABLE, Layout.raw(2), "use", "DLPack")
+    simulated.reset_counts()
+    for _ in range(2):
+        memory.cpu_data()
+    assert simulated.downloaded_bytes == NBYTES + alias.nbytes
+
+
+def test_bytes_that_a_side_has_are_not_copied_again(simulated):
+    memory = used(Side.HOST)
+    synced(memory, Side.HOST)
+    memory.lend(Side.HOST, MUTABLE, Layout.raw(2, 2), "use")
+    simulated.reset_counts()
+    memory.gpu_data()
+    assert simulated.uploaded_bytes == 2
+    memory.mutable_cpu_data()
+    memory.lend(Side.ACCELERATOR, MUTABLE, Layout.raw(4, 2), "use")
+    assert simulated.uploaded_bytes == 2 + 4
+
+
+def test_a_memory_has_a_head_while_a_number_is_written(simulated, monkeypatch):
+    memory = used(Side.ACCELERATOR)
+    synced(memory, Side.ACCELERATOR)
+    buffer, heads = memory.buffer(Side.ACCELERATOR), []
+
+    def compute(function, *args):
+        heads.append(memory.head_over(0, 2))
+        function(*args)
+
+    monkeypatch.setattr(simulated, "direct", False)
+    monkeypatch.setattr(simulated, "compute", compute)
+    write = Side.ACCELERATOR, OVERWRITE, 0, 2, "use", buffer[:2], 5
+    assert claim(memory.ledger, buffer, *write)
+    assert heads == [Head.HEAD_AT_GPU]
+
+
+def test_of_aliases_of_both_sides_only_those_of_the_other_become_stale():
+    memory = used(Side.HOST)
+    aliases = [
+        memory.export(side, MUTABLE, Layout.raw(4, start), "use", "DLPack")
+        for side, start in ((Side.HOST, 4), (Side.ACCELERATOR, 0))
+    ]
+    with pytest.warns(
+        syncblob.StaleAliasWarning, match="makes a DLPack alias of the host"
+    ) as caught:
+        memory.mutable_gpu_data()
+    assert (len(caught), len(aliases)) == (1, 2)
+
+
+@pytest.mark.filterwarnings("ignore::syncblob.StaleAliasWarning")
+@pytest.mark.parametrize("exposed", [False, True])
+def test_who_wrote_on_a_side_before_is_believed_when_it_has_been_read_again(exposed):
+    memory = used(Side.HOST)
+    if exposed:
+        expose(memory.ledger, Side.HOST, shared=True)
+        alias = memory.buffer(Side.HOST)
+    else:
+        alias = memory.export(Side.HOST, MUTABLE, WHOLE, "use", "DLPack")
+    memory.mutable_gpu_data()
+    memory.cpu_data()
+    alias[...] = 5
+    assert memory.gpu_data().tolist() == [5] * NBYTES
+
+
+def test_a_write_ends_neither_exposures_of_its_side_nor_those_beside_it():
+    memory = used(Side.ACCELERATOR)
+    memory.lend(Side.HOST, MUTABLE, Layout.raw(4, 4), "use")
+    expose(memory.ledger, Side.ACCELERATOR, stop=4)
+    expose(memory.ledger, Side.HOST, start=4)
+    memory.lend(Side.ACCELERATOR, MUTABLE, Layout.raw(4), "use")
+    for value in (5, 6):
+        memory.buffer(Side.ACCELERATOR)[:4] = value
+        assert memory.array(Side.HOST, CONST, Layout.raw(4), "use").tolist() == [value] * 4
+        memory.buffer(Side.HOST)[4:] = value
+        assert (
+            memory.array(Side.ACCELERATOR, CONST, Layout.raw(4, 4), "use").tolist() == [value] * 4
+        )
+
+
+def test_a_read_ends_a_borrow_and_no_exposure():
+    memory = used(Side.HOST)
+    expose(memory.ledger, Side.HOST)
+    borrow = memory.mutable_cpu_data()
+    memory.gpu_data()
+    assert not borrow.flags.writeable
+    for value in (5, 6):
+        memory.buffer(Side.HOST)[...] = value
+        assert memory.gpu_data().tolist() == [value] * NBYTES
+
+
 def test_of_a_layout_with_gaps_an_overwrite_claims_what_is_in_these(simulated):
     memory = used(Side.ACCELERATOR)
     gaps = Layout((2,), WHOLE.dtype, (NBYTES - 1,))
@@ -356,6 +452,9 @@ def test_of_a_layout_with_gaps_an_overwrite_claims_what_is_in_these(simulated):
     assert memory.claim(shortcut, gaps, "use", OVERWRITE)
     assert simulated.downloads == 1
     assert memory.cpu_data().tolist() == [1] * NBYTES
+    memory.lend(Side.ACCELERATOR, MUTABLE, Layout.raw(2, 2), "use")
+    memory.lend(Side.HOST, OVERWRITE, gaps, "use")
+    assert memory.head is Head.HEAD_AT_CPU
 
 
 def test_a_memory_is_not_claimed_by_the_shortcut_of_another():
@@ -386,6 +485,59 @@ def test_where_more_has_to_be_done_nothing_is_claimed(happens):
     assert not memory.claim(shortcut, WHOLE, "use")
     assert (memory.spans, memory.history) == before
     del kept
+
+
+def test_what_is_evicted_is_freed():
+    memory = used(Side.HOST)
+    synced(memory, Side.HOST)
+    assert memory.ledger.shortcut(Side.ACCELERATOR, WHOLE).readable
+    memory.export(Side.ACCELERATOR, MUTABLE, WHOLE, "use", "DLPack")
+    buffer = weakref.ref(memory.buffer(Side.ACCELERATOR))
+    memory.evict(Side.ACCELERATOR)
+    assert buffer() is None
+    memory.export(Side.ACCELERATOR, MUTABLE, WHOLE, "use", "DLPack")[...] = 3
+    assert memory.cpu_data().tolist() == [3] * NBYTES
+
+
+def test_a_part_that_may_be_read_says_nothing_of_the_whole():
+    memory = used(Side.HOST)
+    synced(memory, Side.HOST)
+    whole = memory.ledger.shortcut(Side.ACCELERATOR, WHOLE)
+    memory.lend(Side.HOST, MUTABLE, Layout.raw(2, 2), "use")
+    assert memory.ledger.shortcut(Side.ACCELERATOR, Layout.raw(2)).readable
+    assert not whole.readable
+
+
+@pytest.mark.parametrize("layout", [Layout.raw(0, 2), Layout.raw(2, NBYTES - 1)])
+def test_neither_no_bytes_nor_bytes_that_are_not_in_use_are_claimed(layout):
+    memory = used(Side.HOST)
+    synced(memory, Side.HOST)
+    before = memory.spans, memory.history
+    assert not memory.claim(memory.ledger.shortcut(Side.HOST, WHOLE), layout, "use")
+    memory.lend(Side.HOST, MUTABLE, Layout.raw(0, layout.start), "use")
+    assert (memory.spans, memory.history) == before
+    memory.mutable_cpu_data()
+    memory.lend(Side.ACCELERATOR, MUTABLE, Layout.raw(0, layout.start), "use")
+    assert memory.spans.uniform == Head.HEAD_AT_CPU
+
+
+def test_nothing_is_claimed_in_the_midst_of_another_access(monkeypatch):
+    memory = used(Side.HOST)
+    synced(memory, Side.HOST)
+    there = memory.ledger.shortcut(Side.ACCELERATOR, WHOLE)
+    put = Spans.put
+
+    def interrupted(*args):
+        monkeypatch.undo()
+        assert not memory.claim(there, WHOLE, "use")
+        with pytest.raises(RuntimeError, match="in the middle of a transfer"):
+            memory.mutable_gpu_data()
+        return put(*args)
+
+    monkeypatch.setattr(Spans, "put", interrupted)
+    memory.mutable_cpu_data()[...] = 5
+    assert Spans.put is put
+    assert memory.gpu_data().tolist() == [5] * NBYTES
 
 
 @pytest.mark.parametrize("fails", [False, True])

@@ -65,11 +65,17 @@ def test_where_nothing_has_to_be_copied_nothing_is(side):
 
 
 @pytest.mark.parametrize("nbytes", [SMALL, SMALL + 1])
-def test_only_a_small_memory_is_brought_whole(nbytes):
-    memory = newest_on(Side.ACCELERATOR, nbytes)
-    with record_transfers() as log:
-        memory.array(Side.HOST, CONST, PART, "use")
-    assert log.nbytes == (nbytes if nbytes <= SMALL else PART.nbytes)
+def test_only_a_small_memory_is_brought_whole(nbytes, simulated):
+    for read in (
+        lambda memory: memory.array(Side.HOST, CONST, PART, "use"),
+        lambda memory: memory.array(Side.HOST, CONST, Layout.raw(8, SMALL - 8), "use"),
+        lambda memory: memory.prefetch(Side.HOST, PART.start, PART.stop),
+    ):
+        memory = newest_on(Side.ACCELERATOR, nbytes)
+        simulated.reset_counts()
+        read(memory)
+        simulated.synchronize()
+        assert simulated.downloaded_bytes == (nbytes if nbytes <= SMALL else PART.nbytes)
 
 
 @pytest.mark.parametrize("lends", ["borrow", "alias", "exposure"])
@@ -125,14 +131,19 @@ def test_of_a_source_everything_is_read():
 def test_a_host_buffer_of_which_a_part_is_needed_has_zeros_elsewhere(monkeypatch):
     # Stands for what the heap has left there.
     monkeypatch.setattr(np, "empty", lambda shape, dtype: np.full(shape, 0xA5, dtype))
-    for access in (CONST, MUTABLE, OVERWRITE):
+    for access in (CONST, MUTABLE, OVERWRITE, "prefetch"):
         memory = SyncedMemory(SMALL + 1, device="simulated")
         memory.mutable_gpu_data()[:] = 1
-        memory.array(Side.HOST, access, PART, "use")
+        start = 16 if access is CONST else SMALL - 16
+        if access == "prefetch":
+            memory.prefetch(Side.HOST, start, start + 8)
+            memory.accelerator.synchronize()
+        else:
+            memory.array(Side.HOST, access, Layout.raw(8, start), "use")
         buffer = memory.buffer(Side.HOST).tolist()
-        assert set(buffer[:16] + buffer[24:]) == {0}
+        assert set(buffer[:start] + buffer[start + 8 :]) == {0}
         if access is not OVERWRITE:
-            assert buffer[16:24] == [1] * 8
+            assert buffer[start : start + 8] == [1] * 8
 
 
 @pytest.mark.parametrize("device", ["cpu", "simulated"])

@@ -40,6 +40,8 @@ def test_ten_rows_of_a_large_blob_allocate_ten_rows(limited):
     assert blob[:10].sum().item() == 10 * 1024
     assert limited.used_nbytes == 10 * 1024 * 4
     assert limited.uploaded_bytes == 10 * 1024 * 4
+    blob[:10].mutable_gpu_data()[...] = 2
+    assert set(blob[:10].cpu_data().ravel()) == {2}
 
 
 @pytest.mark.usefixtures("simulated")
@@ -82,6 +84,9 @@ def test_a_window_is_enough_if_there_is_no_room_for_all(limited):
     blob = numbered()
     assert blob[:60].gpu_data().tolist() == list(range(60))
     assert ranges(blob) == [(0, 60)]
+    limited.capacity = 30
+    with pytest.raises(MemoryError, match=r"gpu_data needs 320 B on .* of shape \(80,\)"):
+        blob[:80].gpu_data()
 
 
 @pytest.mark.usefixtures("small")
@@ -451,6 +456,18 @@ def test_a_resize_takes_bytes_into_use_beyond_the_windows():
 
 
 @pytest.mark.usefixtures("small")
+def test_an_alias_of_a_window_writes_bytes_that_come_into_use_again(limited):
+    limited.capacity = 300
+    blob = numbered()
+    alias = np.asarray(blob[80:].gpu)
+    blob.memory.fit(50 * 4)
+    blob.memory.fit(100 * 4)
+    alias[...] = 5
+    assert ranges(blob) == [(80, 100)]
+    assert blob.tolist() == [*range(50), *[0] * 30, *[5] * 20]
+
+
+@pytest.mark.usefixtures("small")
 def test_a_view_among_the_results_is_a_view_of_the_blob():
     blob = numbered()
     part = blob[10:20].on(LIMITED)
@@ -482,6 +499,19 @@ def test_what_two_windows_hold_is_gathered_and_downloaded(limited):
 
 
 @pytest.mark.usefixtures("small")
+def test_another_accelerator_copies_what_a_window_holds(limited):
+    limited.capacity = 300
+    blob = numbered()
+    alias = np.asarray(blob[10:20].gpu)
+    alias[...] = 7
+    with syncblob.record_transfers() as log:
+        assert blob.on("simulated:0")[12:18].gpu_data().tolist() == [7] * 6
+    [one] = log
+    assert (one.direction, one.nbytes, one.offset, one.reason) == ("peer", 24, 48, "gpu_data")
+    assert one.because.startswith("a NumPy alias of the accelerator side, created at")
+
+
+@pytest.mark.usefixtures("small")
 def test_pushes_go_into_windows(limited):
     blob = numbered()
     limited.delay = 0.01
@@ -492,6 +522,20 @@ def test_pushes_go_into_windows(limited):
     assert blob[30:40].gpu_data().tolist() == list(range(30, 40))
     assert limited.uploaded_bytes == 25 * 4
     limited.delay = 0.0
+    limited.capacity = 30
+    with pytest.raises(MemoryError, match="async_gpu_push needs 40 B"):
+        blob[60:70].async_gpu_push()
+
+
+@pytest.mark.parametrize("reason", ["async_gpu_push", "prefetch", "evict"])
+def test_a_copy_that_makes_room_names_who_needs_it(limited, reason):
+    limited.capacity = 400
+    other, blob = numbered(), numbered()
+    other.mutable_gpu_data()
+    with syncblob.record_transfers() as log:
+        getattr(blob, reason)(*["cpu"] * (reason == "evict"))
+    assert log[0].reason == f"eviction for {reason}"
+    assert other.head is Head.HEAD_AT_CPU
 
 
 @pytest.mark.usefixtures("small")

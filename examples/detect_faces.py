@@ -244,11 +244,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     with model, image:
         boxes = detect(
-            model,
-            image,
-            smallest=given.smallest,
-            threshold=given.threshold,
-            device=given.device,
+            model, image, smallest=given.smallest, threshold=given.threshold, device=given.device
         )
         draw(image, boxes).save(output)
     for box in boxes:

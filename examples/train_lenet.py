@@ -45,12 +45,7 @@ def xavier(shape: tuple[int, ...], random: np.random.Generator) -> Blob:
 
 def make_layers(random: np.random.Generator) -> Layers:
     """Make the weights and the bias of each layer of LeNet that has parameters."""
-    shapes = {
-        "conv1": (20, 1, 5, 5),
-        "conv2": (50, 20, 5, 5),
-        "ip1": (500, 800),
-        "ip2": (10, 500),
-    }
+    shapes = {"conv1": (20, 1, 5, 5), "conv2": (50, 20, 5, 5), "ip1": (500, 800), "ip2": (10, 500)}
     return {name: (xavier(shape, random), Blob(shape[0])) for name, shape in shapes.items()}
 
 

@@ -41,13 +41,7 @@ from syncblob import (
     use_device,
     verified_const,
 )
-from syncblob.devices import (
-    HOST,
-    SimulatedBackend,
-    accelerator,
-    register,
-    unregister,
-)
+from syncblob.devices import HOST, SimulatedBackend, accelerator, register, unregister
 from syncblob.dispatch.numpy import tables
 from syncblob.memory import verify
 
@@ -788,11 +782,7 @@ def test_operations_ask_no_guard_where_none_is_open() -> None:
 
 @pytest.mark.parametrize(
     "make",
-    [
-        no_transfers,
-        lambda: compute_only_on("simulated"),
-        lambda: record_transfers(operations=True),
-    ],
+    [no_transfers, lambda: compute_only_on("simulated"), lambda: record_transfers(operations=True)],
 )
 def test_a_guard_that_is_interrupted_at_its_beginning_guards_nothing(
     make: Callable[[], guards.Guard | TransferLog],
@@ -866,10 +856,7 @@ def test_functions_of_torch_ask_the_guard() -> None:
         head = blob.head
         for operation in operations:
             # PyTorch has no simulated devices, and computes on the host.
-            with (
-                compute_only_on("simulated"),
-                pytest.raises(DeviceGuardError, match=r"cpu.*torch"),
-            ):
+            with compute_only_on("simulated"), pytest.raises(DeviceGuardError, match=r"cpu.*torch"):
                 operation(blob)
         assert blob.head is head
         with compute_only_on("cpu"):

@@ -24,10 +24,7 @@ def editing_a_consumed_capsule():
         type(
             "Producer",
             (),
-            {
-                "__dlpack__": lambda _, **__: capsule,
-                "__dlpack_device__": lambda _: (1, 0),
-            },
+            {"__dlpack__": lambda _, **__: capsule, "__dlpack_device__": lambda _: (1, 0)},
         )()
     )
     dlpack_capsules.edit(capsule, device=(1, 0))

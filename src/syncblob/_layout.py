@@ -208,10 +208,7 @@ class Layout:
         """Return whether elements of a dtype in this layout are aligned."""
         return all(step % dtype.alignment == 0 for step in (self.offset, *self.strides))
 
-    def derive(
-        self,
-        view: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]],
-    ) -> Layout:
+    def derive(self, view: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]) -> Layout:
         """Return the layout of a view that NumPy would make.
 
         The function gets a dummy, an array with this layout at an invalid address. So it must not

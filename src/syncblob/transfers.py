@@ -154,12 +154,7 @@ class Copying(NamedTuple):
 
 
 def transfer(  # a copy
-    copying: Copying,
-    direction: str,
-    nbytes: int,
-    offset: int,
-    copy: Callable[..., Any],
-    *args: Any,
+    copying: Copying, direction: str, nbytes: int, offset: int, copy: Callable[..., Any], *args: Any
 ) -> Any:
     """Copy if the guards permit, count the copy in them, and record it in the open logs.
 

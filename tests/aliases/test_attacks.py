@@ -14,13 +14,7 @@ import numpy as np
 import pytest
 from interrupt_points import done_meanwhile
 
-from syncblob import (
-    Blob,
-    Head,
-    StaleAliasWarning,
-    max_transfers,
-    record_transfers,
-)
+from syncblob import Blob, Head, StaleAliasWarning, max_transfers, record_transfers
 from syncblob.devices import SimulatedBackend
 
 
@@ -41,10 +35,7 @@ def test_a_finaliser_cannot_write_into_a_transfer(
     def download(buffer: Any, host: Any) -> None:
         real(buffer, host)
         assert blob.gpu_data().tolist() == [1, 2, 3]
-        for use in (
-            blob.mutable_gpu_data,
-            lambda: blob.set_gpu_data(np.zeros(3, np.int32)),
-        ):
+        for use in (blob.mutable_gpu_data, lambda: blob.set_gpu_data(np.zeros(3, np.int32))):
             with pytest.raises(RuntimeError, match="in the middle of a transfer"):
                 use()
         refused.append(True)

@@ -13,12 +13,7 @@ import numpy as np
 import pytest
 from in_threads import in_threads
 
-from syncblob import (
-    Blob,
-    Head,
-    StaleAliasWarning,
-    simulated,
-)
+from syncblob import Blob, Head, StaleAliasWarning, simulated
 from syncblob.devices import Side
 from syncblob.devices.host import NumpyHome
 from syncblob.memory.loan_records import Borrows, Loans

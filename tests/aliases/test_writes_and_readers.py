@@ -80,13 +80,7 @@ PARTS: dict[str, Callable[[Blob, str], Any]] = {
 
 @pytest.mark.parametrize(
     "name",
-    tiers.representatives(
-        PARTS,
-        {
-            "alias": "one that nobody sees",
-            "out": "one that is computed",
-        },
-    ),
+    tiers.representatives(PARTS, {"alias": "one that nobody sees", "out": "one that is computed"}),
 )
 @pytest.mark.parametrize("where", ["here", "there", "both"])
 @pytest.mark.parametrize(("here", "there"), [("cpu", "gpu"), ("gpu", "cpu")])

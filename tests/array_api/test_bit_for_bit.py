@@ -154,9 +154,7 @@ TAKE_OTHERS = {"asarray", "astype", "from_dlpack", "where"}
 
 
 @pytest.mark.parametrize(
-    "other",
-    [np.ones((3, 4)), [np.float64(1)], 1.0, None, np.longdouble(1), np.str_("a")],
-    ids=type,
+    "other", [np.ones((3, 4)), [np.float64(1)], 1.0, None, np.longdouble(1), np.str_("a")], ids=type
 )
 @pytest.mark.parametrize("name", [x for x in TABLE if TABLE[x][0].shapes and x not in TAKE_OTHERS])
 def test_other_than_blobs_are_refused(name: str, other: Any) -> None:

@@ -264,10 +264,7 @@ def test_integers_are_not_divided_in_place_and_the_error_names_the_dtypes(
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("made", ["fresh", "at the other side"])
-@pytest.mark.parametrize(
-    "name",
-    ["iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow"],
-)
+@pytest.mark.parametrize("name", ["iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow"])
 def test_bfloat16_takes_python_floats_in_place_as_numpy_does(
     name: str, made: str, device: str
 ) -> None:

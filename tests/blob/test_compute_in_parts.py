@@ -131,12 +131,7 @@ def test_views_that_share_elements_are_not_written_in_parts():
 
 @pytest.mark.parametrize(
     "function",
-    [
-        lambda x, y: x @ y,
-        lambda x, _: np.sin(x.T),
-        lambda x, y: x + y[0],
-        lambda x, _: x.sum(),
-    ],
+    [lambda x, y: x @ y, lambda x, _: np.sin(x.T), lambda x, y: x + y[0], lambda x, _: x.sum()],
     ids=["matrix product", "strided", "broadcast", "sum"],
 )
 @pytest.mark.usefixtures("room")

@@ -373,12 +373,7 @@ def test_a_result_that_has_no_memory_yet_can_be_used_elsewhere_too():
 
 
 @pytest.mark.parametrize(
-    ("device", "error"),
-    [
-        ("cuda:99", NoDeviceError),
-        ("tpu", ValueError),
-        (3, ValueError),
-    ],
+    ("device", "error"), [("cuda:99", NoDeviceError), ("tpu", ValueError), (3, ValueError)]
 )
 def test_where_it_cannot_be_nothing_changes(device, error):
     blob, unbound = blob_of("simulated:0"), Blob(3, device="cpu")

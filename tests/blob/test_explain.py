@@ -14,13 +14,7 @@ import pytest
 from made_blobs import split
 
 import syncblob
-from syncblob import (
-    Blob,
-    ConstWriteWarning,
-    StaleAliasWarning,
-    record_transfers,
-    verified_const,
-)
+from syncblob import Blob, ConstWriteWarning, StaleAliasWarning, record_transfers, verified_const
 from syncblob.devices import Side
 from syncblob.memory.exposures import expose
 

@@ -519,10 +519,7 @@ RULES = {
     "Deconvolution": (convolution, "num_output: 2 | num_output: 4 group: 2"),
     "Im2col": (im2col, ""),
     "Pooling": (pooling, ""),
-    "SPP": (
-        spp,
-        "pyramid_height: 1 | pyramid_height: 2 | pyramid_height: 3 pool: STOCHASTIC |",
-    ),
+    "SPP": (spp, "pyramid_height: 1 | pyramid_height: 2 | pyramid_height: 3 pool: STOCHASTIC |"),
     "InnerProduct": (
         inner_product,
         ("num_output: 3 | num_output: 2 axis: -1 transpose: true | axis: 2 num_output: 1 | "),

@@ -192,11 +192,7 @@ PLACES = {
     "blob's beginning": (BlobProto, lambda begin: begin + BLOB.SerializeToString()),
     "state": (SolverState, lambda end: STATE.SerializeToString() + end),
 }
-READERS = {
-    NetParameter: open_model,
-    BlobProto: read_blob,
-    SolverState: open_solver_state,
-}
+READERS = {NetParameter: open_model, BlobProto: read_blob, SolverState: open_solver_state}
 
 
 @pytest.mark.parametrize(

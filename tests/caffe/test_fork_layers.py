@@ -36,14 +36,8 @@ FORKS = [
         *([(1, 5, 3, 4), (1, 3, 30, 40)], [(1, 2, 3 * 4 * 2 * 4)], []),
     ),
     ('type: "DetectionOutput"', [(1, 8), (1, 4), (1, 2, 8)], [(1, 1, 1, 7)], []),
-    (
-        'type: "Interp" interp_param { height: 5 width: 7 }',
-        *([(2, 6, 9, 11)], [(2, 6, 5, 7)], []),
-    ),
-    (
-        'type: "Interp" interp_param { zoom_factor: 2 }',
-        *([(2, 6, 9, 11)], [(2, 6, 17, 21)], []),
-    ),
+    ('type: "Interp" interp_param { height: 5 width: 7 }', *([(2, 6, 9, 11)], [(2, 6, 5, 7)], [])),
+    ('type: "Interp" interp_param { zoom_factor: 2 }', *([(2, 6, 9, 11)], [(2, 6, 17, 21)], [])),
     (
         'type: "Interp" interp_param { shrink_factor: 2 pad_beg: -1 }',
         *([(2, 6, 9, 11)], [(2, 6, 4, 5)], []),

@@ -15,8 +15,7 @@ from caffe_mutations import damaged_files
 
 @damaged_files
 @pytest.mark.parametrize(
-    "kind",
-    [*(pytest.param(kind, marks=needs_upb) for kind in ("net", "blob", "state")), "hdf5"],
+    "kind", [*(pytest.param(kind, marks=needs_upb) for kind in ("net", "blob", "state")), "hdf5"]
 )
 def test_damaged_files(kind, count):
     """Run in a separate process, which no file may crash."""

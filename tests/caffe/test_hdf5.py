@@ -9,13 +9,7 @@ import numpy as np
 import pytest
 
 from syncblob._blob import Blob
-from syncblob.caffe import (
-    Layer,
-    ModelFile,
-    open_model,
-    read_blob,
-    save_model,
-)
+from syncblob.caffe import Layer, ModelFile, open_model, read_blob, save_model
 from syncblob.caffe._pb.caffe_pb2 import NetParameter
 from syncblob.caffe.files import hdf5
 from syncblob.caffe.files.solver_state import open_solver_state

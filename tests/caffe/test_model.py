@@ -350,10 +350,7 @@ def test_a_layer_made_of_a_message():
         (lambda: Layer("x", blobs=Blob((2, 3))), r"'x': expected a list .*\(2, 3\).*\[array\]"),
         (lambda: Layer.from_proto("x"), "expected a LayerParameter message, got str; layer.proto"),
         (lambda: ModelFile([Layer("a")]), r"expected the name of the net.* got list as the name"),
-        (
-            lambda: ModelFile("n", Layer("a")),
-            r"a list of layers, got one Layer.*\[layer\]",
-        ),
+        (lambda: ModelFile("n", Layer("a")), r"a list of layers, got one Layer.*\[layer\]"),
         (lambda: ModelFile("n", ["a"]), "expected a Layer, got str"),
         (lambda: ModelFile().copy_trained_layers_from(3), "expected the path of a file.* got int"),
         (

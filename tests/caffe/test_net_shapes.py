@@ -33,10 +33,7 @@ def layer_of(text, bottoms, tops):
 LAYERS = [
     ('type: "SPP" spp_param { pyramid_height: 3 }', [IMAGE], [(2, 6 * 21)]),
     ('type: "ArgMax" argmax_param { top_k: 3 out_max_val: true }', [(2, 9)], [(2, 2, 3)]),
-    (
-        'type: "LSTMUnit"',
-        *([(1, 2, 5), (1, 2, 20), (1, 2)], [(1, 2, 5)] * 2),
-    ),
+    ('type: "LSTMUnit"', *([(1, 2, 5), (1, 2, 20), (1, 2)], [(1, 2, 5)] * 2)),
     (
         'type: "MemoryData" memory_data_param { batch_size: 2 channels: 3 height: 4 width: 5 }',
         *([], [(2, 3, 4, 5), (2,)]),

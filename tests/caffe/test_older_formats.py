@@ -4,12 +4,7 @@ import pytest
 from google.protobuf import text_format
 
 from syncblob.caffe import open_model
-from syncblob.caffe._pb.caffe_pb2 import (
-    BlobProto,
-    NetParameter,
-    V0LayerParameter,
-    V1LayerParameter,
-)
+from syncblob.caffe._pb.caffe_pb2 import BlobProto, NetParameter, V0LayerParameter, V1LayerParameter
 from syncblob.caffe.messages.upgrade_net import upgrade_net
 from syncblob.errors import ModelFileError
 
@@ -107,8 +102,7 @@ def test_inputs_become_a_layer(inputs, expected):
 
 
 @pytest.mark.parametrize(
-    "inputs",
-    ["input: 'a' input: 'b' input_shape { dim: 1 }", "input: 'b' input_dim: [1, 2, 3]"],
+    "inputs", ["input: 'a' input: 'b' input_shape { dim: 1 }", "input: 'b' input_dim: [1, 2, 3]"]
 )
 def test_an_input_without_a_shape(inputs):
     with pytest.raises(ValueError, match=r"expected a shape for each input .* none for 'b'"):

@@ -6,11 +6,7 @@ import pytest
 
 import syncblob
 from syncblob.caffe import open_model, read_blob
-from syncblob.caffe._pb.caffe_pb2 import (
-    BlobProto,
-    BlobShape,
-    SolverState,
-)
+from syncblob.caffe._pb.caffe_pb2 import BlobProto, BlobShape, SolverState
 from syncblob.caffe.files.solver_state import open_solver_state, save_solver_state
 from syncblob.caffe.messages.wire import length_field
 from syncblob.errors import ModelFileError

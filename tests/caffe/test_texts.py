@@ -6,14 +6,7 @@ import pickle
 import numpy as np
 import pytest
 
-from syncblob.caffe import (
-    Layer,
-    ModelFile,
-    open_model,
-    read_prototxt,
-    save_model,
-    write_prototxt,
-)
+from syncblob.caffe import Layer, ModelFile, open_model, read_prototxt, save_model, write_prototxt
 from syncblob.caffe._pb.caffe_pb2 import BlobProto, NetParameter
 from syncblob.caffe.messages.wire import length_field, varint
 from syncblob.errors import ModelFileError

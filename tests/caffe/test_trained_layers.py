@@ -358,10 +358,9 @@ def test_shared_parameters_of_other_shapes(mode, reverse):
     )
     source = ModelFile(
         "s",
-        [
-            Layer("a", blobs=[np.zeros((2, 3), "f4")]),
-            Layer("b", blobs=[np.zeros((3, 2), "f4")]),
-        ][:: -1 if reverse else 1],
+        [Layer("a", blobs=[np.zeros((2, 3), "f4")]), Layer("b", blobs=[np.zeros((3, 2), "f4")])][
+            :: -1 if reverse else 1
+        ],
     )
     source.layers[-1].blobs[0].flat = np.arange(6)
     if mode == "STRICT":

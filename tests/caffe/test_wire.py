@@ -3,11 +3,7 @@
 import pytest
 
 from syncblob.caffe._pb.caffe_pb2 import BlobShape
-from syncblob.caffe.messages.wire import (
-    Buffer,
-    WireReader,
-    varint,
-)
+from syncblob.caffe.messages.wire import Buffer, WireReader, varint
 from syncblob.errors import ModelFileError
 
 

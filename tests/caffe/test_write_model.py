@@ -13,12 +13,7 @@ from syncblob.caffe import (
     save_model,
     write_blob,
 )
-from syncblob.caffe._pb.caffe_pb2 import (
-    BlobProto,
-    BlobShape,
-    LayerParameter,
-    NetParameter,
-)
+from syncblob.caffe._pb.caffe_pb2 import BlobProto, BlobShape, LayerParameter, NetParameter
 from syncblob.caffe.files.solver_state import SolverState, save_solver_state
 from syncblob.caffe.messages import pieces
 from syncblob.caffe.messages.wire import length_field as field

@@ -61,12 +61,7 @@ ROWS = [
         np.zeros(15),
         IMAGE,
     ),
-    (
-        "distance.cdist(x, y, out=out)",
-        "out argument must be an ndarray",
-        np.zeros((6, 6)),
-        IMAGE,
-    ),
+    ("distance.cdist(x, y, out=out)", "out argument must be an ndarray", np.zeros((6, 6)), IMAGE),
     ("sparse.csr_array((x, indices, indptr)) *= 2", READ_ONLY, VECTOR, None),
     ("special.erf(x, out=out)", WRITES, 0 * SIGNAL, SIGNAL),
     ("linalg.blas.daxpy(x, y)", COPY, VECTOR, VECTOR),

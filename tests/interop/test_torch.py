@@ -184,8 +184,7 @@ def test_a_negative_stride_of_no_step_is_none(shape):
 
 
 @pytest.mark.parametrize(
-    ("name", "there"),
-    [("cpu", "cpu"), ("cuda:1", "cuda:1"), ("simulated:1", "cpu")],
+    ("name", "there"), [("cpu", "cpu"), ("cuda:1", "cuda:1"), ("simulated:1", "cpu")]
 )
 def test_a_device_is_one_of_torchs(name, there):
     assert Device(name).torch == torch.device(there)

@@ -13,14 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from syncblob import (
-    Head,
-    StaleAliasWarning,
-    SyncedMemory,
-    record_transfers,
-    simulated,
-    use_device,
-)
+from syncblob import Head, StaleAliasWarning, SyncedMemory, record_transfers, simulated, use_device
 from syncblob._layout import Layout
 from syncblob.devices import POISON, Side, SimulatedBackend
 from syncblob.memory import Access
@@ -230,9 +223,7 @@ def test_borrows_of_bytes_that_come_into_use_again_are_ended_and_forgotten() -> 
 # --- threads -------------------------------------------------------------------------------------
 
 
-def test_sixteen_threads_that_read_at_once_cause_one_download(
-    simulated: SimulatedBackend,
-) -> None:
+def test_sixteen_threads_that_read_at_once_cause_one_download(simulated: SimulatedBackend) -> None:
     with ThreadPoolExecutor(16) as pool:
         for round_number in range(300):
             memory = at_gpu(round_number % 251)

@@ -57,10 +57,7 @@ OTHER = {CPU: GPU, GPU: CPU}
 # --- consumers and sources ------------------------------------------------------------------------
 
 # How an alias is made, and whether the array itself can lose its write permission.
-CONSUMERS = {
-    "np.asarray({})": True,
-    "np.from_dlpack({})": False,
-}
+CONSUMERS = {"np.asarray({})": True, "np.from_dlpack({})": False}
 if torch is not None:
     CONSUMERS["torch.from_dlpack({})"] = False
     CONSUMERS["torch.from_numpy(np.asarray({}))"] = False

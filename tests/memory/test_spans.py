@@ -221,8 +221,7 @@ def test_a_map_shows_its_spans():
     st.integers(1, 30),
     st.lists(
         st.one_of(
-            st.tuples(st.integers(0, 40), st.integers(0, 40), st.integers(0, 7)),
-            st.integers(1, 40),
+            st.tuples(st.integers(0, 40), st.integers(0, 40), st.integers(0, 7)), st.integers(1, 40)
         ),
         max_size=30,
     ),

@@ -183,10 +183,7 @@ def test_an_assignment_that_begins_again_copies_no_more_and_keeps_its_reason(use
     blob.mutable_gpu_data()
     blob.on("cpu")[...] = 2
     reason = blob.memory.history[-1].reason
-    with (
-        record_transfers() as log,
-        at_the_start_of(NumpyHome.view, getattr(blob, use)),
-    ):
+    with record_transfers() as log, at_the_start_of(NumpyHome.view, getattr(blob, use)):
         blob.on("cpu")[...] = np.full(4, 5, np.float32)
     assert [entry.reason for entry in blob.memory.history][-2:] == [use, reason]
     assert log.nbytes == (16 if use == "mutable_gpu_data" else 0)

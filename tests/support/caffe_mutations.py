@@ -287,12 +287,7 @@ def _write_state(file, history):
         group[str(number)] = values
 
 
-_CORPORA = {
-    "net": _nets,
-    "blob": _blobs,
-    "state": _states,
-    "hdf5": _hdf5_files,
-}
+_CORPORA = {"net": _nets, "blob": _blobs, "state": _states, "hdf5": _hdf5_files}
 
 
 def mutated(random, corpus, *, within=None):

@@ -297,10 +297,7 @@ _CREATION: dict[str, Callable[[], Any]] = {
     "shared memory": lambda: Blob.in_shared_memory(4, device="simulated").gpu_data().copy(),
 }
 for _name, _create in _CREATION.items():
-    SEVERAL[_name] = Scenario(
-        lambda _: {},
-        lambda _, act=_create: act(),
-    )
+    SEVERAL[_name] = Scenario(lambda _: {}, lambda _, act=_create: act())
 
 
 def with_windows(where: str) -> Callable[[Path], dict[str, Any]]:

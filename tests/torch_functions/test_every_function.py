@@ -271,10 +271,7 @@ def module_results(module, inputs):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@modules(
-    calls.MODULES,
-    *("CrossEntropyLoss Dropout Embedding Linear ReLU Sequential".split()),
-)
+@modules(calls.MODULES, *("CrossEntropyLoss Dropout Embedding Linear ReLU Sequential".split()))
 def test_a_module_gives_what_it_gives_for_tensors(module, inputs, device):
     maker = Maker(device)
     result = module_results(module, [maker(x) for x in inputs])

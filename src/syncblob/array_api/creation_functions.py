@@ -356,11 +356,7 @@ def triu(x: Blob, /, *, k: int = 0) -> Blob:
 
 
 def _made(
-    name: str,
-    *args: Any,
-    dtype: DTypeLike | None,
-    device: Device | str | None,
-    **keywords: Any,
+    name: str, *args: Any, dtype: DTypeLike | None, device: Device | str | None, **keywords: Any
 ) -> Blob:
     home = home_of(device)
     require_device(home.device, name)

@@ -176,9 +176,7 @@ def isdtype(dtype: DTypeLike, kind: DTypeLike | str | tuple[DTypeLike | str, ...
     return np.isdtype(wanted, kind)
 
 
-def result_type(
-    *arrays_and_dtypes: Blob | complex | DTypeLike,
-) -> np.dtype[np.generic]:
+def result_type(*arrays_and_dtypes: Blob | complex | DTypeLike) -> np.dtype[np.generic]:
     """Return the dtype that results from type promotion.
 
     Parameters

@@ -118,8 +118,7 @@ hfft: _OfOneAxis = _of_one_axis(
     """,
 )
 ihfft: _OfOneAxis = _of_one_axis(
-    "ihfft",
-    "Compute the inverse of `hfft` along one axis: one half of a Hermitian-symmetric axis.",
+    "ihfft", "Compute the inverse of `hfft` along one axis: one half of a Hermitian-symmetric axis."
 )
 fftn: _OfAxes = _of_axes("fftn", "Transform several axes: complex to complex.")
 ifftn: _OfAxes = _of_axes("ifftn", "Compute the inverse of `fftn`.")

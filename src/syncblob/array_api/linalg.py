@@ -412,11 +412,7 @@ def svdvals(x: Blob, /) -> Blob:
 
 
 def tensordot(
-    x1: Blob,
-    x2: Blob,
-    /,
-    *,
-    axes: int | tuple[Sequence[int], Sequence[int]] = 2,
+    x1: Blob, x2: Blob, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2
 ) -> Blob:
     """Multiply two Blobs and sum over some axes of both.
 
@@ -502,12 +498,7 @@ def vecdot(x1: Blob, x2: Blob, /, *, axis: int = -1) -> Blob:
 
 
 def vector_norm(
-    x: Blob,
-    /,
-    *,
-    axis: int | tuple[int, ...] | None = None,
-    keepdims: bool = False,
-    ord: float = 2,
+    x: Blob, /, *, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, ord: float = 2
 ) -> Blob:
     """Compute the norms of vectors, real.
 

@@ -148,12 +148,7 @@ def _flipped(a: Any, axis: int | tuple[int, ...] | None) -> Any:
     return a[(*(slice(None, None, -1 if i in axes else 1) for i in range(a.ndim)), ...)]
 
 
-def moveaxis(
-    x: Blob,
-    source: int | tuple[int, ...],
-    destination: int | tuple[int, ...],
-    /,
-) -> Blob:
+def moveaxis(x: Blob, source: int | tuple[int, ...], destination: int | tuple[int, ...], /) -> Blob:
     """Return a view with axes moved to new positions; the others keep their order.
 
     Raises
@@ -178,11 +173,7 @@ def permute_dims(x: Blob, /, axes: tuple[int, ...]) -> Blob:
 
 
 def roll(
-    x: Blob,
-    /,
-    shift: int | tuple[int, ...],
-    *,
-    axis: int | tuple[int, ...] | None = None,
+    x: Blob, /, shift: int | tuple[int, ...], *, axis: int | tuple[int, ...] | None = None
 ) -> Blob:
     """Shift elements along axes; elements shifted beyond one end re-enter at the other.
 

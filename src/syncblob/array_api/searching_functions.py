@@ -43,11 +43,7 @@ def argmin(x: Blob, /, *, axis: int | None = None, keepdims: bool = False) -> Bl
 
 
 def count_nonzero(
-    x: Blob,
-    /,
-    *,
-    axis: int | tuple[int, ...] | None = None,
-    keepdims: bool = False,
+    x: Blob, /, *, axis: int | tuple[int, ...] | None = None, keepdims: bool = False
 ) -> Blob:
     """Count the nonzero elements, along axes or in total."""
     return apply("count_nonzero", x, axis=axis, keepdims=keepdims)
@@ -123,12 +119,7 @@ def _searchsorted(xp: Any, a: Any, values: Any, sorter: Any, *, side: str) -> An
     return xp.searchsorted(a, as_array(xp, values, a), side=side, sorter=sorter)
 
 
-def where(
-    condition: Blob,
-    x1: Blob | complex,
-    x2: Blob | complex,
-    /,
-) -> Blob:
+def where(condition: Blob, x1: Blob | complex, x2: Blob | complex, /) -> Blob:
     """Choose elements of `x1` where a condition is true, and of `x2` elsewhere.
 
     Parameters

@@ -138,7 +138,5 @@ if FREE_THREADED and hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork_in_child)
 elif hasattr(os, "register_at_fork"):
     os.register_at_fork(
-        before=_before_fork,
-        after_in_parent=_half_done.clear,
-        after_in_child=_after_fork_in_child,
+        before=_before_fork, after_in_parent=_half_done.clear, after_in_child=_after_fork_in_child
     )

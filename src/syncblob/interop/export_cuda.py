@@ -90,12 +90,7 @@ def for_cupy(memory: SyncedMemory, side: Side, lender: Any) -> Callable[[], Any]
 
 
 def interface(
-    memory: SyncedMemory,
-    side: Side,
-    layout: Layout,
-    kept: tuple[Any, ...],
-    *,
-    readonly: bool,
+    memory: SyncedMemory, side: Side, layout: Layout, kept: tuple[Any, ...], *, readonly: bool
 ) -> tuple[dict[str, Any], tuple[Any, ...]]:
     """Return the interface of a Blob's side, and the arrays that the Blob keeps for its readers.
 

@@ -255,14 +255,7 @@ class Buffers:
             transfer(copying, "peer", nbytes, offset, device.copy_from, peer, contents, target)
 
     def bring(  # noqa: PLR0913, PLR0917  # a copy, and what the log says of it
-        self,
-        origin: int,
-        side: int,
-        buffer: Any,
-        start: int,
-        stop: int,
-        reason: str,
-        because: str,
+        self, origin: int, side: int, buffer: Any, start: int, stop: int, reason: str, because: str
     ) -> None:
         """Copy a range of one side into a buffer or window of another; see `move`."""
         contents = self.sides[origin]

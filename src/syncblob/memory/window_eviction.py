@@ -23,12 +23,7 @@ if TYPE_CHECKING:
 
 
 def evict_windows(  # noqa: PLR0913, PLR0917  # a range, and what its contents need
-    ledger: Ledger,
-    side: Side,
-    start: int,
-    stop: int,
-    reason: str,
-    held: list[Any] | None = None,
+    ledger: Ledger, side: Side, start: int, stop: int, reason: str, held: list[Any] | None = None
 ) -> int:
     """Free the windows of a side that lie in a range; what only they hold moves elsewhere.
 

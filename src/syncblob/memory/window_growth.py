@@ -93,12 +93,7 @@ def provide(  # noqa: PLR0913, PLR0917  # an access
 
 
 def grow(  # noqa: PLR0913, PLR0917  # a range, and the access that needs it
-    ledger: Ledger,
-    side: Side,
-    start: int,
-    stop: int,
-    reason: str,
-    layout: Layout | None = None,
+    ledger: Ledger, side: Side, start: int, stop: int, reason: str, layout: Layout | None = None
 ) -> None:
     """Make a window of a range, which replaces those that it overlaps; of everything, a buffer."""
     commit(ledger, _plan_growth, side, MUTABLE, start, stop, reason, layout=layout)

@@ -10,11 +10,7 @@ from syncblob.caffe.commands import inspect, main
 
 
 @pytest.mark.parametrize(
-    ("arguments", "shown"),
-    [
-        (["--help"], ["syncblob tour", inspect.SUMMARY]),
-        ([], ["commands:"]),
-    ],
+    ("arguments", "shown"), [(["--help"], ["syncblob tour", inspect.SUMMARY]), ([], ["commands:"])]
 )
 def test_help_names_the_commands(arguments, shown, run):
     done = run(*arguments)

@@ -223,8 +223,7 @@ def test_a_tree_of_hdf5_that_is_damaged(tmp_path):
 
 @pytest.mark.parametrize("name", ["x.caffemodel", "x.caffemodel.h5", "x.npz", "x.pt", "x.h5", "x"])
 @pytest.mark.parametrize(
-    "extension",
-    ["caffemodel", "caffemodel.h5", "h5", "safetensors", "npz", "pt", "binaryproto"],
+    "extension", ["caffemodel", "caffemodel.h5", "h5", "safetensors", "npz", "pt", "binaryproto"]
 )
 def test_what_a_file_is_is_seen_from_its_contents(tmp_path, extension, name):
     need_library_of(extension)

@@ -313,8 +313,7 @@ def test_a_missing_file(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("package", "extension"),
-    [("safetensors", "safetensors"), ("h5py", "h5"), ("torch", "pt")],
+    ("package", "extension"), [("safetensors", "safetensors"), ("h5py", "h5"), ("torch", "pt")]
 )
 def test_a_missing_library_is_named(monkeypatch, model, tmp_path, package, extension):
     monkeypatch.setitem(sys.modules, package, None)

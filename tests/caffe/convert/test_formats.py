@@ -12,13 +12,7 @@ from comparable_models import need_library_of
 import syncblob
 from syncblob import ModelFileError
 from syncblob.caffe._pb.caffe_pb2 import BlobProto, NetParameter, SolverState
-from syncblob.caffe.convert import (
-    convert,
-    format_of,
-    open_weights,
-    plan_conversion,
-    to_tensors,
-)
+from syncblob.caffe.convert import convert, format_of, open_weights, plan_conversion, to_tensors
 from syncblob.caffe.messages.wire import length_field
 
 _DTYPES = """
@@ -107,7 +101,7 @@ def test_names_in_hdf5_that_are_not_utf8(tmp_path):
         file.id.links.create_soft(b"link", b"/\xb5/weight")
     with open_weights(tmp_path / "x.h5") as found:
         assert {name: blob.tolist() for name, blob in found.tensors.items()} == {
-            "\udcb5/weight": [1, 1],
+            "\udcb5/weight": [1, 1]
         }
         assert found.others == ("the link 'link'",)
 

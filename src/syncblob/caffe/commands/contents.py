@@ -91,11 +91,7 @@ def is_definition(path: str) -> bool:
 
 
 def open_definition(
-    path: str,
-    phase: str | None,
-    shapes: Mapping[str, Sequence[int]] | None,
-    *,
-    forks: bool = False,
+    path: str, phase: str | None, shapes: Mapping[str, Sequence[int]] | None, *, forks: bool = False
 ) -> Contents:
     """Open the definition of a net, without unknown fields of Caffe's forks.
 

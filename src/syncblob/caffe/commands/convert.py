@@ -41,9 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", metavar="IN", help="a file of weights")
     parser.add_argument("target", metavar="OUT", help="the file to write")
     parser.add_argument(
-        "--dtype",
-        choices=DTYPES,
-        help="convert the values; a value that does not fit is an error",
+        "--dtype", choices=DTYPES, help="convert the values; a value that does not fit is an error"
     )
     parser.add_argument(
         "--layers",
@@ -60,10 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the command and return the exit status."""
     with plan_conversion(
-        arguments.source,
-        arguments.target,
-        dtype=arguments.dtype,
-        layers=arguments.layers,
+        arguments.source, arguments.target, dtype=arguments.dtype, layers=arguments.layers
     ) as conversion:
         if not arguments.dry_run:
             conversion.run()

@@ -272,10 +272,7 @@ def _choose(weights: Weights, patterns: Collection[str]) -> tuple[LayerWeights, 
 
 
 def _stored_dtype(
-    name: str,
-    found: np.dtype[np.generic],
-    asked: str | None,
-    target: Format,
+    name: str, found: np.dtype[np.generic], asked: str | None, target: Format
 ) -> np.dtype[np.generic]:
     """Return the dtype with which a tensor is written."""
     if asked is not None:

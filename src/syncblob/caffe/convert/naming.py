@@ -11,10 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 _BATCH_NORM = "BatchNorm"
-_PARTS = {
-    _BATCH_NORM: ("mean", "variance", "scale_factor"),
-    "Bias": ("bias",),
-}
+_PARTS = {_BATCH_NORM: ("mean", "variance", "scale_factor"), "Bias": ("bias",)}
 _USUAL_PARTS = ("weight", "bias")
 
 _MOST_DIGITS = 7

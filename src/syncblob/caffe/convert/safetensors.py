@@ -103,11 +103,7 @@ def _encoded(message: NetParameter | LayerParameter) -> str:
 
 
 def _described(
-    text: str,
-    path: str,
-    entries: dict[str, Entry],
-    close: Callable[[], object],
-    others: list[str],
+    text: str, path: str, entries: dict[str, Entry], close: Callable[[], object], others: list[str]
 ) -> Weights:
     """Make weights of tensors and a description. Raises ModelFileError if they do not fit."""
     try:

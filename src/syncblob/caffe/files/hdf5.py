@@ -115,9 +115,7 @@ def read_state(file: OpenFile) -> dict[str, Any]:
         }
 
 
-def read_tree(
-    file: OpenFile,
-) -> tuple[dict[str, Dataset | ModelFileError], list[str]] | None:
+def read_tree(file: OpenFile) -> tuple[dict[str, Dataset | ModelFileError], list[str]] | None:
     """Find the datasets of a file in any layout but that of a ``.caffemodel.h5``.
 
     Returns

@@ -563,11 +563,7 @@ def open_model(path: Source) -> ModelFile:
 
 
 def save_model(
-    model: ModelFile,
-    path: Target,
-    *,
-    write_diff: bool | None = None,
-    upgrade: bool = False,
+    model: ModelFile, path: Target, *, write_diff: bool | None = None, upgrade: bool = False
 ) -> None:
     """Write a model to a file, which is replaced as a whole or not at all.
 

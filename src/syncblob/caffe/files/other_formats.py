@@ -174,11 +174,7 @@ def _has_blob(reader: WireReader) -> bool:
 _MESSAGES: dict[str, tuple[type[Message], str, str]] = {
     "caffemodel": (NetParameter, "a whole model", "use open_model"),
     "binaryproto": (BlobProto, "one blob (.binaryproto)", "use read_blob"),
-    "blobs": (
-        BlobProtoVector,
-        "a row of blobs (BlobProtoVector)",
-        "use Blob.from_proto",
-    ),
+    "blobs": (BlobProtoVector, "a row of blobs (BlobProtoVector)", "use Blob.from_proto"),
     "solverstate": (SolverState, "the state of a solver (.solverstate)", "use open_solver_state"),
 }
 _NEEDED_BY_A_NET = {

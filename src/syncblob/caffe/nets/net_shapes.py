@@ -118,10 +118,7 @@ def param_name(layer: Layer, number: int) -> str:
 
 
 def _new_entries(
-    layer: Layer,
-    blobs: list[ExpectedBlob],
-    named: dict[str, Entry],
-    random: np.random.Generator,
+    layer: Layer, blobs: list[ExpectedBlob], named: dict[str, Entry], random: np.random.Generator
 ) -> list[Entry]:
     """Return the blobs that a layer lacks. Record those with names, which layers share."""
     entries = []

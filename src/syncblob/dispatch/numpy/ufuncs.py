@@ -50,13 +50,7 @@ def array_ufunc(like: Any, ufunc: np.ufunc, method: str, inputs: Any, kwargs: An
         for position, x in enumerate(inputs)
     ]
     return call(
-        function,
-        arrays,
-        kwargs,
-        like,
-        name=name,
-        written=written,
-        by_name=method != "__call__",
+        function, arrays, kwargs, like, name=name, written=written, by_name=method != "__call__"
     )
 
 

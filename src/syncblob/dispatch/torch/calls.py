@@ -434,9 +434,7 @@ class _Call:
         if delivered:
             # A recorded one has a graph.
             result = replaced(
-                result,
-                torch.Tensor,
-                lambda x: x if x.requires_grad else delivered.get(id(x), x),
+                result, torch.Tensor, lambda x: x if x.requires_grad else delivered.get(id(x), x)
             )
         if isinstance(self._home, CudaBackend) and self._home.order.torch_captures():
             # The graph will write them again, and nobody says when.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _patience: dict[CodeType, bool] = {}
 
 # The seconds for which an operation begins again, and the shortest and longest between two times.
-_PATIENCE, _PAUSE, _LONGEST = 5.0, 0.001, 0.05
+_PATIENCE, _PAUSE, _LONGEST = 5.0, 0.001, 0.02
 
 # The attribute of an error of a call without patience: whether others use some of the memory.
 BESIDE_OTHERS = "beside_others"

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     # Returns when something happened, in seconds of `time.perf_counter`; None if it has not yet, or
     # if that is unknown.
     Moment: TypeAlias = Callable[[], float | None]
+    _Map: TypeAlias = map[Any]
+else:
+    # Python 3.11 cannot subscript it.
+    _Map = map
 
 
 # DLPack's numbers for kinds of devices: DLDeviceType in dlpack.h.
@@ -64,7 +68,7 @@ class Side(enum.IntEnum):
         return cls._value2member_map_.setdefault(value, side)  # type: ignore[return-value]  # of this class
 
 
-class Calls(map):  # type: ignore[type-arg]  # Python 3.11 cannot subscript it
+class Calls(_Map):
     """An iterator that makes calls, one at each step, for `Home.compute`.
 
     Attributes

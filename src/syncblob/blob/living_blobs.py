@@ -20,7 +20,8 @@ from syncblob._locks_lost_in_fork import notified
 from syncblob.blob.core import NOTHING_KEPT, BlobCore
 from syncblob.blob.lockless_writes_at_fork import FREE_THREADED, changed_by_others, forget
 from syncblob.devices import HOST, Accelerator
-from syncblob.memory import Ledger, SyncedMemory, from_the_start
+from syncblob.memory import Ledger, SyncedMemory
+from syncblob.memory.retry_after_eviction import begin_again
 from syncblob.memory.windows import Window
 
 _FOLDER = os.path.dirname(__file__)  # noqa: PTH120  # compared as a prefix
@@ -112,7 +113,7 @@ def in_use(
     frames[here] = sys._getframe(1) if own else None
     while frames:
         thread, frame = frames.popitem()
-        if frame is not None and frame.f_code is from_the_start.__code__ and not looking:
+        if frame is not None and frame.f_code is begin_again.__code__ and not looking:
             # The thread rests, and will begin its operation again.
             frame = None
         leaving_out = beyond and thread == here

@@ -87,26 +87,36 @@ def from_the_start(function: Callable[..., Any], *args: Any, **keywords: Any) ->
     use between two calls, and others can evict its operands: two operations that waited with what
     they have for the rest of what they need would wait for each other.
     """
+    try:
+        return function(*args, **keywords)
+    except MemoryError as error:
+        beside_others = vars(error).get(BESIDE_OTHERS)
+        if beside_others is None:
+            # Patience is of no use.
+            raise
+    # Only here: the error keeps frames alive, and these keep arrays.
+    return begin_again(function, args, keywords, beside_others=beside_others)
+
+
+def begin_again(
+    function: Callable[..., Any], args: Any, keywords: Any, *, beside_others: bool
+) -> Any:
+    """Wait and call a function, until it has room or no other thread uses what it lacks."""
     began, pause = time.monotonic(), _PAUSE
-    while True:
-        try:
-            return function(*args, **keywords)
-        except MemoryError as error:
-            beside_others = vars(error).get(BESIDE_OTHERS)
-            if beside_others is None:
-                # Patience is of no use.
-                raise
-        # Only here: the error keeps frames alive, and these keep arrays.
-        if not beside_others or time.monotonic() - began > _PATIENCE:
-            try:
-                return patiently(function, *args, **keywords)
-            except MemoryError as error:
-                # A program that keeps the error would keep the arrays of its frames.
-                clear_frames(error.__traceback__)
-                raise
+    while beside_others and time.monotonic() - began < _PATIENCE:
         # At random, or two operations would meet again and again.
         time.sleep(random.uniform(pause / 2, pause))  # noqa: S311  # no secret
         pause = min(2 * pause, _LONGEST)
+        try:
+            return function(*args, **keywords)
+        except MemoryError as error:
+            beside_others = vars(error).get(BESIDE_OTHERS, False)
+    try:
+        return patiently(function, *args, **keywords)
+    except MemoryError as error:
+        # A program that keeps the error would keep the arrays of its frames.
+        clear_frames(error.__traceback__)
+        raise
 
 
 def compute(home: Home, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:

@@ -44,7 +44,7 @@ def give_up(blob: BlobCore, side: Side, start: int, stop: int, *, needed: bool =
     blob._use(memory)
     home = memory.home(side)
 
-    def free(  # noqa: PLR0913, PLR0917  # as `window_eviction.evict`
+    def free(  # noqa: PLR0913, PLR0917  # as `evict_windows`
         ledger: Ledger, side: Side, start: int, stop: int, reason: str, held: list[Any]
     ) -> int:
         close_side(ledger, side)

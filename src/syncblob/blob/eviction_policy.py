@@ -60,7 +60,7 @@ def _by_interval(buffer: Evictable) -> float:
     """
     age, interval = buffer.age, buffer.interval
     distance = interval - age if age < interval else age
-    return (1 + distance) / (1 + 3 * buffer.newest / max(buffer.nbytes, 1))
+    return (1 + distance) / _cost(buffer, 3)
 
 
 def _by_uses(buffer: Evictable) -> float:
@@ -70,7 +70,7 @@ def _by_uses(buffer: Evictable) -> float:
     age decides between those used equally often, and the factor was tried as that above.
     """
     seldom = (1 + buffer.age / 1000) / (0.5 + buffer.uses)
-    return seldom / (1 + buffer.newest / max(buffer.nbytes, 1))
+    return seldom / _cost(buffer, 1)
 
 
 def _by_age(buffer: Evictable) -> float:
@@ -78,7 +78,12 @@ def _by_age(buffer: Evictable) -> float:
 
     This is the better score where a program turns to other buffers step by step.
     """
-    return (1 + buffer.age) / (1 + 1.5 * buffer.newest / max(buffer.nbytes, 1))
+    return (1 + buffer.age) / _cost(buffer, 1.5)
+
+
+def _cost(buffer: Evictable, factor: float) -> float:
+    """Return the cost of moving a buffer, for which a download counts by a factor."""
+    return 1 + factor * buffer.newest / max(buffer.nbytes, 1)
 
 
 _DEFAULTS = _by_interval, _by_uses, _by_age

@@ -34,7 +34,7 @@ from syncblob.devices.base import NEEDED
 from syncblob.errors import TransferGuardError
 from syncblob.memory import MUTABLE, Ledger, Shortage, evict_windows
 from syncblob.memory.await_async_copies import await_uploads
-from syncblob.memory.retry_after_eviction import BESIDE_OTHERS
+from syncblob.memory.retry_after_eviction import BESIDE_OTHERS, PATIENCE
 from syncblob.memory.window_growth import BeingWrittenError
 from syncblob.memory.windows import array_of
 from syncblob.transfers import EVICTION, count_eviction
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 # The seconds that an operation tries again while other threads use everything, those between two
 # tries, and those between two collections of garbage meanwhile. Under load, a thread that needs
 # little may be overtaken many times.
-_PATIENCE, _PAUSE, _COLLECTED = 5.0, 0.005, 0.1
+_PATIENCE, _PAUSE, _COLLECTED = PATIENCE, 0.005, 0.1
 
 # The memories that threads wait for, by thread.
 _awaited: dict[int, Ledger | None] = {}

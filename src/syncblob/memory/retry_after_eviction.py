@@ -21,8 +21,11 @@ if TYPE_CHECKING:
 # has called it.
 _patience: dict[CodeType, bool] = {}
 
-# The seconds for which an operation begins again, and the shortest and longest between two times.
-_PATIENCE, _PAUSE, _LONGEST = 5.0, 0.001, 0.02
+# The seconds for which an operation waits for other threads.
+PATIENCE = 5.0
+
+# The shortest and the longest time, in seconds, until an operation begins again.
+_PAUSE, _LONGEST = 0.001, 0.02
 
 # The attribute of an error of a call without patience: whether others use some of the memory.
 BESIDE_OTHERS = "beside_others"
@@ -103,7 +106,7 @@ def begin_again(
 ) -> Any:
     """Wait and call a function, until it has room or no other thread uses what it lacks."""
     began, pause = time.monotonic(), _PAUSE
-    while beside_others and time.monotonic() - began < _PATIENCE:
+    while beside_others and time.monotonic() - began < PATIENCE:
         # At random, or two operations would meet again and again.
         time.sleep(random.uniform(pause / 2, pause))  # noqa: S311  # no secret
         pause = min(2 * pause, _LONGEST)

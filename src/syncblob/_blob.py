@@ -469,7 +469,7 @@ class Blob(Operators, NdarrayMethods):
 
     def cpu_data(self) -> NDArray[Any]:
         """Return data on the host, read-only. Downloads what is newer on the accelerator."""
-        return self._read_host("cpu_data")
+        return self._read(HOST_DATA, "cpu_data")
 
     def mutable_cpu_data(self) -> NDArray[Any]:
         """Return data on the host, to read and write. Downloads as `cpu_data` does."""
@@ -1392,7 +1392,7 @@ class Blob(Operators, NdarrayMethods):
             If `copy` is False and a conversion is needed.
         """
         if dtype is None and copy is None and (HOST.direct or not verifying()):
-            return self._read_host("__array__")
+            return self._read(HOST_DATA, "__array__")
         return export_numpy.to_ndarray(self._memory, self._layout, dtype, copy)
 
     def to_numpy(

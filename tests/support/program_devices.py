@@ -231,7 +231,10 @@ class _Controls(SimulatedBackend):
         def watched(*args: Any, **keywords: Any) -> Any:
             # Both buffers of a copy have the same length.
             nbytes = getattr(args[0], "nbytes", 0)
-            self._count(kind, **{counter: 1}, **dict.fromkeys(of_bytes, nbytes))
+            with self._lock.held:
+                self._count_down(kind)
+                for each, amount in {counter: 1, **dict.fromkeys(of_bytes, nbytes)}.items():
+                    setattr(self, each, getattr(self, each) + amount)
             return real(*args, **keywords)
 
         return watched

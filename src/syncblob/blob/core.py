@@ -31,6 +31,7 @@ from syncblob.memory import (
     Shortcut,
     SyncedMemory,
     Window,
+    claim,
     claim_shared,
     laid,
     layout_of,
@@ -616,14 +617,6 @@ class BlobCore:
 
     # --- accessors: views of arrays that are kept ------------------------------------------------
 
-    def _read_host(self, reason: str) -> NDArray[Any]:
-        """Return a read-only array over data on the host."""
-        kept = self._kept[HOST_DATA]
-        if kept is not None and kept[0].readable:
-            return kept[1].view()
-        array: NDArray[Any] = self._read(HOST_DATA, reason)
-        return array
-
     def _read(self, place: int, reason: str) -> Any:
         """Return a read-only array over data or diff on a side."""
         kept = self._kept[place]
@@ -633,7 +626,16 @@ class BlobCore:
         layout: Any = self._placed
         if kept is None or place > GPU_DATA:
             memory = self._diff_memory() if place > GPU_DATA else self._memory
-            layout = self._layout
+            layout = self._placed or self._layout
+        else:
+            shortcut, ledger = kept[0], memory.ledger
+            start, stop = (0, ledger.spans.nbytes) if layout.whole else (layout.start, layout.stop)
+            use = shortcut.side, CONST, start, stop, reason
+            if claim(ledger, shortcut.buffer, *use):
+                if not shortcut.readable:
+                    # Asks for the shortcut again.
+                    self._keep(place, memory)
+                return kept[1].view()
         side = _SIDES[place & 1]
         if side and memory.device_home is not self._home:
             side = self._accelerator_side(memory)
@@ -688,7 +690,7 @@ class BlobCore:
         side = _SIDES[place & 1]
         if side and memory.device_home is not self._home:
             side = self._accelerator_side(memory)
-        layout = self._layout
+        layout: Layout = self._placed or self._layout
         ledger = memory.ledger
         shortcut = ledger.shortcut(side, layout)
         kept = self._kept[place]
@@ -702,7 +704,7 @@ class BlobCore:
         if kept is not None and kept[0].buffer is shortcut.buffer:
             entry: Kept = (shortcut, *kept[1:])
         else:
-            home = ledger.buffers.home(side)
+            home = ledger.buffers.homes[side]
             views = home.kept_views(*placed_in(shortcut.buffer, layout))
             if views is None:
                 return

@@ -161,8 +161,7 @@ def _assign_number(blob: BlobCore, full: Any, value: Any) -> bool:
     ):
         return True
     buffer, side = shortcut.buffer, shortcut.side
-    with ledger.lock:
-        return claim(ledger, buffer, side, access, start, stop, "__setitem__", target, value)
+    return claim(ledger, buffer, side, access, start, stop, "__setitem__", target, value)
 
 
 # --- keys ----------------------------------------------------------------------------------------

@@ -47,7 +47,7 @@ def walked_item(blob: BlobCore, key: Any) -> Any:
             and code is frame.f_code
             and instruction == frame.f_lasti
         ):
-            return blob._read_host("__getitem__")[key]
+            return blob._read(HOST_DATA, "__getitem__")[key]
     walks.pop(get_ident(), None)
     return NO_ITEM
 
@@ -67,7 +67,7 @@ def iterate(blob: BlobCore) -> Iterator[Any]:
             # memory over a `yield`, because `resize` counts references to it.
             state = blob._memory.spans, blob._memory.aliased
             if array is None or state != seen:
-                array = blob._read_host("__iter__")
+                array = blob._read(HOST_DATA, "__iter__")
                 kept = blob._kept[HOST_DATA]
                 shortcut = NO_SHORTCUT if kept is None else kept[0]
                 seen = None if shortcut.readable else state

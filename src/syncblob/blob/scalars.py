@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob._shape import offset
+from syncblob.blob.core import HOST_DATA
 from syncblob.devices import HOST, Side
 from syncblob.transfers import Copying, open_logs, transfer
 
@@ -31,7 +32,7 @@ def item(blob: BlobCore, indices: tuple[Any, ...]) -> Any:
         return array.item(*indices)
     if blob._held is not None and blob._memory.newest(Side.HOST, blob._layout) is not None:
         # A const access on the host causes no transfer.
-        return blob._read_host("item").item(*indices)
+        return blob._read(HOST_DATA, "item").item(*indices)
     shape = blob.shape
     # NumPy checks the indices.
     np.ndarray(shape, np.uint8, _ZERO, 0, (0,) * len(shape)).item(*indices)

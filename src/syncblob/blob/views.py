@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from syncblob._dtypes import is_supported, numpy_dtype
 from syncblob._layout import Layout
 from syncblob._shape import is_integer
-from syncblob.blob.core import AnyBlob, BlobCore
+from syncblob.blob.core import HOST_DATA, AnyBlob, BlobCore
 from syncblob.blob.device_of_operands import require_device_of
 from syncblob.devices import Side
 from syncblob.interop.side_view import SideView
@@ -33,7 +33,7 @@ def view_as(blob: AnyBlob, dtype: DTypeLike | None) -> AnyBlob:
     wanted = numpy_dtype(dtype)
     if not is_supported(wanted):
         # An ndarray, as of NumPy's functions. `dtype` itself, which may be a type of ndarrays.
-        array: Any = blob._read_host("view").view(dtype)
+        array: Any = blob._read(HOST_DATA, "view").view(dtype)
         return array
     view = layout.derive(lambda a: a.view(wanted))
     if not view.aligned(wanted):

@@ -155,7 +155,9 @@ class SimulatedBackend(NumpyHome, Accelerator):
 
     def allocate(self, nbytes: int, *, zeroed: bool = False) -> NDArray[np.uint8]:
         """Return a new buffer on the device, filled with poison unless `zeroed`."""
-        self._count("allocation", allocations=1)
+        with self._lock.held:
+            self._count_down("allocation")
+            self.allocations += 1
         if self.bounded:
             self._require_room(nbytes)
         buffer = super().allocate(nbytes, zeroed=zeroed)
@@ -219,17 +221,27 @@ class SimulatedBackend(NumpyHome, Accelerator):
 
     def allocate_host(self, nbytes: int, *, zeroed: bool = False) -> NDArray[np.uint8]:
         """Return an ordinary host buffer."""
-        self._count("host_allocation", host_allocations=1)
+        with self._lock.held:
+            self._count_down("host_allocation")
+            self.host_allocations += 1
         return super().allocate(nbytes, zeroed=zeroed)
 
     def upload(self, host: NDArray[np.uint8], buffer: NDArray[np.uint8]) -> None:
         """Copy from host to device."""
-        self._count("transfer", uploads=1, uploaded_bytes=host.nbytes)
+        with self._lock.held:
+            if self._countdowns:
+                self._count_down("transfer")
+            self.uploads += 1
+            self.uploaded_bytes += host.nbytes
         buffer[:] = host
 
     def download(self, buffer: NDArray[np.uint8], host: NDArray[np.uint8]) -> None:
         """Copy from device to host."""
-        self._count("transfer", downloads=1, downloaded_bytes=host.nbytes)
+        with self._lock.held:
+            if self._countdowns:
+                self._count_down("transfer")
+            self.downloads += 1
+            self.downloaded_bytes += host.nbytes
         host[:] = buffer
 
     def reaches(self, other: object) -> bool:
@@ -241,7 +253,10 @@ class SimulatedBackend(NumpyHome, Accelerator):
     ) -> None:
         """Copy from another device; from another simulated one without the host."""
         if self.reaches(other):
-            self._count("transfer", peer_copies=1, peer_bytes=contents.nbytes)
+            with self._lock.held:
+                self._count_down("transfer")
+                self.peer_copies += 1
+                self.peer_bytes += contents.nbytes
             buffer[:] = contents
         else:
             super().copy_from(other, contents, buffer)
@@ -275,18 +290,16 @@ class SimulatedBackend(NumpyHome, Accelerator):
         """(kDLCPU, index + 1): memory that the host can read; the host itself has id 0."""
         return (DLPACK_CPU, self.device.index + 1)
 
-    def _count(self, kind: str, **counters: int) -> None:
-        with self._lock.held:
-            countdown = self._countdowns.pop(kind, 0)
-            if countdown > 1:
-                self._countdowns[kind] = countdown - 1
-            elif countdown == 1:
-                if kind == "transfer":
-                    raise RuntimeError(f"{self.device}: injected failure of a transfer")
-                where = "a host" if kind == "host_allocation" else "an"
-                raise MemoryError(f"{self.device}: injected failure of {where} allocation")
-            for name, amount in counters.items():
-                setattr(self, name, getattr(self, name) + amount)
+    def _count_down(self, kind: str) -> None:
+        """Raise if this operation of a kind is to fail. Call it under the lock."""
+        countdown = self._countdowns.pop(kind, 0)
+        if countdown > 1:
+            self._countdowns[kind] = countdown - 1
+        elif countdown == 1:
+            if kind == "transfer":
+                raise RuntimeError(f"{self.device}: injected failure of a transfer")
+            where = "a host" if kind == "host_allocation" else "an"
+            raise MemoryError(f"{self.device}: injected failure of {where} allocation")
 
     def __repr__(self) -> str:
         """Return the device and the counters."""

@@ -49,7 +49,7 @@ def claim(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0915, PLR0917  # an acce
 
     These are the usual cases: the side holds the range, or another side holds all of it, and
     nothing has been handed out there. So there is nothing to warn of, to revoke or to undo, and
-    this does without `commit`.
+    this does without `commit`. Takes the lock.
 
     Parameters
     ----------
@@ -66,101 +66,109 @@ def claim(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0915, PLR0917  # an acce
     bool
         Whether the range may be used, or was written. If not, nothing has changed.
     """
-    if ledger.moving:
-        return False
-    pair = len(ledger.loans) == PAIR
-    if ledger.uploads:
-        ledger.forget_arrived()
-    copied = ""
-    try:
-        # From here on, not even a finaliser can change anything.
-        ledger.moving = True
-        before, buffers = ledger.spans, ledger.buffers
-        here, there = ledger.loans[side], ledger.loans[1 - side] if pair else ledger.others(side)
-        # What is copied from beside an alias is not trusted, so the map stays.
-        sticky = bool(there.leases or there.exposures)
-        if (
-            (sticky and (access is not CONST or not there.may_write_all(start, stop)))
-            or ledger.uploads
-            or ledger.watch is not None
-            or start >= stop
-            or stop > before.nbytes
-            or buffers.sides[side] is not buffer
-            or buffer is None
-        ):
+    with ledger.lock:
+        if ledger.moving:
             return False
-        if access is not CONST and ledger.source is not None:
-            ledger.forget_source(start, stop)
-        uniform, mine = before.uniform, 1 << side
-        held = before.common(start, stop) if uniform is None else uniform
-        shortcuts, after = ledger.shortcuts, before
-        if held & mine:
-            if open_logs:
-                note_use(ledger, side, start, stop)
-            if access is not CONST and before.any(start, stop) != mine:
-                after = before.put(start, stop, mine)
-                if ledger.span_limit or len(after.holders) > span_limit.MAX_SPANS:
-                    return False
-                shortcuts.revoke()
-                # Bytes that several sides hold may be overwritten here from now on.
-                ledger.spans = after
-        else:
-            if uniform is None:
-                held = before.alike(start, stop) or 0
-            part = stop - start < before.nbytes
-            if not (held and pair):
-                # What `others` returns is a copy then, and misses what is lent from here on.
-                return False
-            if access is not OVERWRITE and (
-                open_logs
-                or running_guards.get()
-                or (part and side is Side.HOST and before.nbytes <= SMALL)
+        pair = len(ledger.loans) == PAIR
+        if ledger.uploads:
+            ledger.forget_arrived()
+        copied = ""
+        try:
+            # From here on, not even a finaliser can change anything.
+            ledger.moving = True
+            before, buffers = ledger.spans, ledger.buffers
+            here = ledger.loans[side]
+            there = ledger.loans[1 - side] if pair else ledger.others(side)
+            # What is copied from beside an alias is not trusted, so the map stays.
+            sticky = bool(there.leases or there.exposures)
+            if (
+                (sticky and (access is not CONST or not there.may_write_all(start, stop)))
+                or ledger.uploads
+                or ledger.watch is not None
+                or start >= stop
+                or stop > before.nbytes
+                or buffers.sides[side] is not buffer
+                or buffer is None
             ):
                 return False
-            if access is CONST and (here.leases or here.exposures):
-                return False
-            if not sticky:
-                holders = held | mine if access is CONST else mine
-                after = before.put(start, stop, holders) if part else Spans.whole(stop, holders)
-                if part and (ledger.span_limit or len(after.holders) > span_limit.MAX_SPANS):
-                    return False
-                shortcuts.revoke()
-            # Now that the shortcuts are revoked: until then, one may lend without the lock.
-            if there.borrows.live or (there.leases and not sticky):
-                return False
-            if access is not OVERWRITE:
-                contents, target, nbytes = buffers.sides[1 - side], buffer, stop - start
-                if contents is None:
-                    return False
-                if target.nbytes != nbytes:
-                    target = target[start:stop]
-                if contents.nbytes != nbytes:
-                    contents = contents[start:stop]
-                accelerator: Accelerator = buffers.accelerator  # type: ignore[assignment]  # it has bytes
-                if side:
-                    accelerator.upload(contents, target)
-                else:
-                    accelerator.download(contents, target)
-                copied = DIRECTIONS[side]
-            elif open_logs:
-                note_use(ledger, side, start, stop)
-        if array is not None:
-            home = buffers.home(side)
-            if home.direct:
-                array[...] = value
+            if access is not CONST and ledger.source is not None:
+                ledger.forget_source(start, stop)
+            uniform, mine = before.uniform, 1 << side
+            held = before.common(start, stop) if uniform is None else uniform
+            shortcuts, after = ledger.shortcuts, before
+            if held & mine:
+                if open_logs:
+                    note_use(ledger, side, start, stop)
+                if access is not CONST and before.any(start, stop) != mine:
+                    after = before.put(start, stop, mine)
+                    if ledger.span_limit or len(after.holders) > span_limit.MAX_SPANS:
+                        return False
+                    shortcuts.revoke()
+                    # Bytes that several sides hold may be overwritten here from now on.
+                    ledger.spans = after
             else:
-                home.compute(operator.setitem, array, ..., value)
-        if after is before and not copied:
-            return True
-        epoch = shortcuts.epoch
-        # Until now, the other side has the contents of what it alone holds.
-        ledger.spans = after
-        if ledger.follows_logs and after.uniform is not None:
-            ledger.renew_shortcuts(epoch, after.uniform)
-    finally:
-        ledger.moving = False
-    note(ledger, reason, before, after, start, stop, copied)
-    return True
+                if uniform is None:
+                    held = before.alike(start, stop) or 0
+                part = stop - start < before.nbytes
+                if not (held and pair):
+                    # What `others` returns is a copy then, and misses what is lent from here on.
+                    return False
+                if access is not OVERWRITE and (
+                    open_logs
+                    or running_guards.get()
+                    or (part and side is Side.HOST and before.nbytes <= SMALL)
+                ):
+                    return False
+                if access is CONST and (here.leases or here.exposures):
+                    return False
+                if not sticky:
+                    holders = held | mine if access is CONST else mine
+                    if not part:
+                        after = Spans.whole(stop, holders)
+                    else:
+                        after = before.put(start, stop, holders)
+                        if ledger.span_limit or len(after.holders) > span_limit.MAX_SPANS:
+                            return False
+                    shortcuts.revoke()
+                # Now that the shortcuts are revoked: until then, one may lend without the lock.
+                if there.borrows.live or (there.leases and not sticky):
+                    return False
+                if access is not OVERWRITE:
+                    contents, target, nbytes = buffers.sides[1 - side], buffer, stop - start
+                    if contents is None:
+                        return False
+                    if target.nbytes != nbytes:
+                        target = target[start:stop]
+                    if contents.nbytes != nbytes:
+                        contents = contents[start:stop]
+                    accelerator: Accelerator = buffers.accelerator  # type: ignore[assignment]  # it has bytes
+                    if side:
+                        accelerator.upload(contents, target)
+                    else:
+                        accelerator.download(contents, target)
+                    copied = DIRECTIONS[side]
+                elif open_logs:
+                    note_use(ledger, side, start, stop)
+            if array is not None:
+                home = buffers.home(side)
+                if home.direct:
+                    array[...] = value
+                else:
+                    home.compute(operator.setitem, array, ..., value)
+            if after is before and not copied:
+                return True
+            epoch = shortcuts.epoch
+            # Until now, the other side has the contents of what it alone holds.
+            ledger.spans = after
+            if ledger.follows_logs and after.uniform is not None:
+                ledger.renew_shortcuts(epoch, after.uniform)
+        except MemoryError:
+            # The caller makes a usual access now, which makes room.
+            return False
+        finally:
+            ledger.moving = False
+        note(ledger, reason, before, after, start, stop, copied)
+        return True
 
 
 def claim_shared(  # noqa: PLR0913, PLR0917  # a write
@@ -276,7 +284,8 @@ def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0917  # an access
         ledger.forget_source(start, stop)
     if writes and ledger.others(side).leases:
         require_announced(ledger.loans, announced, start, stop, side)
-    held = ledger.spans.common(start, stop) & mine
+    uniform = ledger.spans.uniform
+    held = (ledger.spans.common(start, stop) if uniform is None else uniform) & mine
     if ledger.moving:
         if held and not writes:
             return buffer

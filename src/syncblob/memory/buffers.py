@@ -91,7 +91,10 @@ class Buffers:
     @property
     def on_several_sides(self) -> bool:
         """Whether several sides have a buffer of the whole memory."""
-        return sum(buffer is not None for buffer in self.sides) > 1
+        count = 0
+        for buffer in self.sides:
+            count += buffer is not None
+        return count > 1
 
     def tracks_borrows(self, side: Side) -> bool:
         """Whether borrows of a side are tracked: they have a write permission to revoke."""
@@ -168,7 +171,7 @@ class Buffers:
 
         Leaves it to the caller to give the side the buffer. `zeroed` fills it with zeros.
         """
-        buffer = self.containing(side, start, stop)
+        buffer = self.containing(side, start, stop) if side else self.sides[side]
         if buffer is not None:
             if zeroed:
                 # Just made for this access, or an interrupted access left it.
@@ -244,7 +247,7 @@ class Buffers:
         reason, because
             The access, and the alias that made it copy again, for the log.
         """
-        device: Any = self.home(side or origin)
+        device: Any = self.homes[side or origin]
         copying, nbytes = self.copying(device, reason, because), contents.nbytes
         if not side:
             transfer(copying, "download", nbytes, offset, device.download, contents, target)

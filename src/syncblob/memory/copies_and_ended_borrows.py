@@ -41,22 +41,26 @@ def plan_crossing(  # noqa: C901, PLR0913, PLR0917  # an access; inlined, becaus
 ) -> Change:
     """Plan an access of a side that lacks bytes of the range."""
     before = ledger.spans
-    here, there = ledger.loans[side], ledger.others(side)
+    here = ledger.loans[side]
+    # As `others`, without the call in the usual case.
+    there = ledger.loans[1 - side] if len(ledger.loans) == PAIR else ledger.others(side)
     mine, nbytes, writes = 1 << side, before.nbytes, access is not CONST
     if writes and there.leases:
         # Check again: an alias may have been made since.
         require_announced(ledger.loans, announced, start, stop, side)
-    window = ledger.buffers.sides[side] is None and ledger.buffers.containing(side, start, stop)
+    new = ledger.buffers.sides[side] is None
+    window = side and new and ledger.buffers.containing(side, start, stop)
     initial = before.uniform == 0 and ledger.source is None and not window
     pieces: Sequence[Run] = ()
     changed = (start, stop)
     # A signal handler may have copied the range to this side since the caller looked.
     held = before.alike(start, stop)
+    written = here.leases or here.exposures or there.leases or there.exposures
     if initial or not nbytes:
         # The first access allocates and fills a whole buffer.
         changed = (0, nbytes)
         after = Spans.whole(nbytes, mine if initial or writes else before.holders[0] | mine)
-    elif held and not held & mine and (writes or not (here.may_be_written or there.may_be_written)):
+    elif held and not held & mine and (writes or not written):
         # The usual case: the other side holds the whole range.
         if access is not OVERWRITE:
             pieces = (Run(start, stop, held),)
@@ -83,8 +87,7 @@ def plan_crossing(  # noqa: C901, PLR0913, PLR0917  # an access; inlined, becaus
         pieces, after = _with_rest(before, pieces, after, start, stop)
     # The caller of an access of a part on the host may reach further, and must not find old bytes
     # of the heap there.
-    new = side is Side.HOST and ledger.buffers.sides[side] is None
-    zeroed = (initial and access is not OVERWRITE) or (part and (initial or new))
+    zeroed = (initial and access is not OVERWRITE) or (part and (initial or (new and not side)))
     copies = pieces and (before.uniform or any(piece.holders for piece in pieces))
     copied = DIRECTIONS[side > 0] if copies else ""
     if copied and len(ledger.loans) > PAIR:

@@ -266,7 +266,8 @@ class Ledger:
     def renew_shortcuts(self, epoch: object, holders: int) -> None:
         """Set the shortcuts as `usable` would, so that the next access need not ask.
 
-        Only if everything has the same holders, and they alone decide.
+        Only if everything has the same holders, and they and the copies under way alone decide.
+        Not if the shortcuts were cleared since an epoch.
         """
         if self.watch is not None or self.source is not None or open_logs:
             return
@@ -276,7 +277,19 @@ class Ledger:
         awaited = 0
         for upload in self.uploads:
             awaited |= 1 << upload.side
-        self.shortcuts.renew(epoch, holders, awaited)
+        shortcuts, mine = self.shortcuts, 1
+        for shortcut in shortcuts.sides:
+            # Each time: a signal handler may run between two rounds, but not in one.
+            if shortcuts.epoch is not epoch:
+                break
+            if shortcut is not None:
+                shortcut.readable = readable = holders & mine & ~awaited != 0
+                shortcut.writable = writable = holders == mine and not awaited
+                shortcut.shared = readable and not (writable or awaited)
+            mine <<= 1
+        if shortcuts.epoch is not epoch:
+            # Another thread has cleared them meanwhile, which needs no lock.
+            shortcuts.clear()
 
     def forget_arrived(self, waited: Upload | None = None) -> None:
         """Forget the copies that have arrived, without a wait, and one that was waited for."""

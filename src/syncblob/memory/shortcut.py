@@ -119,27 +119,6 @@ class Shortcuts:
         if side < len(self.sides):
             self.sides[side] = None
 
-    def renew(self, epoch: object, holders: int, awaited: int) -> None:
-        """Set the shortcuts of the sides, which hold everything; not if revoked since an epoch.
-
-        Only if nothing but the holders, and the sides that copies are under way to, decides:
-        nothing is watched, no log is open, later ones revoke, and no alias of another side may
-        write.
-        """
-        mine = 1
-        for shortcut in self.sides:
-            # Each time: a signal handler may run between two rounds, but not in one.
-            if self.epoch is not epoch:
-                break
-            if shortcut is not None:
-                shortcut.readable = readable = holders & mine & ~awaited != 0
-                shortcut.writable = writable = holders == mine and not awaited
-                shortcut.shared = readable and not (writable or awaited)
-            mine <<= 1
-        if self.epoch is not epoch:
-            # Another thread has cleared them meanwhile, which needs no lock.
-            self.clear()
-
     def clear(self) -> None:
         """Let the next accesses ask again. Forgets no shortcut, so that `revoke` finds all."""
         epoch: object = None

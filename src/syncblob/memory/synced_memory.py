@@ -447,12 +447,7 @@ class SyncedMemory:
                 ledger.forget_arrived()
         if shortcut.shared and access is not CONST:
             return claim_shared(ledger, shortcut, start, stop, reason)
-        try:
-            with ledger.lock:
-                return claim(ledger, shortcut.buffer, shortcut.side, access, start, stop, reason)
-        except MemoryError:
-            # Then the caller makes a usual access, which makes room.
-            return False
+        return claim(ledger, shortcut.buffer, shortcut.side, access, start, stop, reason)
 
     def peek_at_source(self) -> NDArray[np.uint8] | None:
         """Return the bytes of the source, and keep nothing. The memory stays UNINITIALIZED.
@@ -505,8 +500,11 @@ class SyncedMemory:
 
     def read(self, side: Side, layout: Layout, reason: str) -> Any:
         """Prepare one side for a const access, as `array` does, and return its buffer or window."""
-        # This changes no state, so it needs no lock.
-        shortage, buffer = None, None if open_logs else self.newest(side, layout)
+        spans, shortage, buffer = self.ledger.spans, None, None
+        held = spans.uniform
+        if not open_logs and (held is None or held & 1 << side):
+            # This changes no state, so it needs no lock.
+            buffer = self.newest(side, layout)
         while buffer is None:
             # As in `_in_room`, in fewer steps.
             try:

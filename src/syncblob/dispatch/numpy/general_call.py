@@ -14,7 +14,7 @@ from syncblob.arrays.foreign import is_array
 from syncblob.arrays.native import native_array
 from syncblob.blob import lockless_writes_at_fork
 from syncblob.blob.compute import forgets_newest, overwrite, wrap
-from syncblob.blob.core import BlobCore
+from syncblob.blob.core import HOST_DATA, BlobCore
 from syncblob.blob.device_of_operands import common_home
 from syncblob.blob.lockless_writes_at_fork import writes
 from syncblob.devices import HOST, Device
@@ -292,7 +292,9 @@ class Operands:
                 overwrites.append((target._memory, target._layout, write))
             elif isinstance(target, np.ndarray) and self.home is not HOST:
                 # A transfer can fail, so all of them come before the first write.
-                arrays.append((target, self.like._fresh(scratch, self.home)._read_host(self.name)))
+                arrays.append(
+                    (target, self.like._fresh(scratch, self.home)._read(HOST_DATA, self.name))
+                )
             else:
                 arrays.append((target, scratch))
         overwrite(overwrites, self.home, self.name)

@@ -11,6 +11,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
+from queue import SimpleQueue
 from types import SimpleNamespace
 from weakref import ref
 
@@ -27,7 +28,7 @@ from syncblob.blob import compute_in_parts, living_blobs, lockless_writes_at_for
 from syncblob.blob.core import BlobCore
 from syncblob.blob.lockless_writes_at_fork import FREE_THREADED
 from syncblob.devices import Side
-from syncblob.memory import compute
+from syncblob.memory import compute, retry_after_eviction
 
 COUNT = 64
 NBYTES = 4 * COUNT
@@ -926,7 +927,7 @@ def at_work(function, monkeypatch):
     other.start()
     try:
         assert begun.wait(20)
-        yield
+        yield go_on
     finally:
         go_on.set()
         other.join(20)
@@ -994,6 +995,13 @@ def test_no_write_is_lost_while_another_thread_evicts(seconds):
     assert [blob.tolist() for blob in blobs] == [[count] * COUNT for count in counts]
 
 
+def on_the_host(shape):
+    """Make a Blob that was not on the device yet."""
+    blob = Blob(shape, "float32", device=LIMITED)
+    blob.overwrite_cpu_data()[...] = 1
+    return blob
+
+
 OPERATIONS = {
     "array API": syncblob.sort,
     "NumPy's function": np.sort,
@@ -1012,6 +1020,7 @@ OPERATIONS = {
     "copy_from": lambda x: syncblob.zeros_like(x).copy_from(x),
     "mask": lambda x: x[np.ones((16, 16), bool)],
     "mask of a Blob": lambda x: x[x < 3],
+    "NumPy's function of one on the host": lambda x: np.where(x, x, on_the_host((1, 16))),
 }
 
 
@@ -1028,6 +1037,60 @@ def test_two_operations_that_each_need_most_of_the_device(limited, operation):
         assert blob.tolist() == [[value] * 16] * 16
 
     in_threads(partial(work, 1), partial(work, 2), seconds=20)
+
+
+@pytest.mark.skipif(FREE_THREADED, reason="all threads count")
+@pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)
+def test_an_operation_that_waits_has_nothing_in_use(limited, monkeypatch, operation):
+    limited.capacity = 11 * 256
+    used, x = filled(1, 256), Blob((16, 16), "float32", device=LIMITED)
+    x.overwrite_gpu_data()[...] = 2
+    rests, resume = threading.Event(), SimpleQueue()
+
+    def uniform(low, _high):
+        rests.set()
+        return low
+
+    with at_work(partial(syncblob.sum, used), monkeypatch) as go_on:
+        # It rests until the other thread has what it needs, in a function without a frame.
+        sleep = SimpleNamespace(monotonic=time.monotonic, sleep=resume.get)
+        monkeypatch.setattr(retry_after_eviction, "time", sleep)
+        monkeypatch.setattr(retry_after_eviction.random, "uniform", uniform)
+
+        def take_the_rest():
+            try:
+                assert rests.wait(20)
+                Blob(7 * 256, "uint8", device=LIMITED).gpu_data()
+            finally:
+                go_on.set()
+                for _ in range(1000):
+                    resume.put(None)
+
+        in_threads(partial(operation, x), take_the_rest, seconds=20)
+    assert x.tolist() == [[2.0] * 16] * 16
+
+
+@pytest.mark.parametrize("use", [lambda x: x + x, lambda x: operator.iadd(x, 1), Blob.gpu_data])
+def test_who_needs_much_is_not_overtaken_for_good(limited, use):
+    limited.capacity, end = 64 * NBYTES, time.monotonic() + 30
+    done = threading.Event()
+
+    def work():
+        blobs = [filled(i) for i in range(40)]
+        while not done.is_set() and time.monotonic() < end:
+            for blob in blobs:
+                use(blob)
+
+    def work_on_much():
+        try:
+            large, other = filled(1, 16 * COUNT), filled(2, 16 * COUNT)
+            for _ in range(4):
+                assert (large + other)[5].item() == 3
+        finally:
+            done.set()
+
+    in_threads(work, work, work, work_on_much, seconds=50)
+    assert time.monotonic() < end
 
 
 @tiers.amount("seconds", 0.5, 8.0, variable="SYNCBLOB_SOAK")

@@ -20,7 +20,7 @@ from syncblob.blob.compute import apply
 from syncblob.blob.operands import as_blob
 from syncblob.devices import Device, home_of
 from syncblob.guards import require_device
-from syncblob.memory import compute
+from syncblob.memory import compute, from_the_start
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -97,7 +97,7 @@ def _filled(name: str, shape: Shape, dtype: DTypeLike | None, device: Device | s
         array = make(shape, wanted)
     else:
         require_device(home.device, name)
-        array = compute(home, make, shape, dtype=wanted)
+        array = from_the_start(compute, home, make, shape, dtype=wanted)
     return Blob._fresh(array, home)
 
 
@@ -361,7 +361,8 @@ def _made(
     home = home_of(device)
     require_device(home.device, name)
     wanted = None if dtype is None else as_dtype(dtype)
-    array = compute(home, getattr(home.namespace, name), *args, dtype=wanted, **keywords)
+    make = getattr(home.namespace, name)
+    array = from_the_start(compute, home, make, *args, dtype=wanted, **keywords)
     if wanted is None:
         # Long doubles, dates and large integers give dtypes that Blobs do not support.
         as_dtype(array.dtype)

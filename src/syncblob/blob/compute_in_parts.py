@@ -13,7 +13,7 @@ from syncblob.blob.core import BlobCore
 from syncblob.blob.evict_by_hand import give_up
 from syncblob.devices import HOST, Side
 from syncblob.memory import CONST, OVERWRITE, at_once, from_the_start, patiently
-from syncblob.memory.retry_after_eviction import BESIDE_OTHERS
+from syncblob.memory.retry_after_eviction import BESIDE_OTHERS, NotFirstError, begin_again
 from syncblob.memory.window_growth import divisible
 
 if TYPE_CHECKING:
@@ -24,6 +24,10 @@ _PARTS, _LEAST = 8, 1 << 12
 
 
 @at_once
+def _attempt(function: Callable[..., Any], *args: Any) -> Any:
+    return function(*args)
+
+
 def compute_in_room(
     function: Callable[..., Any],
     kernel: Callable[..., Any],
@@ -50,12 +54,16 @@ def compute_in_room(
         # What has been written must not be written again: such an error is raised.
         return patiently(done) if writes else done
 
+    waiting = False
     try:
-        return compute(*operands)
+        return _attempt(compute, *operands)
     except MemoryError as error:
         if BESIDE_OTHERS not in vars(error):
             raise
+        waiting, home = isinstance(error, NotFirstError), vars(error)[BESIDE_OTHERS]
     # Only here: the error keeps frames alive, and these keep arrays.
+    if waiting:
+        return begin_again(compute_in_room, (function, kernel, operands), {"writes": writes}, home)
     if not _can_divide(kernel, operands, writes=writes):
         return from_the_start(compute, *operands)
     like: Any = next(x for x in operands if isinstance(x, BlobCore))

@@ -34,7 +34,14 @@ from syncblob.devices.base import NEEDED
 from syncblob.errors import TransferGuardError
 from syncblob.memory import MUTABLE, Ledger, Shortage, evict_windows
 from syncblob.memory.await_async_copies import await_uploads
-from syncblob.memory.retry_after_eviction import BESIDE_OTHERS, PATIENCE
+from syncblob.memory.retry_after_eviction import (
+    BESIDE_OTHERS,
+    PATIENCE,
+    NotFirstError,
+    Patience,
+    ahead,
+    patience,
+)
 from syncblob.memory.window_growth import BeingWrittenError
 from syncblob.memory.windows import array_of
 from syncblob.transfers import EVICTION, count_eviction
@@ -66,7 +73,7 @@ def close_side(ledger: Ledger, side: Side) -> None:
     ledger.shortcuts.forget(side)
 
 
-def make_room(  # noqa: PLR0911  # each reason to try again, and not to
+def make_room(  # noqa: C901, PLR0911, PLR0912  # each reason to try again, and not to
     shortage: Shortage, home: Home, error: Exception, reason: str
 ) -> bool:
     """Make room on an accelerator; tell the caller whether to try again.
@@ -82,11 +89,17 @@ def make_room(  # noqa: PLR0911  # each reason to try again, and not to
         shortage.began = time.monotonic()
     if isinstance(error, BeingWrittenError):
         return _wait(shortage.began, error.ledger)
+    if isinstance(error, NotFirstError):
+        return False
     if not home.bounded or not isinstance(home, Accelerator):
         return False
     if not home.can_hold(vars(error).get(NEEDED, 0)):
         extend(error, f"{home.device} can never hold as much")
-        vars(error)[BESIDE_OTHERS] = False
+        vars(error)[BESIDE_OTHERS] = None
+        return False
+    shortage.stand_in_line(home, shortage.began)
+    if ahead(home) is not None and patience() is not Patience.PATIENT:
+        vars(error)[BESIDE_OTHERS] = home
         return False
     # Its frames refer to buffers, and to look at the variables of the callers keeps it alive.
     traceback, error.__traceback__, error.__context__ = error.__traceback__, None, None
@@ -96,14 +109,18 @@ def make_room(  # noqa: PLR0911  # each reason to try again, and not to
         # Another thread may have made some in the meantime.
         if _made_room != began or home.give_back():
             return True
-        hope = _evict_one(home, reason)
-    if not (hope or shortage.patient):
+        if _evict_one(home, reason):
+            shortage.last = False
+            return True
+    waits = patience()
+    if waits is not Patience.PATIENT:
+        vars(error)[BESIDE_OTHERS] = home if others_at_work(home) else None
+    if waits is Patience.AT_ONCE:
         # The caller knows what else to do, which takes less time than a search of all objects.
-        vars(error)[BESIDE_OTHERS] = others_at_work(home)
         error.__traceback__ = traceback
         return False
     # What other threads use is free soon. If it is not, the next try calls this again.
-    hope = hope or (others_at_work(home) and _wait(shortage.began))
+    hope = waits is Patience.PATIENT and others_at_work(home) and _wait(shortage.began)
     if not hope:
         # Cycles may keep memories, and Blobs that were frozen are not found.
         count, frozen = len(ledgers_on(home)), gc.get_freeze_count()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from syncblob._shape import canonical_axis
 from syncblob.blob.evict_by_hand import give_up
 from syncblob.devices import HOST
+from syncblob.memory import at_once
 from syncblob.memory.windows import part_of
 
 if TYPE_CHECKING:
@@ -43,6 +44,14 @@ def walk(blob: Any, axis: int, nbytes: int | None) -> Iterator[Any]:
     return _walk_views(blob, views)
 
 
+@at_once
+def _start_to_bring(view: Any) -> None:
+    """Prefetch a part. It waits for nobody, because other threads may wait for the part before."""
+    # It is brought when it is used if there is no room for two.
+    with suppress(MemoryError):
+        view.prefetch()
+
+
 def _walk_views(blob: BlobCore, views: Sequence[Any]) -> Iterator[Any]:
     if blob._home is HOST:
         yield from views
@@ -58,11 +67,7 @@ def _walk_views(blob: BlobCore, views: Sequence[Any]) -> Iterator[Any]:
                 held = buffers.containing(blob._side, *of)
                 # Several windows have it if it was on the device already.
                 seen = view._on_device("parts")[0] if held is None else part_of(held, *of)[...]
-                # That is brought when it is used if there is no room for two. It waits for nobody:
-                # other threads may wait for this part.
-                next_of = following._memory.ledger.range_of(following._layout)
-                with suppress(MemoryError):
-                    following._memory.prefetch(following._side, *next_of, patient=False)
+                _start_to_bring(following)
                 del held, seen
             yield view
             left = [view]

@@ -88,6 +88,8 @@ def reshape(blob: AnyBlob, shape: tuple[Any, ...], copy: bool | None) -> AnyBlob
         else:
             if view is not None:
                 return view
+    # The copy below may have to wait for room. Nothing may be in use then.
+    del array
     wanted = _completed_shape(blob, shape_from(shape))
     layout, home = blob._layout, blob._home
     if layout.contiguous and not copy:

@@ -24,6 +24,7 @@ from syncblob.devices import (
     default_device,
     home_accelerator,
 )
+from syncblob.memory.retry_after_eviction import leave_room
 from syncblob.memory.windows import Window, array_of, part_of
 from syncblob.transfers import Copying, transfer
 
@@ -187,6 +188,7 @@ class Buffers:
     def allocate(self, side: Side, nbytes: int, *, zeroed: bool = False) -> Any:
         """Allocate on an accelerator, which is the memory's from then on."""
         accelerator: Any = self.home(side)
+        leave_room(accelerator)
         buffer = accelerator.allocate(nbytes, zeroed=zeroed)
         self.add(accelerator)
         return buffer

@@ -12,6 +12,7 @@ from syncblob._layout import Layout
 from syncblob.devices import Accelerator, Side
 from syncblob.memory.await_async_copies import await_uploads
 from syncblob.memory.head_after_access import CONST
+from syncblob.memory.retry_after_eviction import leave_room
 from syncblob.memory.windows import laid, part_of
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ def gather(  # noqa: C901  # each place that elements may come from
         return home.compute(array.copy, order="C")
     dense = Layout.c_order(layout.shape, layout.dtype)
     try:
+        leave_room(home)
         target = home.allocate(dense.nbytes)
     except MemoryError as error:
         buffers.explain_shortage(error, side, dense.nbytes, reason, dense)

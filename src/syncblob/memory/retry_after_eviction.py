@@ -1,11 +1,18 @@
-"""Calls that are made again when evictions have made room for them on an accelerator."""
+"""Calls that are made again when evictions have made room for them on an accelerator.
+
+Threads that have waited long for room stand in a line. While there is one, the first thread gets
+what becomes free: others make no allocation that they can make later. Otherwise, threads that need
+little would take each bit of room before there is enough for one that needs much.
+"""
 
 from __future__ import annotations
 
-import math
+import os
 import random
 import sys
+import threading
 import time
+from enum import IntEnum
 from traceback import clear_frames
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -17,18 +24,67 @@ if TYPE_CHECKING:
 
     Function = TypeVar("Function", bound=Callable[..., Any])
 
-# By code, whether functions wait when memory is short. The innermost decides, unless `patiently`
-# has called it.
-_patience: dict[CodeType, bool] = {}
-
 # The seconds for which an operation waits for other threads.
 PATIENCE = 5.0
 
 # The shortest and the longest time, in seconds, until an operation begins again.
 _PAUSE, _LONGEST = 0.001, 0.02
 
-# The attribute of an error of a call without patience: whether others use some of the memory.
+# The seconds until it stands in line, and those for which an allocation that cannot be made later
+# waits for the line.
+_OVERTAKEN, _LEAVES_ROOM = 0.05, 0.25
+
+# The attribute of an error of a call without patience: the home, if others use some of its memory.
 BESIDE_OTHERS = "beside_others"
+
+# The threads in line, by home. Lists change in single steps, and so need no lock.
+_lines: dict[Home, list[int]] = {}
+if hasattr(os, "register_at_fork"):
+    # The child has one thread.
+    os.register_at_fork(after_in_child=_lines.clear)
+
+
+class NotFirstError(MemoryError):
+    """An allocation that can be made later would take room from the first thread in line."""
+
+    def __init__(self, home: Home) -> None:
+        super().__init__(f"another thread has waited longer for memory of {home.device}")
+        vars(self)[BESIDE_OTHERS] = home
+
+
+def ahead(home: Home) -> int | None:
+    """Return the thread that has waited longest for room on a home, unless it is this one."""
+    first = _lines.get(home, [])[:1]
+    return first[0] if first and first[0] != threading.get_ident() else None
+
+
+def leave_room(home: Home) -> None:
+    """Call this before an allocation: let threads that stand in line go first.
+
+    Raises
+    ------
+    NotFirstError
+        If the operation can begin again. Otherwise, this only waits a little, because the thread
+        may have in use what the first one waits for.
+    """
+    if home not in _lines or ahead(home) is None:
+        return
+    if patience() is not Patience.PATIENT:
+        raise NotFirstError(home)
+    began = time.monotonic()
+    while ahead(home) is not None and time.monotonic() - began < _LEAVES_ROOM:
+        time.sleep(_PAUSE)
+
+
+class Patience(IntEnum):
+    """What a call waits for when memory is short and nothing can be evicted."""
+
+    AT_ONCE = 0
+    """For nothing: it knows what else to do."""
+    THOROUGH = 1
+    """For a search of all objects for garbage."""
+    PATIENT = 2
+    """For other threads, too, with what it has in use."""
 
 
 class Shortage:
@@ -37,40 +93,63 @@ class Shortage:
     Attributes
     ----------
     began : float or None
-        When it failed first, in seconds of `time.monotonic`; minus infinity if it waits for
-        nothing.
+        When it failed first, in seconds of `time.monotonic`.
     last : bool
         Whether there was nothing to evict, so that the next failure is the last one.
+    home : Home or None
+        The home that this thread stands in line for.
     """
 
-    __slots__ = ("began", "last")
+    __slots__ = ("began", "home", "last")
 
     # The module that knows Blobs, `blob.make_room`, assigns it.
     make_room: ClassVar[Callable[[Shortage, Home, Exception, str], bool]]
 
-    def __init__(self, began: float | None = None) -> None:
-        self.began: float | None = began
+    def __init__(self) -> None:
+        self.began: float | None = None
         self.last: bool = False
+        self.home: Home | None = None
 
-    @property
-    def patient(self) -> bool:
-        """Whether it waits for other threads, and for a search of all objects for garbage."""
-        if self.began == -math.inf:
-            return False
-        frame: FrameType | None = sys._getframe()  # noqa: SLF001  # documented, in spite of its name
-        patience = None
-        while frame is not None and patience is None:
-            patience, frame = _patience.get(frame.f_code), frame.f_back
-            if patience is False and frame is not None and frame.f_code is patiently.__code__:
-                patience = True
-        # Nor does this keep a frame.
-        frame = None
-        return patience is not False
+    def stand_in_line(self, home: Home, since: float) -> None:
+        """Let this thread stand in line for a home, if it has waited for a while."""
+        if home is not self.home and time.monotonic() - since > _OVERTAKEN:
+            self.leave_line()
+            self.home = home
+            _lines.setdefault(home, []).append(threading.get_ident())
+
+    def leave_line(self) -> None:
+        """Let the next one be the first."""
+        if self.home is not None:
+            _lines.get(self.home, []).remove(threading.get_ident())
+            self.home = None
+
+
+def patience(frame: FrameType | None = None) -> Patience:
+    """Return the patience of the calls on the stack, from a frame outwards.
+
+    The innermost marked function decides, unless `patiently` or `thoroughly` has called it. What
+    `from_the_start` calls waits for nothing; in a thorough call, it is thorough.
+    """
+    frame = frame or sys._getframe()  # noqa: SLF001  # documented, in spite of its name
+    inner = None
+    while frame is not None:
+        mark, code = _marks.get(frame.f_code), frame.f_code
+        frame = frame.f_back
+        if mark is None:
+            continue
+        if mark is Patience.AT_ONCE and frame is not None:
+            mark = _marks.get(frame.f_code) or mark
+        if mark is not Patience.AT_ONCE:
+            return mark if inner is None or mark is Patience.THOROUGH else inner
+        inner = mark
+        if code is not from_the_start.__code__:
+            break
+    return Patience.PATIENT if inner is None else inner
 
 
 def at_once(function: Function) -> Function:
     """Mark a function that knows what else to do if there is no room, and waits for nothing."""
-    _patience[function.__code__] = False
+    _marks[function.__code__] = Patience.AT_ONCE
     return function
 
 
@@ -79,7 +158,16 @@ def patiently(function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
     return function(*args, **keywords)
 
 
-_patience[patiently.__code__] = True
+def thoroughly(function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+    """Call a function that does not wait for other threads, but for a search for garbage."""
+    return function(*args, **keywords)
+
+
+# By code, the patience of functions.
+_marks: dict[CodeType, Patience] = {
+    patiently.__code__: Patience.PATIENT,
+    thoroughly.__code__: Patience.THOROUGH,
+}
 
 
 @at_once
@@ -88,42 +176,62 @@ def from_the_start(function: Callable[..., Any], *args: Any, **keywords: Any) ->
 
     The function takes its arrays itself, and writes nothing before it has room. So nothing is in
     use between two calls, and others can evict its operands: two operations that waited with what
-    they have for the rest of what they need would wait for each other.
+    they have for the rest of what they need would wait for each other. As part of an operation that
+    can begin again itself, the function is called once, and its error is raised.
     """
     try:
         return function(*args, **keywords)
     except MemoryError as error:
-        beside_others = vars(error).get(BESIDE_OTHERS)
-        if beside_others is None:
-            # Patience is of no use.
+        waits = patience(sys._getframe(1))  # noqa: SLF001  # as above
+        if BESIDE_OTHERS not in vars(error) or waits is not Patience.PATIENT:
+            # Patience is of no use, or the caller begins again.
             raise
+        home = vars(error)[BESIDE_OTHERS]
     # Only here: the error keeps frames alive, and these keep arrays.
-    return begin_again(function, args, keywords, beside_others=beside_others)
+    return begin_again(function, args, keywords, home)
 
 
-def begin_again(
-    function: Callable[..., Any], args: Any, keywords: Any, *, beside_others: bool
-) -> Any:
-    """Wait and call a function, until it has room or no other thread uses what it lacks."""
-    began, pause = time.monotonic(), _PAUSE
-    while beside_others and time.monotonic() - began < PATIENCE:
-        # At random, or two operations would meet again and again.
-        time.sleep(random.uniform(pause / 2, pause))  # noqa: S311  # no secret
-        pause = min(2 * pause, _LONGEST)
-        try:
-            return function(*args, **keywords)
-        except MemoryError as error:
-            beside_others = vars(error).get(BESIDE_OTHERS, False)
+def begin_again(function: Callable[..., Any], args: Any, keywords: Any, home: Home | None) -> Any:
+    """Wait and call a function, until it has room or no other thread uses what it lacks.
+
+    `home` is where it lacks room; None if no other thread uses any there.
+    """
+    since, pause, before = time.monotonic(), _PAUSE, None
+    began, shortage = since, Shortage()
     try:
-        return patiently(function, *args, **keywords)
-    except MemoryError as error:
-        # A program that keeps the error would keep the arrays of its frames.
-        clear_frames(error.__traceback__)
-        raise
+        while True:
+            over = time.monotonic() - began > PATIENCE
+            if not over and home is not None:
+                # At random, or two operations would meet again and again.
+                time.sleep(random.uniform(pause / 2, pause))  # noqa: S311  # no secret
+                pause = min(2 * pause, _LONGEST)
+                shortage.stand_in_line(home, since)
+                first = ahead(home)
+                if first is not None:
+                    if first != before:
+                        # The line moves.
+                        began, before = time.monotonic(), first
+                    continue
+                if shortage.home is home:
+                    # The first in line meets nobody.
+                    pause = _PAUSE
+            try:
+                if over or home is None:
+                    return thoroughly(function, *args, **keywords)
+                return function(*args, **keywords)
+            except MemoryError as error:
+                was, home = home, vars(error).get(BESIDE_OTHERS)
+                if over or (was is None and home is None):
+                    # A program that keeps the error would keep the arrays of its frames.
+                    clear_frames(error.__traceback__)
+                    raise
+    finally:
+        shortage.leave_line()
 
 
 def compute(home: Home, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
     """Call a function with arrays of a home; make room and call it again if memory is short."""
+    leave_room(home)
     reason = getattr(function, "__name__", "a computation")
     return in_room(home, reason, MemoryError, home.compute, function, *args, **keywords)
 
@@ -141,10 +249,14 @@ def in_room(
     `short` is the error of which memory that is short is the reason.
     """
     shortage = None
-    while True:
-        try:
-            return function(*args, **keywords)
-        except short as error:
-            shortage = shortage or Shortage()
-            if not shortage.make_room(home, error, reason):
-                raise
+    try:
+        while True:
+            try:
+                return function(*args, **keywords)
+            except short as error:
+                shortage = shortage or Shortage()
+                if not shortage.make_room(home, error, reason):
+                    raise
+    finally:
+        if shortage is not None:
+            shortage.leave_line()

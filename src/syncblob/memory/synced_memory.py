@@ -6,7 +6,6 @@ the caller returns, `lend` makes borrows, and `export` makes aliases.
 
 from __future__ import annotations
 
-import math
 import operator
 from contextlib import suppress
 from functools import partial
@@ -253,7 +252,7 @@ class SyncedMemory:
         """
         self._in_room(side, "async_gpu_push", _locked, push_from_host, side, stream, start, stop)
 
-    def prefetch(self, side: Side, start: int, stop: int, *, patient: bool = True) -> None:
+    def prefetch(self, side: Side, start: int, stop: int) -> None:
         """Start to copy to a side the bytes of a range that it lacks.
 
         Copies may still run when the call returns, as that of `async_gpu_push` does. Bytes from a
@@ -266,11 +265,8 @@ class SyncedMemory:
             The side to copy to.
         start, stop
             The range.
-        patient
-            Whether it may wait until other threads need less memory.
         """
-        shortage = None if patient else Shortage(-math.inf)
-        self._in_room(side, "prefetch", _locked, _prefetch, side, start, stop, shortage=shortage)
+        self._in_room(side, "prefetch", _locked, _prefetch, side, start, stop)
 
     def evict(
         self,
@@ -505,15 +501,19 @@ class SyncedMemory:
         if not open_logs and (held is None or held & 1 << side):
             # This changes no state, so it needs no lock.
             buffer = self.newest(side, layout)
-        while buffer is None:
-            # As in `_in_room`, in fewer steps.
-            try:
-                with self.ledger.lock:
-                    buffer = acquire(self.ledger, side, CONST, layout, reason)
-            except MemoryError as error:
-                shortage = shortage or Shortage()
-                if not shortage.make_room(self.home(side), error, reason):
-                    raise
+        try:
+            while buffer is None:
+                # As in `_in_room`, in fewer steps.
+                try:
+                    with self.ledger.lock:
+                        buffer = acquire(self.ledger, side, CONST, layout, reason)
+                except MemoryError as error:
+                    shortage = shortage or Shortage()
+                    if not shortage.make_room(self.home(side), error, reason):
+                        raise
+        finally:
+            if shortage is not None:
+                shortage.leave_line()
         return buffer
 
     def write(
@@ -617,23 +617,21 @@ class SyncedMemory:
         """Call a function as `announcing` does, and make room on a side if memory is short."""
         return self._in_room(side, reason, announcing, reason, function, *args)
 
-    def _in_room(
-        self,
-        side: Side,
-        reason: str,
-        function: Callable[..., Any],
-        *args: Any,
-        shortage: Shortage | None = None,
-    ) -> Any:
+    def _in_room(self, side: Side, reason: str, function: Callable[..., Any], *args: Any) -> Any:
         """Call a function of the ledger, and again as long as evictions make room on a side."""
-        while True:
-            try:
-                return function(self.ledger, *args)
-            except MemoryError as error:
-                home = error.home if isinstance(error, ElsewhereError) else self.home(side)
-                shortage = shortage or Shortage()
-                if not shortage.make_room(home, error, reason):
-                    raise
+        shortage = None
+        try:
+            while True:
+                try:
+                    return function(self.ledger, *args)
+                except MemoryError as error:
+                    home = error.home if isinstance(error, ElsewhereError) else self.home(side)
+                    shortage = shortage or Shortage()
+                    if not shortage.make_room(home, error, reason):
+                        raise
+        finally:
+            if shortage is not None:
+                shortage.leave_line()
 
     def elements(self, side: Side, layout: Layout, reason: str) -> Any:
         """Return an array of elements on one side, for the caller to copy.

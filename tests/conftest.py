@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, settings
 from program_devices import Cuda, Simulated, Sycl
 
 import syncblob
-from syncblob.blob import make_room
+from syncblob.blob import automatic_eviction
 from syncblob.devices import SimulatedBackend, cuda, simulation
 from syncblob.devices import accelerator as accelerator_named
 from syncblob.errors import NoDeviceError
@@ -127,7 +127,7 @@ def limited(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimulatedBackend]:
     """
     kept = types.SimpleNamespace(**vars(gc))
     kept.unfreeze, kept.get_freeze_count = int, int
-    monkeypatch.setattr(make_room, "gc", kept)
+    monkeypatch.setattr(automatic_eviction, "gc", kept)
     backend = syncblob.simulated(7)
     backend.synchronize()
     if backend.used_nbytes:
@@ -142,7 +142,9 @@ def limited(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimulatedBackend]:
 @pytest.fixture
 def no_collections(limited: SimulatedBackend, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: ARG001  # comes first
     """Fail if an eviction collects garbage: that takes a second in a large program."""
-    monkeypatch.setattr(make_room.gc, "collect", lambda: pytest.fail("garbage was collected"))
+    monkeypatch.setattr(
+        automatic_eviction.gc, "collect", lambda: pytest.fail("garbage was collected")
+    )
 
 
 @pytest.fixture

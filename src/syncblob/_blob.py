@@ -23,7 +23,7 @@ from syncblob.blob import (
     caffe_math,
     copying,
     evict_by_hand,
-    making,
+    from_arrays,
     notebook_drawing,
     parts,
     pickling,
@@ -150,7 +150,7 @@ class Blob(Operators, NdarrayMethods):
                 f"expected a new Blob; this one, of shape {self.shape}, exists already: resize() "
                 "changes its shape, share_data() its memory"
             )
-        layout = making.dense_layout(shape, dtype)
+        layout = from_arrays.dense_layout(shape, dtype)
         self._fill_untouched(layout, home_of(device))
         if name:
             self._memory.name = name
@@ -174,14 +174,14 @@ class Blob(Operators, NdarrayMethods):
             `x` itself, if it is a Blob and nothing changes; else a Blob that shares the memory
             of `x`, or one with a copy.
         """
-        return making.asarray(cls, x, dtype, device, copy)
+        return from_arrays.asarray(cls, x, dtype, device, copy)
 
     @classmethod
     def from_dlpack(
         cls, x: Any, *, device: Device | str | None = None, copy: bool | None = None
     ) -> Self:
         """Make a Blob of this class as `syncblob.from_dlpack` does."""
-        return making.from_dlpack(cls, x, device, copy)
+        return from_arrays.from_dlpack(cls, x, device, copy)
 
     @classmethod
     def from_source(
@@ -208,7 +208,7 @@ class Blob(Operators, NdarrayMethods):
         diff_source
             The same for diff.
         """
-        layout = making.dense_layout(shape, dtype)
+        layout = from_arrays.dense_layout(shape, dtype)
         memory = SyncedMemory(layout.nbytes, device=device, source=source)
         diff = None
         if diff_source is not None:
@@ -255,7 +255,7 @@ class Blob(Operators, NdarrayMethods):
         ValueError
             If the block is too small, or `create` is False and `name` is None.
         """
-        layout = making.dense_layout(shape, dtype)
+        layout = from_arrays.dense_layout(shape, dtype)
         if create:
             memory = shared_memory.create(name, layout.nbytes, device)
         elif name is None:
@@ -634,7 +634,7 @@ class Blob(Operators, NdarrayMethods):
 
     def gpu_shape(self) -> Any:
         """Return the shape as an int32 array on the accelerator. Uploaded once per shape."""
-        return making.gpu_shape(self)
+        return from_arrays.gpu_shape(self)
 
     # --- Caffe's accessors of diff ---------------------------------------------------------------
 

@@ -18,7 +18,7 @@ import pytest
 import syncblob
 from syncblob import Blob, no_transfers, record_transfers, transfers
 from syncblob.blob import core
-from syncblob.devices import SimulatedBackend, selection
+from syncblob.devices import SimulatedBackend, choose_device
 from syncblob.memory import verify
 
 pytestmark = [
@@ -213,7 +213,7 @@ def test_locks_of_the_process_are_free_in_a_child(simulated: SimulatedBackend) -
     locks = [
         transfers._open_logs_lock,
         verify._depth_lock,
-        selection._backends_lock,
+        choose_device._backends_lock,
         core.making,
         simulated._lock,
         guard._lock,

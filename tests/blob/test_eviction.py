@@ -24,7 +24,12 @@ from in_threads import in_threads
 import syncblob
 import syncblob.array_api as xp
 from syncblob import Blob, Evictable, Head, record_transfers, set_memory_limit
-from syncblob.blob import compute_in_parts, living_blobs, lockless_writes_at_fork, make_room
+from syncblob.blob import (
+    automatic_eviction,
+    elementwise_in_parts,
+    living_blobs,
+    lockless_writes_at_fork,
+)
 from syncblob.blob.core import BlobCore
 from syncblob.blob.lockless_writes_at_fork import FREE_THREADED
 from syncblob.devices import Side
@@ -527,7 +532,7 @@ def test_other_threads_make_tuples_while_blobs_are_searched_for(monkeypatch):
 
 @pytest.mark.usefixtures("two")
 def test_blobs_that_the_garbage_collector_has_frozen_give_way(monkeypatch):
-    monkeypatch.setattr(make_room, "gc", gc)
+    monkeypatch.setattr(automatic_eviction, "gc", gc)
     blobs = [filled(value) for value in range(2)]
     # They keep arrays.
     assert [blob.sum().item() for blob in blobs] == [0, COUNT]
@@ -782,10 +787,12 @@ def test_room_that_another_thread_has_made_meanwhile_is_used(two, monkeypatch):
     @contextmanager
     def wait_for_the_other():
         others.clear()
-        make_room._made_room += 1
+        automatic_eviction._made_room += 1
         yield
 
-    monkeypatch.setattr(make_room, "_making_room", SimpleNamespace(held=wait_for_the_other()))
+    monkeypatch.setattr(
+        automatic_eviction, "_making_room", SimpleNamespace(held=wait_for_the_other())
+    )
     assert filled(3).tolist() == [3] * COUNT
     assert (blob.head, two.used_nbytes) == (Head.HEAD_AT_GPU, NBYTES)
 
@@ -821,7 +828,7 @@ def test_a_call_is_made_once_more_because_other_threads_may_have_freed_some(
         calls.append(None)
         raise MemoryError
 
-    monkeypatch.setattr(make_room, "_evict_one", lambda *_: next(found))
+    monkeypatch.setattr(automatic_eviction, "_evict_one", lambda *_: next(found))
     with ThreadPoolExecutor(1) as pool:
         pool.submit(int).result()
         with pytest.raises(MemoryError) as caught:
@@ -894,7 +901,7 @@ def test_a_device_without_a_limit_evicts_nothing(limited):
 @pytest.mark.skipif(FREE_THREADED, reason="all threads count")
 def test_an_error_waits_for_no_work_elsewhere(two, monkeypatch):
     """Neither on the host, nor for a stream that has nothing to do."""
-    monkeypatch.setattr(make_room, "_wait", None)
+    monkeypatch.setattr(automatic_eviction, "_wait", None)
     blob, pushed = Blob(COUNT, "int32", device="cpu"), Blob(1, device=LIMITED)
     blob[...] = pushed.mutable_cpu_data()[...] = 1
     pushed.async_gpu_push()
@@ -907,7 +914,7 @@ def test_an_error_waits_for_no_work_elsewhere(two, monkeypatch):
 @pytest.mark.parametrize("limited_to", [2 * NBYTES + 64, None])
 def test_what_the_device_can_never_hold_evicts_nothing(limited, monkeypatch, limited_to):
     """Nor does it wait for other threads."""
-    monkeypatch.setattr(make_room, "_wait", None)
+    monkeypatch.setattr(automatic_eviction, "_wait", None)
     limited.capacity = 10 * NBYTES if limited_to else 2 * NBYTES + 64
     other, used = filled(2), Blob(1, device=LIMITED)
     used.gpu_data()
@@ -936,8 +943,8 @@ def at_work(function, monkeypatch):
 @pytest.mark.usefixtures("small", "two")
 @pytest.mark.parametrize("compute", [operator.add, operator.iadd])
 def test_parts_come_before_what_other_threads_use(monkeypatch, compute):
-    monkeypatch.setattr(make_room, "_wait", None)
-    monkeypatch.setattr(compute_in_parts, "_LEAST", 1)
+    monkeypatch.setattr(automatic_eviction, "_wait", None)
+    monkeypatch.setattr(elementwise_in_parts, "_LEAST", 1)
     used = filled(1, 16)
     first, second = (Blob(2 * COUNT, "int32", device=LIMITED) for _ in range(2))
     first.overwrite_cpu_data()[...] = second.overwrite_cpu_data()[...] = range(2 * COUNT)

@@ -21,7 +21,7 @@ from syncblob.caffe import (
 )
 from syncblob.caffe._pb.caffe_pb2 import BlobProto, BlobShape, LayerParameter, NetParameter
 from syncblob.caffe.convert import from_tensors, to_tensors
-from syncblob.caffe.messages import streams
+from syncblob.caffe.messages import file_objects
 from syncblob.caffe.messages.open_file import OpenFile
 from syncblob.caffe.messages.read_blobproto import Values
 from syncblob.caffe.messages.wire import length_field
@@ -134,7 +134,7 @@ def test_the_file_is_let_go_when_everything_has_been_read(write, monkeypatch):
             super().__init__(path)
             opened.append(weakref.ref(self))
 
-    monkeypatch.setattr(streams, "OpenFile", Spy)
+    monkeypatch.setattr(file_objects, "OpenFile", Spy)
     blob = read_blob(write(BLOB))
     gc.collect()
     assert opened[0]() is not None

@@ -21,7 +21,7 @@ from gpu_checks.journal import summary
 from gpu_checks.running import ROOT
 from gpu_checks.steps import STEPS, Context, chosen, gpu_files, make_jobs, process_environment
 from syncblob.devices.cuda import _CudaPush
-from syncblob.devices.cuda_order import Order
+from syncblob.devices.cuda_streams import Order
 
 JOBS = make_jobs(Context(Path("out")))
 FIRST = ["environment", "probes", "programs", "gpu-tests", "transfers"]
@@ -213,7 +213,7 @@ BROKEN = """
 import sys
 import pytest
 from syncblob.devices.cuda import _CudaPush
-from syncblob.devices.cuda_order import Order
+from syncblob.devices.cuda_streams import Order
 
 for name in sys.argv[1].split(","):
     setattr(CudaBackend if hasattr(CudaBackend, name) else Order, name, {})

@@ -14,7 +14,7 @@ from in_threads import in_threads
 
 import syncblob
 from syncblob import Blob, Head
-from syncblob.blob import make_room
+from syncblob.blob import automatic_eviction
 from syncblob.blob.compute import write_by
 from syncblob.devices import Side
 from syncblob.memory import CONST, MUTABLE, Ledger, window_growth
@@ -312,7 +312,7 @@ def test_a_window_is_not_replaced_while_another_thread_writes_into_it(read):
 
 @pytest.mark.usefixtures("small")
 def test_nobody_waits_forever_for_a_write(monkeypatch):
-    monkeypatch.setattr(make_room, "_PATIENCE", 0.02)
+    monkeypatch.setattr(automatic_eviction, "_PATIENCE", 0.02)
     blob = numbered()
     part = blob[:50]
     part.gpu_data()
@@ -340,19 +340,19 @@ def test_each_operation_waits_anew_for_a_write(monkeypatch):
             thread.join()
 
     slow = types.SimpleNamespace(monotonic=lambda: clock.now, sleep=sleep)
-    monkeypatch.setattr(make_room, "time", slow)
+    monkeypatch.setattr(automatic_eviction, "time", slow)
     for _ in range(3):
         blob = numbered()
         part = blob[:50]
         part.gpu_data()
         write, began, goes_on = slow_write(part)
-        until = clock.now + 0.8 * make_room._PATIENCE
+        until = clock.now + 0.8 * automatic_eviction._PATIENCE
         thread = threading.Thread(target=write)
         thread.start()
         assert began.wait(20)
         assert blob.gpu_data().tolist() == list(range(100))
         thread.join()
-    assert clock.waits > 3 * 0.7 * make_room._PATIENCE / make_room._PAUSE
+    assert clock.waits > 3 * 0.7 * automatic_eviction._PATIENCE / automatic_eviction._PAUSE
 
 
 @pytest.mark.usefixtures("small")
@@ -385,7 +385,7 @@ def test_an_eviction_waits_for_a_write_without_the_lock(monkeypatch):
         free.extend(in_threads(take_lock, seconds=20))
 
     slow = types.SimpleNamespace(monotonic=time.monotonic, sleep=sleep)
-    monkeypatch.setattr(make_room, "time", slow)
+    monkeypatch.setattr(automatic_eviction, "time", slow)
     monkeypatch.setattr(Ledger, "written_by_others", lambda _: not free)
     assert blob.evict("cpu") == 400
     assert free == [True]
@@ -415,7 +415,7 @@ def test_the_parts_of_a_walk_fit_on_a_small_device(limited):
 @pytest.mark.usefixtures("small")
 def test_a_walk_waits_for_no_other_thread_to_bring_its_next_part(limited, monkeypatch):
     never = types.SimpleNamespace(monotonic=time.monotonic, sleep=None)
-    monkeypatch.setattr(make_room, "time", never)
+    monkeypatch.setattr(automatic_eviction, "time", never)
     blob, other = numbered(), numbered(10)
     other.gpu_data()
     write, began, goes_on = slow_write(other)

@@ -28,7 +28,7 @@ from syncblob.caffe.files.solver_state import open_solver_state
 from syncblob.caffe.messages.lazy_blobs import origin_of
 from syncblob.caffe.messages.open_file import OpenFile
 from syncblob.caffe.messages.read_blobproto import MessageIndex
-from syncblob.caffe.messages.texts import encoded
+from syncblob.caffe.messages.string_fields import encoded
 from syncblob.caffe.messages.wire import Buffer, WireReader
 from syncblob.caffe.nets.layer import serialised
 from syncblob.errors import ModelFileError

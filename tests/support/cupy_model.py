@@ -952,7 +952,7 @@ def installed(machine: Machine) -> Iterator[types.ModuleType]:
     import array_api_compat
 
     from syncblob import _source_lines
-    from syncblob.devices import cuda, selection
+    from syncblob.devices import choose_device, cuda
 
     with suppress(ImportError):
         # Its first import looks for parts of CuPy that the model does not have.
@@ -966,7 +966,7 @@ def installed(machine: Machine) -> Iterator[types.ModuleType]:
     }
     modules = _modules()
     attribute = array_api_compat.__dict__.get("cupy")
-    backends = _taken_out(selection._backends)
+    backends = _taken_out(choose_device._backends)
     before, _machine = _machine, machine
     # Arrays on another machine may be alive: caches of plans keep functions with their closures.
     _default_pool._used.clear()
@@ -993,8 +993,8 @@ def installed(machine: Machine) -> Iterator[types.ModuleType]:
         cuda.ctypes = loader
         del _source_lines._known[__file__]
         cuda._why_not.cache_clear()
-        _taken_out(selection._backends)
-        selection._backends.update(backends)
+        _taken_out(choose_device._backends)
+        choose_device._backends.update(backends)
         set_allocator(_default_pool.malloc)
         _machine = before
         _threads.__dict__.clear()

@@ -15,7 +15,7 @@ from syncblob._blob import Blob
 from syncblob._dtypes import as_dtype
 from syncblob._made_functions import name_made_functions
 from syncblob._shape import as_shape
-from syncblob.array_api._operands import require_blobs
+from syncblob.array_api._checks import require_blobs
 from syncblob.blob.compute import apply
 from syncblob.blob.operands import as_blob
 from syncblob.devices import Device, home_of

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from numpy.lib.array_utils import normalize_axis_index
 
-from syncblob.array_api._operands import require_indices
+from syncblob.array_api._checks import require_indices
 from syncblob.blob.compute import apply
 from syncblob.blob.operands import as_blob
 

@@ -24,7 +24,7 @@ import numpy as np
 from syncblob._dtypes import as_dtype
 from syncblob._made_functions import defined_names
 from syncblob._shape import canonical_axis, is_integer
-from syncblob.array_api._operands import require_blobs
+from syncblob.array_api._checks import require_blobs
 from syncblob.blob.compute import apply, view
 from syncblob.blob.compute_elementwise import binary
 from syncblob.blob.operands import as_blob

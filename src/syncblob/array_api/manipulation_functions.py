@@ -17,7 +17,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from syncblob._blob import Blob
-from syncblob.array_api._operands import require_blobs, require_indices, require_some
+from syncblob.array_api._checks import require_blobs, require_indices, require_some
 from syncblob.blob.compute import apply, view
 from syncblob.blob.operands import as_blob
 

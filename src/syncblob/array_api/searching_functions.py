@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from syncblob.array_api._operands import as_array, require_blob_and_scalar, require_indices
+from syncblob.array_api._checks import as_array, require_blob_and_scalar, require_indices
 from syncblob.blob.compute import apply
 from syncblob.blob.operands import as_blob
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from syncblob.array_api._operands import as_array, require_blob_and_scalar
+from syncblob.array_api._checks import as_array, require_blob_and_scalar
 from syncblob.blob.compute import apply
 
 if TYPE_CHECKING:

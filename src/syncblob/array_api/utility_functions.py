@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.lib.array_utils import normalize_axis_index
 
-from syncblob.array_api._operands import require_blobs
+from syncblob.array_api._checks import require_blobs
 from syncblob.blob.compute import apply
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ import numpy as np
 
 from syncblob._dtypes import SCALARS, is_supported
 from syncblob.arrays.foreign import is_ndarray_like
-from syncblob.blob.compute_in_parts import compute_in_room
 from syncblob.blob.core import BlobCore
 from syncblob.blob.device_of_operands import require_device_of
+from syncblob.blob.elementwise_in_parts import compute_in_room
 from syncblob.blob.foreign_operators import answer_of, by_array
 from syncblob.blob.operands import as_blob, converted, gather, is_number, refusal
 from syncblob.devices import HOST

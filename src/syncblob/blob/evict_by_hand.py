@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from syncblob.blob.automatic_eviction import close_side
 from syncblob.blob.living_blobs import in_use, let_go, living_blobs
-from syncblob.blob.make_room import close_side
 from syncblob.devices import Accelerator, Side
 from syncblob.memory import Ledger, evict_windows
 from syncblob.memory.history import note

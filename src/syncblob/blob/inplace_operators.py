@@ -11,9 +11,9 @@ import numpy as np
 from syncblob import _corrected as corrected
 from syncblob._dtypes import SCALARS, can_hold, is_bfloat16
 from syncblob.arrays.foreign import is_array, is_ndarray_like
-from syncblob.blob.compute_in_parts import compute_in_room
 from syncblob.blob.core import BlobCore
 from syncblob.blob.device_of_operands import require_device_of
+from syncblob.blob.elementwise_in_parts import compute_in_room
 from syncblob.blob.foreign_operators import answer_of
 from syncblob.blob.lockless_writes_at_fork import writes
 from syncblob.blob.operands import converted, gather, is_number

@@ -34,7 +34,7 @@ _LOOKING = frozenset(
         "evict_by_hand",
         "eviction_policy",
         "living_blobs",
-        "make_room",
+        "automatic_eviction",
         "memory_summary",
         "parts",
     ]

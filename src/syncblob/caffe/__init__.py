@@ -13,8 +13,8 @@ from syncblob.caffe.messages.lazy_blobs import blob_values
 from syncblob.caffe.messages.legacy_axes import equal_shapes
 from syncblob.caffe.messages.prototxt import read_prototxt, read_solver_prototxt, write_prototxt
 from syncblob.caffe.nets.copy_trained_layers import CopyReport
+from syncblob.caffe.nets.infer_shapes import NetShapes
 from syncblob.caffe.nets.layer import Layer, LayerBlobs
-from syncblob.caffe.nets.net_shapes import NetShapes
 from syncblob.caffe.nets.squeeze_blobs import mark_legacy, squeezed_blobs
 
 __all__ = [

@@ -23,7 +23,7 @@ from syncblob._formatting import extend, human_bytes
 from syncblob._locks_lost_in_fork import notify
 from syncblob._source_lines import user_line
 from syncblob.devices.base import DLPACK_CUDA, NEEDED, Accelerator, Push
-from syncblob.devices.cuda_order import Order, Pointer, is_capturing
+from syncblob.devices.cuda_streams import Order, Pointer, is_capturing
 from syncblob.devices.device import Device
 from syncblob.devices.host import HOST
 from syncblob.devices.page_locked import PageLocked

@@ -13,7 +13,7 @@ from syncblob.caffe.commands.console import print_json, printable
 from syncblob.caffe.commands.contents import Contents, is_definition, open_contents, open_definition
 from syncblob.caffe.commands.inspect_output import as_json, show
 from syncblob.caffe.convert.caffe_models import as_model
-from syncblob.caffe.messages.texts import unknown_fields
+from syncblob.caffe.messages.string_fields import unknown_fields
 from syncblob.errors import ModelFileError
 
 NAME = "inspect"

@@ -14,7 +14,7 @@ from syncblob.caffe import open_solver_state
 from syncblob.caffe.convert import binaryproto, caffe_models, hdf5, npz, pytorch, safetensors
 from syncblob.caffe.convert.batch_norm import for_caffe
 from syncblob.caffe.convert.weights import ALL_DTYPES, LayerWeights, Weights, squeezed
-from syncblob.caffe.files.hdf5 import read_state
+from syncblob.caffe.files.caffe_hdf5 import read_state
 from syncblob.caffe.files.other_formats import (
     file_signature,
     possible_messages,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from syncblob.caffe import blob_values
 from syncblob.caffe.convert import caffe_models
 from syncblob.caffe.convert.weights import Weights
-from syncblob.caffe.files.hdf5 import read_tree
+from syncblob.caffe.files.caffe_hdf5 import read_tree
 from syncblob.caffe.messages.open_file import OpenFile
 from syncblob.formats import import_optional
 

@@ -10,7 +10,7 @@ from syncblob.caffe.convert.batch_norm import for_caffe
 from syncblob.caffe.convert.caffe_models import name_layers
 from syncblob.caffe.convert.checkpoint import flatten
 from syncblob.caffe.convert.weights import Weights, squeezed
-from syncblob.caffe.messages.texts import naming
+from syncblob.caffe.messages.string_fields import naming
 from syncblob.formats import Blob
 
 

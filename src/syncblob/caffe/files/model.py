@@ -24,19 +24,19 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from syncblob.caffe._pb.caffe_pb2 import NetParameter, NetState, Phase
-from syncblob.caffe.files.hdf5 import index_hdf5, plan_hdf5
+from syncblob.caffe.files.caffe_hdf5 import index_hdf5, plan_hdf5
 from syncblob.caffe.files.other_formats import file_signature, require_message, require_path
 from syncblob.caffe.files.read_model import Origin, index_model
 from syncblob.caffe.files.write_model import file_pieces, model_pieces
+from syncblob.caffe.messages.file_objects import Source, Target, open_source, writing
 from syncblob.caffe.messages.lazy_blobs import lazy_blob
 from syncblob.caffe.messages.pieces import require_message_size, write_pieces
-from syncblob.caffe.messages.streams import Source, Target, open_source, writing
-from syncblob.caffe.messages.texts import decoded, put_texts
+from syncblob.caffe.messages.string_fields import decoded, put_texts
 from syncblob.caffe.messages.upgrade_net import upgrade_net
 from syncblob.caffe.messages.wire import WireReader
 from syncblob.caffe.nets.copy_trained_layers import CopyReport, copy_trained_layers
+from syncblob.caffe.nets.infer_shapes import NetShapes, fill_layers, infer_shapes
 from syncblob.caffe.nets.layer import Layer, LayerBlobs, own_copy, serialised
-from syncblob.caffe.nets.net_shapes import NetShapes, fill_layers, infer_shapes
 
 if TYPE_CHECKING:
     import os

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from syncblob.caffe._pb.caffe_pb2 import BlobProto, BlobProtoVector, NetParameter, SolverState
+from syncblob.caffe.messages.file_objects import Target, name_of
 from syncblob.caffe.messages.read_blobproto import MessageIndex, wire_types_of
-from syncblob.caffe.messages.streams import Target, name_of
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:

@@ -7,13 +7,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from syncblob.caffe._pb import caffe_pb2 as messages
-from syncblob.caffe.files.hdf5 import plan_state_hdf5, read_state
+from syncblob.caffe.files.caffe_hdf5 import plan_state_hdf5, read_state
 from syncblob.caffe.files.other_formats import file_signature, require_message, require_path
+from syncblob.caffe.messages.file_objects import Source, Target, open_source, writing
 from syncblob.caffe.messages.lazy_blobs import lazy_blob
 from syncblob.caffe.messages.pieces import Piece, require_message_size, size_of, write_pieces
 from syncblob.caffe.messages.read_blobproto import MessageIndex
-from syncblob.caffe.messages.streams import Source, Target, open_source, writing
-from syncblob.caffe.messages.texts import decoded, encoded, naming, put_texts
+from syncblob.caffe.messages.string_fields import decoded, encoded, naming, put_texts
 from syncblob.caffe.messages.wire import WireReader, length_header
 from syncblob.caffe.messages.write_blobproto import blob_pieces
 from syncblob.caffe.nets.layer import as_named_blob

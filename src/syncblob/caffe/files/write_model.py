@@ -8,7 +8,7 @@ from syncblob.caffe._pb.caffe_pb2 import NetParameter
 from syncblob.caffe.messages.fields import LEGACY_AXES
 from syncblob.caffe.messages.lazy_blobs import unchanged
 from syncblob.caffe.messages.pieces import FileRange, Piece, size_of
-from syncblob.caffe.messages.texts import naming
+from syncblob.caffe.messages.string_fields import naming
 from syncblob.caffe.messages.wire import length_field, length_header
 from syncblob.caffe.messages.write_blobproto import blob_pieces
 from syncblob.caffe.nets.layer import serialised

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from syncblob.caffe.messages.texts import encoded
+from syncblob.caffe.messages.string_fields import encoded
 
 
 def escaped(name: str) -> str:

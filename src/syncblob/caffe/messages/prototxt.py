@@ -10,9 +10,9 @@ from google.protobuf.message import Message
 
 from syncblob.caffe._pb.caffe_pb2 import NetParameter, SolverParameter
 from syncblob.caffe.messages.atomic_files import replacing
+from syncblob.caffe.messages.file_objects import Source, name_of, open_source
 from syncblob.caffe.messages.forks import translate, twin
-from syncblob.caffe.messages.streams import Source, name_of, open_source
-from syncblob.caffe.messages.texts import require_complete, unknown_fields
+from syncblob.caffe.messages.string_fields import require_complete, unknown_fields
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:

@@ -42,7 +42,7 @@ from syncblob.caffe.messages.fields import (
     RAW_DIFF,
     RAW_DIFF_TYPE,
 )
-from syncblob.caffe.messages.texts import decoded
+from syncblob.caffe.messages.string_fields import decoded
 from syncblob.caffe.messages.wire import Contents, Field, WireReader, WireType, length_field
 from syncblob.formats import as_shape
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from syncblob.caffe.messages.fields import LEGACY_AXES
-from syncblob.caffe.messages.texts import add_texts
+from syncblob.caffe.messages.string_fields import add_texts
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message

@@ -10,7 +10,7 @@ from syncblob.caffe._pb.caffe_pb2 import LayerParameter
 from syncblob.caffe.messages.escape_names import escaped
 from syncblob.caffe.messages.fields import LEGACY_AXES, LEGACY_NAMES
 from syncblob.caffe.messages.lazy_blobs import independent_copy, is_legacy
-from syncblob.caffe.messages.texts import decoded, naming, put_texts, require_complete
+from syncblob.caffe.messages.string_fields import decoded, naming, put_texts, require_complete
 from syncblob.formats import Blob, memory_of, unshaped
 
 if TYPE_CHECKING:

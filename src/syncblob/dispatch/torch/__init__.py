@@ -6,8 +6,8 @@ Inputs take the const path, written arguments the mutable path, and a fully over
 no transfer.
 """
 
-from syncblob.dispatch.torch.calls import call
 from syncblob.dispatch.torch.parameters import BlobParameter, parameter_over, put_over
 from syncblob.dispatch.torch.tensors import tensor_over
+from syncblob.dispatch.torch.torch_function import call
 
 __all__ = ["BlobParameter", "call", "parameter_over", "put_over", "tensor_over"]

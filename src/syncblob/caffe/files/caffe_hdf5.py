@@ -37,9 +37,9 @@ from syncblob.caffe.messages.fields import MOST_ELEMENTS
 from syncblob.caffe.messages.lazy_blobs import had_diff, lazy_blob
 from syncblob.caffe.messages.pieces import BlobValues, buffers
 from syncblob.caffe.messages.read_blobproto import BlobIndex, Run, Values
-from syncblob.caffe.messages.texts import decoded, encoded, naming, put_texts
+from syncblob.caffe.messages.string_fields import decoded, encoded, naming, put_texts
 from syncblob.caffe.messages.write_blobproto import require_axes, wire_dtype
-from syncblob.caffe.nets.net_shapes import param_name
+from syncblob.caffe.nets.infer_shapes import param_name
 from syncblob.caffe.nets.squeeze_blobs import own_shapes
 from syncblob.errors import ModelFileError
 from syncblob.formats import Blob, as_shape, import_optional

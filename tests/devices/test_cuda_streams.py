@@ -13,8 +13,8 @@ from cupy_model import launch
 
 import syncblob
 from syncblob import Blob, Head
-from syncblob.devices import accelerator, cuda_order
-from syncblob.devices.cuda_order import _bounds
+from syncblob.devices import accelerator, cuda_streams
+from syncblob.devices.cuda_streams import _bounds
 
 torch = pytest.importorskip("torch")
 torch_model = pytest.importorskip("torch_model")
@@ -261,7 +261,7 @@ def test_a_use_is_kept_that_another_thread_adds_while_uses_are_joined(backend, m
             thread.join(0.2)
         return uses
 
-    monkeypatch.setattr(cuda_order, "sorted", joined, raising=False)
+    monkeypatch.setattr(cuda_streams, "sorted", joined, raising=False)
     for place in range(100):
         backend.order.note((array[place : place + 1],))
     thread.join()

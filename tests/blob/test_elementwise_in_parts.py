@@ -8,7 +8,7 @@ from devices import LIMITED
 
 import syncblob
 from syncblob import Blob, record_transfers
-from syncblob.blob import compute_in_parts, inplace_operators
+from syncblob.blob import elementwise_in_parts, inplace_operators
 
 COUNT = 64
 NBYTES = 4 * COUNT
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("small", "exact_parts")
 @pytest.fixture
 def room(limited, monkeypatch):
     """Give a device with room for one Blob of `NBYTES`, and for a part of another."""
-    monkeypatch.setattr(compute_in_parts, "_LEAST", 1)
+    monkeypatch.setattr(elementwise_in_parts, "_LEAST", 1)
     limited.capacity = NBYTES + 32
     return limited
 

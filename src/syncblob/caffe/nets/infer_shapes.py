@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, SupportsIndex
 
 from syncblob.caffe.messages.legacy_axes import shapes_agree
-from syncblob.caffe.messages.texts import naming, require_complete
+from syncblob.caffe.messages.string_fields import naming, require_complete
 from syncblob.caffe.nets.fillers import filled
 from syncblob.caffe.nets.layer import Entry, Layer
 from syncblob.caffe.nets.param_shapes import ExpectedBlob, expected_blobs

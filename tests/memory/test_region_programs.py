@@ -13,7 +13,7 @@ import random
 import re
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib import import_module
@@ -33,7 +33,7 @@ from benchmarks.states import STATES
 from syncblob import Blob, Head, StaleAliasWarning, max_transfers, record_transfers
 from syncblob.blob.lockless_writes_at_fork import FREE_THREADED
 from syncblob.devices import SimulatedBackend
-from syncblob.memory import copies_and_ended_borrows, living_arrays
+from syncblob.memory import at_once, copies_and_ended_borrows, living_arrays
 from syncblob.memory.copies_and_ended_borrows import SMALL
 
 try:
@@ -209,7 +209,11 @@ class Program:
         The bytes that must have been copied in each direction so far.
     pushing
         Whether an upload may still be under way.
+    evicted
+        The number of buffers that were evicted, in all programs.
     """
+
+    evicted = 0
 
     moves = """
         access access access access access access view view drop_view private private tolist
@@ -245,10 +249,15 @@ class Program:
                 self.view()
             for part in self.parts[:2]:
                 self.bring(part, self.random.choice(STARTS))
+            # Whether every second access meets a full accelerator.
+            full = self.chance(0.3)
             with self.random.choice(DURING)():
                 for _ in range(steps):
                     getattr(self, self.random.choice(self.moves))()
                     self.check()
+                    if full and self.chance(0.5):
+                        self.press()
+                        self.check()
             for part in self.parts:
                 for side in self.sides:
                     self.read(part, side)
@@ -1076,6 +1085,38 @@ class Program:
         self.note(f"{part.name}.prefetch()")
         self.start(part, "prefetch", plan)
 
+    # --- evictions -------------------------------------------------------------------------------
+
+    def press(self) -> None:
+        """Let another Blob need all of the accelerator, which gives up what nobody sees."""
+        device = self.device.accelerator
+        if not isinstance(self.device, Simulated):
+            # Failures that are injected there evict nothing.
+            return
+        self.note("another Blob needs all of the accelerator")
+        self.check_moved()
+        if self.chance(0.7):
+            self.note("    and no borrow of it is kept")
+            self.ended = [loan for loan in self.ended if loan.side != GPU]
+            for memory in self.memories():
+                memory.borrows = [loan for loan in memory.borrows if loan.side != GPU]
+        used = {part.memory: part.blob.memory for part in self.parts}
+        used = {
+            memory: real
+            for memory, real in used.items()
+            if device in real.ledger.buffers.homes and real.buffer(real.side_of(device)) is not None
+        }
+        device.capacity = device.used_nbytes + ITEMSIZE
+        fill(self.device.name, device.capacity)
+        device.capacity = None
+        for memory, real in used.items():
+            if real.buffer(real.side_of(device)) is None:
+                lent = [loan for loan in memory.borrows + memory.aliases if loan.side == GPU]
+                assert not any(loan.hull for loan in lent), "it was lent"
+                assert not memory.exposed[GPU], "it was exposed"
+                self.moved["download"] += len(memory.evict(GPU)) * ITEMSIZE
+                Program.evicted += 1
+
     # --- whole Blobs -----------------------------------------------------------------------------
 
     def adopt(self) -> None:
@@ -1157,6 +1198,13 @@ def some(numbers: range, device: type[Simulated | Cuda]) -> range:
     return numbers if device is Simulated else numbers[::4]
 
 
+@at_once
+def fill(device: str, nbytes: int) -> None:
+    """Allocate a Blob on a device, if there is room without a wait."""
+    with suppress(MemoryError):
+        Blob(nbytes, "uint8", device=device).gpu_data()
+
+
 def accessor(side: str, intent: str) -> str:
     """Return the name of the method for an access."""
     return f"{'' if intent == 'const' else intent + '_'}{'cpu' if side == CPU else 'gpu'}_data"
@@ -1184,9 +1232,10 @@ def test_no_program_sees_old_values_moves_too_much_or_loses_a_write_unannounced(
     # A program keeps few arrays. Search them as if there were many.
     monkeypatch.setattr(living_arrays, "_FEW", 1)
     monkeypatch.setattr(living_arrays, "_COMPARISONS", 4)
-    run_programs(
-        lambda number: Program(number, program_device(), (CPU, GPU)), some(numbers, program_device)
-    )
+    numbers, before = some(numbers, program_device), Program.evicted
+    run_programs(lambda number: Program(number, program_device(), (CPU, GPU)), numbers)
+    if program_device is Simulated:
+        assert Program.evicted - before > len(numbers)
 
 
 # --- pushes, many pieces, threads and processes ---------------------------------------------------

@@ -277,6 +277,15 @@ class Memory:
         # Aliases of that side are over the old buffer, which is no longer part of the memory.
         self.aliases = [alias for alias in self.aliases if alias.side != side]
 
+    def evict(self, side: str) -> list[int]:
+        """Let a side hold nothing; return the elements that are copied to the host before."""
+        alone = frozenset({side})
+        copied = [element for element, holders in enumerate(self.holders) if holders == alone]
+        self.holders = [
+            frozenset({CPU}) if holders == alone else holders - alone for holders in self.holders
+        ]
+        return copied
+
     def fit(self, count: int) -> range:
         """Change the number of elements in use; return those that come into use, which are zero."""
         new = range(self.used, count)

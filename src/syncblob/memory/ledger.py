@@ -111,7 +111,7 @@ class Ledger:
     )
 
     # Whether a function of another thread may be writing into the memory. The module that knows
-    # Blobs, `blob.eviction`, assigns it.
+    # Blobs, `blob.automatic_eviction`, assigns it.
     written_by_others: ClassVar[Callable[[Ledger], bool]]
 
     def __init__(self, nbytes: int, accelerator: Accelerator | None, source: Source | None) -> None:

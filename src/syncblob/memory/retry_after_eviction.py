@@ -12,9 +12,11 @@ import random
 import sys
 import threading
 import time
+from contextlib import suppress
 from enum import IntEnum
 from traceback import clear_frames
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from weakref import ref
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,8 +39,9 @@ _OVERTAKEN, _LEAVES_ROOM = 0.05, 0.25
 # The attribute of an error of a call without patience: the home, if others use some of its memory.
 BESIDE_OTHERS = "beside_others"
 
-# The threads in line, by home. Lists change in single steps, and so need no lock.
-_lines: dict[Home, list[int]] = {}
+# The calls in line, by home. Lists change in single steps, and so need no lock. The references are
+# weak, because an interrupt can keep a call from leaving.
+_lines: dict[Home, list[ref[Shortage]]] = {}
 if hasattr(os, "register_at_fork"):
     # The child has one thread.
     os.register_at_fork(after_in_child=_lines.clear)
@@ -54,8 +57,11 @@ class NotFirstError(MemoryError):
 
 def ahead(home: Home) -> int | None:
     """Return the thread that has waited longest for room on a home, unless it is this one."""
-    first = _lines.get(home, [])[:1]
-    return first[0] if first and first[0] != threading.get_ident() else None
+    for place in _lines.get(home, [])[:]:
+        first = place()
+        if first is not None and not first.outdated():
+            return first.thread if first.thread != threading.get_ident() else None
+    return None
 
 
 def leave_room(home: Home) -> None:
@@ -69,10 +75,11 @@ def leave_room(home: Home) -> None:
     """
     if home not in _lines or ahead(home) is None:
         return
-    if patience() is not Patience.PATIENT:
+    waits = patience()
+    if waits is Patience.AT_ONCE:
         raise NotFirstError(home)
-    began = time.monotonic()
-    while ahead(home) is not None and time.monotonic() - began < _LEAVES_ROOM:
+    until = time.monotonic() + _LEAVES_ROOM * (waits is Patience.PATIENT)
+    while ahead(home) is not None and time.monotonic() < until:
         time.sleep(_PAUSE)
 
 
@@ -97,31 +104,48 @@ class Shortage:
     last : bool
         Whether there was nothing to evict, so that the next failure is the last one.
     home : Home or None
-        The home that this thread stands in line for.
+        The home that it stands in line for.
+    first : float
+        When it was seen to be the first, in the same seconds.
+    place : weakref.ref
+        A reference to this, for the line.
+    thread : int
+        The thread.
     """
 
-    __slots__ = ("began", "home", "last")
+    __slots__ = ("__weakref__", "began", "first", "home", "last", "place", "thread")
 
-    # The module that knows Blobs, `blob.make_room`, assigns it.
+    # The module that knows Blobs, `blob.automatic_eviction`, assigns it.
     make_room: ClassVar[Callable[[Shortage, Home, Exception, str], bool]]
 
     def __init__(self) -> None:
         self.began: float | None = None
         self.last: bool = False
         self.home: Home | None = None
+        self.first: float = 0.0
+        self.place: ref[Shortage] = ref(self)
+        self.thread: int = threading.get_ident()
 
     def stand_in_line(self, home: Home, since: float) -> None:
-        """Let this thread stand in line for a home, if it has waited for a while."""
+        """Let this call stand in line for a home, if it has waited for a while."""
         if home is not self.home and time.monotonic() - since > _OVERTAKEN:
             self.leave_line()
-            self.home = home
-            _lines.setdefault(home, []).append(threading.get_ident())
+            self.home, self.first = home, 0.0
+            _lines.setdefault(home, []).append(self.place)
+
+    def outdated(self) -> bool:
+        """Tell whether it has been first in line for too long; call this if it is the first."""
+        now = time.monotonic()
+        self.first = self.first or now
+        return now - self.first > 2 * PATIENCE
 
     def leave_line(self) -> None:
         """Let the next one be the first."""
-        if self.home is not None:
-            _lines.get(self.home, []).remove(threading.get_ident())
-            self.home = None
+        home, self.home = self.home, None
+        if home is not None:
+            # In a forked child, there is no line any more.
+            with suppress(KeyError, ValueError):
+                _lines[home].remove(self.place)
 
 
 def patience(frame: FrameType | None = None) -> Patience:

@@ -28,8 +28,9 @@ def evict_windows(  # noqa: PLR0913, PLR0917  # a range, and what its contents n
     """Free the windows of a side that lie in a range; what only they hold moves elsewhere.
 
     That is the host, or the first accelerator for what is on the host. What the source still has
-    does not move. `blob.automatic_eviction` decides what is evicted, and when. `held` receives an array over
-    each range that has moved, so that room for the next is not made by an eviction of that one.
+    does not move. `blob.automatic_eviction` decides what is evicted, and when. `held` receives an
+    array over each range that has moved, so that room for the next is not made by an eviction of
+    that one.
 
     Returns
     -------

@@ -73,7 +73,7 @@ def close_side(ledger: Ledger, side: Side) -> None:
     ledger.shortcuts.forget(side)
 
 
-def make_room(  # noqa: C901, PLR0911, PLR0912  # each reason to try again, and not to
+def make_room(  # noqa: C901, PLR0911  # each reason to try again, and not to
     shortage: Shortage, home: Home, error: Exception, reason: str
 ) -> bool:
     """Make room on an accelerator; tell the caller whether to try again.
@@ -98,7 +98,7 @@ def make_room(  # noqa: C901, PLR0911, PLR0912  # each reason to try again, and 
         vars(error)[BESIDE_OTHERS] = None
         return False
     shortage.stand_in_line(home, shortage.began)
-    if ahead(home) is not None and patience() is not Patience.PATIENT:
+    if ahead(home) is not None and patience() is Patience.AT_ONCE:
         vars(error)[BESIDE_OTHERS] = home
         return False
     # Its frames refer to buffers, and to look at the variables of the callers keeps it alive.
@@ -120,14 +120,8 @@ def make_room(  # noqa: C901, PLR0911, PLR0912  # each reason to try again, and 
         error.__traceback__ = traceback
         return False
     # What other threads use is free soon. If it is not, the next try calls this again.
-    hope = waits is Patience.PATIENT and others_at_work(home) and _wait(shortage.began)
-    if not hope:
-        # Cycles may keep memories, and Blobs that were frozen are not found.
-        count, frozen = len(ledgers_on(home)), gc.get_freeze_count()
-        gc.unfreeze()
-        gc.collect()
-        hope = frozen > 0 or len(ledgers_on(home)) < count
-    if hope:
+    waited = waits is Patience.PATIENT and others_at_work(home) and _wait(shortage.began)
+    if waited or _collect_garbage(home):
         shortage.last = False
         return True
     if not shortage.last and threading.active_count() > 1:
@@ -141,6 +135,15 @@ def make_room(  # noqa: C901, PLR0911, PLR0912  # each reason to try again, and 
     extend(error, f"nothing there can be evicted:\n{listed}")
     error.__traceback__ = traceback
     return False
+
+
+def _collect_garbage(home: Accelerator) -> bool:
+    """Collect the garbage of the process. Return whether that may have freed some memory."""
+    # Cycles may keep memories, and Blobs that were frozen are not found.
+    count, frozen = len(ledgers_on(home)), gc.get_freeze_count()
+    gc.unfreeze()
+    gc.collect()
+    return frozen > 0 or len(ledgers_on(home)) < count
 
 
 def _wait(began: float, ledger: Ledger | None = None) -> bool:

@@ -73,9 +73,7 @@ def close_side(ledger: Ledger, side: Side) -> None:
     ledger.shortcuts.forget(side)
 
 
-def make_room(  # noqa: C901, PLR0911  # each reason to try again, and not to
-    shortage: Shortage, home: Home, error: Exception, reason: str
-) -> bool:
+def make_room(shortage: Shortage, home: Home, error: Exception, reason: str) -> bool:
     """Make room on an accelerator; tell the caller whether to try again.
 
     Freed memory that other libraries keep is given back; else a buffer that nobody sees is evicted.
@@ -85,6 +83,18 @@ def make_room(  # noqa: C901, PLR0911  # each reason to try again, and not to
     If the caller should not try again, this adds to the error a list of what is there. The caller
     raises it: a frame with a name for it would keep all objects of the traceback alive.
     """
+    again = False
+    try:
+        again = _make_room(shortage, home, error, reason)
+    finally:
+        if not again:
+            shortage.leave_line()
+    return again
+
+
+def _make_room(  # noqa: C901, PLR0911  # each reason to try again, and not to
+    shortage: Shortage, home: Home, error: Exception, reason: str
+) -> bool:
     if shortage.began is None:
         shortage.began = time.monotonic()
     if isinstance(error, BeingWrittenError):

@@ -641,15 +641,13 @@ class BlobCore:
             side = self._accelerator_side(memory)
         buffer = memory.read(side, layout, reason)
         # The Blob may have another diff now, because its base shares one.
-        known = kept is not None and kept[0].buffer is buffer
-        if not (known and kept[0].readable):  # type: ignore[index]  # it is known
+        if kept is None or kept[0].buffer is not buffer or not kept[0].readable:
             # Asks for the shortcut again.
             self._keep(place, memory)
             kept = self._kept[place]
-            known = kept is not None and kept[0].buffer is buffer
-        if known:
-            return kept[1].view()  # type: ignore[index]  # likewise
-        return laid(memory.home(side), buffer, layout, writable=False)
+        if kept is None or kept[0].buffer is not buffer:
+            return laid(memory.home(side), buffer, layout, writable=False)
+        return kept[1].view()
 
     def _write(self, place: int, access: Access, reason: str) -> Any:
         """Return a writable borrow of data or diff on a side."""

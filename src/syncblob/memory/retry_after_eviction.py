@@ -40,7 +40,7 @@ _OVERTAKEN, _LEAVES_ROOM = 0.05, 0.25
 BESIDE_OTHERS = "beside_others"
 
 # The calls in line, by home. Lists change in single steps, and so need no lock. The references are
-# weak, because an interrupt can keep a call from leaving.
+# weak, so a call leaves when it ends; one that fails leaves before, because its error keeps it.
 _lines: dict[Home, list[ref[Shortage]]] = {}
 if hasattr(os, "register_at_fork"):
     # The child has one thread.
@@ -273,14 +273,10 @@ def in_room(
     `short` is the error of which memory that is short is the reason.
     """
     shortage = None
-    try:
-        while True:
-            try:
-                return function(*args, **keywords)
-            except short as error:
-                shortage = shortage or Shortage()
-                if not shortage.make_room(home, error, reason):
-                    raise
-    finally:
-        if shortage is not None:
-            shortage.leave_line()
+    while True:
+        try:
+            return function(*args, **keywords)
+        except short as error:
+            shortage = shortage or Shortage()
+            if not shortage.make_room(home, error, reason):
+                raise

@@ -501,19 +501,15 @@ class SyncedMemory:
         if not open_logs and (held is None or held & 1 << side):
             # This changes no state, so it needs no lock.
             buffer = self.newest(side, layout)
-        try:
-            while buffer is None:
-                # As in `_in_room`, in fewer steps.
-                try:
-                    with self.ledger.lock:
-                        buffer = acquire(self.ledger, side, CONST, layout, reason)
-                except MemoryError as error:
-                    shortage = shortage or Shortage()
-                    if not shortage.make_room(self.home(side), error, reason):
-                        raise
-        finally:
-            if shortage is not None:
-                shortage.leave_line()
+        while buffer is None:
+            # As in `_in_room`, in fewer steps.
+            try:
+                with self.ledger.lock:
+                    buffer = acquire(self.ledger, side, CONST, layout, reason)
+            except MemoryError as error:
+                shortage = shortage or Shortage()
+                if not shortage.make_room(self.home(side), error, reason):
+                    raise
         return buffer
 
     def write(
@@ -620,18 +616,14 @@ class SyncedMemory:
     def _in_room(self, side: Side, reason: str, function: Callable[..., Any], *args: Any) -> Any:
         """Call a function of the ledger, and again as long as evictions make room on a side."""
         shortage = None
-        try:
-            while True:
-                try:
-                    return function(self.ledger, *args)
-                except MemoryError as error:
-                    home = error.home if isinstance(error, ElsewhereError) else self.home(side)
-                    shortage = shortage or Shortage()
-                    if not shortage.make_room(home, error, reason):
-                        raise
-        finally:
-            if shortage is not None:
-                shortage.leave_line()
+        while True:
+            try:
+                return function(self.ledger, *args)
+            except MemoryError as error:
+                home = error.home if isinstance(error, ElsewhereError) else self.home(side)
+                shortage = shortage or Shortage()
+                if not shortage.make_room(home, error, reason):
+                    raise
 
     def elements(self, side: Side, layout: Layout, reason: str) -> Any:
         """Return an array of elements on one side, for the caller to copy.

@@ -265,6 +265,18 @@ def test_of_those_used_once_the_first_goes_first(two):
     assert [blob.on("cpu").tolist()[0] for blob in blobs] == [0, 1, 2, 3, 4]
 
 
+def test_one_search_finds_all_that_have_to_go(limited, monkeypatch):
+    limited.capacity, searches = 8 * NBYTES, []
+    blobs = [filled(value) for value in range(8)]
+    search = automatic_eviction.living_blobs
+    monkeypatch.setattr(
+        automatic_eviction, "living_blobs", lambda: searches.append(None) or search()
+    )
+    Blob(5 * NBYTES, "uint8", device=LIMITED).gpu_data()
+    assert [blob.head for blob in blobs].count(Head.HEAD_AT_CPU) == 5
+    assert len(searches) == 1
+
+
 def test_a_policy_knows_when_and_how_often_each_was_used(two, set_policy):
     two.capacity = 4 * NBYTES + 64
     seen: dict[str, list[tuple[int, float, int]]] = {"often": [], "twice": [], "once": []}
@@ -828,7 +840,7 @@ def test_a_call_is_made_once_more_because_other_threads_may_have_freed_some(
         calls.append(None)
         raise MemoryError
 
-    monkeypatch.setattr(automatic_eviction, "_evict_one", lambda *_: next(found))
+    monkeypatch.setattr(automatic_eviction, "_evict", lambda *_: next(found))
     with ThreadPoolExecutor(1) as pool:
         pool.submit(int).result()
         with pytest.raises(MemoryError) as caught:

@@ -447,7 +447,7 @@ class MemoryPool:
         # apart by thread ids, and a later thread with the same id has another stream.
         own = _machine.stream(handle) if handle == model.PER_THREAD else None
         # As in CuPy, free blocks count, too, unless one is used again.
-        used = sum(each.size for each in self._used) + self.free_bytes()
+        used = self.used_bytes() + self.free_bytes()
         reused = _machine.has_free(size, (self, handle, own), self._kind._kind)
         if self._limit and not reused and used + size > self._limit:
             raise OutOfMemoryError(f"Out of memory allocating {size:,} bytes")
@@ -461,6 +461,9 @@ class MemoryPool:
 
     def free_bytes(self) -> int:
         return _machine.free_bytes(self)
+
+    def used_bytes(self) -> int:
+        return sum(each.size for each in self._used)
 
 
 class _Pooled(_Allocated):

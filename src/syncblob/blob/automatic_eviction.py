@@ -119,7 +119,7 @@ def _make_room(  # noqa: C901, PLR0911  # each reason to try again, and not to
         # Another thread may have made some in the meantime.
         if _made_room != began or home.give_back():
             return True
-        if _evict_one(home, reason):
+        if _evict(home, reason, home.lacking(vars(error).get(NEEDED, 0))):
             shortage.last = False
             return True
     waits = patience()
@@ -192,8 +192,11 @@ Shortage.make_room = make_room
 Ledger.written_by_others = staticmethod(written_by_others)
 
 
-def _evict_one(home: Accelerator, reason: str) -> bool:
-    """Evict the buffer with the highest score that can be. Return whether there is one."""
+def _evict(home: Accelerator, reason: str, lacking: int) -> bool:
+    """Evict the buffers with the highest scores that can be. Return whether there is one.
+
+    Evicts one, or as many as have `lacking` bytes, because each search takes time.
+    """
     global _made_room  # noqa: PLW0603  # counts evictions of the process
     busy = in_use()
     blobs = living_blobs()
@@ -202,30 +205,33 @@ def _evict_one(home: Accelerator, reason: str) -> bool:
         _made_room += 1
         return True
     refused: list[Exception] = []
+    freed = 0
     for *_, ledger, start in candidates(home):
         args = home, ledger, start, blobs, busy, EVICTION + reason
         try:
-            evicted = _if_free(ledger.lock, _evict_unseen, *args)
+            nbytes = _if_free(ledger.lock, _evict_unseen, *args)
         except TransferGuardError as error:
             # Another one may have to move nothing. Its frames would keep all Blobs alive.
             refused.append(error.with_traceback(None))
             continue
-        if evicted:
+        if nbytes:
             _made_room += 1
             note_eviction(ledger)
-            return True
-    if refused:
+            freed += nbytes
+            if freed >= lacking:
+                return True
+    if refused and not freed:
         raise refused.pop()
-    return False
+    return freed > 0
 
 
-def _if_free(lock: Any, function: Callable[..., bool], *args: Any) -> bool:
-    """Call a function under a lock. Return False, and never wait, if another thread has it.
+def _if_free(lock: Any, function: Callable[..., int], *args: Any) -> int:
+    """Call a function under a lock. Return 0, and never wait, if another thread has it.
 
     That thread may be waiting for this one.
     """
     if isinstance(lock, LostLock):
-        return False
+        return 0
     if lock._is_owned():
         with lock:
             return function(*args)
@@ -235,7 +241,7 @@ def _if_free(lock: Any, function: Callable[..., bool], *args: Any) -> bool:
         # One call in C takes the lock and notes it, and none comes before the release. So no
         # interrupt leaves the lock held.
         taken.extend(filter(None, map(lock.acquire, (False,))))
-        return bool(taken) and function(*args)
+        return function(*args) if taken else 0
     finally:
         if taken:
             release()
@@ -248,39 +254,39 @@ def _evict_unseen(  # noqa: PLR0911, PLR0913, PLR0917  # a buffer, and who may s
     blobs: Iterable[BlobCore],
     busy: set[object],
     reason: str,
-) -> bool:
-    """Evict the window at a byte if nobody sees it, under the lock. Return whether it was."""
+) -> int:
+    """Evict the window at a byte if nobody sees it, under the lock. Return the bytes freed."""
     side = ledger.side_of(home)
     windows = [each for each in ledger.buffers.all_of(side) if each.start == start]
     if not windows:
-        return False
+        return 0
     (window,) = windows
     stop = window.stop
     loans = ledger.loans[side]
     if ledger.moving:
-        return False
+        return 0
     if ledger.uploads:
         try:
             await_uploads(ledger, Side.HOST, MUTABLE, start, stop)
         except Exception:  # noqa: BLE001  # not of the operation that needs room
-            return False
+            return 0
     if (
         ledger.watch is not None
         or loans.may_write_in(start, stop)
         or loans.borrows.overlapping(start, stop)
     ):
-        return False
+        return 0
     close_side(ledger, side)
     if threading.active_count() > 1:
         # From here on, they wait for the lock.
         busy = busy | in_use(own=False)
     if ledger.buffers.sides[side] is not None and ledger in busy:
         # Only arrays over windows are known to be used by who holds them.
-        return False
+        return 0
     let_go(blobs, lambda kept: array_of(kept) is window.array, busy)
     if home.is_seen(window.array):
-        return False
-    if not evict_windows(ledger, side, start, min(stop, ledger.spans.nbytes), reason):
-        return False
-    count_eviction(ledger.buffers.copying(home, reason).memory, start, stop)
-    return True
+        return 0
+    nbytes = evict_windows(ledger, side, start, min(stop, ledger.spans.nbytes), reason)
+    if nbytes:
+        count_eviction(ledger.buffers.copying(home, reason).memory, start, stop)
+    return nbytes

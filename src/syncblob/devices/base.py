@@ -116,6 +116,14 @@ class Home(ABC):
         del nbytes
         return True
 
+    def lacking(self, nbytes: int) -> int:
+        """Return how many bytes have to be freed at least before an allocation can succeed.
+
+        Homes that cannot tell need not override this.
+        """
+        del nbytes
+        return 0
+
     def compute(self, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
         """Call a function with arrays of this home."""
         if timed_computations.watchers:

@@ -222,6 +222,15 @@ class CudaBackend(Accelerator):
             limit = 0 if pool is None else pool.get_limit()
         return nbytes <= min(total, limit or total)
 
+    def lacking(self, nbytes: int) -> int:
+        """Compare with what is free on the device, and what the limit of CuPy's pool leaves."""
+        with self._context:
+            lacking = nbytes - self._cupy.cuda.runtime.memGetInfo()[0]
+            pool = self._pool()
+            if pool is not None and pool.get_limit():
+                lacking = max(lacking, pool.used_bytes() + nbytes - pool.get_limit())
+        return max(lacking, 0)
+
     def give_back(self) -> bool:
         """Give memory that CuPy's pool and PyTorch's allocator keep back to CUDA.
 

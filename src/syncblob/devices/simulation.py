@@ -193,6 +193,11 @@ class SimulatedBackend(NumpyHome, Accelerator):
         """Compare with the capacity and the limit."""
         return nbytes <= self._bound()
 
+    def lacking(self, nbytes: int) -> int:
+        """Compare with what the capacity and the limit leave."""
+        bound = self._bound()
+        return 0 if bound == math.inf else max(self.used_nbytes + nbytes - int(bound), 0)
+
     def _bound(self) -> float:
         return min(math.inf if bound is None else bound for bound in (self._capacity, self._limit))
 

@@ -249,12 +249,16 @@ def test_a_handler_in_the_midst_of_a_change_adds_no_accelerator():
     assert memory.cpu_data().tolist() == [1] * NBYTES
 
 
-def test_an_eviction_in_whose_midst_a_handler_writes_fails_and_loses_nothing():
-    memory = at(Side.ACCELERATOR)
+@pytest.mark.parametrize("way", ["lend", "export"])
+def test_an_eviction_in_whose_midst_a_handler_writes_fails_and_loses_nothing(way):
+    memory, arrays = at(Side.ACCELERATOR), []
     memory.cpu_data()
 
     def handler():
-        memory.mutable_gpu_data()[:] = 7
+        what = ("DLPack",) * (way == "export")
+        use = Side.ACCELERATOR, Access.MUTABLE, Layout.raw(NBYTES), "use", *what
+        arrays.append(getattr(memory, way)(*use))
+        arrays[0][:] = 7
 
     with (
         at_the_start_of(changes.commit, handler),

@@ -88,8 +88,6 @@ def _plan_eviction(  # a range
     after = before
     for window in ledger.buffers.inside(side, start, stop, before.nbytes):
         low, high = window.start, min(window.stop, before.nbytes)
-        # Check again: an alias may have been made since.
-        _require_free(ledger, side, low, high)
         runs = [run._replace(holders=run.holders & ~mine) for run in before.runs(low, high)]
         if ledger.only_on(side, low, high):
             raise RuntimeError(

@@ -131,9 +131,6 @@ def _enlarge(ledger: Ledger, change: Change, _reason: str) -> tuple[Any, Sequenc
         accelerator.settle(old.array)
         target = part_of(window, old.start, old.stop)
         accelerator.compute(operator.setitem, target, ..., old.array)
-    for old in replaced:
-        # It is about to go.
-        ledger.compare_watch(side, old.start, old.stop, writes=True)
     if window.nbytes == buffers.nbytes:
         return window.array, ()
     others = (other for other in buffers.windows[side] if other not in replaced)

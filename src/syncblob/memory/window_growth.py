@@ -51,13 +51,11 @@ def reaches(buffers: Buffers, side: int, start: int, stop: int) -> Sequence[tupl
 
     The last one is the union of the range and the windows that it overlaps. If most of the
     memory would have windows then, everything comes first. Small memories have no windows: for
-    them, the result is empty, and so it is if the first access is one of everything.
+    them, the result is empty.
     """
     if not side or not divisible(buffers):
         return ()
     everything = (0, buffers.nbytes)
-    if start <= 0 and stop >= buffers.nbytes:
-        return (everything,) if buffers.windows[side] else ()
     replaced = buffers.within(side, start, stop)
     low = min([start, *(window.start for window in replaced)])
     # An array of no elements needs an address, too.

@@ -70,6 +70,13 @@ def test_an_access_makes_the_union_of_the_windows_that_it_overlaps(limited):
 
 
 @pytest.mark.usefixtures("small")
+def test_a_part_without_elements_has_an_address():
+    blob = Blob(100, "uint8", device=LIMITED)
+    assert blob[3:3].gpu_data().size == 0
+    assert ranges(blob) == [(0, 1)]
+
+
+@pytest.mark.usefixtures("small")
 def test_most_of_a_memory_gets_one_buffer():
     blob = numbered()
     blob[:30].gpu_data()

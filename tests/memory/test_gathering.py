@@ -66,6 +66,14 @@ def test_the_log_has_the_place_and_the_reason_of_what_is_copied(copied):
     assert [(one.direction, one.offset, one.reason) for one in log] == [(copied, 16, "test")]
 
 
+def test_a_copy_that_finds_no_room_on_the_side_of_its_elements_names_that(limited):
+    memory = SyncedMemory(NBYTES, device=limited.device)
+    memory.overwrite_gpu_data()
+    limited.capacity = NBYTES
+    with pytest.raises(MemoryError, match=r"^simulated:7 has no memory for 32 more bytes"):
+        memory.gather(HOST, GAPPED, "test")
+
+
 # --- uploads under way ---------------------------------------------------------------------------
 
 

@@ -513,14 +513,24 @@ def test_nothing_is_brought_where_somebody_may_write():
     assert shortened(spans, Side.HOST, 0, 10, [(19, 25)], to=3) == ([], spans)
 
 
-def test_spans_are_joined_from_the_cheapest_on_until_there_are_few_enough():
+def test_spans_are_joined_from_the_cheapest_on_until_there_are_few_enough(monkeypatch):
     """One walk joins many spans, but no two neighbours."""
-    lengths = [5, 4, 9, 3, 9, 2, 9, 1, 9]
+    walk, walks = span_limit._joins, []
+    counted = lambda *args, **keywords: walks.append(args) or walk(*args, **keywords)  # noqa: E731
+    monkeypatch.setattr(span_limit, "_joins", counted)
+    lengths = [5, 5, 9, 3, 9, 1, 9, 2, 9, 4, 9]
     ends = [sum(lengths[: index + 1]) for index in range(len(lengths))]
-    spans = Spans(tuple(ends), tuple([HOST, DEVICE] * 4 + [HOST]))
+    spans = Spans(tuple(ends), tuple([HOST, DEVICE] * 5 + [HOST]))
     pieces, after = shortened(spans, Side.HOST, 0, 0, to=4)
-    assert [piece.nbytes for piece in pieces] == [1, 2, 3]
-    assert after.ends == (5, 9, ends[-1])
+    assert [piece.nbytes for piece in pieces] == [1, 2, 3, 4]
+    assert (after.ends, len(walks)) == ((5, 10, ends[-1]), 1)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_two_spans_that_could_be_joined_to_each_other_do_not_change_places(order):
+    before = [BOTH] + [DEVICE] * 2 + [4] * 9
+    pieces, after = shortened(spans_of(before[::order]), Side.HOST, 0, 0, to=1)
+    assert (pieces, listing_of(after)[::order]) == ([], [DEVICE] * 3 + [4] * 9)
 
 
 def test_the_last_of_several_runs_is_joined_to_the_span_after_it():

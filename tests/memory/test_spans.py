@@ -484,15 +484,15 @@ def test_nothing_is_read_from_a_source_that_may_not_be(drawn):
 
 
 def test_what_both_sides_hold_is_left_to_one_of_them_before_anything_moves():
-    spans = Spans((10, 20, 24, 30), (HOST, BOTH, DEVICE, HOST))
+    spans = Spans((10, 20, 21, 30), (HOST, BOTH, DEVICE, HOST))
     for side in (*Side, None):
         assert shortened(spans, side, 30, 30, to=3) == ([], spans.put(10, 20, HOST))
     # Beside the range of the access, but not in it.
-    assert shortened(spans, None, 20, 24, to=3) == ([], spans.put(10, 20, HOST))
+    assert shortened(spans, None, 20, 21, to=3) == ([], spans.put(10, 20, HOST))
     assert shortened(spans, None, 12, 13, to=3) == ([], spans)
-    device, host = Run(20, 24, DEVICE), Run(24, 30, HOST)
-    assert shortened(spans, Side.HOST, 12, 13, to=3) == ([device], spans.put(20, 24, HOST))
-    assert shortened(spans, Side.ACCELERATOR, 12, 13, to=3) == ([host], spans.put(24, 30, DEVICE))
+    device, host = Run(20, 21, DEVICE), Run(21, 30, HOST)
+    assert shortened(spans, Side.HOST, 12, 13, to=3) == ([device], spans.put(20, 21, HOST))
+    assert shortened(spans, Side.ACCELERATOR, 12, 13, to=3) == ([host], spans.put(21, 30, DEVICE))
 
 
 def test_what_nobody_holds_is_brought_and_never_left_to_nobody():

@@ -12,9 +12,36 @@ from mutmut.mutation import trampoline
 from syncblob import _source_lines
 from syncblob.blob import living_blobs
 from syncblob.dispatch.numpy import array_function as plans
+from syncblob.memory import retry_after_eviction as retry
 
 _source_lines._known[trampoline.__file__] = "syncblob"
 living_blobs._PACKAGE = living_blobs._PACKAGE, trampoline.__file__
+
+
+class _Mutated:
+    """A function that syncblob looks for in frames: its code is that of the mutant."""
+
+    def __init__(self, function, mutants):
+        self.function, self.mutants = function, mutants
+
+    def __call__(self, *args, **keywords):
+        return self.function(*args, **keywords)
+
+    @property
+    def __code__(self):
+        name = trampoline.get_mutant_under_test().rpartition(".")[2]
+        return self.mutants.get(name, self.mutants["_mutmut_orig"]).__code__
+
+
+if hasattr(retry, "mutants_x_patiently__mutmut"):
+    of_patiently = retry.mutants_x_patiently__mutmut
+    # mutmut's own functions all have the same code.
+    del retry._patience[retry.patiently.__code__]
+    retry._patience |= {each.__code__: True for each in of_patiently.values()}
+    retry.patiently = _Mutated(retry.patiently, of_patiently)
+    of_begin_again = retry.mutants_x_begin_again__mutmut
+    living_blobs.begin_again = _Mutated(living_blobs.begin_again, of_begin_again)
+
 
 
 @pytest.fixture(autouse=True)

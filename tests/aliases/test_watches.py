@@ -118,6 +118,14 @@ def test_a_const_export_is_watched_as_long_as_what_its_consumer_keeps() -> None:
             del target
 
 
+def test_an_alias_lives_as_long_as_what_its_consumer_keeps() -> None:
+    memory, target = at(Side.HOST), Target()
+    memory.export(Side.HOST, Access.MUTABLE, WHOLE, "test", "CUDA", target)
+    assert memory.aliased
+    del target
+    assert not memory.aliased
+
+
 def test_what_has_no_permission_to_lose_is_left_behind_all_the_same() -> None:
     memory, target = at(Side.HOST), Target()
     array = memory.export(Side.HOST, Access.MUTABLE, WHOLE, "test", "CUDA", target)
@@ -278,6 +286,7 @@ def test_an_upload_into_an_export_is_no_write_of_its_consumer(
     with verified_const():
         target = Target()
         memory.export(Side.ACCELERATOR, Access.CONST, WHOLE, "use", "DLPack", target)
+        assert memory.history[-1].reason == "use"
         memory.mutable_cpu_data()[:] = 3
         if asynchronous:
             # Its bytes may arrive at any time, so they are not watched any longer.

@@ -43,7 +43,6 @@ if hasattr(retry, "mutants_x_patiently__mutmut"):
     living_blobs.begin_again = _Mutated(living_blobs.begin_again, of_begin_again)
 
 
-
 @pytest.fixture(autouse=True)
 def _plans_made_anew() -> None:
     plans._plan.cache_clear()

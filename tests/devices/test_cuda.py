@@ -1301,6 +1301,18 @@ def test_a_borrow_of_a_part_outlives_an_access_of_the_whole():
 
 
 @pytest.mark.usefixtures("small")
+def test_a_borrow_of_a_part_keeps_its_window_if_there_is_no_room_for_the_whole():
+    blob = Blob(1000, "int32", device="cuda:0")
+    blob.overwrite_cpu_data()[...] = 3
+    with set_memory_limit("cuda:0", 2000):
+        rows = blob[:10].mutable_gpu_data()
+        with pytest.raises(BufferError, match=r"bytes 0 to 40 .* because of a borrowed alias of"):
+            blob[5:20].gpu_data()
+        rows[...] = 7
+        assert blob.cpu_data().tolist() == [7] * 10 + [3] * 990
+
+
+@pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("machine", ["lazy"], indirect=True)
 def test_a_window_that_grows_has_what_another_stream_writes(machine):
     blob = Blob(100, "int32", device="cuda:0")

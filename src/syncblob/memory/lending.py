@@ -61,7 +61,7 @@ def borrow(ledger: Ledger, side: Side, buffer: Any, layout: Layout) -> Any:
         ledger.own_loans(side).borrows.add(array, layout.start, layout.stop)
     elif type(buffer) is Window:
         # A larger window would leave it behind, and nothing could stop its writes.
-        return alias("a borrow", None, ledger, side, buffer, layout)
+        return alias("borrowed", None, ledger, side, buffer, layout)
     return array
 
 

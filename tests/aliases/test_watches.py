@@ -72,7 +72,7 @@ def test_a_write_through_a_const_export_is_found_by_an_adoption(side: Side) -> N
     with verified_const():
         export = under_watch(memory, Side.HOST)
         write_past_permissions(export)
-        with pytest.warns(ConstWriteWarning):
+        with pytest.warns(ConstWriteWarning, match=r" older contents now$"):
             adopt(memory, side, 5)
 
 

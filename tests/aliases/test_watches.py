@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from in_threads import in_threads
 
 from syncblob import (
     Blob,
@@ -116,6 +117,8 @@ def test_a_const_export_is_watched_as_long_as_what_its_consumer_keeps() -> None:
         memory.buffer(Side.HOST)[0] = 9
         with pytest.warns(ConstWriteWarning, match="const CUDA export"):
             del target
+    # Other threads may go on.
+    assert in_threads(lambda: memory.ledger.lock.acquire(timeout=5)) == [True]
 
 
 def test_an_alias_lives_as_long_as_what_its_consumer_keeps() -> None:

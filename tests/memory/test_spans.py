@@ -165,6 +165,7 @@ def test_the_holders_of_a_range_where_all_are_alike(drawn):
     listing, start, stop = drawn
     found = set(listing[start:stop])
     assert spans_of(listing).alike(start, stop) == (found.pop() if len(found) == 1 else None)
+    assert spans_of(listing).alike(start, start) is None
 
 
 @EXAMPLES

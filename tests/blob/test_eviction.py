@@ -848,6 +848,19 @@ def test_a_call_is_made_once_more_because_other_threads_may_have_freed_some(
     assert (len(calls), caught.traceback[-1].name) == (count, "fail")
 
 
+@pytest.mark.parametrize("waits", [False, True])
+def test_what_begins_again_gets_its_arguments_and_waits_for_nobody_in_vain(limited, waits):
+    calls = []
+
+    def fail(*args, **keywords):
+        calls.append((args, keywords))
+        raise MemoryError
+
+    with pytest.raises(MemoryError):
+        retry_after_eviction.begin_again(fail, (1,), {"key": 2}, limited if waits else None)
+    assert calls == [((1,), {"key": 2})] * (1 + waits)
+
+
 @pytest.mark.parametrize("compute", [operator.add, operator.matmul, syncblob.concat, np.stack])
 def test_an_error_that_is_kept_keeps_no_memory(two, compute):
     """A notebook keeps the last one."""

@@ -64,6 +64,23 @@ def test_a_write_brings_what_it_needs_and_warns_of_the_alias_that_it_leaves(side
     assert memory.cpu_data().tolist() == memory.gpu_data().tolist() == expected
 
 
+@pytest.mark.parametrize(
+    ("count", "names"),
+    [
+        (1, "a DLPack alias .* it .* it .* Delete it .* a new one afterwards"),
+        (3, r"3 aliases stale \(a [^;]*; [^;]*; [^;]*\]\): .* them .* they .* them .* new ones"),
+        (5, r"5 aliases stale \(a [^;]*; [^;]*; [^;]*; and 2 more\): "),
+    ],
+)
+def test_a_warning_names_three_aliases(count, names):
+    memory = at(Side.HOST)
+    use = Side.HOST, Access.MUTABLE, PART, "use", "DLPack"
+    aliases = [memory.export(*use) for _ in range(count)]
+    with pytest.warns(StaleAliasWarning, match=f"^mutable_gpu_data makes {names}"):
+        memory.mutable_gpu_data()
+    del aliases
+
+
 @pytest.mark.parametrize("side", Side)
 def test_a_write_of_the_middle_where_both_have_buffers_brings_the_middle(side):
     memory = at(Side(1 - side))

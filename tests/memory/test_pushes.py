@@ -18,7 +18,7 @@ from in_threads import in_threads
 import syncblob
 from syncblob import Blob, Head, SyncedMemory, record_transfers, verified_const
 from syncblob._layout import Layout
-from syncblob.devices import Side, SimulatedBackend
+from syncblob.devices import Side, SimulatedBackend, simulation
 from syncblob.memory import Access
 from syncblob.memory.changes import finish_write
 from syncblob.memory.exposures import expose
@@ -430,12 +430,17 @@ def test_a_use_on_the_accelerator_comes_after_each_upload_of_its_range(
     assert memory.ledger.uploads == uploads
 
 
+@pytest.mark.parametrize("fails", [False, True])
 @pytest.mark.parametrize("use", ["gpu_data", "mutable_cpu_data"])
-def test_a_push_that_failed_is_waited_for_once(simulated: SimulatedBackend, use: str) -> None:
+def test_a_push_is_waited_for_once(
+    simulated: SimulatedBackend, monkeypatch: pytest.MonkeyPatch, use: str, fails: bool
+) -> None:
+    """Also one of a backend that cannot tell whether it has arrived."""
+    monkeypatch.setattr(simulation._Work, "arrived", False)
     memory = at_cpu()
-    with simulated.failing(transfer=1):
+    with simulated.failing(transfer=1) if fails else nullcontext():
         memory.async_gpu_push(simulated.stream(delay=0.02))
-        with pytest.raises(RuntimeError, match="injected failure"):
+        with pytest.raises(RuntimeError, match="injected failure") if fails else nullcontext():
             getattr(memory, use)()
     assert memory.ledger.uploads == ()
-    assert memory.head is Head.HEAD_AT_CPU
+    assert memory.head is (Head.SYNCED if use == "gpu_data" and not fails else Head.HEAD_AT_CPU)

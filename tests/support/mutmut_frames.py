@@ -33,14 +33,16 @@ class _Mutated:
         return self.mutants.get(name, self.mutants["_mutmut_orig"]).__code__
 
 
-if hasattr(retry, "mutants_x_patiently__mutmut"):
-    of_patiently = retry.mutants_x_patiently__mutmut
-    # mutmut's own functions all have the same code.
-    del retry._patience[retry.patiently.__code__]
-    retry._patience |= {each.__code__: True for each in of_patiently.values()}
-    retry.patiently = _Mutated(retry.patiently, of_patiently)
+if hasattr(retry, "mutants_x_begin_again__mutmut"):
     of_begin_again = retry.mutants_x_begin_again__mutmut
     living_blobs.begin_again = _Mutated(living_blobs.begin_again, of_begin_again)
+    # mutmut's own functions all have the same code.
+    del retry._marks[retry.patiently.__code__]
+    for mutants, mark in (
+        (retry.mutants_x_patiently__mutmut, retry.Patience.PATIENT),
+        (retry.mutants_x_thoroughly__mutmut, retry.Patience.THOROUGH),
+    ):
+        retry._marks |= {each.__code__: mark for each in mutants.values()}
 
 
 @pytest.fixture(autouse=True)

@@ -337,7 +337,7 @@ def test_nobody_waits_forever_for_a_write(monkeypatch):
 
 @pytest.mark.usefixtures("small")
 def test_two_writers_that_need_a_larger_window_do_not_wait_for_each_other(monkeypatch):
-    monkeypatch.setattr(make_room, "_PATIENCE", 0.5)
+    monkeypatch.setattr(automatic_eviction, "_PATIENCE", 0.5)
     blob, both = numbered(), threading.Barrier(2, timeout=5)
     part = blob[:50]
     part.gpu_data()

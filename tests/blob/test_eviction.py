@@ -861,6 +861,17 @@ def test_what_begins_again_gets_its_arguments_and_waits_for_nobody_in_vain(limit
     assert calls == [((1,), {"key": 2})] * (1 + waits)
 
 
+@pytest.mark.timeout(10)
+def test_nobody_begins_again_for_ever(limited, monkeypatch):
+    monkeypatch.setattr(retry_after_eviction, "PATIENCE", 0.02)
+
+    def fail():
+        raise retry_after_eviction.NotFirstError(limited)
+
+    with pytest.raises(MemoryError, match="another thread has waited longer for memory of simul"):
+        retry_after_eviction.begin_again(fail, (), {}, limited)
+
+
 @pytest.mark.parametrize("compute", [operator.add, operator.matmul, syncblob.concat, np.stack])
 def test_an_error_that_is_kept_keeps_no_memory(two, compute):
     """A notebook keeps the last one."""

@@ -33,7 +33,7 @@ from syncblob.blob import (
 from syncblob.blob.core import BlobCore
 from syncblob.blob.lockless_writes_at_fork import FREE_THREADED
 from syncblob.devices import Side
-from syncblob.memory import compute, retry_after_eviction
+from syncblob.memory import Shortage, compute, retry_after_eviction
 
 COUNT = 64
 NBYTES = 4 * COUNT
@@ -870,6 +870,37 @@ def test_nobody_begins_again_for_ever(limited, monkeypatch):
 
     with pytest.raises(MemoryError, match="another thread has waited longer for memory of simul"):
         retry_after_eviction.begin_again(fail, (), {}, limited)
+
+
+def test_who_has_waited_long_stands_in_line(limited, monkeypatch):
+    monkeypatch.setattr(retry_after_eviction, "_OVERTAKEN", 0.0)
+    first = []
+
+    def note():
+        first.extend(in_threads(partial(retry_after_eviction.ahead, limited)))
+
+    retry_after_eviction.begin_again(note, (), {}, limited)
+    note()
+    assert first == [threading.get_ident(), None]
+
+
+def test_others_begin_again_after_the_first_in_line(limited):
+    standing, order = threading.Event(), []
+
+    def wait_in_line():
+        shortage = Shortage()
+        shortage.stand_in_line(limited, 0.0)
+        standing.set()
+        time.sleep(0.1)
+        order.append("first")
+        shortage.leave_line()
+
+    def overtake():
+        assert standing.wait(20)
+        retry_after_eviction.begin_again(order.append, ("later",), {}, limited)
+
+    in_threads(wait_in_line, overtake)
+    assert order == ["first", "later"]
 
 
 @pytest.mark.parametrize("compute", [operator.add, operator.matmul, syncblob.concat, np.stack])

@@ -864,6 +864,7 @@ def test_what_begins_again_gets_its_arguments_and_waits_for_nobody_in_vain(limit
 @pytest.mark.timeout(10)
 def test_nobody_begins_again_for_ever(limited, monkeypatch):
     monkeypatch.setattr(retry_after_eviction, "PATIENCE", 0.02)
+    monkeypatch.setattr(retry_after_eviction, "_OVERTAKEN", 0.0)
 
     def fail():
         raise retry_after_eviction.NotFirstError(limited)
@@ -901,6 +902,19 @@ def test_others_begin_again_after_the_first_in_line(limited):
 
     in_threads(wait_in_line, overtake)
     assert order == ["first", "later"]
+
+
+def test_who_waits_behind_a_line_that_moves_goes_on_waiting(limited, monkeypatch):
+    clock = SimpleNamespace(now=0.0)
+
+    def sleep(seconds):
+        clock.now += seconds
+
+    slow = SimpleNamespace(monotonic=lambda: clock.now, sleep=sleep)
+    monkeypatch.setattr(retry_after_eviction, "time", slow)
+    first = lambda _: int(clock.now / 4) if clock.now < 12 else None  # noqa: E731
+    monkeypatch.setattr(retry_after_eviction, "ahead", first)
+    assert retry_after_eviction.begin_again(lambda: int(clock.now), (), {}, limited) == 12
 
 
 @pytest.mark.parametrize("compute", [operator.add, operator.matmul, syncblob.concat, np.stack])

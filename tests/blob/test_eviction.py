@@ -848,6 +848,42 @@ def test_a_call_is_made_once_more_because_other_threads_may_have_freed_some(
     assert (len(calls), caught.traceback[-1].name) == (count, "fail")
 
 
+def between(function):
+    return function()
+
+
+@retry_after_eviction.at_once
+def knows_what_else_to_do(function):
+    return function()
+
+
+@pytest.mark.parametrize(
+    ("calls", "expected"),
+    [
+        ("", "PATIENT"),
+        ("between", "PATIENT"),
+        ("knows_what_else_to_do", "AT_ONCE"),
+        ("thoroughly between", "THOROUGH"),
+        ("thoroughly patiently", "PATIENT"),
+        ("from_the_start between", "AT_ONCE"),
+        ("patiently knows_what_else_to_do", "PATIENT"),
+        ("thoroughly knows_what_else_to_do", "THOROUGH"),
+        ("patiently between knows_what_else_to_do", "AT_ONCE"),
+        ("thoroughly between knows_what_else_to_do", "AT_ONCE"),
+        ("knows_what_else_to_do thoroughly", "THOROUGH"),
+        ("knows_what_else_to_do patiently", "PATIENT"),
+        ("patiently between from_the_start", "AT_ONCE"),
+        ("thoroughly between from_the_start", "THOROUGH"),
+        ("thoroughly from_the_start", "THOROUGH"),
+    ],
+)
+def test_the_innermost_call_decides_how_patient_it_is(calls, expected):
+    call = retry_after_eviction.patience
+    for name in reversed(calls.split()):
+        call = partial(globals().get(name) or getattr(retry_after_eviction, name), call)
+    assert call().name == expected
+
+
 @pytest.mark.parametrize("waits", [False, True])
 def test_what_begins_again_gets_its_arguments_and_waits_for_nobody_in_vain(limited, waits):
     calls = []

@@ -921,6 +921,28 @@ def test_who_has_waited_long_stands_in_line(limited, monkeypatch):
     assert first == [threading.get_ident(), None]
 
 
+def test_a_thread_stands_in_one_line_and_others_leave_it_room(limited, monkeypatch):
+    ahead, leave_room = retry_after_eviction.ahead, retry_after_eviction.leave_room
+    shortage, homes, waits = Shortage(), (limited, syncblob.simulated(1)), []
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(shortage.stand_in_line, limited, time.monotonic() + 9).result()
+        assert ahead(limited) is None
+        for home in (*homes, limited, limited):
+            pool.submit(shortage.stand_in_line, home, 0.0).result()
+            assert [ahead(each) is not None for each in homes] == [each is home for each in homes]
+        assert pool.submit(ahead, limited).result() is None
+        with pytest.raises(retry_after_eviction.NotFirstError):
+            knows_what_else_to_do(partial(leave_room, limited))
+        slow = SimpleNamespace(monotonic=lambda: 1 + sum(waits), sleep=waits.append)
+        with monkeypatch.context() as patch:
+            patch.setattr(retry_after_eviction, "time", slow)
+            leave_room(limited)
+        assert sum(waits) == pytest.approx(retry_after_eviction._LEAVES_ROOM, abs=0.01)
+        pool.submit(shortage.leave_line).result()
+        pool.submit(shortage.leave_line).result()
+    knows_what_else_to_do(partial(leave_room, limited))
+
+
 def test_others_begin_again_after_the_first_in_line(limited):
     standing, order = threading.Event(), []
 

@@ -24,6 +24,7 @@ from in_threads import in_threads
 import syncblob
 import syncblob.array_api as xp
 from syncblob import Blob, Evictable, Head, record_transfers, set_memory_limit
+from syncblob._layout import Layout
 from syncblob.blob import (
     automatic_eviction,
     elementwise_in_parts,
@@ -33,7 +34,8 @@ from syncblob.blob import (
 from syncblob.blob.core import BlobCore
 from syncblob.blob.lockless_writes_at_fork import FREE_THREADED
 from syncblob.devices import Side
-from syncblob.memory import Shortage, compute, retry_after_eviction
+from syncblob.memory import Shortage, SyncedMemory, compute, retry_after_eviction
+from syncblob.memory.private_copies import gather
 
 COUNT = 64
 NBYTES = 4 * COUNT
@@ -895,6 +897,7 @@ def test_what_begins_again_gets_its_arguments_and_waits_for_nobody_in_vain(limit
     with pytest.raises(MemoryError):
         retry_after_eviction.begin_again(fail, (1,), {"key": 2}, limited if waits else None)
     assert calls == [((1,), {"key": 2})] * (1 + waits)
+    assert retry_after_eviction.patiently(dict, key=2) == {"key": 2}
 
 
 @pytest.mark.timeout(10)
@@ -924,6 +927,8 @@ def test_who_has_waited_long_stands_in_line(limited, monkeypatch):
 def test_a_thread_stands_in_one_line_and_others_leave_it_room(limited, monkeypatch):
     ahead, leave_room = retry_after_eviction.ahead, retry_after_eviction.leave_room
     shortage, homes, waits = Shortage(), (limited, syncblob.simulated(1)), []
+    memory = SyncedMemory(8, device=LIMITED)
+    memory.overwrite_cpu_data()
     with ThreadPoolExecutor(1) as pool:
         pool.submit(shortage.stand_in_line, limited, time.monotonic() + 9).result()
         assert ahead(limited) is None
@@ -933,6 +938,9 @@ def test_a_thread_stands_in_one_line_and_others_leave_it_room(limited, monkeypat
         assert pool.submit(ahead, limited).result() is None
         with pytest.raises(retry_after_eviction.NotFirstError):
             knows_what_else_to_do(partial(leave_room, limited))
+        with pytest.raises(retry_after_eviction.NotFirstError), memory.ledger.lock:
+            copy = gather, memory.ledger, Side.ACCELERATOR, Layout.raw(8), "use"
+            knows_what_else_to_do(partial(*copy))
         slow = SimpleNamespace(monotonic=lambda: 1 + sum(waits), sleep=waits.append)
         with monkeypatch.context() as patch:
             patch.setattr(retry_after_eviction, "time", slow)

@@ -938,9 +938,9 @@ def test_a_thread_stands_in_one_line_and_others_leave_it_room(limited, monkeypat
         assert pool.submit(ahead, limited).result() is None
         with pytest.raises(retry_after_eviction.NotFirstError):
             knows_what_else_to_do(partial(leave_room, limited))
+        copy = partial(gather, memory.ledger, Side.ACCELERATOR, Layout.raw(8), "use")
         with pytest.raises(retry_after_eviction.NotFirstError), memory.ledger.lock:
-            copy = gather, memory.ledger, Side.ACCELERATOR, Layout.raw(8), "use"
-            knows_what_else_to_do(partial(*copy))
+            knows_what_else_to_do(copy)
         slow = SimpleNamespace(monotonic=lambda: 1 + sum(waits), sleep=waits.append)
         with monkeypatch.context() as patch:
             patch.setattr(retry_after_eviction, "time", slow)

@@ -2,8 +2,9 @@
 
 Each mutant is one small change of the source that must make a test fail. By default, all mutants of
 the files that keep the two sides in step are tried. Those that survive must be explained in
-``survivors.toml``, by file, function and the changed lines; others are a failure. With
-``--sample``, a random sample of mutants of other folders is tried, and survivors are only listed.
+``survivors.toml``, by file, function and the changed lines: those before, and those after, or a
+list of several mutants. Others are a failure. With ``--sample``, a random sample of mutants of
+other folders is tried, and survivors are only listed.
 
 ``pyproject.toml`` sets what is mutated by default and which tests run. This works in a temporary
 copy of the project. The tests are collected once. A process is forked for each mutant, and first
@@ -184,7 +185,9 @@ def explained() -> set[Mutation]:
     if any(not entry["reason"] for entry in entries):
         raise ValueError("expected a reason for every survivor")
     return {
-        (entry["file"], entry["function"], entry["before"], entry["after"]) for entry in entries
+        (entry["file"], entry["function"], entry["before"], after)
+        for entry in entries
+        for after in (entry["after"] if isinstance(entry["after"], list) else [entry["after"]])
     }
 
 

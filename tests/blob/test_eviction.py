@@ -926,6 +926,7 @@ def test_who_has_waited_long_stands_in_line(limited, monkeypatch):
 
 def test_a_thread_stands_in_one_line_and_others_leave_it_room(limited, monkeypatch):
     ahead, leave_room = retry_after_eviction.ahead, retry_after_eviction.leave_room
+    monkeypatch.setattr(retry_after_eviction, "_lines", {})
     shortage, homes, waits = Shortage(), (limited, syncblob.simulated(1)), []
     memory = SyncedMemory(8, device=LIMITED)
     memory.overwrite_cpu_data()

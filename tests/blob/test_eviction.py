@@ -24,7 +24,6 @@ from in_threads import in_threads
 import syncblob
 import syncblob.array_api as xp
 from syncblob import Blob, Evictable, Head, record_transfers, set_memory_limit
-from syncblob._layout import Layout
 from syncblob.blob import (
     automatic_eviction,
     elementwise_in_parts,
@@ -34,8 +33,7 @@ from syncblob.blob import (
 from syncblob.blob.core import BlobCore
 from syncblob.blob.lockless_writes_at_fork import FREE_THREADED
 from syncblob.devices import Side
-from syncblob.memory import Shortage, SyncedMemory, compute, retry_after_eviction
-from syncblob.memory.private_copies import gather
+from syncblob.memory import Shortage, compute, retry_after_eviction
 
 COUNT = 64
 NBYTES = 4 * COUNT
@@ -922,34 +920,6 @@ def test_who_has_waited_long_stands_in_line(limited, monkeypatch):
     retry_after_eviction.begin_again(note, (), {}, limited)
     note()
     assert first == [threading.get_ident(), None]
-
-
-def test_a_thread_stands_in_one_line_and_others_leave_it_room(limited, monkeypatch):
-    ahead, leave_room = retry_after_eviction.ahead, retry_after_eviction.leave_room
-    monkeypatch.setattr(retry_after_eviction, "_lines", {})
-    shortage, homes, waits = Shortage(), (limited, syncblob.simulated(1)), []
-    memory = SyncedMemory(8, device=LIMITED)
-    memory.overwrite_cpu_data()
-    with ThreadPoolExecutor(1) as pool:
-        pool.submit(shortage.stand_in_line, limited, time.monotonic() + 9).result()
-        assert ahead(limited) is None
-        for home in (*homes, limited, limited):
-            pool.submit(shortage.stand_in_line, home, 0.0).result()
-            assert [ahead(each) is not None for each in homes] == [each is home for each in homes]
-        assert pool.submit(ahead, limited).result() is None
-        with pytest.raises(retry_after_eviction.NotFirstError):
-            knows_what_else_to_do(partial(leave_room, limited))
-        copy = partial(gather, memory.ledger, Side.ACCELERATOR, Layout.raw(8), "use")
-        with pytest.raises(retry_after_eviction.NotFirstError), memory.ledger.lock:
-            knows_what_else_to_do(copy)
-        slow = SimpleNamespace(monotonic=lambda: 1 + sum(waits), sleep=waits.append)
-        with monkeypatch.context() as patch:
-            patch.setattr(retry_after_eviction, "time", slow)
-            leave_room(limited)
-        assert sum(waits) == pytest.approx(retry_after_eviction._LEAVES_ROOM, abs=0.01)
-        pool.submit(shortage.leave_line).result()
-        pool.submit(shortage.leave_line).result()
-    knows_what_else_to_do(partial(leave_room, limited))
 
 
 def test_others_begin_again_after_the_first_in_line(limited):

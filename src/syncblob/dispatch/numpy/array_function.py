@@ -174,7 +174,8 @@ class Plan:
         everything = (*args, *kwargs.values())
         home = HOST if function in tables.TEXTS_AND_FILES else None
         with_arrays = any(isinstance(x, np.ndarray) for x in everything)
-        return call(
+        return from_the_start(
+            call,
             function,
             args,
             kwargs,

@@ -91,7 +91,7 @@ def index_hdf5(file: OpenFile) -> ModelIndex:
             put_texts(proto, "name", [name])
             blobs = h5.blobs(name, datasets, diffs.get(name, {}))
             layers.append(LayerInFile(proto, blobs))
-    return ModelIndex("", None, layers, NetParameter())
+    return ModelIndex(None, layers, NetParameter())
 
 
 def read_state(file: OpenFile) -> dict[str, Any]:

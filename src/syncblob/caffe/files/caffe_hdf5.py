@@ -155,12 +155,9 @@ class _Contents(io.RawIOBase):
         self._position = 0
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        """Set the position. h5py only seeks from the beginning or the end."""
-        self._position = offset + (len(self._file) if whence == io.SEEK_END else 0)
-        return self._position
-
-    def tell(self) -> int:
-        """Return the position."""
+        """Set the position."""
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: len(self._file)}
+        self._position = start[whence] + offset
         return self._position
 
     def readinto(self, buffer: Any, /) -> int:

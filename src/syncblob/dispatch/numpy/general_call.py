@@ -150,9 +150,14 @@ class Operands:
         """Replace a Blob or an array by an array to read on the home."""
         if isinstance(x, BlobCore):
             return self._pass(self._const(x), x)
-        if x is None or isinstance(x, LEAVES):
+        if x is None or isinstance(x, LEAVES) or not is_array(x):
             return x
-        return self._read_foreign(x) if is_array(x) else x
+        array = native_array(x)[0]
+        if self.home is not HOST and can_hold(array.dtype):
+            blob = adopted(array, self.like, self.home.device)
+            return self._pass(self._const(blob), blob)
+        self._foreign.append(array)
+        return array
 
     def take(self, operands: Iterable[tuple[Any, BlobCore]]) -> None:
         """Record the arrays passed to the function, each with its Blob."""
@@ -204,10 +209,16 @@ class Operands:
                 array = compute(self.home, self.read(target).copy)
             self._late.append((target, array))
             return array
-        if own:
-            return self._mutable(target)
-        self._foreign.append(target)
-        return target
+        if not own:
+            self._foreign.append(target)
+            return target
+        self._blobs.append(target)
+        self.written.append(target)
+        array = target._make_writable(self.name) if target._home is self.home else None
+        if array is None:
+            side = target._memory.side_of(self.home)
+            array = target._array_on(side, MUTABLE, self.name)
+        return array
 
     def _is_late(self, target: Any, *, whole: bool) -> bool:
         """Return whether a target is written after the call."""
@@ -240,23 +251,6 @@ class Operands:
         if isinstance(array, np.ndarray):
             array = array.view()
             array.flags.writeable = False
-        return array
-
-    def _mutable(self, x: BlobCore) -> Any:
-        """Return a writable array for a Blob's data on the home."""
-        self._blobs.append(x)
-        self.written.append(x)
-        array = x._make_writable(self.name) if x._home is self.home else None
-        if array is None:
-            array = x._array_on(x._memory.side_of(self.home), MUTABLE, self.name)
-        return array
-
-    def _read_foreign(self, x: Any) -> Any:
-        array = native_array(x)[0]
-        if self.home is not HOST and can_hold(array.dtype):
-            blob = adopted(array, self.like, self.home.device)
-            return self._pass(self._const(blob), blob)
-        self._foreign.append(array)
         return array
 
     # --- afterwards ------------------------------------------------------------------------------

@@ -151,7 +151,11 @@ class ModelFile(MutableMapping[str, Layer]):
         )
         layers = list(own.layer)
         if phase is not None:
-            state = NetState(phase=_phase(phase), level=level, stage=stages)
+            if not isinstance(phase, str) or phase.upper() not in Phase.keys():  # noqa: SIM118  # no mapping
+                raise ValueError(
+                    f"expected a phase of 'TRAIN' and 'TEST', or None for both, got {phase!r}"
+                )
+            state = NetState(phase=phase.upper(), level=level, stage=stages)
             state.stage.extend(own.state.stage)
             layers = [layer for layer in layers if _includes(state, layer)]
         return cls.of_own(own, [Layer.from_proto(layer) for layer in layers])
@@ -480,12 +484,6 @@ def _copied(layer: Layer, name: str | None = None) -> Layer:
 
 
 # --- the phase of a definition --------------------------------------------------------------------
-
-
-def _phase(name: str) -> str:
-    if not isinstance(name, str) or name.upper() not in Phase.keys():  # noqa: SIM118  # no mapping
-        raise ValueError(f"expected a phase of 'TRAIN' and 'TEST', or None for both, got {name!r}")
-    return name.upper()
 
 
 def _includes(state: NetState, layer: LayerParameter) -> bool:

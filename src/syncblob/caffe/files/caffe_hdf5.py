@@ -467,28 +467,6 @@ def plan_hdf5(layers: Sequence[Layer], *, write_diff: bool | None) -> Callable[[
     """
     h5py = import_optional("h5py", "hdf5")
     _require_names(layers)
-    datasets = _datasets(layers, write_diff=write_diff)
-    roots = [b"data"] + [b"diff"] * any(each.place.startswith(b"diff") for each in datasets)
-    groups = [b"%s/%s" % (root, encoded(layer.name)) for root in roots for layer in layers]
-    return partial(_write, h5py, roots + groups, datasets, {})
-
-
-def plan_state_hdf5(
-    facts: Mapping[str, int | bytes], history: Sequence[Blob]
-) -> Callable[[Path], None]:
-    """Return a function that writes a ``.solverstate.h5`` into an existing file.
-
-    `facts` has the numbers and strings of the state, by Caffe's names.
-    """
-    h5py = import_optional("h5py", "hdf5")
-    datasets = [
-        _dataset(b"history/%d" % number, blob, f"history {number}")
-        for number, blob in enumerate(history)
-    ]
-    return partial(_write, h5py, [b"history"], datasets, facts)
-
-
-def _datasets(layers: Sequence[Layer], *, write_diff: bool | None) -> list[_Dataset]:
     shared = {
         name: entry.blob
         for layer in layers
@@ -509,7 +487,24 @@ def _datasets(layers: Sequence[Layer], *, write_diff: bool | None) -> list[_Data
             if write_diff or (write_diff is None and had_diff(blob)):
                 diff = BlobValues(blob, found.values.dtype, diff=True)
                 diffs.append(_Dataset(b"diff/" + place, diff, found.shape))
-    return [*data, *diffs]
+    roots = [b"data"] + [b"diff"] * bool(diffs)
+    groups = [b"%s/%s" % (root, encoded(layer.name)) for root in roots for layer in layers]
+    return partial(_write, h5py, roots + groups, data + diffs, {})
+
+
+def plan_state_hdf5(
+    facts: Mapping[str, int | bytes], history: Sequence[Blob]
+) -> Callable[[Path], None]:
+    """Return a function that writes a ``.solverstate.h5`` into an existing file.
+
+    `facts` has the numbers and strings of the state, by Caffe's names.
+    """
+    h5py = import_optional("h5py", "hdf5")
+    datasets = [
+        _dataset(b"history/%d" % number, blob, f"history {number}")
+        for number, blob in enumerate(history)
+    ]
+    return partial(_write, h5py, [b"history"], datasets, facts)
 
 
 def _dataset(place: bytes, blob: Blob, name: str) -> _Dataset:

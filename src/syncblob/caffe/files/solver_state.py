@@ -52,7 +52,11 @@ class SolverState:
 
     def __post_init__(self) -> None:
         """Raise TypeError if the history is one array instead of a list."""
-        _require_list(self.history)
+        if hasattr(self.history, "shape"):
+            raise TypeError(
+                f"expected a list of arrays as history, got one array of shape "
+                f"{self.history.shape}; put it in a list: [array]"
+            )
 
 
 def open_solver_state(path: Source) -> SolverState:
@@ -123,7 +127,7 @@ def save_solver_state(state: SolverState, path: Target) -> None:
             setattr(message, name, getattr(state, name))
     if not isinstance(state.learned_net, str):
         raise TypeError(f"expected a string as learned_net, got {state.learned_net!r}")
-    _require_list(state.history)
+    state.__post_init__()  # the history may have been assigned
     history = [
         as_named_blob(f"history {number}", array) for number, array in enumerate(state.history)
     ]
@@ -148,11 +152,3 @@ def save_solver_state(state: SolverState, path: Target) -> None:
         write = partial(write_pieces, pieces)
     with writing(path) as temporary:
         write(temporary)
-
-
-def _require_list(history: object) -> None:
-    if hasattr(history, "shape"):
-        raise TypeError(
-            f"expected a list of arrays as history, got one array of shape {history.shape}; put it "
-            f"in a list: [array]"
-        )

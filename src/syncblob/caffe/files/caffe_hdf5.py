@@ -35,7 +35,7 @@ from syncblob.caffe.files.other_formats import OTHER_HDF5
 from syncblob.caffe.files.read_model import LayerInFile, ModelIndex
 from syncblob.caffe.messages.fields import MOST_ELEMENTS
 from syncblob.caffe.messages.lazy_blobs import had_diff, lazy_blob
-from syncblob.caffe.messages.pieces import BlobValues, buffers
+from syncblob.caffe.messages.pieces import BlobValues
 from syncblob.caffe.messages.read_blobproto import BlobIndex, Run, Values
 from syncblob.caffe.messages.string_fields import decoded, encoded, naming, put_texts
 from syncblob.caffe.messages.write_blobproto import require_axes, wire_dtype
@@ -227,19 +227,17 @@ class _Walk:
     def blobs(self, name: str, datasets: Datasets, diffs: Datasets) -> tuple[BlobIndex, ...]:
         """Find the blobs of a layer."""
         self.place = name
-        blobs = []
-        for number in range(len(datasets)):
-            dataset = datasets.get(str(number))
-            if dataset is None and not any(map(str.isdecimal, datasets)):
-                raise self.error(
-                    f"expected datasets named by numbers, got {sorted(datasets)}; {OTHER_HDF5}"
-                )
-            if dataset is None:
-                raise self.error(
-                    f"expected datasets '0' to '{len(datasets) - 1}', got {sorted(datasets)}: "
-                    f"perhaps one is shared with another layer, which has it"
-                )
-            blobs.append(self._blob(dataset, diffs.get(str(number))))
+        numbers = [*map(str, range(len(datasets)))]
+        if datasets and not any(map(str.isdecimal, datasets)):
+            raise self.error(
+                f"expected datasets named by numbers, got {sorted(datasets)}; {OTHER_HDF5}"
+            )
+        if datasets.keys() != {*numbers}:
+            raise self.error(
+                f"expected datasets '0' to '{numbers[-1]}', got {sorted(datasets)}: "
+                f"perhaps one is shared with another layer, which has it"
+            )
+        blobs = [self._blob(datasets[number], diffs.get(number)) for number in numbers]
         self.place = None
         return tuple(blobs)
 
@@ -577,5 +575,4 @@ def _write(
     with path.open("r+b") as contents:
         for dataset, offset in zip(datasets, offsets, strict=True):
             contents.seek(offset)
-            for buffer in buffers([dataset.values]):
-                contents.write(buffer)
+            contents.writelines(dataset.values.chunks())

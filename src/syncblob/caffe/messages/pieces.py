@@ -91,10 +91,7 @@ def size_of(pieces: Iterable[Piece]) -> int:
 def buffers(pieces: Iterable[Piece]) -> Iterator[bytes | memoryview]:
     """Yield the bytes. Each buffer is valid until the next one is yielded."""
     for piece in pieces:
-        if isinstance(piece, bytes):
-            yield piece
-        else:
-            yield from piece.chunks()
+        yield from (piece,) if isinstance(piece, bytes) else piece.chunks()
 
 
 def require_message_size(pieces: Sequence[Piece], message: str, contents: str) -> None:
@@ -119,5 +116,4 @@ def require_message_size(pieces: Sequence[Piece], message: str, contents: str) -
 def write_pieces(pieces: Iterable[Piece], path: Path) -> None:
     """Overwrite a file with the bytes."""
     with path.open("wb") as file:
-        for buffer in buffers(pieces):
-            file.write(buffer)
+        file.writelines(buffers(pieces))

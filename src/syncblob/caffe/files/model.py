@@ -427,12 +427,11 @@ class ModelFile(MutableMapping[str, Layer]):
             )
         if before is not None and after is not None:
             raise ValueError(f"expected one of before and after, got {before!r} and {after!r}")
+        position = len(self._layers)
         if before is not None:
             position = self._position(before)
         elif after is not None:
             position = self._position(after) + 1
-        else:
-            position = len(self._layers)
         self._layers.insert(position, added)
         self._index()
 

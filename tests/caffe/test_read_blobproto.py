@@ -16,8 +16,9 @@ from caffe_oracle import (
     net_as_caffe_reads_it,
 )
 
+from syncblob import Blob
 from syncblob.caffe._pb.caffe_pb2 import BlobProto, BlobShape
-from syncblob.caffe.messages.read_blobproto import MessageIndex, static_cast
+from syncblob.caffe.messages.read_blobproto import MessageIndex
 from syncblob.caffe.messages.wire import Buffer, WireReader, length_header
 from syncblob.errors import ModelFileError
 
@@ -128,6 +129,7 @@ def test_packed_lists_hold_whole_values(number, width):
 
 @pytest.mark.filterwarnings("error")
 def test_conversion_gives_no_warnings():
-    values = static_cast(np.array([1e300, -1e300, np.nan, np.inf]), "float32")
+    proto = BlobProto(double_data=[1e300, -1e300, np.nan, np.inf], shape=BlobShape(dim=[4]))
+    values = np.asarray(Blob.from_proto(proto, "float32"))
     np.testing.assert_array_equal(values, np.array([np.inf, -np.inf, np.nan, np.inf], "float32"))
-    assert static_cast(np.array([np.nan, 1e300]), "int32").dtype == np.int32
+    assert Blob.from_proto(proto, "int32").dtype == np.int32

@@ -96,7 +96,7 @@ def check_net(data):
         if is_meant(error):
             return
         raise
-    assert (encoded(found.name), found.version) == (net.name, version)
+    assert (encoded(found.net.name), found.version) == (net.name, version)
     assert len(found.layers) == len(layers)
     for layer, expected in zip(found.layers, layers, strict=True):
         assert encoded(layer.proto.name) == expected.name
@@ -125,7 +125,7 @@ def check_file(path):
 def comparable(index):
     """Return a tuple that equals itself, also with NaN in a setting."""
     layers = [(serialised(layer.proto), *layer[1:]) for layer in index.layers]
-    return index.name, index.version, layers, serialised(index.settings)
+    return index.version, layers, serialised(index.net)
 
 
 def check_state(path):

@@ -82,7 +82,7 @@ def _of_one_axis(name: str, description: str) -> Any:
     def function(
         x: Blob, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward"
     ) -> Blob:
-        return _apply(name, _operand(name, x), n=_size(n), axis=axis, norm=norm)
+        return _apply(name, x, n=_size(n), axis=axis, norm=norm)
 
     function.__doc__ = description
     return function
@@ -90,8 +90,7 @@ def _of_one_axis(name: str, description: str) -> Any:
 
 def _of_axes(name: str, description: str) -> Any:
     def function(x: Blob, /, *, s: Axes = None, axes: Axes = None, norm: Norm = "backward") -> Blob:
-        operand = _operand(name, x)
-        return _apply(name, operand, s=_sizes(name, x, s, axes), axes=axes, norm=norm)
+        return _apply(name, x, s=_sizes(name, x, s, axes), axes=axes, norm=norm)
 
     function.__doc__ = description
     return function
@@ -209,6 +208,11 @@ name_made_functions(globals())
 
 def _apply(name: str, x: Any, **keywords: Any) -> Any:
     """Compute, and say which axis is out of range."""
+    if name in _OF_REAL:
+        x = as_blob(name, x)
+        if x.dtype.kind == "c":
+            # CuPy would drop the imaginary parts.
+            raise TypeError(f"{name} expects real numbers, got {x.dtype}; use fft or fftn")
     axes = keywords.get("axis", keywords.get("axes"))
     if axes is not None:
         x = as_blob(f"fft.{name}", x)
@@ -217,16 +221,6 @@ def _apply(name: str, x: Any, **keywords: Any) -> Any:
     result = apply(f"fft.{name}", x, **keywords)
     # NumPy's inverse of a real transform leaves the result of an empty axis uninitialized.
     return result if x.size else apply("zeros_like", result)
-
-
-def _operand(name: str, x: Any) -> Any:
-    """Raise a TypeError for complex numbers as real ones; CuPy would drop their imaginary parts."""
-    if name not in _OF_REAL:
-        return x
-    x = as_blob(name, x)
-    if x.dtype.kind == "c":
-        raise TypeError(f"{name} expects real numbers, got {x.dtype}; use fft or fftn")
-    return x
 
 
 def _size(n: int | None) -> int | None:

@@ -8,7 +8,6 @@ import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -112,22 +111,16 @@ def _memory_over(block: _Block, device: Device | str | None) -> SyncedMemory:
 
 def _attached(name: str) -> SharedMemory:
     """Attach without becoming responsible for unlinking the block."""
-    attached = _attached_class()
-    if sys.version_info >= (3, 13):
-        return attached(name, track=False)
-    with _untracked():
-        return attached(name)
-
-
-@cache
-def _attached_class() -> type[SharedMemory]:
     from multiprocessing.shared_memory import SharedMemory
 
     class Attached(SharedMemory):
         def unlink(self) -> None:
             """No-op; otherwise the constructor would unlink the block if mapping it fails."""
 
-    return Attached
+    if sys.version_info >= (3, 13):
+        return Attached(name, track=False)
+    with _untracked():
+        return Attached(name)
 
 
 @contextmanager

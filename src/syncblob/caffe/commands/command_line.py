@@ -112,7 +112,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     for command in (tour, inspect, diff, convert):
         sub = commands.add_parser(
-            command.NAME,
+            command.__name__.rpartition(".")[2],
             help=command.SUMMARY,
             description=command.DESCRIPTION,
             epilog=command.EPILOG,

@@ -14,7 +14,6 @@ from syncblob.caffe.messages.open_file import OpenFile
 from syncblob.errors import ModelFileError
 from syncblob.formats import Blob
 
-_CAFFEMODEL, _SOLVER_STATE, _PROTOTXT = "caffemodel", "solverstate", "prototxt"
 _DESCRIPTIONS = {
     "binaryproto": "binaryproto, one blob",
     "caffemodel.h5": "caffemodel.h5, Caffe's HDF5",
@@ -72,10 +71,10 @@ class Contents(NamedTuple):
 def open_contents(path: str) -> Contents:
     """Open a file by its contents. The errors are those of `open_weights`."""
     kind = format_of(path)
-    if kind == _CAFFEMODEL:
+    if kind == "caffemodel":
         model = syncblob.open_model(path)
         return Contents(of_model(model, path, kind), version=model.version)
-    if kind == _SOLVER_STATE:
+    if kind == "solverstate":
         state = syncblob.open_solver_state(path)
         solver = {name: getattr(state, name) for name in ("iter", "current_step", "learned_net")}
         blobs = {str(number): blob for number, blob in enumerate(state.history)}
@@ -139,4 +138,4 @@ def open_definition(
         for layer, dims in zip(model.layers, weights, strict=True):
             layer.blobs.assign(map(Blob, dims))
         facts |= {"shapes": inferred.blobs, "missing": inferred.missing}
-    return Contents(of_model(model, path, _PROTOTXT), **facts)
+    return Contents(of_model(model, path, "prototxt"), **facts)

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from syncblob.formats import Blob
 
-NAME = "convert"
 SUMMARY = "convert weights to another format"
 DESCRIPTION = f"""\
 Convert a file of weights. The extension of OUT selects the format:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from syncblob.caffe import Layer
     from syncblob.formats import Blob
 
-NAME = "diff"
 SUMMARY = "compare the weights of two files"
 DESCRIPTION = """\
 Compare two files of weights, blob by blob: which were added, removed or

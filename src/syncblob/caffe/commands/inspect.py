@@ -16,7 +16,6 @@ from syncblob.caffe.convert.caffe_models import as_model
 from syncblob.caffe.messages.string_fields import unknown_fields
 from syncblob.errors import ModelFileError
 
-NAME = "inspect"
 SUMMARY = "list the layers and blobs of a file"
 DESCRIPTION = """\
 List the layers of a file: types, shapes, dtypes and sizes. The weights

@@ -10,7 +10,6 @@ from syncblob.caffe.commands.stats import stats_of
 from syncblob.formats import Blob, counted, human_bytes
 
 if TYPE_CHECKING:
-    from syncblob.caffe import Layer
     from syncblob.caffe.commands.contents import Contents
 
 _STATS = ("min", "mean", "max", "std")
@@ -20,7 +19,16 @@ def as_json(contents: Contents, *, stats: bool) -> dict[str, Any]:
     """Return the contents of a file for JSON."""
     facts = contents._asdict()
     weights = facts.pop("weights")
-    layers = [_layer_as_json(layer, stats=stats) for layer in contents.layers]
+    layers: list[dict[str, Any]] = [
+        {
+            "name": layer.name,
+            "type": layer.type,
+            "bottoms": layer.bottoms,
+            "tops": layer.tops,
+            "blobs": [_blob_as_json(blob, stats=stats) for blob in layer.blobs],
+        }
+        for layer in contents.layers
+    ]
     blobs = [blob for layer in layers for blob in layer["blobs"]]
     if contents.is_lone:
         layers = []
@@ -38,16 +46,6 @@ def as_json(contents: Contents, *, stats: bool) -> dict[str, Any]:
         },
         "unreadable": weights.unreadable,
         "others": weights.others,
-    }
-
-
-def _layer_as_json(layer: Layer, *, stats: bool) -> dict[str, Any]:
-    return {
-        "name": layer.name,
-        "type": layer.type,
-        "bottoms": layer.bottoms,
-        "tops": layer.tops,
-        "blobs": [_blob_as_json(blob, stats=stats) for blob in layer.blobs],
     }
 
 
@@ -74,7 +72,11 @@ def show(contents: Contents, found: Mapping[str, Any]) -> None:
         print_line(printable(note))
     blobs = [(layer["name"], *each) for layer in layers for each in enumerate(layer["blobs"])]
     if blobs and "stats" in blobs[0][2]:
-        _show_stats(blobs)
+        rows = [
+            {"layer": printable(name), "blob": str(index), **_numbers(blob["stats"])}
+            for name, index, blob in blobs
+        ]
+        print_table(rows, title="Statistics", right=[*rows[0]][1:])
     if contents.is_net and not found["refused"] and not found["missing"]:
         totals = found["totals"]
         counts = [counted(totals[f"{noun}s"], noun) for noun in ("layer", "blob", "parameter")]
@@ -143,14 +145,6 @@ def _notes(contents: Contents, found: Mapping[str, Any]) -> Iterator[str]:
     if found["unreadable"]:
         count, first = len(found["unreadable"]), next(iter(found["unreadable"].values()))
         yield f"Not shown: the layers of {counted(count, 'tensor')} that cannot be read: {first}."
-
-
-def _show_stats(blobs: list[tuple[str, int, dict[str, Any]]]) -> None:
-    rows = [
-        {"layer": printable(name), "blob": str(index), **_numbers(blob["stats"])}
-        for name, index, blob in blobs
-    ]
-    print_table(rows, title="Statistics", right=[*rows[0]][1:])
 
 
 def _numbers(stats: Mapping[str, float | None]) -> dict[str, str]:

@@ -21,7 +21,6 @@ from syncblob.formats import counted, human_bytes
 if TYPE_CHECKING:
     import argparse
 
-NAME = "tour"
 SUMMARY = "see what is shared and what moves"
 DESCRIPTION = """\
 Use a weight of a Caffe model with NumPy, an accelerator, CuPy and PyTorch. Each

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -44,8 +44,8 @@ class Conversion(AbstractContextManager["Conversion"]):
         The weights of the source.
     layers
         The layers to write.
-    dtypes
-        The new dtype of each tensor, by name.
+    asked
+        The name of the new dtype of all tensors; None if they keep theirs.
     path
         The file to write.
     target
@@ -68,7 +68,7 @@ class Conversion(AbstractContextManager["Conversion"]):
         self,
         source: Weights,
         layers: Iterable[LayerWeights],
-        dtypes: Mapping[str, np.dtype[np.generic]],
+        asked: str | None,
         path: str,
         target: Format,
     ) -> None:
@@ -77,7 +77,8 @@ class Conversion(AbstractContextManager["Conversion"]):
         self._target = target
         converted = (
             layer.with_blobs(
-                _converted(name, blob, dtypes[name]) for name, blob in layer.tensors.items()
+                _converted(name, blob, _stored_dtype(name, blob.dtype, asked, target))
+                for name, blob in layer.tensors.items()
             )
             for layer in layers
         )
@@ -220,13 +221,7 @@ def plan_conversion(  # the options of the command
     weights = open_weights(source)
     try:
         chosen = _choose(weights, [layers] if isinstance(layers, str) else layers)
-        chosen = tuple(target.prepare(chosen))
-        dtypes = {
-            name: _stored_dtype(name, blob.dtype, asked, target)
-            for layer in chosen
-            for name, blob in layer.tensors.items()
-        }
-        return Conversion(weights, chosen, dtypes, path, target)
+        return Conversion(weights, target.prepare(chosen), asked, path, target)
     except BaseException:
         weights.close()
         raise

@@ -167,26 +167,18 @@ def format_of(path: str | os.PathLike[str]) -> str:
     file = OpenFile(path)
     found = file_signature(file)
     if found == "hdf5":
-        return _which_hdf5(file, name)
+        with contextlib.suppress(ModelFileError):
+            state = read_state(file)
+            # Any tree of datasets may have a group "history".
+            if name == _SOLVER_STATE or state["iter"] or state["learned_net"]:
+                return _SOLVER_STATE
+        return "hdf5"
     if found == "zip":
-        return _which_archive(path, name)
+        with contextlib.suppress(zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
+            of_torch = any(member.endswith("/data.pkl") for member in archive.namelist())
+            return "torch" if of_torch else "npz"
+        return name or "npz"  # its library says what is wrong
     return found if found in {"safetensors", "torch"} else _which_message(file, name)
-
-
-def _which_hdf5(file: OpenFile, promised: str) -> str:
-    with contextlib.suppress(ModelFileError):
-        state = read_state(file)
-        # Any tree of datasets may have a group "history".
-        if promised == _SOLVER_STATE or state["iter"] or state["learned_net"]:
-            return _SOLVER_STATE
-    return "hdf5"
-
-
-def _which_archive(path: str | os.PathLike[str], promised: str) -> str:
-    with contextlib.suppress(zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
-        of_torch = any(name.endswith("/data.pkl") for name in archive.namelist())
-        return "torch" if of_torch else "npz"
-    return promised or "npz"  # its library says what is wrong
 
 
 def _which_message(file: OpenFile, promised: str) -> str:

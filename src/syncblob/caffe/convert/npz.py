@@ -50,14 +50,13 @@ def read(path: str) -> Weights:
         raise ModelFileError("this is a zip archive without arrays (.npy)", path=path)
     try:
         tensors: dict[str, Entry] = {}
-        texts = []
+        others = []
         for name, info in members.items():
             shape, dtype = _read_header(archive, info, path)
             if dtype.kind in "US":
-                texts.append(name)
+                others.append(f"the text {name!r}")
             else:
                 tensors[name] = shape, dtype, partial(_read_values, archive, info, path)
-        others = [f"the text {name!r}" for name in texts]
         return Weights.of_names(path, "npz", tensors, archive.close, others=others)
     except BaseException:
         archive.close()

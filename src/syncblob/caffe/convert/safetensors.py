@@ -77,7 +77,16 @@ def plan(weights: Weights) -> Callable[[Path], None]:
             name: np.asarray(blob_values(blob), order="C") for name, blob in weights.tensors.items()
         }
         mode = path.stat().st_mode
-        numpy_module.save_file(arrays, path, metadata={_DESCRIPTION: _description(weights)})
+        description = {
+            "version": _VERSION,
+            "net": weights.name,
+            "settings": _encoded(weights.settings),
+            "layers": [
+                {"tensors": list(each.tensors), "proto": _encoded(each.layer.proto)}
+                for each in weights.layers
+            ],
+        }
+        numpy_module.save_file(arrays, path, metadata={_DESCRIPTION: json.dumps(description)})
         # save_file replaces the file by one that only the owner can read.
         path.chmod(mode)
 
@@ -85,17 +94,6 @@ def plan(weights: Weights) -> Callable[[Path], None]:
 
 
 # --- the description of the layers ----------------------------------------------------------------
-
-
-def _description(weights: Weights) -> str:
-    layers = [
-        {"tensors": list(each.tensors), "proto": _encoded(each.layer.proto)}
-        for each in weights.layers
-    ]
-    settings = _encoded(weights.settings)
-    return json.dumps(
-        {"version": _VERSION, "net": weights.name, "settings": settings, "layers": layers}
-    )
 
 
 def _encoded(message: NetParameter | LayerParameter) -> str:

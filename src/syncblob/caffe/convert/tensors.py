@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from syncblob.caffe import ModelFile
 from syncblob.caffe.convert.batch_norm import for_caffe
 from syncblob.caffe.convert.caffe_models import name_layers
 from syncblob.caffe.convert.checkpoint import flatten
 from syncblob.caffe.convert.weights import Weights, squeezed
-from syncblob.caffe.messages.string_fields import naming
-from syncblob.formats import Blob
+from syncblob.caffe.nets.layer import as_named_blob
+
+if TYPE_CHECKING:
+    from syncblob.formats import Blob
 
 
 def to_tensors(model: ModelFile, *, squeeze: bool = False) -> dict[str, Blob]:
@@ -73,9 +75,6 @@ def from_tensors(tensors: Mapping[str, Any], name: str = "") -> ModelFile:
             f"module use module.state_dict()"
         )
     flat = flatten(tensors, lambda _: True).tensors
-    blobs = {}
-    for key, array in flat.items():
-        with naming(f"tensor {key!r}"):
-            blobs[key] = Blob.asarray(array)
+    blobs = {key: as_named_blob(f"tensor {key!r}", array) for key, array in flat.items()}
     layers = for_caffe(Weights.of_names("", "", blobs).layers)
     return ModelFile(name, [each.layer for each in layers])

@@ -35,7 +35,7 @@ from syncblob.caffe.files.other_formats import OTHER_HDF5
 from syncblob.caffe.files.read_model import LayerInFile, ModelIndex
 from syncblob.caffe.messages.fields import MOST_ELEMENTS
 from syncblob.caffe.messages.lazy_blobs import had_diff, lazy_blob
-from syncblob.caffe.messages.pieces import BlobValues, buffers
+from syncblob.caffe.messages.pieces import BlobValues
 from syncblob.caffe.messages.read_blobproto import BlobIndex, Run, Values
 from syncblob.caffe.messages.string_fields import decoded, encoded, naming, put_texts
 from syncblob.caffe.messages.write_blobproto import require_axes, wire_dtype
@@ -91,7 +91,7 @@ def index_hdf5(file: OpenFile) -> ModelIndex:
             put_texts(proto, "name", [name])
             blobs = h5.blobs(name, datasets, diffs.get(name, {}))
             layers.append(LayerInFile(proto, blobs))
-    return ModelIndex("", None, layers, NetParameter())
+    return ModelIndex(None, layers, NetParameter())
 
 
 def read_state(file: OpenFile) -> dict[str, Any]:
@@ -155,12 +155,9 @@ class _Contents(io.RawIOBase):
         self._position = 0
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        """Set the position. h5py only seeks from the beginning or the end."""
-        self._position = offset + (len(self._file) if whence == io.SEEK_END else 0)
-        return self._position
-
-    def tell(self) -> int:
-        """Return the position."""
+        """Set the position."""
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: len(self._file)}
+        self._position = start[whence] + offset
         return self._position
 
     def readinto(self, buffer: Any, /) -> int:
@@ -230,19 +227,17 @@ class _Walk:
     def blobs(self, name: str, datasets: Datasets, diffs: Datasets) -> tuple[BlobIndex, ...]:
         """Find the blobs of a layer."""
         self.place = name
-        blobs = []
-        for number in range(len(datasets)):
-            dataset = datasets.get(str(number))
-            if dataset is None and not any(map(str.isdecimal, datasets)):
-                raise self.error(
-                    f"expected datasets named by numbers, got {sorted(datasets)}; {OTHER_HDF5}"
-                )
-            if dataset is None:
-                raise self.error(
-                    f"expected datasets '0' to '{len(datasets) - 1}', got {sorted(datasets)}: "
-                    f"perhaps one is shared with another layer, which has it"
-                )
-            blobs.append(self._blob(dataset, diffs.get(str(number))))
+        numbers = [*map(str, range(len(datasets)))]
+        if datasets and not any(map(str.isdecimal, datasets)):
+            raise self.error(
+                f"expected datasets named by numbers, got {sorted(datasets)}; {OTHER_HDF5}"
+            )
+        if datasets.keys() != {*numbers}:
+            raise self.error(
+                f"expected datasets '0' to '{numbers[-1]}', got {sorted(datasets)}: "
+                f"perhaps one is shared with another layer, which has it"
+            )
+        blobs = [self._blob(datasets[number], diffs.get(number)) for number in numbers]
         self.place = None
         return tuple(blobs)
 
@@ -470,28 +465,6 @@ def plan_hdf5(layers: Sequence[Layer], *, write_diff: bool | None) -> Callable[[
     """
     h5py = import_optional("h5py", "hdf5")
     _require_names(layers)
-    datasets = _datasets(layers, write_diff=write_diff)
-    roots = [b"data"] + [b"diff"] * any(each.place.startswith(b"diff") for each in datasets)
-    groups = [b"%s/%s" % (root, encoded(layer.name)) for root in roots for layer in layers]
-    return partial(_write, h5py, roots + groups, datasets, {})
-
-
-def plan_state_hdf5(
-    facts: Mapping[str, int | bytes], history: Sequence[Blob]
-) -> Callable[[Path], None]:
-    """Return a function that writes a ``.solverstate.h5`` into an existing file.
-
-    `facts` has the numbers and strings of the state, by Caffe's names.
-    """
-    h5py = import_optional("h5py", "hdf5")
-    datasets = [
-        _dataset(b"history/%d" % number, blob, f"history {number}")
-        for number, blob in enumerate(history)
-    ]
-    return partial(_write, h5py, [b"history"], datasets, facts)
-
-
-def _datasets(layers: Sequence[Layer], *, write_diff: bool | None) -> list[_Dataset]:
     shared = {
         name: entry.blob
         for layer in layers
@@ -512,7 +485,24 @@ def _datasets(layers: Sequence[Layer], *, write_diff: bool | None) -> list[_Data
             if write_diff or (write_diff is None and had_diff(blob)):
                 diff = BlobValues(blob, found.values.dtype, diff=True)
                 diffs.append(_Dataset(b"diff/" + place, diff, found.shape))
-    return [*data, *diffs]
+    roots = [b"data"] + [b"diff"] * bool(diffs)
+    groups = [b"%s/%s" % (root, encoded(layer.name)) for root in roots for layer in layers]
+    return partial(_write, h5py, roots + groups, data + diffs, {})
+
+
+def plan_state_hdf5(
+    facts: Mapping[str, int | bytes], history: Sequence[Blob]
+) -> Callable[[Path], None]:
+    """Return a function that writes a ``.solverstate.h5`` into an existing file.
+
+    `facts` has the numbers and strings of the state, by Caffe's names.
+    """
+    h5py = import_optional("h5py", "hdf5")
+    datasets = [
+        _dataset(b"history/%d" % number, blob, f"history {number}")
+        for number, blob in enumerate(history)
+    ]
+    return partial(_write, h5py, [b"history"], datasets, facts)
 
 
 def _dataset(place: bytes, blob: Blob, name: str) -> _Dataset:
@@ -585,5 +575,4 @@ def _write(
     with path.open("r+b") as contents:
         for dataset, offset in zip(datasets, offsets, strict=True):
             contents.seek(offset)
-            for buffer in buffers([dataset.values]):
-                contents.write(buffer)
+            contents.writelines(dataset.values.chunks())

@@ -95,18 +95,16 @@ class ModelFile(MutableMapping[str, Layer]):
 
     @classmethod
     def of_own(
-        cls,
-        name: str,
-        layers: Iterable[Layer],
-        settings: NetParameter,
-        origin: Origin | None = None,
+        cls, net: NetParameter, layers: Iterable[Layer], origin: Origin | None = None
     ) -> Self:
-        """Make a model of contents that are not copied.
+        """Make a model of the name and the settings of a net, and of layers; none is copied.
 
         :meta private:
         """
-        model = cls(name)
-        model.settings, model.origin = settings, origin
+        model = cls(decoded(net.name))
+        for field in ("layer", *["name"] * bool(net.name)):
+            net.ClearField(field)  # an empty name stays
+        model.settings, model.origin = net, origin
         model._layers += layers
         model._index()
         return model
@@ -148,18 +146,19 @@ class ModelFile(MutableMapping[str, Layer]):
             raise TypeError(
                 f"expected a list of stages, got one string; put it in a list: [{stages!r}]"
             )
-        settings = upgrade_net(
+        own = upgrade_net(
             own_copy(NetParameter, net, "read_prototxt(path) reads one from a .prototxt")
         )
-        layers = list(settings.layer)
+        layers = list(own.layer)
         if phase is not None:
-            state = NetState(phase=_phase(phase), level=level, stage=stages)
-            state.stage.extend(settings.state.stage)
+            if not isinstance(phase, str) or phase.upper() not in Phase.keys():  # noqa: SIM118  # no mapping
+                raise ValueError(
+                    f"expected a phase of 'TRAIN' and 'TEST', or None for both, got {phase!r}"
+                )
+            state = NetState(phase=phase.upper(), level=level, stage=stages)
+            state.stage.extend(own.state.stage)
             layers = [layer for layer in layers if _includes(state, layer)]
-        made = [Layer.from_proto(layer) for layer in layers]
-        for name in ("layer", *["name"] * bool(net.name)):
-            settings.ClearField(name)  # an empty name stays
-        return cls.of_own(decoded(net.name), made, settings)
+        return cls.of_own(own, [Layer.from_proto(layer) for layer in layers])
 
     def to_net(self) -> NetParameter:
         """Return the network definition: a new NetParameter message without blobs.
@@ -295,8 +294,7 @@ class ModelFile(MutableMapping[str, Layer]):
 
     def __copy__(self) -> Self:
         """Return a model whose layers can be edited independently. The Blobs are shared."""
-        settings = copy.deepcopy(self.settings)
-        return self.of_own(self.name, map(copy.copy, self._layers), settings, self.origin)
+        return self.of_own(self.message(), map(copy.copy, self._layers), self.origin)
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
         """Return an independent model of the same file, with Blobs of its own.
@@ -306,8 +304,7 @@ class ModelFile(MutableMapping[str, Layer]):
         origin = self.origin
         if origin is not None:
             origin = origin._replace(file=copy.deepcopy(origin.file, memo))
-        layers, settings = copy.deepcopy((self._layers, self.settings), memo)
-        return self.of_own(self.name, layers, settings, origin)
+        return self.of_own(self.message(), copy.deepcopy(self._layers, memo), origin)
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle the contents. Reads all values. The unpickled model has no file."""
@@ -430,12 +427,11 @@ class ModelFile(MutableMapping[str, Layer]):
             )
         if before is not None and after is not None:
             raise ValueError(f"expected one of before and after, got {before!r} and {after!r}")
+        position = len(self._layers)
         if before is not None:
             position = self._position(before)
         elif after is not None:
             position = self._position(after) + 1
-        else:
-            position = len(self._layers)
         self._layers.insert(position, added)
         self._index()
 
@@ -487,12 +483,6 @@ def _copied(layer: Layer, name: str | None = None) -> Layer:
 
 
 # --- the phase of a definition --------------------------------------------------------------------
-
-
-def _phase(name: str) -> str:
-    if not isinstance(name, str) or name.upper() not in Phase.keys():  # noqa: SIM118  # no mapping
-        raise ValueError(f"expected a phase of 'TRAIN' and 'TEST', or None for both, got {name!r}")
-    return name.upper()
 
 
 def _includes(state: NetState, layer: LayerParameter) -> bool:
@@ -556,7 +546,7 @@ def open_model(path: Source) -> ModelFile:
         Layer.of_own(proto, [lazy_blob(file, blob) for blob in blobs])
         for proto, blobs in found.layers
     ]
-    model = ModelFile.of_own(found.name, layers, found.settings)
+    model = ModelFile.of_own(found.net, layers)
     there = tuple((serialised(proto), blobs) for proto, blobs in found.layers)
     model.origin = Origin(file, found.version, serialised(model.message()), there)
     return model

@@ -47,12 +47,11 @@ class Origin(NamedTuple):
 
 
 class ModelIndex(NamedTuple):
-    """A net: its name, the format of its layers (None in HDF5), its layers, its other settings."""
+    """The format of the layers of a net (None in HDF5), these layers, and the net itself."""
 
-    name: str
     version: int | None
     layers: list[LayerInFile]
-    settings: NetParameter
+    net: NetParameter
 
 
 def index_model(reader: WireReader) -> ModelIndex:
@@ -65,18 +64,14 @@ def index_model(reader: WireReader) -> ModelIndex:
         not match its shape, if Caffe refuses to upgrade it, or if it is not a net.
     """
     parsed = MessageIndex(reader, NetParameter)
-    net = parsed.message
-    version = 1 if net.layers else 2
+    version = 1 if parsed.message.layers else 2
     try:
-        layers = upgrade_layers(net).layer
+        net = upgrade_layers(parsed.message)
     except ValueError as error:
         raise reader.error(str(error), 0) from error
     indexed = []
-    for proto in layers:
+    for proto in net.layer:
         blobs = tuple(parsed.blob(blob, decoded(proto.name)) for blob in proto.blobs)
         proto.ClearField("blobs")
         indexed.append(LayerInFile(proto, blobs))
-    name = decoded(net.name)
-    for each in ("layers", "layer", *["name"] * bool(name)):
-        net.ClearField(each)  # an empty name stays
-    return ModelIndex(name, version, indexed, net)
+    return ModelIndex(version, indexed, net)

@@ -52,7 +52,11 @@ class SolverState:
 
     def __post_init__(self) -> None:
         """Raise TypeError if the history is one array instead of a list."""
-        _require_list(self.history)
+        if hasattr(self.history, "shape"):
+            raise TypeError(
+                f"expected a list of arrays as history, got one array of shape "
+                f"{self.history.shape}; put it in a list: [array]"
+            )
 
 
 def open_solver_state(path: Source) -> SolverState:
@@ -117,50 +121,34 @@ def save_solver_state(state: SolverState, path: Target) -> None:
             f"model"
         )
     hdf5 = require_path(path, "solverstate")
-    numbers = messages.SolverState()
-    for name in ("iter", "current_step"):
+    first, last = messages.SolverState(), messages.SolverState()
+    for message, name in (first, "iter"), (last, "current_step"):
         with naming(name):
-            setattr(numbers, name, getattr(state, name))
+            setattr(message, name, getattr(state, name))
     if not isinstance(state.learned_net, str):
         raise TypeError(f"expected a string as learned_net, got {state.learned_net!r}")
-    _require_list(state.history)
+    state.__post_init__()  # the history may have been assigned
     history = [
         as_named_blob(f"history {number}", array) for number, array in enumerate(state.history)
     ]
     if hdf5:
         facts: dict[str, int | bytes] = {
-            "iter": numbers.iter,
+            "iter": first.iter,
             "learned_net": encoded(state.learned_net),
-            "current_step": numbers.current_step,
+            "current_step": last.current_step,
         }
         write = plan_state_hdf5(facts, history)
     else:
-        write = partial(write_pieces, _pieces(numbers, state.learned_net, history))
+        put_texts(first, "learned_net", [state.learned_net])
+        # In the order of the numbers of the fields.
+        pieces: list[Piece] = [first.SerializeToString()]
+        for number, blob in enumerate(history):
+            with naming(f"history {number}"):
+                payload = blob_pieces(blob, write_diff=None)
+            header = length_header(first.HISTORY_FIELD_NUMBER, size_of(payload))
+            pieces += [header, *payload]
+        pieces.append(last.SerializeToString())
+        require_message_size(pieces, "a .solverstate", "this state")
+        write = partial(write_pieces, pieces)
     with writing(path) as temporary:
         write(temporary)
-
-
-def _pieces(numbers: messages.SolverState, learned_net: str, history: list[Blob]) -> list[Piece]:
-    """Return the message, with its fields in the order of their numbers."""
-    first = messages.SolverState(iter=numbers.iter)
-    put_texts(first, "learned_net", [learned_net])
-    last = messages.SolverState(current_step=numbers.current_step)
-    pieces: list[Piece] = [first.SerializeToString()]
-    for number, blob in enumerate(history):
-        with naming(f"history {number}"):
-            message = blob_pieces(blob, write_diff=None)
-        pieces += [
-            length_header(messages.SolverState.HISTORY_FIELD_NUMBER, size_of(message)),
-            *message,
-        ]
-    pieces.append(last.SerializeToString())
-    require_message_size(pieces, "a .solverstate", "this state")
-    return pieces
-
-
-def _require_list(history: object) -> None:
-    if hasattr(history, "shape"):
-        raise TypeError(
-            f"expected a list of arrays as history, got one array of shape {history.shape}; put it "
-            f"in a list: [array]"
-        )

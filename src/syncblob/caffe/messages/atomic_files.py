@@ -39,7 +39,14 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         a library raised in the block.
     """
     target = Path(os.path.realpath(path))
-    mode = _mode_of(target)
+    mode = None
+    with contextlib.suppress(FileNotFoundError):
+        status = target.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise ValueError(
+                f"expected the path of a file that can be replaced, got {str(target)!r}"
+            )
+        mode = stat.S_IMODE(status.st_mode)
     temporary = target.with_name(f".syncblob-{secrets.token_hex(8)}.tmp")
     try:
         # The mode that open() uses, so that the umask of the process decides who may read it.
@@ -61,17 +68,6 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         raise OSError(number, os.strerror(number), os.fspath(path)) from error
     if os.name == "posix":  # Windows cannot open directories
         _flush(target.parent, os.O_RDONLY)
-
-
-def _mode_of(target: Path) -> int | None:
-    """Return the permissions of a file; None if there is no file."""
-    try:
-        status = target.stat()
-    except FileNotFoundError:
-        return None
-    if not stat.S_ISREG(status.st_mode):
-        raise ValueError(f"expected the path of a file that can be replaced, got {str(target)!r}")
-    return stat.S_IMODE(status.st_mode)
 
 
 def _full_disk(error: BaseException) -> int | None:

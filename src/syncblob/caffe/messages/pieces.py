@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,8 +16,6 @@ from syncblob.caffe.messages.lazy_blobs import CHUNK, ValuesInFile, parts_of
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from numpy.typing import NDArray
 
     from syncblob.caffe.messages.open_file import OpenFile
     from syncblob.formats import Blob
@@ -65,9 +63,19 @@ class BlobValues:
         """Yield the bytes: unread values from their source, others from the host."""
         for part in parts_of(self.blob, diff=self.diff):
             if isinstance(part, ValuesInFile):
-                arrays = part.chunks(self.dtype)
+                arrays: Any = part.chunks(self.dtype)
             else:
-                arrays = _converted(part, self.dtype)
+                # Copies only if dtype or layout differ.
+                arrays = np.nditer(  # type: ignore[call-overload]  # the stubs misspell "contig"
+                    # NumPy 2.2 gives no values of a 0-d array in a buffer.
+                    np.atleast_1d(part),
+                    flags=["external_loop", "buffered", "zerosize_ok"],
+                    op_flags=["readonly", "contig"],
+                    op_dtypes=self.dtype,
+                    order="C",
+                    casting="unsafe",
+                    buffersize=CHUNK // self.dtype.itemsize,
+                )
             for array in arrays:
                 yield array.view(np.uint8).data
 
@@ -83,10 +91,7 @@ def size_of(pieces: Iterable[Piece]) -> int:
 def buffers(pieces: Iterable[Piece]) -> Iterator[bytes | memoryview]:
     """Yield the bytes. Each buffer is valid until the next one is yielded."""
     for piece in pieces:
-        if isinstance(piece, bytes):
-            yield piece
-        else:
-            yield from piece.chunks()
+        yield from (piece,) if isinstance(piece, bytes) else piece.chunks()
 
 
 def require_message_size(pieces: Sequence[Piece], message: str, contents: str) -> None:
@@ -111,21 +116,4 @@ def require_message_size(pieces: Sequence[Piece], message: str, contents: str) -
 def write_pieces(pieces: Iterable[Piece], path: Path) -> None:
     """Overwrite a file with the bytes."""
     with path.open("wb") as file:
-        for buffer in buffers(pieces):
-            file.write(buffer)
-
-
-def _converted(
-    array: NDArray[np.generic], dtype: np.dtype[np.generic]
-) -> Iterator[NDArray[np.generic]]:
-    """Yield the elements as one-dimensional arrays. Copies only if dtype or layout differ."""
-    yield from np.nditer(  # type: ignore[call-overload]  # the stubs misspell "contig"
-        # NumPy 2.2 gives no values of a 0-d array in a buffer.
-        np.atleast_1d(array),
-        flags=["external_loop", "buffered", "zerosize_ok"],
-        op_flags=["readonly", "contig"],
-        op_dtypes=dtype,
-        order="C",
-        casting="unsafe",
-        buffersize=CHUNK // dtype.itemsize,
-    )
+        file.writelines(buffers(pieces))

@@ -175,8 +175,14 @@ def write_prototxt(
         raise TypeError(
             f"expected a NetParameter message, got {type(net).__name__}; a ModelFile has to_net()"
         )
-    if not ignore_unknown:
-        _require_known(net)
+    layers = [*getattr(net, "layers", ()), *getattr(net, "layer", ())]
+    for place, part in [*((f"layer {layer.name!r}", layer) for layer in layers), ("net", net)]:
+        for field in () if ignore_unknown else unknown_fields(part):
+            raise ValueError(
+                f"{place} has a field {field} of a fork of Caffe, for which there is no name to "
+                f"write; write_prototxt(net, path, ignore_unknown=True) writes the definition "
+                f"without such fields"
+            )
     require_complete(net)
     with replacing(path) as temporary:
         temporary.write_text(text_format.MessageToString(net, as_utf8=False), encoding="ascii")
@@ -220,15 +226,3 @@ def _explain(error: text_format.ParseError, lines: list[str], kind: type[M]) -> 
         if kind.DESCRIPTOR.full_name in words:
             words += f"; {_KINDS}"
     return place + words.replace(f"{NetParameter.DESCRIPTOR.file.package}.", "")
-
-
-def _require_known(net: Message) -> None:
-    """Raise ValueError if a definition has unknown fields."""
-    layers = [*getattr(net, "layers", ()), *getattr(net, "layer", ())]
-    for place, part in [*((f"layer {layer.name!r}", layer) for layer in layers), ("net", net)]:
-        for field in unknown_fields(part):
-            raise ValueError(
-                f"{place} has a field {field} of a fork of Caffe, for which there is no name to "
-                f"write; write_prototxt(net, path, ignore_unknown=True) writes the definition "
-                f"without such fields"
-            )

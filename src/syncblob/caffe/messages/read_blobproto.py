@@ -47,7 +47,7 @@ from syncblob.caffe.messages.wire import Contents, Field, WireReader, WireType, 
 from syncblob.formats import as_shape
 
 if TYPE_CHECKING:
-    from numpy.typing import DTypeLike, NDArray
+    from numpy.typing import NDArray
 
 M = TypeVar("M", bound=Message)
 
@@ -145,17 +145,10 @@ class Values:
             used = scratch[: (count - 1) * run.stride + self.dtype.itemsize]
             contents.read_into(used, run.start + begin * run.stride)
             values = np.ndarray((count,), self.dtype, scratch, strides=(run.stride,))
-            target[begin : begin + count] = static_cast(values, target.dtype)
-
-
-def static_cast(values: NDArray[np.generic], dtype: DTypeLike) -> NDArray[np.generic]:
-    """Convert as C's static_cast does: toward zero to integers, rounding to smaller floats.
-
-    If C leaves the result undefined (NaN or a large value to an integer), it is NumPy's, without a
-    warning. Never copies if the dtype is the same.
-    """
-    with np.errstate(over="ignore", invalid="ignore"):
-        return values.astype(dtype, copy=False)
+            # As C's static_cast; where it leaves the result undefined (NaN or a large value to an
+            # integer), as NumPy, without a warning.
+            with np.errstate(over="ignore", invalid="ignore"):
+                target[begin : begin + count] = values
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,14 +87,13 @@ def upgrade_layers(net: NetParameter) -> NetParameter:
             "the layers have the format V0, which is older than Caffe's first release; Caffe's "
             "tools upgrade_net_proto_binary and upgrade_net_proto_text convert such files"
         )
-    for layer in upgraded.layers:
-        _move_transformation(layer)
     if upgraded.layers and upgraded.layer:
         raise ValueError(
             "the net has layers of two formats, 'layers' and 'layer'; Caffe refuses it too. Write "
             "all of them as 'layer', the current format"
         )
     for layer in upgraded.layers:
+        _move_transformation(layer)
         _fill_from_v1(upgraded.layer.add(), layer)
     upgraded.ClearField("layers")
     return upgraded

@@ -191,7 +191,12 @@ class _Net:
         return self.blobs.get(name)
 
     def _miss(self, layer: Layer, name: str, why: str, shape: Partial | None = None) -> None:
-        problem = f"{_place(layer)}: {why}: shapes={{{name!r}: {_with_names(shape)}}}"
+        names = ("batch", "channels", "height", "width")
+        dims = [
+            each if dim is None else str(dim) for each, dim in zip(names, shape or (), strict=False)
+        ]
+        wanted = "..." if shape is None else ", ".join(dims)
+        problem = f"{_place(layer)}: {why}: shapes={{{name!r}: ({wanted})}}"
         self.missing.setdefault(name, problem)
 
     def _tops(self, layer: Layer, bottoms: list[Shape] | None) -> list[Shape | None]:
@@ -232,14 +237,6 @@ class _Net:
 
 def _is_in_place(layer: Layer, number: int) -> bool:
     return layer.bottoms[number : number + 1] == layer.tops[number : number + 1]
-
-
-def _with_names(shape: Partial | None) -> str:
-    if shape is None:
-        return "(...)"
-    names = ("batch", "channels", "height", "width")
-    dims = [name if dim is None else str(dim) for name, dim in zip(names, shape, strict=False)]
-    return f"({', '.join(dims)})"
 
 
 def shared_entry(layer: Layer, number: int, entry: Entry, shape: Shape) -> Entry:

@@ -107,7 +107,7 @@ def _make_plan(function: Callable[..., Any], *kinds: Any) -> Plan:  # noqa: PLR0
     if function in tables.QUESTIONS:
         return _Question(function)
     if function in tables.SHARING:
-        return _Sharing(function)
+        return _Direct(partial(_share, function))
     if (
         function in tables.WRITES
         or function in tables.TEXTS_AND_FILES
@@ -122,7 +122,8 @@ def _make_plan(function: Callable[..., Any], *kinds: Any) -> Plan:  # noqa: PLR0
         if function in tables.EMPTY_LIKE and all(map(_is_leaf, others)):
             return _EmptyLike(function)
         if function in tables.OF_ATTRIBUTES:
-            return _OfAttribute(function)
+            # NumPy returns an attribute of its argument: of the Blob itself.
+            return _Direct(function)
         if views is not None and (not views.several or len(args) == 1):
             unusual = not args or any(issubclass(kind, BlobCore) for kind in others)
             return _Viewing(function, views, _plan_to_read(function, arguments), unusual=unusual)
@@ -174,7 +175,8 @@ class Plan:
         everything = (*args, *kwargs.values())
         home = HOST if function in tables.TEXTS_AND_FILES else None
         with_arrays = any(isinstance(x, np.ndarray) for x in everything)
-        return call(
+        return from_the_start(
+            call,
             function,
             args,
             kwargs,
@@ -420,8 +422,8 @@ class _ViewingEach(Plan):
         return adopted(array, like, device) if is_supported(array.dtype) else array
 
 
-class _OfAttribute(Plan):
-    """NumPy returns an attribute of its argument: of the Blob itself."""
+class _Direct(Plan):
+    """A function is called with the arguments as they are."""
 
     __slots__ = ()
 
@@ -462,26 +464,19 @@ class _Question(Plan):
         return function(*given, **named)
 
 
-class _Sharing(Plan):
-    """The function compares ranges of one memory, or existing buffers. Causes no transfer."""
-
-    __slots__ = ()
-
-    def run(self, _like: Any, args: Args, kwargs: Named) -> Any:
-        return self._compare(*args, **kwargs)
-
-    def _compare(self, a: Any, b: Any, max_work: Any = None) -> bool:
-        if isinstance(a, BlobCore) and isinstance(b, BlobCore) and a._memory is b._memory:
-            # It may have no buffer yet.
-            pairs = [(a._layout.dummy(), b._layout.dummy())]
-        else:
-            pairs = [
-                (x, y)
-                for home, x in _buffers_of(a)
-                for other, y in _buffers_of(b)
-                if home is other or (home.native and other.native)
-            ]
-        return any(bool(self.function(x, y, max_work=max_work)) for x, y in pairs)
+def _share(function: Callable[..., Any], a: Any, b: Any, max_work: Any = None) -> bool:
+    """Compare ranges of one memory, or existing buffers. Causes no transfer."""
+    if isinstance(a, BlobCore) and isinstance(b, BlobCore) and a._memory is b._memory:
+        # It may have no buffer yet.
+        pairs = [(a._layout.dummy(), b._layout.dummy())]
+    else:
+        pairs = [
+            (x, y)
+            for home, x in _buffers_of(a)
+            for other, y in _buffers_of(b)
+            if home is other or (home.native and other.native)
+        ]
+    return any(bool(function(x, y, max_work=max_work)) for x, y in pairs)
 
 
 def _buffers_of(x: Any) -> list[tuple[Home, Any]]:

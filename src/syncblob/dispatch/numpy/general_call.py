@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from operator import setitem
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -22,13 +23,14 @@ from syncblob.devices.base import Home, is_on_device
 from syncblob.dispatch.walk import instances, mapped
 from syncblob.guards import require_device
 from syncblob.interop.adopt import adopt
-from syncblob.memory import CONST, MUTABLE, compute, from_the_start, patiently
+from syncblob.memory import CONST, MUTABLE, compute, patiently
 from syncblob.memory.window_growth import divisible
 
 # Types that are passed on unchanged.
 LEAVES = (bool, int, float, complex, str, bytes, type, np.generic, np.dtype, np.ufunc)
 
 
+@writes("running")
 def call(  # noqa: PLR0913  # a call, and properties of its function
     function: Callable[..., Any],
     args: Sequence[Any],
@@ -36,13 +38,13 @@ def call(  # noqa: PLR0913  # a call, and properties of its function
     like: BlobCore,
     *,
     name: str,
-    written: Mapping[int | str, bool] | None = None,
+    written: Mapping[int | str, bool] = MappingProxyType({}),
     plain: Collection[int | str] = (),
     home: Home | None = None,
     const: bool = False,
     by_name: bool = False,
 ) -> Any:
-    """Call a function of arrays with Blobs in place of arrays.
+    """Call a function of arrays with Blobs in place of arrays. To be called by `from_the_start`.
 
     Parameters
     ----------
@@ -73,27 +75,10 @@ def call(  # noqa: PLR0913  # a call, and properties of its function
         The result, with arrays of supported dtypes replaced by Blobs. Arrays that share a Blob's
         memory become views of it.
     """
-    options = written or {}, plain, home, const, by_name
-    return from_the_start(_call, function, args, kwargs, like, name, *options)
-
-
-@writes("running")
-def _call(  # noqa: PLR0913, PLR0917  # as above
-    function: Callable[..., Any],
-    args: Sequence[Any],
-    kwargs: Mapping[str, Any],
-    like: BlobCore,
-    name: str,
-    targets: Mapping[int | str, bool],
-    plain: Collection[int | str],
-    home: Home | None,
-    const: bool,
-    by_name: bool,
-) -> Any:
     arguments = joined(args, kwargs)
     wrapped = partial(of_device, like=like)
     for key, x in arguments.items():
-        if key not in targets:
+        if key not in written:
             arguments[key] = mapped(x, wrapped)
     # An array in place of a tuple of numbers is not an operand.
     operands = [x for key, x in arguments.items() if key not in plain or isinstance(x, BlobCore)]
@@ -102,10 +87,10 @@ def _call(  # noqa: PLR0913, PLR0917  # as above
         require_device(running.home.device, name)
     for key, x in arguments.items():
         # NumPy would dispatch again if a Blob remained among the arguments.
-        if key not in targets and (key not in plain or isinstance(x, BlobCore)):
+        if key not in written and (key not in plain or isinstance(x, BlobCore)):
             arguments[key] = mapped(x, running.read)
     # Last, because inputs must be on this home before their memory is written.
-    for key, whole in targets.items():
+    for key, whole in written.items():
         arguments[key] = running.write(arguments[key], whole=whole)
     arrays, keywords = split(arguments)
     if by_name and not running.home.native:
@@ -122,7 +107,7 @@ def _call(  # noqa: PLR0913, PLR0917  # as above
         return running.give(result, const=const)
 
     # What has been written must not be written again.
-    return patiently(finish) if targets else finish()
+    return patiently(finish) if written else finish()
 
 
 def joined(args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[int | str, Any]:
@@ -165,9 +150,14 @@ class Operands:
         """Replace a Blob or an array by an array to read on the home."""
         if isinstance(x, BlobCore):
             return self._pass(self._const(x), x)
-        if x is None or isinstance(x, LEAVES):
+        if x is None or isinstance(x, LEAVES) or not is_array(x):
             return x
-        return self._read_foreign(x) if is_array(x) else x
+        array = native_array(x)[0]
+        if self.home is not HOST and can_hold(array.dtype):
+            blob = adopted(array, self.like, self.home.device)
+            return self._pass(self._const(blob), blob)
+        self._foreign.append(array)
+        return array
 
     def take(self, operands: Iterable[tuple[Any, BlobCore]]) -> None:
         """Record the arrays passed to the function, each with its Blob."""
@@ -219,10 +209,16 @@ class Operands:
                 array = compute(self.home, self.read(target).copy)
             self._late.append((target, array))
             return array
-        if own:
-            return self._mutable(target)
-        self._foreign.append(target)
-        return target
+        if not own:
+            self._foreign.append(target)
+            return target
+        self._blobs.append(target)
+        self.written.append(target)
+        array = target._make_writable(self.name) if target._home is self.home else None
+        if array is None:
+            side = target._memory.side_of(self.home)
+            array = target._array_on(side, MUTABLE, self.name)
+        return array
 
     def _is_late(self, target: Any, *, whole: bool) -> bool:
         """Return whether a target is written after the call."""
@@ -255,23 +251,6 @@ class Operands:
         if isinstance(array, np.ndarray):
             array = array.view()
             array.flags.writeable = False
-        return array
-
-    def _mutable(self, x: BlobCore) -> Any:
-        """Return a writable array for a Blob's data on the home."""
-        self._blobs.append(x)
-        self.written.append(x)
-        array = x._make_writable(self.name) if x._home is self.home else None
-        if array is None:
-            array = x._array_on(x._memory.side_of(self.home), MUTABLE, self.name)
-        return array
-
-    def _read_foreign(self, x: Any) -> Any:
-        array = native_array(x)[0]
-        if self.home is not HOST and can_hold(array.dtype):
-            blob = adopted(array, self.like, self.home.device)
-            return self._pass(self._const(blob), blob)
-        self._foreign.append(array)
         return array
 
     # --- afterwards ------------------------------------------------------------------------------

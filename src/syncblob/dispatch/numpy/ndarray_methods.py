@@ -15,6 +15,7 @@ from syncblob.blob.core import AnyBlob, BlobCore
 from syncblob.blob.indexing import set_item
 from syncblob.dispatch.numpy.array_function import array_function
 from syncblob.dispatch.numpy.general_call import call
+from syncblob.memory import from_the_start
 
 if TYPE_CHECKING:
 
@@ -147,7 +148,7 @@ class NdarrayMethods(BlobCore):
             getattr(array, name)(*args, **kwargs)
 
         method.__name__ = name  # which logs of operations show
-        call(method, (self, *args), kwargs, self, name=name, written={0: False})
+        from_the_start(call, method, (self, *args), kwargs, self, name=name, written={0: False})
 
 
 name_made_functions(vars(NdarrayMethods), "Blob")

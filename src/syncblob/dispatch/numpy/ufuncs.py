@@ -14,6 +14,7 @@ from syncblob.devices import HOST
 from syncblob.dispatch.numpy.foreign_protocols import ufunc_with_strangers
 from syncblob.dispatch.numpy.general_call import call
 from syncblob.dispatch.numpy.tables import ELEMENTWISE
+from syncblob.memory import from_the_start
 
 
 def array_ufunc(like: Any, ufunc: np.ufunc, method: str, inputs: Any, kwargs: Any) -> Any:
@@ -40,8 +41,8 @@ def array_ufunc(like: Any, ufunc: np.ufunc, method: str, inputs: Any, kwargs: An
         written["out"] = not masked
     if method == "at":
         written[0] = False
-    name, function = ufunc.__name__, ufunc
-    if method != "__call__":
+    name, function, by_name = ufunc.__name__, ufunc, method != "__call__"
+    if by_name:
         name, function = f"{name}.{method}", getattr(ufunc, method)
     # The second operand of these is an index, which may be a tuple.
     index = 1 if method in {"at", "reduceat"} else None
@@ -49,8 +50,8 @@ def array_ufunc(like: Any, ufunc: np.ufunc, method: str, inputs: Any, kwargs: An
         np.asarray(x) if isinstance(x, (list, tuple)) and position != index else x
         for position, x in enumerate(inputs)
     ]
-    return call(
-        function, arrays, kwargs, like, name=name, written=written, by_name=method != "__call__"
+    return from_the_start(
+        call, function, arrays, kwargs, like, name=name, written=written, by_name=by_name
     )
 
 

@@ -130,8 +130,6 @@ class Loan:
         self.shelf: dict[Layout, Loan] | None = None
         self.version: int = tensor._version
         # The addresses of the storage and of its end.
-        self.start: int
-        self.stop: int
         self.start, self.stop = storage_range(tensor)
 
     @property
@@ -171,14 +169,24 @@ def host_loan(x: BlobCore, reason: str) -> Loan | None:
             if shortcut.readable:
                 return loan
             held: Any = x._held
-            layout: Any = x._placed
+            placed: Any = x._placed
             current = held.buffer(Side.HOST) is shortcut.buffer
-            if current and held.read(Side.HOST, layout, reason) is shortcut.buffer:
+            if current and held.read(Side.HOST, placed, reason) is shortcut.buffer:
                 if not shortcut.readable:
                     # Asks for the shortcut again.
                     x._keep(HOST_DATA, held)
                 return loan
-    return _new_host_loan(x, reason)
+    memory, layout = x._memory, x._layout
+    if not x._home.native or layout.reversed_axes:
+        return None
+    loan = Loan(*tensor_over_memory(memory, layout, HOST, CONST, reason))
+    if layout.size:
+        x._keep(HOST_DATA, memory)
+        kept = x._kept[HOST_DATA]
+        # Another thread may have replaced the buffer.
+        if kept is not None and HOST.address(kept[1]) == loan.tensor.data_ptr():
+            _keep(x, layout, kept, loan)
+    return loan
 
 
 def cuda_loan(x: BlobCore, home: Any, reason: str) -> Loan | None:
@@ -220,20 +228,6 @@ def loan_of_its_own(x: BlobCore, reason: str) -> Loan | None:
         return None
     array = kept[3].view()
     return Loan(_of_capsule(array.__dlpack__()), array)
-
-
-def _new_host_loan(x: BlobCore, reason: str) -> Loan | None:
-    memory, layout = x._memory, x._layout
-    if not x._home.native or layout.reversed_axes:
-        return None
-    loan = Loan(*tensor_over_memory(memory, layout, HOST, CONST, reason))
-    if layout.size:
-        x._keep(HOST_DATA, memory)
-        kept = x._kept[HOST_DATA]
-        # Another thread may have replaced the buffer.
-        if kept is not None and HOST.address(kept[1]) == loan.tensor.data_ptr():
-            _keep(x, layout, kept, loan)
-    return loan
 
 
 def _keep(x: BlobCore, layout: Layout, kept: Kept, loan: Loan | None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.utils._python_dispatch as _modes
@@ -256,15 +256,6 @@ def _finish_reading(result: Any, lent: Sequence[_Lent], home: Home, name: str) -
     return replaced(result, torch.Tensor, tracked)
 
 
-class _Written(NamedTuple):
-    """A written Blob, and the tensor over its memory."""
-
-    blob: BlobCore
-    tensor: torch.Tensor
-    place: Any
-    """The address and strides of the tensor before the call."""
-
-
 class _Call:
     """The loans and the written arguments of one call, on any device."""
 
@@ -283,7 +274,8 @@ class _Call:
         self._written_tensors = [*instances(written, torch.Tensor)]
         # One loan for each memory and layout, so that torch recognizes identical operands.
         self._read: dict[tuple[int, Layout], _Lent] = {}
-        self._direct: list[_Written] = []
+        # Written Blobs, the tensors over their memory, and the address and strides of these before.
+        self._direct: list[tuple[BlobCore, torch.Tensor, Any]] = []
         # Temporary tensors, copied to the Blobs after a successful call. Needed if an overwrite
         # would discard the newest contents on the other side, for outputs with gaps, for several
         # outputs, for recorded calls, and for negative strides, which torch lacks.
@@ -358,7 +350,7 @@ class _Call:
 
     def _apart(self, x: torch.Tensor) -> torch.Tensor:
         """Return an input tensor; a copy if it overlaps one that is written."""
-        written = [*self._written_tensors, *(written.tensor for written in self._direct)]
+        written = [*self._written_tensors, *(tensor for _, tensor, _ in self._direct)]
         return x.clone() if any(over.partially_overlaps(x, y) for y in written) else x
 
     def _written_tensor(self, x: BlobCore) -> torch.Tensor:
@@ -379,7 +371,7 @@ class _Call:
         else:
             known[1].become_alias(x, self._home, self._name)
             tensor = known[1].tensor
-        self._direct.append(_Written(x, tensor, over.place_of(tensor)))
+        self._direct.append((x, tensor, over.place_of(tensor)))
         return tensor
 
     def _overwritten_tensor(self, x: BlobCore) -> torch.Tensor:
@@ -417,8 +409,8 @@ class _Call:
                     f"{self._name} gives shape {tuple(tensor.shape)}, and the Blob to be written "
                     f"has {x.shape}; resize it first"
                 )
-        for written in self._direct:
-            if over.place_of(written.tensor) != written.place:
+        for _, tensor, place in self._direct:
+            if over.place_of(tensor) != place:
                 raise ValueError(
                     f"{self._name} changes a tensor's storage or strides, "
                     "which a Blob cannot do; call it on a tensor and assign the result"

@@ -23,7 +23,7 @@ from syncblob.blob import automatic_eviction
 from syncblob.devices import SimulatedBackend, cuda, simulation
 from syncblob.devices import accelerator as accelerator_named
 from syncblob.errors import NoDeviceError
-from syncblob.memory import copies_and_ended_borrows, window_growth
+from syncblob.memory import access_plan, window_allocation
 
 settings.register_profile(
     "default", deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -150,14 +150,14 @@ def no_collections(limited: SimulatedBackend, monkeypatch: pytest.MonkeyPatch) -
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let small memories have windows, too."""
-    monkeypatch.setattr(window_growth, "_WHOLE", 0)
+    monkeypatch.setattr(window_allocation, "_WHOLE", 0)
 
 
 @pytest.fixture(scope="module")
 def exact_parts() -> Iterator[None]:
     """Copy exactly the parts asked for, also of small memories, so that tests can count them."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(copies_and_ended_borrows, "SMALL", 0)
+        patch.setattr(access_plan, "SMALL", 0)
         yield
 
 

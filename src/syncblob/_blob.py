@@ -48,7 +48,7 @@ from syncblob.dispatch.numpy.ndarray_methods import NdarrayMethods
 from syncblob.dispatch.numpy.ufuncs import array_ufunc
 from syncblob.interop import export_arrow, export_cuda, export_dlpack, export_numpy, shared_memory
 from syncblob.memory import CONST, MUTABLE, OVERWRITE, Head, SyncedMemory
-from syncblob.memory.exposures import assume_unaliased, refresh
+from syncblob.memory.untracked_aliases import assume_unaliased, refresh
 from syncblob.memory.verify import verifying
 
 if TYPE_CHECKING:

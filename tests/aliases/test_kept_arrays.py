@@ -16,7 +16,7 @@ from in_threads import in_threads
 from syncblob import Blob, Head, StaleAliasWarning, simulated
 from syncblob.devices import Side
 from syncblob.devices.host import NumpyHome
-from syncblob.memory.loan_records import Borrows, Loans
+from syncblob.memory.borrows_and_aliases import Borrows, Loans
 
 COUNT = 4
 READS = {Side.HOST: "cpu_data", Side.ACCELERATOR: "gpu_data"}

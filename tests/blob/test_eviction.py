@@ -33,7 +33,7 @@ from syncblob.blob import (
 from syncblob.blob.core import BlobCore
 from syncblob.blob.lockless_writes_at_fork import FREE_THREADED
 from syncblob.devices import Side
-from syncblob.memory import Shortage, compute, retry_after_eviction
+from syncblob.memory import Shortage, compute, wait_for_room
 
 COUNT = 64
 NBYTES = 4 * COUNT
@@ -852,7 +852,7 @@ def between(function):
     return function()
 
 
-@retry_after_eviction.at_once
+@wait_for_room.at_once
 def knows_what_else_to_do(function):
     return function()
 
@@ -878,9 +878,9 @@ def knows_what_else_to_do(function):
     ],
 )
 def test_the_innermost_call_decides_how_patient_it_is(calls, expected):
-    call = retry_after_eviction.patience
+    call = wait_for_room.patience
     for name in reversed(calls.split()):
-        call = partial(globals().get(name) or getattr(retry_after_eviction, name), call)
+        call = partial(globals().get(name) or getattr(wait_for_room, name), call)
     assert call().name == expected
 
 
@@ -893,31 +893,31 @@ def test_what_begins_again_gets_its_arguments_and_waits_for_nobody_in_vain(limit
         raise MemoryError
 
     with pytest.raises(MemoryError):
-        retry_after_eviction.begin_again(fail, (1,), {"key": 2}, limited if waits else None)
+        wait_for_room.begin_again(fail, (1,), {"key": 2}, limited if waits else None)
     assert calls == [((1,), {"key": 2})] * (1 + waits)
-    assert retry_after_eviction.patiently(dict, key=2) == {"key": 2}
+    assert wait_for_room.patiently(dict, key=2) == {"key": 2}
 
 
 @pytest.mark.timeout(10)
 def test_nobody_begins_again_for_ever(limited, monkeypatch):
-    monkeypatch.setattr(retry_after_eviction, "PATIENCE", 0.02)
-    monkeypatch.setattr(retry_after_eviction, "_OVERTAKEN", 0.0)
+    monkeypatch.setattr(wait_for_room, "PATIENCE", 0.02)
+    monkeypatch.setattr(wait_for_room, "_OVERTAKEN", 0.0)
 
     def fail():
-        raise retry_after_eviction.NotFirstError(limited)
+        raise wait_for_room.NotFirstError(limited)
 
     with pytest.raises(MemoryError, match="another thread has waited longer for memory of simul"):
-        retry_after_eviction.begin_again(fail, (), {}, limited)
+        wait_for_room.begin_again(fail, (), {}, limited)
 
 
 def test_who_has_waited_long_stands_in_line(limited, monkeypatch):
-    monkeypatch.setattr(retry_after_eviction, "_OVERTAKEN", 0.0)
+    monkeypatch.setattr(wait_for_room, "_OVERTAKEN", 0.0)
     first = []
 
     def note():
-        first.extend(in_threads(partial(retry_after_eviction.ahead, limited)))
+        first.extend(in_threads(partial(wait_for_room.ahead, limited)))
 
-    retry_after_eviction.begin_again(note, (), {}, limited)
+    wait_for_room.begin_again(note, (), {}, limited)
     note()
     assert first == [threading.get_ident(), None]
 
@@ -935,7 +935,7 @@ def test_others_begin_again_after_the_first_in_line(limited):
 
     def overtake():
         assert standing.wait(20)
-        retry_after_eviction.begin_again(order.append, ("later",), {}, limited)
+        wait_for_room.begin_again(order.append, ("later",), {}, limited)
 
     in_threads(wait_in_line, overtake)
     assert order == ["first", "later"]
@@ -948,10 +948,10 @@ def test_who_waits_behind_a_line_that_moves_goes_on_waiting(limited, monkeypatch
         clock.now += seconds
 
     slow = SimpleNamespace(monotonic=lambda: clock.now, sleep=sleep)
-    monkeypatch.setattr(retry_after_eviction, "time", slow)
+    monkeypatch.setattr(wait_for_room, "time", slow)
     first = lambda _: int(clock.now / 4) if clock.now < 12 else None  # noqa: E731
-    monkeypatch.setattr(retry_after_eviction, "ahead", first)
-    assert retry_after_eviction.begin_again(lambda: int(clock.now), (), {}, limited) == 12
+    monkeypatch.setattr(wait_for_room, "ahead", first)
+    assert wait_for_room.begin_again(lambda: int(clock.now), (), {}, limited) == 12
 
 
 @pytest.mark.parametrize("compute", [operator.add, operator.matmul, syncblob.concat, np.stack])
@@ -1179,8 +1179,8 @@ def test_an_operation_that_waits_has_nothing_in_use(limited, monkeypatch, operat
     with at_work(partial(syncblob.sum, used), monkeypatch) as go_on:
         # It rests until the other thread has what it needs, in a function without a frame.
         sleep = SimpleNamespace(monotonic=time.monotonic, sleep=resume.get)
-        monkeypatch.setattr(retry_after_eviction, "time", sleep)
-        monkeypatch.setattr(retry_after_eviction.random, "uniform", uniform)
+        monkeypatch.setattr(wait_for_room, "time", sleep)
+        monkeypatch.setattr(wait_for_room.random, "uniform", uniform)
 
         def take_the_rest():
             try:
@@ -1188,7 +1188,7 @@ def test_an_operation_that_waits_has_nothing_in_use(limited, monkeypatch, operat
                 Blob(7 * 256, "uint8", device=LIMITED).gpu_data()
             finally:
                 go_on.set()
-                monkeypatch.setattr(retry_after_eviction, "time", time)
+                monkeypatch.setattr(wait_for_room, "time", time)
                 resume.put(None)
 
         in_threads(partial(operation, x), take_the_rest, seconds=20)

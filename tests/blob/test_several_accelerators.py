@@ -12,7 +12,7 @@ from in_threads import in_threads
 import syncblob as xp
 from syncblob import Blob, Head, StaleAliasWarning, record_transfers, use_device
 from syncblob.devices import HOST, Side
-from syncblob.memory.exposures import expose
+from syncblob.memory.untracked_aliases import expose
 
 torch = pytest.importorskip("torch")
 

@@ -9,7 +9,7 @@ from in_threads import in_threads
 import syncblob
 from syncblob import Blob, Head
 from syncblob.devices import accelerator
-from syncblob.memory import copies_and_ended_borrows
+from syncblob.memory import access_plan
 
 HOST, GPU, SYNCED = Head.HEAD_AT_CPU, Head.HEAD_AT_GPU, Head.SYNCED
 
@@ -81,7 +81,7 @@ def test_a_write_on_the_device_comes_after_the_download(device):
 
 
 def test_a_part_is_downloaded_and_the_others_stay(device, monkeypatch):
-    monkeypatch.setattr(copies_and_ended_borrows, "SMALL", 0)
+    monkeypatch.setattr(access_plan, "SMALL", 0)
     blob = on_device(device)
     with syncblob.record_transfers() as log:
         blob[1].prefetch("cpu")

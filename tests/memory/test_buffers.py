@@ -15,7 +15,7 @@ from syncblob import simulated as simulated_device
 from syncblob._layout import Layout
 from syncblob.devices import CPU, HOST, Side, SimulatedBackend
 from syncblob.memory import Access
-from syncblob.memory.exposures import assume_unaliased, expose
+from syncblob.memory.untracked_aliases import assume_unaliased, expose
 
 NBYTES = 64
 VALUES = list(range(NBYTES))

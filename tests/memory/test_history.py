@@ -14,7 +14,7 @@ from syncblob._layout import Layout
 from syncblob.devices import Side, SimulatedBackend
 from syncblob.memory import Access
 from syncblob.memory.changes import finish_write
-from syncblob.memory.exposures import expose
+from syncblob.memory.untracked_aliases import expose
 
 NBYTES = 16
 U, C, G, S = Head.UNINITIALIZED, Head.HEAD_AT_CPU, Head.HEAD_AT_GPU, Head.SYNCED

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from in_threads import in_threads
 
 from syncblob.memory import living_arrays
+from syncblob.memory.borrows_and_aliases import Loans
 from syncblob.memory.living_arrays import LivingArrays, Reference
-from syncblob.memory.loan_records import Loans
 
 FEW = living_arrays._FEW
 NBYTES = 1 << 12

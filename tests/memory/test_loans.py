@@ -8,9 +8,9 @@ from syncblob._layout import Layout
 from syncblob._source_lines import user_place
 from syncblob.devices import Side
 from syncblob.memory import Access
-from syncblob.memory.exposures import Exposure
+from syncblob.memory.borrows_and_aliases import NUMPY, Loans
 from syncblob.memory.ledger import Ledger
-from syncblob.memory.loan_records import NUMPY, Loans
+from syncblob.memory.untracked_aliases import Exposure
 
 ALL = Layout.raw(8)
 

@@ -10,7 +10,7 @@ from syncblob import SyncedMemory
 from syncblob._layout import Layout
 from syncblob.devices import Side
 from syncblob.memory import Access, span_limit
-from syncblob.memory.loan_records import NUMPY
+from syncblob.memory.borrows_and_aliases import NUMPY
 
 HOST, ACCELERATOR = Side
 CONST, MUTABLE, _ = Access

@@ -22,7 +22,7 @@ try:
     import torch
 except ImportError:
     torch = None
-from syncblob.memory.loan_records import NUMPY
+from syncblob.memory.borrows_and_aliases import NUMPY
 
 NBYTES = 64
 READS = ["cpu_data", "gpu_data"]

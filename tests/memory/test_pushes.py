@@ -21,7 +21,7 @@ from syncblob._layout import Layout
 from syncblob.devices import Side, SimulatedBackend, simulation
 from syncblob.memory import Access
 from syncblob.memory.changes import finish_write
-from syncblob.memory.exposures import expose
+from syncblob.memory.untracked_aliases import expose
 
 NBYTES = 64
 

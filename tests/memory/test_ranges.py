@@ -16,7 +16,7 @@ from syncblob import Blob, Head, SyncedMemory, record_transfers
 from syncblob._layout import Layout
 from syncblob.devices import POISON, Side
 from syncblob.memory import Access
-from syncblob.memory.exposures import assume_unaliased, expose, is_exposed
+from syncblob.memory.untracked_aliases import assume_unaliased, expose, is_exposed
 
 # They count the bytes of parts of small memories.
 pytestmark = pytest.mark.usefixtures("exact_parts")

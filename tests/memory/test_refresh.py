@@ -5,7 +5,7 @@ import pytest
 from syncblob import Head
 from syncblob.devices import Side
 from syncblob.memory import SyncedMemory
-from syncblob.memory.exposures import expose, refresh
+from syncblob.memory.untracked_aliases import expose, refresh
 
 HOST, ACCELERATOR = Side.HOST, Side.ACCELERATOR
 NBYTES = 32

@@ -33,8 +33,8 @@ from benchmarks.states import STATES
 from syncblob import Blob, Head, StaleAliasWarning, max_transfers, record_transfers
 from syncblob.blob.lockless_writes_at_fork import FREE_THREADED
 from syncblob.devices import SimulatedBackend
-from syncblob.memory import at_once, copies_and_ended_borrows, living_arrays
-from syncblob.memory.copies_and_ended_borrows import SMALL
+from syncblob.memory import access_plan, at_once, living_arrays
+from syncblob.memory.access_plan import SMALL
 
 try:
     import torch
@@ -1212,7 +1212,7 @@ def accessor(side: str, intent: str) -> str:
 
 @tiers.programs(100, 4000, variable="SYNCBLOB_PROGRAMS")
 def test_programs_over_three_homes(numbers: range, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(copies_and_ended_borrows, "SMALL", 0)
+    monkeypatch.setattr(access_plan, "SMALL", 0)
     consumer.cache_clear()
     run_programs(lambda number: Program(number, Simulated(), (CPU, GPU, FAR)), numbers)
 
@@ -1226,7 +1226,7 @@ def test_no_program_sees_old_values_moves_too_much_or_loses_a_write_unannounced(
     *,
     small: bool,
 ) -> None:
-    monkeypatch.setattr(copies_and_ended_borrows, "SMALL", SMALL if small else 0)
+    monkeypatch.setattr(access_plan, "SMALL", SMALL if small else 0)
     monkeypatch.setattr(region_model, "SMALL", small)
     consumer.cache_clear()
     # A program keeps few arrays. Search them as if there were many.

@@ -21,10 +21,10 @@ from syncblob import (
 from syncblob._layout import Layout
 from syncblob.devices import Side
 from syncblob.memory import Access, claim, claim_shared, shortcut
-from syncblob.memory.exposures import expose
+from syncblob.memory.borrows_and_aliases import Borrows
 from syncblob.memory.ledger import Ledger
-from syncblob.memory.loan_records import Borrows
 from syncblob.memory.spans import Spans
+from syncblob.memory.untracked_aliases import expose
 
 NBYTES = 8
 WHOLE = Layout.dense(np.empty(NBYTES, np.uint8))

@@ -8,8 +8,8 @@ from syncblob import Blob, Head, SyncedMemory, record_transfers, verified_const
 from syncblob._layout import Layout
 from syncblob.devices import Side
 from syncblob.memory import Access
-from syncblob.memory.copies_and_ended_borrows import SMALL
-from syncblob.memory.exposures import expose
+from syncblob.memory.access_plan import SMALL
+from syncblob.memory.untracked_aliases import expose
 
 scipy_linalg = pytest.importorskip("scipy.linalg")
 

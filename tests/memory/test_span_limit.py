@@ -11,7 +11,7 @@ from syncblob._layout import Layout
 from syncblob.devices import Side
 from syncblob.memory import Access, span_limit
 from syncblob.memory.changes import finish_write
-from syncblob.memory.exposures import assume_unaliased, expose
+from syncblob.memory.untracked_aliases import assume_unaliased, expose
 
 # They count the bytes of parts of small memories.
 pytestmark = pytest.mark.usefixtures("exact_parts")

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from syncblob import Head
 from syncblob.devices import Side
 from syncblob.memory import span_limit
-from syncblob.memory.head_after_access import Access, head_over, plan_access
 from syncblob.memory.span_limit import MAX_SPANS, joined
 from syncblob.memory.spans import Run, Spans
+from syncblob.memory.state_machine import Access, head_over, plan_access
 
 # The map supports any number of sides; the state machine has two.
 SIDES = (1, 2, 4)

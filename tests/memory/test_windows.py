@@ -17,7 +17,7 @@ from syncblob import Blob, Head
 from syncblob.blob import automatic_eviction
 from syncblob.blob.compute import write_by
 from syncblob.devices import Side
-from syncblob.memory import CONST, MUTABLE, Ledger, window_growth
+from syncblob.memory import CONST, MUTABLE, Ledger, window_allocation
 
 
 def ranges(blob):
@@ -725,7 +725,7 @@ class Program:
 @pytest.mark.usefixtures("small", "exact_parts")
 def test_programs(monkeypatch, count):
     # No window is made larger than needed, so that there are many.
-    monkeypatch.setattr(window_growth, "_MOST", 2.0)
+    monkeypatch.setattr(window_allocation, "_MOST", 2.0)
     for number in range(count):
         program = Program(number)
         try:

@@ -22,8 +22,8 @@ from syncblob._layout import Layout
 from syncblob.devices import Side
 from syncblob.devices.host import NumpyHome
 from syncblob.memory import Access, changes, claim
+from syncblob.memory.borrows_and_aliases import NUMPY
 from syncblob.memory.buffers import Buffers
-from syncblob.memory.loan_records import NUMPY
 from syncblob.memory.shortcut import Shortcuts
 
 # They count the bytes of parts of small memories.

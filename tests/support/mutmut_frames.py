@@ -12,7 +12,7 @@ from mutmut.mutation import trampoline
 from syncblob import _source_lines
 from syncblob.blob import living_blobs
 from syncblob.dispatch.numpy import array_function as plans
-from syncblob.memory import retry_after_eviction as retry
+from syncblob.memory import wait_for_room as retry
 
 _source_lines._known[trampoline.__file__] = "syncblob"
 living_blobs._PACKAGE = living_blobs._PACKAGE, trampoline.__file__

@@ -34,7 +34,7 @@ from syncblob.devices.base import NEEDED
 from syncblob.errors import TransferGuardError
 from syncblob.memory import MUTABLE, Ledger, Shortage, evict_windows
 from syncblob.memory.await_async_copies import await_uploads
-from syncblob.memory.retry_after_eviction import (
+from syncblob.memory.wait_for_room import (
     BESIDE_OTHERS,
     PATIENCE,
     NotFirstError,
@@ -42,7 +42,7 @@ from syncblob.memory.retry_after_eviction import (
     ahead,
     patience,
 )
-from syncblob.memory.window_growth import BeingWrittenError
+from syncblob.memory.window_allocation import BeingWrittenError
 from syncblob.memory.windows import array_of
 from syncblob.transfers import EVICTION, count_eviction
 

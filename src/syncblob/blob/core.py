@@ -38,7 +38,7 @@ from syncblob.memory import (
     placed_in,
 )
 from syncblob.memory.changes import finish_write
-from syncblob.memory.exposures import expose
+from syncblob.memory.untracked_aliases import expose
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -709,7 +709,7 @@ class BlobCore:
             const, writable = views
             exported = None
             if self._readonly or (type(shortcut.buffer) is Window and not home.native):
-                # In the latter case, the borrow has to be an alias; see `lending.borrow`.
+                # In the latter case, the borrow has to be an alias; see `hand_out.borrow`.
                 writable = None
             elif side is Side.HOST and not is_bfloat16(layout.dtype) and not layout.backwards:
                 # NumPy does not export bfloat16, nor `export_dlpack.export` negative strides.

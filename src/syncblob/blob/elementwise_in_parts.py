@@ -13,8 +13,8 @@ from syncblob.blob.core import BlobCore
 from syncblob.blob.evict_by_hand import give_up
 from syncblob.devices import HOST, Side
 from syncblob.memory import CONST, OVERWRITE, at_once, from_the_start, patiently
-from syncblob.memory.retry_after_eviction import BESIDE_OTHERS, NotFirstError, begin_again
-from syncblob.memory.window_growth import divisible
+from syncblob.memory.wait_for_room import BESIDE_OTHERS, NotFirstError, begin_again
+from syncblob.memory.window_allocation import divisible
 
 if TYPE_CHECKING:
     from syncblob.devices.base import Home

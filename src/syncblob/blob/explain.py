@@ -18,8 +18,8 @@ from syncblob.memory import Head, SyncedMemory
 if TYPE_CHECKING:
     from syncblob._layout import Layout
     from syncblob.blob.core import BlobCore
+    from syncblob.memory.borrows_and_aliases import Lease
     from syncblob.memory.history import Transition
-    from syncblob.memory.loan_records import Lease
 
 # The width of a picture of a memory, in characters.
 _CELLS = 40

@@ -21,7 +21,7 @@ from syncblob.blob.core import NOTHING_KEPT, BlobCore
 from syncblob.blob.lockless_writes_at_fork import FREE_THREADED, changed_by_others, forget
 from syncblob.devices import HOST, Accelerator
 from syncblob.memory import Ledger, SyncedMemory
-from syncblob.memory.retry_after_eviction import begin_again
+from syncblob.memory.wait_for_room import begin_again
 from syncblob.memory.windows import Window
 
 _FOLDER = os.path.dirname(__file__)  # noqa: PTH120  # compared as a prefix

@@ -16,7 +16,7 @@ from syncblob.blob.core import NOTHING_KEPT, BlobCore, keep_diff, making
 from syncblob.blob.lockless_writes_at_fork import writes
 from syncblob.blob.views import shape_from
 from syncblob.memory import NO_SHORTCUT, OVERWRITE, SyncedMemory
-from syncblob.memory.loan_records import restore
+from syncblob.memory.borrows_and_aliases import restore
 
 if TYPE_CHECKING:
     from syncblob.devices.base import Home

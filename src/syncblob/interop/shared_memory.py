@@ -15,7 +15,7 @@ import numpy as np
 from syncblob._locks_lost_in_fork import Lock
 from syncblob.devices import Device, Side
 from syncblob.memory import SyncedMemory
-from syncblob.memory.exposures import expose
+from syncblob.memory.untracked_aliases import expose
 
 if TYPE_CHECKING:
     from multiprocessing.shared_memory import SharedMemory

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from syncblob.memory.accesses import claim as claim
-from syncblob.memory.accesses import claim_shared as claim_shared
-from syncblob.memory.accesses import overwrite_of as overwrite_of
-from syncblob.memory.head_after_access import CONST as CONST
-from syncblob.memory.head_after_access import MUTABLE as MUTABLE
-from syncblob.memory.head_after_access import OVERWRITE as OVERWRITE
-from syncblob.memory.head_after_access import Access as Access
-from syncblob.memory.head_after_access import Head as Head
+from syncblob.memory.acquire import claim as claim
+from syncblob.memory.acquire import claim_shared as claim_shared
+from syncblob.memory.acquire import overwrite_of as overwrite_of
 from syncblob.memory.history import Transition as Transition
 from syncblob.memory.ledger import Ledger as Ledger
-from syncblob.memory.retry_after_eviction import Shortage as Shortage
-from syncblob.memory.retry_after_eviction import at_once as at_once
-from syncblob.memory.retry_after_eviction import compute as compute
-from syncblob.memory.retry_after_eviction import from_the_start as from_the_start
-from syncblob.memory.retry_after_eviction import in_room as in_room
-from syncblob.memory.retry_after_eviction import patiently as patiently
 from syncblob.memory.shortcut import FRESH as FRESH
 from syncblob.memory.shortcut import NO_SHORTCUT as NO_SHORTCUT
 from syncblob.memory.shortcut import Shortcut as Shortcut
+from syncblob.memory.state_machine import CONST as CONST
+from syncblob.memory.state_machine import MUTABLE as MUTABLE
+from syncblob.memory.state_machine import OVERWRITE as OVERWRITE
+from syncblob.memory.state_machine import Access as Access
+from syncblob.memory.state_machine import Head as Head
 from syncblob.memory.synced_memory import SyncedMemory as SyncedMemory
+from syncblob.memory.wait_for_room import Shortage as Shortage
+from syncblob.memory.wait_for_room import at_once as at_once
+from syncblob.memory.wait_for_room import compute as compute
+from syncblob.memory.wait_for_room import from_the_start as from_the_start
+from syncblob.memory.wait_for_room import in_room as in_room
+from syncblob.memory.wait_for_room import patiently as patiently
 from syncblob.memory.window_eviction import evict_windows as evict_windows
 from syncblob.memory.windows import Window as Window
 from syncblob.memory.windows import laid as laid

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from syncblob.devices import Side
-from syncblob.memory.head_after_access import CONST, Access
+from syncblob.memory.state_machine import CONST, Access
 
 if TYPE_CHECKING:
     from syncblob.devices.base import Push

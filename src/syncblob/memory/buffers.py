@@ -24,7 +24,7 @@ from syncblob.devices import (
     default_device,
     home_accelerator,
 )
-from syncblob.memory.retry_after_eviction import leave_room
+from syncblob.memory.wait_for_room import leave_room
 from syncblob.memory.windows import Window, array_of, part_of
 from syncblob.transfers import Copying, transfer
 

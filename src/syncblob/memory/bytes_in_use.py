@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from syncblob.devices import Side
 from syncblob.memory.await_async_copies import await_uploads
 from syncblob.memory.changes import Change, commit
-from syncblob.memory.head_after_access import MUTABLE, Access
+from syncblob.memory.state_machine import MUTABLE, Access
 from syncblob.memory.windows import part_of
 
 if TYPE_CHECKING:

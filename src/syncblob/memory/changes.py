@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from syncblob.devices import Side
 from syncblob.memory.await_async_copies import await_uploads, finish_uploads
-from syncblob.memory.head_after_access import CONST, MUTABLE, OVERWRITE, Access
+from syncblob.memory.borrows_and_aliases import NO_LOANS, restore
 from syncblob.memory.history import note, note_use
-from syncblob.memory.loan_records import NO_LOANS, restore
 from syncblob.memory.span_limit import shortened
 from syncblob.memory.spans import Run, Spans
 from syncblob.memory.stale_alias_warning import require_announced
+from syncblob.memory.state_machine import CONST, MUTABLE, OVERWRITE, Access
 from syncblob.memory.windows import Window
 from syncblob.transfers import open_logs
 
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
     from syncblob._layout import Layout
     from syncblob.memory.await_async_copies import Upload
+    from syncblob.memory.borrows_and_aliases import Lease
     from syncblob.memory.ledger import Ledger
-    from syncblob.memory.loan_records import Lease
 
 
 class Change(NamedTuple):

@@ -9,8 +9,8 @@ from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from syncblob._source_lines import Place, user_instruction
-from syncblob.memory.head_after_access import Head, head_over
 from syncblob.memory.spans import Spans
+from syncblob.memory.state_machine import Head, head_over
 from syncblob.transfers import avoided, log_generation
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, ClassVar, Never
 
 from syncblob._locks_lost_in_fork import LostLock, is_lost, notify
 from syncblob.devices import Side
+from syncblob.memory.borrows_and_aliases import NO_LOANS, Loans, joined
 from syncblob.memory.buffers import Buffers
 from syncblob.memory.history import is_use_noted
-from syncblob.memory.loan_records import NO_LOANS, Loans, joined
 from syncblob.memory.shortcut import NO_SHORTCUT, Shortcut, Shortcuts
 from syncblob.memory.spans import Run, Spans
 from syncblob.memory.verify import Watch

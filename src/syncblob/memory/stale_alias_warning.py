@@ -16,8 +16,8 @@ from syncblob.errors import StaleAliasWarning
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
+    from syncblob.memory.borrows_and_aliases import Lease, Loans
     from syncblob.memory.ledger import Ledger
-    from syncblob.memory.loan_records import Lease, Loans
 
     # Aliases that become stale, by side.
     Stale = list[tuple[Side, set[Lease]]]

@@ -9,13 +9,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from syncblob.devices import Side
-from syncblob.memory import copies_and_ended_borrows
+from syncblob.memory import access_plan
 from syncblob.memory.await_async_copies import Upload, await_uploads
 from syncblob.memory.changes import Change, commit
-from syncblob.memory.head_after_access import CONST, MUTABLE, Access, Head, head_over, plan_access
 from syncblob.memory.span_limit import shortened
 from syncblob.memory.spans import Run
-from syncblob.memory.window_growth import provide
+from syncblob.memory.state_machine import CONST, MUTABLE, Access, Head, head_over, plan_access
+from syncblob.memory.window_allocation import provide
 from syncblob.memory.windows import part_of
 from syncblob.transfers import transfer
 
@@ -60,7 +60,7 @@ def pull(ledger: Ledger, origin: Side, start: int, stop: int, reason: str) -> bo
     accelerator: Any = ledger.buffers.home(origin)
     aliased = any([*loans.writers(start, stop)] for loans in ledger.loans)
     nbytes = ledger.spans.nbytes
-    more = nbytes <= copies_and_ended_borrows.SMALL and stop - start < nbytes
+    more = nbytes <= access_plan.SMALL and stop - start < nbytes
     if not accelerator.pulls or aliased or more or ledger.watch is not None:
         return False
     commit(ledger, _plan_push, origin, CONST, start, stop, reason, Side.HOST, None)

@@ -1,6 +1,6 @@
 """SyncedMemory: bytes with a buffer on each side. Caffe's class, with Caffe's accessors.
 
-The table in `head_after_access` says what each access moves. `array` is for work that ends before
+The table in `state_machine` says what each access moves. `array` is for work that ends before
 the caller returns, `lend` makes borrows, and `export` makes aliases.
 """
 
@@ -14,22 +14,22 @@ from typing import TYPE_CHECKING, Any, Never
 from syncblob._layout import Layout
 from syncblob.arrays.native import buffer_of
 from syncblob.devices import CPU, HOST, Device, Side, default_device, home_accelerator
-from syncblob.memory.accesses import acquire, claim, claim_shared, overwrite_of
+from syncblob.memory.acquire import acquire, claim, claim_shared, overwrite_of
 from syncblob.memory.await_async_copies import await_uploads
 from syncblob.memory.bytes_in_use import fit
 from syncblob.memory.changes import adopt, leave
-from syncblob.memory.head_after_access import CONST, MUTABLE, OVERWRITE, Access, Head, head_over
+from syncblob.memory.hand_out import alias, borrow, export_watched, lend, view, write
 from syncblob.memory.ledger import Ledger
-from syncblob.memory.lending import alias, borrow, export_watched, lend, view, write
 from syncblob.memory.private_copies import ElsewhereError, gather
-from syncblob.memory.retry_after_eviction import Shortage, compute, from_the_start
 from syncblob.memory.sources import Source
 from syncblob.memory.spans import Spans
 from syncblob.memory.stale_alias_warning import announcing
 from syncblob.memory.start_async_copies import pull, push, push_from_host
+from syncblob.memory.state_machine import CONST, MUTABLE, OVERWRITE, Access, Head, head_over
 from syncblob.memory.verify import verifying
+from syncblob.memory.wait_for_room import Shortage, compute, from_the_start
+from syncblob.memory.window_allocation import grow, reaches
 from syncblob.memory.window_eviction import evict_windows
-from syncblob.memory.window_growth import grow, reaches
 from syncblob.memory.windows import Window, laid
 from syncblob.transfers import open_logs
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from syncblob._layout import Layout
 from syncblob.devices import Accelerator, Side
-from syncblob.memory.accesses import acquire
+from syncblob.memory.acquire import acquire
 from syncblob.memory.changes import Change, commit
-from syncblob.memory.head_after_access import CONST, MUTABLE, Access
+from syncblob.memory.state_machine import CONST, MUTABLE, Access
 from syncblob.memory.windows import part_of
 
 if TYPE_CHECKING:

@@ -38,7 +38,7 @@ from syncblob.dispatch.numpy.view_calls import makes_view, stand_in, view_of
 from syncblob.dispatch.walk import instances, mapped, replaced
 from syncblob.guards import may_compute_directly, require_device
 from syncblob.memory import at_once, compute, from_the_start, laid
-from syncblob.memory.retry_after_eviction import BESIDE_OTHERS
+from syncblob.memory.wait_for_room import BESIDE_OTHERS
 
 if TYPE_CHECKING:
     from syncblob.devices.base import Home

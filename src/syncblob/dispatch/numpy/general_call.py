@@ -24,7 +24,7 @@ from syncblob.dispatch.walk import instances, mapped
 from syncblob.guards import require_device
 from syncblob.interop.adopt import adopt
 from syncblob.memory import CONST, MUTABLE, compute, patiently
-from syncblob.memory.window_growth import divisible
+from syncblob.memory.window_allocation import divisible
 
 # Types that are passed on unchanged.
 LEAVES = (bool, int, float, complex, str, bytes, type, np.generic, np.dtype, np.ufunc)

@@ -23,7 +23,7 @@ from syncblob.dispatch.torch.tracing import untraced
 from syncblob.dispatch.walk import NESTED, instances, replaced
 from syncblob.guards import require_device
 from syncblob.memory import CONST, MUTABLE, in_room
-from syncblob.memory.exposures import expose
+from syncblob.memory.untracked_aliases import expose
 from syncblob.memory.verify import verifying
 
 if TYPE_CHECKING:

@@ -40,8 +40,8 @@ from syncblob.memory.spans import Run, Spans
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from syncblob.memory.exposures import Exposure
-    from syncblob.memory.loan_records import Lease
+    from syncblob.memory.borrows_and_aliases import Lease
+    from syncblob.memory.untracked_aliases import Exposure
 
 
 class Head(enum.IntEnum):

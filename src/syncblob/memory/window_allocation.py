@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from syncblob.memory.changes import Change, commit
-from syncblob.memory.head_after_access import MUTABLE, Access
+from syncblob.memory.state_machine import MUTABLE, Access
 from syncblob.memory.windows import Window, part_of
 
 if TYPE_CHECKING:

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from syncblob._layout import Layout
     from syncblob._source_lines import NotedPlace
     from syncblob.devices.base import Home, Side
-    from syncblob.memory.exposures import Exposure
     from syncblob.memory.history import Transition
+    from syncblob.memory.untracked_aliases import Exposure
 
 # The kind of aliases that are NumPy arrays made by this package. When they become stale, they lose
 # their write permission, and a warning is emitted as well: their slices, and tensors over them,

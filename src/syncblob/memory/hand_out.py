@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob.devices.base import Calls
-from syncblob.memory.accesses import acquire
+from syncblob.memory.acquire import acquire
 from syncblob.memory.changes import finish_write
-from syncblob.memory.head_after_access import CONST, Access
+from syncblob.memory.state_machine import CONST, Access
 from syncblob.memory.verify import Watch
 from syncblob.memory.windows import Window, laid
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from syncblob._layout import Layout
     from syncblob.devices.base import Side
+    from syncblob.memory.borrows_and_aliases import Lease
     from syncblob.memory.ledger import Ledger
-    from syncblob.memory.loan_records import Lease
 
     # Returns an array over a side's buffer, and records it.
     HandOut = Callable[[Ledger, Side, Any, Layout], Any]

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 from syncblob.devices import Side
 from syncblob.guards import running_guards
 from syncblob.memory import span_limit
+from syncblob.memory.access_plan import DIRECTIONS, PAIR, SMALL, plan_crossing
 from syncblob.memory.await_async_copies import await_uploads
 from syncblob.memory.changes import commit, take
-from syncblob.memory.copies_and_ended_borrows import DIRECTIONS, PAIR, SMALL, plan_crossing
-from syncblob.memory.head_after_access import CONST, MUTABLE, OVERWRITE, Access
 from syncblob.memory.history import note, note_use
 from syncblob.memory.spans import Spans
 from syncblob.memory.stale_alias_warning import require_announced
-from syncblob.memory.window_growth import provide
+from syncblob.memory.state_machine import CONST, MUTABLE, OVERWRITE, Access
+from syncblob.memory.window_allocation import provide
 from syncblob.transfers import open_logs
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from syncblob._layout import Layout
     from syncblob.devices import Accelerator
+    from syncblob.memory.borrows_and_aliases import Lease
     from syncblob.memory.ledger import Ledger
-    from syncblob.memory.loan_records import Lease
     from syncblob.memory.shortcut import Shortcut
 
 

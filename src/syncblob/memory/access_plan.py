@@ -8,20 +8,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from syncblob.devices import Side
+from syncblob.memory.borrows_and_aliases import NO_LOANS
 from syncblob.memory.changes import Change
-from syncblob.memory.head_after_access import CONST, OVERWRITE, Access, plan_access
-from syncblob.memory.loan_records import NO_LOANS
 from syncblob.memory.span_limit import shortened
 from syncblob.memory.spans import Run, Spans
 from syncblob.memory.stale_alias_warning import require_announced
+from syncblob.memory.state_machine import CONST, OVERWRITE, Access, plan_access
 from syncblob.transfers import open_logs
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from syncblob.memory.await_async_copies import Upload
+    from syncblob.memory.borrows_and_aliases import Lease
     from syncblob.memory.ledger import Ledger
-    from syncblob.memory.loan_records import Lease
 
 # The usual number of sides, and how bytes come to each of them from the other.
 PAIR = 2

@@ -130,6 +130,8 @@ class Loan:
         self.shelf: dict[Layout, Loan] | None = None
         self.version: int = tensor._version
         # The addresses of the storage and of its end.
+        self.start: int
+        self.stop: int
         self.start, self.stop = storage_range(tensor)
 
     @property

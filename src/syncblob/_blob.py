@@ -750,12 +750,7 @@ class Blob(Operators, NdarrayMethods):
         DeviceMismatchError
             If the memory is on another accelerator.
         """
-        view = self._view(self._layout)
-        view._home = home_of(device)
-        for memory in (self._memory, self._existing_diff()):
-            if memory is not None:
-                memory.side_of(view._home)
-        return view
+        return views.on(self, device)
 
     @property
     def cpu(self) -> SideView:

@@ -12,7 +12,7 @@ import pytest
 from google.protobuf import descriptor_pb2
 
 from syncblob.caffe._pb import caffe_pb2
-from syncblob.caffe.messages.upgrade_net import V1_LAYER_TYPES
+from syncblob.caffe.messages.upgrade_old_nets import V1_LAYER_TYPES
 
 GENERATE = Path(__file__).resolve().parents[2] / "proto" / "generate.py"
 GENERATED = Path(caffe_pb2.__file__).parent

@@ -5,7 +5,7 @@ from google.protobuf import text_format
 
 from syncblob.caffe import open_model
 from syncblob.caffe._pb.caffe_pb2 import BlobProto, NetParameter, V0LayerParameter, V1LayerParameter
-from syncblob.caffe.messages.upgrade_net import upgrade_net
+from syncblob.caffe.messages.upgrade_old_nets import upgrade_net
 from syncblob.errors import ModelFileError
 
 BIAS = BlobProto(num=1, channels=1, height=1, width=2, data=[7, 8])

@@ -7,7 +7,7 @@ import pytest
 from syncblob._blob import Blob
 from syncblob.caffe import open_model, read_blob
 from syncblob.caffe._pb.caffe_pb2 import BlobProto, NetParameter
-from syncblob.caffe.messages.upgrade_net import V1_LAYER_TYPES
+from syncblob.caffe.messages.upgrade_old_nets import V1_LAYER_TYPES
 from syncblob.errors import ModelFileError
 from syncblob.memory import Head
 

@@ -9,6 +9,8 @@ from syncblob import Blob, StaleAliasWarning, SyncedMemory
 from syncblob._layout import Layout
 from syncblob.devices import Side
 from syncblob.memory import Access
+from syncblob.memory.changes import leave
+from syncblob.memory.stale_alias_warning import announcing
 
 NBYTES = 8
 LOST = "another thread was using this memory when the process forked"
@@ -18,6 +20,11 @@ def made():
     memory = SyncedMemory(NBYTES, device="simulated")
     memory.mutable_cpu_data()[:] = 1
     return memory
+
+
+def give_all_up(memories, give_up):
+    first, *others = [memory.ledger for memory in memories]
+    announcing(first, "a test", leave, others, give_up)
 
 
 def test_nothing_comes_between_while_memories_are_given_up():
@@ -33,7 +40,7 @@ def test_nothing_comes_between_while_memories_are_given_up():
                 memory.mutable_cpu_data()
         given_up.append(True)
 
-    memories[0].leave("a test", give_up, *memories[1:])
+    give_all_up(memories, give_up)
     assert given_up == [True]
     for memory in memories:
         assert memory.mutable_cpu_data().tolist() == [1] * NBYTES
@@ -47,7 +54,7 @@ def test_an_alias_of_one_byte_of_any_memory_is_warned_of_before_all_are_given_up
     alias = memories[aliased].export(Side.HOST, Access.MUTABLE, layout, "use", "DLPack")
     given_up = []
     with pytest.warns(StaleAliasWarning, match=r"^a test makes a DLPack alias") as caught:
-        memories[0].leave("a test", lambda: given_up.append(len(caught)), *memories[1:])
+        give_all_up(memories, lambda: given_up.append(len(caught)))
     assert given_up == [1]
     assert alias.tolist() == [1]
 

@@ -77,9 +77,8 @@ def _bring_and_compute(
 ) -> tuple[Any, Home, Sequence[Any]]:
     """Return the result of `apply` as an array, the home, and the operands as Blobs."""
     arrays, home, operands = gather(_name_of(function), *operands)
-    if isinstance(function, str):
-        return compute(home, home.own(function), *arrays, **keywords), home, operands
-    return compute(home, function, home.namespace, *arrays, **keywords), home, operands
+    call = (home.own(function),) if isinstance(function, str) else (function, home.namespace)
+    return compute(home, *call, *arrays, **keywords), home, operands
 
 
 def _name_of(function: str | Callable[..., Any]) -> str:

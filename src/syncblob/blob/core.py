@@ -98,14 +98,6 @@ def keep_diff(blob: BlobCore) -> None:
             _former_diffs[blob._memory] = [*kept, (ref(blob), diff)]
 
 
-def _former_diff(base: BlobCore, memory: SyncedMemory) -> SyncedMemory | None:
-    """Return the diff that was kept for a Blob's views over a memory."""
-    for former, diff in _former_diffs.get(memory, ()):
-        if former() is base:
-            return diff
-    return None
-
-
 class BlobCore:
     """The fields of a Blob, its memories, and arrays over them.
 
@@ -539,7 +531,9 @@ class BlobCore:
             if diff is None or diff.nbytes >= self._layout.stop:
                 return diff
         elif base is not None:
-            diff = _former_diff(base, self._memory)
+            # The one that was kept for the views over this memory.
+            former = _former_diffs.get(self._memory, ())
+            diff = next((diff for blob, diff in former if blob() is base), None)
             if diff is not None and diff.nbytes >= self._layout.stop:
                 return diff
         diff = self._diff

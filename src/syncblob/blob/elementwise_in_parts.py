@@ -54,7 +54,6 @@ def compute_in_room(
         # What has been written must not be written again: such an error is raised.
         return patiently(done) if writes else done
 
-    waiting = False
     try:
         return _attempt(compute, *operands)
     except MemoryError as error:

@@ -17,6 +17,8 @@ from syncblob.blob.lockless_writes_at_fork import writes
 from syncblob.blob.views import shape_from
 from syncblob.memory import NO_SHORTCUT, OVERWRITE, SyncedMemory
 from syncblob.memory.borrows_and_aliases import restore
+from syncblob.memory.changes import leave
+from syncblob.memory.stale_alias_warning import announcing
 
 if TYPE_CHECKING:
     from syncblob.devices.base import Home
@@ -197,12 +199,12 @@ def let_go(
         revoked: list[Any] = []
         try:
             for memory, alone in given_up:
-                if alone:
-                    memory.revoke(revoked)
+                for loans in memory.ledger.loans if alone else ():
+                    loans.revoke(revoked, None, aliases=True)
             replace()
         except BaseException:
             restore(revoked)
             raise
 
-    (first, _), *others = given_up
-    first.leave(action, give_up, *(memory for memory, _ in others))
+    first, *others = [memory.ledger for memory, _ in given_up]
+    announcing(first, action, leave, others, give_up)

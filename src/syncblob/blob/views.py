@@ -9,7 +9,7 @@ from syncblob._layout import Layout
 from syncblob._shape import is_integer
 from syncblob.blob.core import HOST_DATA, AnyBlob, BlobCore
 from syncblob.blob.device_of_operands import require_device_of
-from syncblob.devices import Side
+from syncblob.devices import Device, Side, home_of
 from syncblob.interop.side_view import SideView
 from syncblob.memory import CONST, MUTABLE, SyncedMemory
 
@@ -72,6 +72,16 @@ def side_view(blob: BlobCore, *, host: bool) -> SideView:
         return memory, side, blob._layout
 
     return SideView(what, access, host=host)
+
+
+def on(blob: AnyBlob, device: Device | str) -> AnyBlob:
+    """Return a view whose operations run on another device; see `Blob.on`."""
+    view = blob._view(blob._layout)
+    view._home = home_of(device)
+    for memory in (blob._memory, blob._existing_diff()):
+        if memory is not None:
+            memory.side_of(view._home)
+    return view
 
 
 # --- other shapes of the same elements -----------------------------------------------------------

@@ -2,9 +2,9 @@
 
 Device memory comes from CuPy's allocator. Work is ordered on CuPy's current stream of the device;
 every method switches to its own device and back. Transfers run on streams of their own, after the
-last use of their bytes: see `cuda_order`. The result of an upload or a download is visible to every
-stream when the call returns. A push continues after its call; later accesses on the device make
-their stream wait for it.
+last use of their bytes: see `cuda_streams`. The result of an upload or a download is visible to
+every stream when the call returns. A push continues after its call; later accesses on the device
+make their stream wait for it.
 """
 
 from __future__ import annotations

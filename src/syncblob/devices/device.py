@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from torch import device as torch_device
 
-# What makes the backends of each kind of accelerator; filled by `selection`.
+# What makes the backends of each kind of accelerator; filled by `choose_device`.
 factories: dict[str, Any] = {}
 
 

@@ -314,7 +314,10 @@ def leave(
     give_up: Callable[[], Any],
     announced: Collection[Lease],
 ) -> None:
-    """Detach a Blob from memories by a function; see `SyncedMemory.leave`."""
+    """Detach a Blob from memories by a function, which is called under their locks.
+
+    If a writable alias of any is alive, and was not announced, there has to be a warning first.
+    """
     with ledger.lock:
         try:
             ledger.moving = True

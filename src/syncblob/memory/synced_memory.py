@@ -17,7 +17,7 @@ from syncblob.devices import CPU, HOST, Device, Side, default_device, home_accel
 from syncblob.memory.acquire import acquire, claim, claim_shared, overwrite_of
 from syncblob.memory.await_async_copies import await_uploads
 from syncblob.memory.bytes_in_use import fit
-from syncblob.memory.changes import adopt, leave
+from syncblob.memory.changes import adopt
 from syncblob.memory.hand_out import alias, borrow, export_watched, lend, view, write
 from syncblob.memory.ledger import Ledger
 from syncblob.memory.private_copies import ElsewhereError, gather
@@ -703,38 +703,6 @@ class SyncedMemory:
             memory.side_of(self.accelerator)
         memory.device_home = self.device_home
         return memory
-
-    def leave(self, action: str, give_up: Callable[[], Any], *others: SyncedMemory) -> None:
-        """Warn about all aliases of this memory and others, then detach one Blob from them.
-
-        Parameters
-        ----------
-        action
-            The name of the action in the warning.
-        give_up
-            Detaches the Blob. Called under the locks, after the warnings.
-        *others
-            More memories.
-
-        Warns
-        -----
-        StaleAliasWarning
-            If a writable alias is alive.
-        """
-        announcing(self.ledger, action, leave, [memory.ledger for memory in others], give_up)
-
-    def revoke(self, revoked: list[NDArray[Any]]) -> None:
-        """Revoke the write permission of all borrows and aliases: no Blob will see their writes.
-
-        Parameters
-        ----------
-        revoked
-            Receives the arrays that had it.
-        """
-        with self.ledger.lock:
-            self.ledger.shortcuts.revoke()
-            for loans in self.ledger.loans:
-                loans.revoke(revoked, None, aliases=True)
 
     def __reduce__(self) -> Never:
         """Refuse to copy or pickle: two memories over the same buffers would not stay coherent.

@@ -107,13 +107,11 @@ class Shortage:
         The home that it stands in line for.
     first : float
         When it was seen to be the first, in the same seconds.
-    place : weakref.ref
-        A reference to this, for the line.
     thread : int
         The thread.
     """
 
-    __slots__ = ("__weakref__", "began", "first", "home", "last", "place", "thread")
+    __slots__ = ("__weakref__", "began", "first", "home", "last", "thread")
 
     # The module that knows Blobs, `blob.automatic_eviction`, assigns it.
     make_room: ClassVar[Callable[[Shortage, Home, Exception, str], bool]]
@@ -123,7 +121,6 @@ class Shortage:
         self.last: bool = False
         self.home: Home | None = None
         self.first: float = 0.0
-        self.place: ref[Shortage] = ref(self)
         self.thread: int = threading.get_ident()
 
     def stand_in_line(self, home: Home, since: float) -> None:
@@ -131,7 +128,7 @@ class Shortage:
         if home is not self.home and time.monotonic() - since > _OVERTAKEN:
             self.leave_line()
             self.home, self.first = home, 0.0
-            _lines.setdefault(home, []).append(self.place)
+            _lines.setdefault(home, []).append(ref(self))
 
     def outdated(self) -> bool:
         """Tell whether it has been first in line for too long; call this if it is the first."""
@@ -145,7 +142,7 @@ class Shortage:
         if home is not None:
             # In a forked child, there is no line any more.
             with suppress(KeyError, ValueError):
-                _lines[home].remove(self.place)
+                _lines[home].remove(ref(self))
 
 
 def patience(frame: FrameType | None = None) -> Patience:

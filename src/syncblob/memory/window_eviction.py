@@ -47,7 +47,12 @@ def evict_windows(  # noqa: PLR0913, PLR0917  # a range, and what its contents n
     used = ledger.spans.nbytes
     windows = ledger.buffers.inside(side, start, stop, used)
     for window in windows:
-        _require_free(ledger, side, window.start, min(window.stop, used))
+        low, high = window.start, min(window.stop, used)
+        if holder := ledger.loans[side].writer_in(side, low, high):
+            raise BufferError(
+                f"bytes {low} to {high} of {ledger.buffers.described()} cannot leave "
+                f"{ledger.buffers.home(side).device}, because of {holder}; delete it first"
+            )
     _rescue(ledger, side, windows, reason, held)
     # Afterwards, because a source that has been read completely is closed.
     if windows and ledger.source is not None and not ledger.source.reopen():
@@ -69,16 +74,6 @@ def _rescue(
             there = acquire(ledger, refuge, CONST, Layout.raw(run.nbytes, run.start), reason)
             if held is not None:
                 held.append(part_of(there, run.start, run.stop)[...])
-
-
-def _require_free(ledger: Ledger, side: Side, start: int, stop: int) -> None:
-    """Raise unless the bytes of a window may go elsewhere."""
-    holder = ledger.loans[side].writer_in(side, start, stop)
-    if holder:
-        raise BufferError(
-            f"bytes {start} to {stop} of {ledger.buffers.described()} cannot leave "
-            f"{ledger.buffers.home(side).device}, because of {holder}; delete it first"
-        )
 
 
 def _plan_eviction(  # a range

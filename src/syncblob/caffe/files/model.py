@@ -32,7 +32,7 @@ from syncblob.caffe.messages.file_objects import Source, Target, open_source, wr
 from syncblob.caffe.messages.lazy_blobs import lazy_blob
 from syncblob.caffe.messages.pieces import require_message_size, write_pieces
 from syncblob.caffe.messages.string_fields import decoded, put_texts
-from syncblob.caffe.messages.upgrade_net import upgrade_net
+from syncblob.caffe.messages.upgrade_old_nets import upgrade_net
 from syncblob.caffe.messages.wire import WireReader
 from syncblob.caffe.nets.copy_trained_layers import CopyReport, copy_trained_layers
 from syncblob.caffe.nets.infer_shapes import NetShapes, fill_layers, infer_shapes

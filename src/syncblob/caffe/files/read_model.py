@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from syncblob.caffe._pb.caffe_pb2 import NetParameter
 from syncblob.caffe.messages.read_blobproto import BlobIndex, MessageIndex
 from syncblob.caffe.messages.string_fields import decoded
-from syncblob.caffe.messages.upgrade_net import upgrade_layers
+from syncblob.caffe.messages.upgrade_old_nets import upgrade_layers
 
 if TYPE_CHECKING:
     from syncblob.caffe._pb.caffe_pb2 import LayerParameter

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from syncblob.caffe._pb.caffe_pb2 import ForkLayer
 from syncblob.caffe.messages.fields import LEGACY_AXES, MOST_AXES, MOST_ELEMENTS
-from syncblob.caffe.messages.upgrade_net import DATA_LAYERS
+from syncblob.caffe.messages.upgrade_old_nets import DATA_LAYERS
 
 if TYPE_CHECKING:
     from syncblob.caffe._pb.caffe_pb2 import ConvolutionParameter, LayerParameter

@@ -78,7 +78,6 @@ STATES = {
         "",
         False,
     ),
-    "all loans taken back": (lambda m, *_: m.revoke([]), "rw", "", False),
 }
 
 
@@ -695,7 +694,7 @@ def test_a_number_is_written_into_the_selected_elements_alone(device, key):
 def test_what_is_written_and_written_again_is_noted_once(side):
     blob = blob_on(side)
     before = blob.memory.history
-    blob.memory.revoke([])
+    blob.memory.ledger.shortcuts.revoke()
     getattr(blob, f"mutable_{READS[side]}")()[...] = 2
     assert blob.memory.history == before
 

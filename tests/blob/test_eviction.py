@@ -910,6 +910,100 @@ def test_nobody_begins_again_for_ever(limited, monkeypatch):
         wait_for_room.begin_again(fail, (), {}, limited)
 
 
+@pytest.fixture
+def clock(monkeypatch):
+    """Give a clock that only sleeping moves."""
+    clock = SimpleNamespace(now=100.0, monotonic=lambda: clock.now)
+
+    def sleep(seconds):
+        clock.now += seconds
+
+    clock.sleep = sleep
+    monkeypatch.setattr(wait_for_room, "time", clock)
+    return clock
+
+
+def in_line(home, since=0.0):
+    """Let another thread stand in line, until the result is gone."""
+
+    def stand():
+        shortage = Shortage()
+        shortage.stand_in_line(home, since)
+        return shortage
+
+    return in_threads(stand)[0]
+
+
+def test_others_leave_room_for_the_first_in_line(limited, clock, simulated):
+    leave_room = partial(wait_for_room.leave_room, limited)
+    leave_room()
+    first = in_line(limited)
+    with pytest.raises(wait_for_room.NotFirstError, match="simulated:7"):
+        knows_what_else_to_do(leave_room)
+    wait_for_room.thoroughly(leave_room)
+    wait_for_room.leave_room(simulated)
+    in_threads(partial(setattr, first, "thread", threading.get_ident()))
+    leave_room()
+    assert clock.now == 100
+    first = in_line(limited)
+    leave_room()
+    assert clock.now == pytest.approx(100.25, abs=0.002)
+    clock.sleep = lambda seconds: (first.leave_line(), setattr(clock, "now", clock.now + seconds))
+    leave_room()
+    assert clock.now < 100.26
+
+
+def test_what_allocates_leaves_room(limited):
+    blob = Blob((4, 4), "int32", device=LIMITED)
+    blob.mutable_cpu_data()[...] = 1
+    first = in_line(limited)
+    for use in (blob.gpu_data, blob.T.gpu_data, partial(compute, limited, np.zeros, 3)):
+        with pytest.raises(wait_for_room.NotFirstError):
+            knows_what_else_to_do(use)
+    gather = partial(blob[:, 0].memory.gather, Side.ACCELERATOR, blob[:, 0]._layout, "a test")
+    with pytest.raises(wait_for_room.NotFirstError):
+        knows_what_else_to_do(gather)
+    del first
+    assert knows_what_else_to_do(gather).tolist() == [1] * 4
+
+
+@pytest.mark.usefixtures("clock")
+def test_a_call_stands_in_one_line_and_leaves_it_at_its_end(limited, simulated):
+    def ahead(home=limited):
+        return wait_for_room.ahead(home) is not None
+
+    assert not ahead()
+    short, long = in_line(limited, 99.96), in_line(limited, 99.9)
+    assert ahead()
+    assert short.home is None
+    long.stand_in_line(simulated, 0.0)
+    assert ahead(simulated)
+    assert not ahead()
+    long.leave_line()
+    long.leave_line()
+    assert not ahead(simulated)
+    long.stand_in_line(limited, 0.0)
+    assert ahead()
+    wait_for_room._lines.clear()
+    long.leave_line()
+    long = in_line(limited)
+    assert ahead()
+    del long
+    assert not ahead()
+
+
+def test_who_is_first_in_line_for_long_is_forgotten(limited, clock):
+    first, second = in_line(limited), in_line(limited)
+    first.thread, second.thread = 1, 2
+    assert wait_for_room.ahead(limited) == 1
+    clock.now += 2 * wait_for_room.PATIENCE
+    assert wait_for_room.ahead(limited) == 1
+    clock.now += 0.001
+    assert wait_for_room.ahead(limited) == 2
+    clock.now += 9
+    assert wait_for_room.ahead(limited) == 2
+
+
 def test_who_has_waited_long_stands_in_line(limited, monkeypatch):
     monkeypatch.setattr(wait_for_room, "_OVERTAKEN", 0.0)
     first = []

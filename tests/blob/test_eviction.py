@@ -988,8 +988,9 @@ def test_a_call_stands_in_one_line_and_leaves_it_at_its_end(limited, simulated):
     long.leave_line()
     long = in_line(limited)
     assert ahead()
-    del long
+    del long, short
     assert not ahead()
+    assert not any(wait_for_room._lines.values())
 
 
 def test_who_is_first_in_line_for_long_is_forgotten(limited, clock):

@@ -128,7 +128,9 @@ class Shortage:
         if home is not self.home and time.monotonic() - since > _OVERTAKEN:
             self.leave_line()
             self.home, self.first = home, 0.0
-            _lines.setdefault(home, []).append(ref(self))
+            line = _lines.setdefault(home, [])
+            # A reference that has been removed calls nothing.
+            line.append(ref(self, line.remove))
 
     def outdated(self) -> bool:
         """Tell whether it has been first in line for too long; call this if it is the first."""

@@ -86,7 +86,7 @@ def _plan_eviction(  # a range
         runs = [run._replace(holders=run.holders & ~mine) for run in before.runs(low, high)]
         if ledger.only_on(side, low, high):
             raise RuntimeError(
-                "this memory was written from a finaliser or a signal handler while it was evicted"
+                "this memory was written, or lent to be written, while it was evicted; try again"
             )
         after = after.replaced(runs)
     # Borrows there lost their write permission when the bytes were copied elsewhere.

@@ -518,6 +518,13 @@ def test_garbage_gives_way_before_an_error_does():
         gc.enable()
 
 
+def test_arrays_in_garbage_give_way_before_an_error_does(two):
+    cycle = [filled(1).gpu_data().base, two.compute(np.ones, COUNT, "int32")]
+    cycle.append(cycle)
+    del cycle
+    assert filled(2, 2 * COUNT).tolist() == [2] * (2 * COUNT)
+
+
 @pytest.mark.usefixtures("limited")
 def test_other_threads_make_tuples_while_blobs_are_searched_for(monkeypatch):
     blob, ended, interval = filled(0), [], sys.getswitchinterval()

@@ -103,7 +103,8 @@ def _make_room(  # noqa: C901, PLR0911  # each reason to try again, and not to
         return False
     if not home.bounded or not isinstance(home, Accelerator):
         return False
-    if not home.can_hold(vars(error).get(NEEDED, 0)):
+    needed = vars(error).get(NEEDED, 0)
+    if not home.can_hold(needed):
         extend(error, f"{home.device} can never hold as much")
         vars(error)[BESIDE_OTHERS] = None
         return False
@@ -119,7 +120,7 @@ def _make_room(  # noqa: C901, PLR0911  # each reason to try again, and not to
         # Another thread may have made some in the meantime.
         if _made_room != began or home.give_back():
             return True
-        if _evict(home, reason, home.lacking(vars(error).get(NEEDED, 0))):
+        if _evict(home, reason, home.lacking(needed)):
             shortage.last = False
             return True
     waits = patience()
@@ -131,7 +132,7 @@ def _make_room(  # noqa: C901, PLR0911  # each reason to try again, and not to
         return False
     # What other threads use is free soon. If it is not, the next try calls this again.
     waited = waits is Patience.PATIENT and others_at_work(home) and _wait(shortage.began)
-    if waited or _collect_garbage(home):
+    if waited or _collect_garbage(home, needed):
         shortage.last = False
         return True
     if not shortage.last and threading.active_count() > 1:
@@ -147,13 +148,13 @@ def _make_room(  # noqa: C901, PLR0911  # each reason to try again, and not to
     return False
 
 
-def _collect_garbage(home: Accelerator) -> bool:
+def _collect_garbage(home: Accelerator, needed: int) -> bool:
     """Collect the garbage of the process. Return whether that may have freed some memory."""
-    # Cycles may keep memories, and Blobs that were frozen are not found.
-    count, frozen = len(ledgers_on(home)), gc.get_freeze_count()
+    # Cycles may keep memories and arrays, and Blobs that were frozen are not found.
+    count, lacking, frozen = len(ledgers_on(home)), home.lacking(needed), gc.get_freeze_count()
     gc.unfreeze()
     gc.collect()
-    return frozen > 0 or len(ledgers_on(home)) < count
+    return frozen > 0 or len(ledgers_on(home)) < count or home.lacking(needed) < lacking
 
 
 def _wait(began: float, ledger: Ledger | None = None) -> bool:

@@ -622,6 +622,8 @@ class BlobCore:
             memory = self._diff_memory() if place > GPU_DATA else self._memory
             layout = self._placed or self._layout
         else:
+            # As `SyncedMemory.claim`, without the call, because this is the way of every read that
+            # has to copy.
             shortcut, ledger = kept[0], memory.ledger
             start, stop = (0, ledger.spans.nbytes) if layout.whole else (layout.start, layout.stop)
             use = shortcut.side, CONST, start, stop, reason

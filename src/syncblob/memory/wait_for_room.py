@@ -73,7 +73,8 @@ def leave_room(home: Home) -> None:
         If the operation can begin again. Otherwise, this only waits a little, because the thread
         may have in use what the first one waits for.
     """
-    if home not in _lines or ahead(home) is None:
+    if not _lines.get(home) or ahead(home) is None:
+        # Nearly always, there is no line.
         return
     waits = patience()
     if waits is Patience.AT_ONCE:

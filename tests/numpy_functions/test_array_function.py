@@ -329,6 +329,33 @@ def test_a_guard_between_two_calls_is_asked(call, make):
         assert len(np.split(blob, 3)) == 3
 
 
+@pytest.mark.parametrize("join", [np.concatenate, np.stack, lambda x: np.where(x[0], *x)])
+def test_blobs_of_several_homes_are_copied_only_to_where_they_are_joined(join):
+    """A Blob of the host, newest on the accelerator, stays there for a call that runs there."""
+    ours, other = Blob((4,)), Blob((4,), device="simulated")
+    with syncblob.use_device("simulated"):
+        ours.mutable_gpu_data()[...] = 1
+    other.mutable_gpu_data()[...] = 2
+    with syncblob.record_transfers() as log:
+        join([ours, other])
+    assert not [*log]
+
+
+def test_a_forbidden_call_copies_nothing():
+    """The guard refuses before the operands are brought to where the call would run."""
+    ours = Blob((4,))
+    with syncblob.use_device("simulated"):
+        ours.mutable_gpu_data()[...] = 1
+    for call in (lambda: np.sum(ours), lambda: np.stack([ours, ours])):
+        with (
+            syncblob.record_transfers() as log,
+            syncblob.compute_only_on("simulated"),
+            pytest.raises(DeviceGuardError),
+        ):
+            call()
+        assert not [*log]
+
+
 # --- cached plans ---------------------------------------------------------------------------------
 
 

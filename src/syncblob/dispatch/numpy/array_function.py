@@ -248,7 +248,9 @@ class _OneBlob(Plan):
         home = x._home
         shortcut, array = x._shortcut, x._array
         if array is None or not shortcut.readable:
-            array = x._make_readable()
+            # A guard that forbids the call has to do so before anything is copied.
+            name = self.function.__name__
+            array = x._on_device(name)[0] if home.direct else x._make_readable()
         if array is None:
             return Plan.run(self, like, args, kwargs)
         if not (home.direct or may_compute_directly(home, self.function.__name__)):
@@ -283,7 +285,7 @@ class _SomeBlobs(Plan):
         self.keywords = any(isinstance(name, str) for name in blobs + nested)
 
     @at_once
-    def run(self, like: Any, args: Args, kwargs: Named) -> Any:  # noqa: C901, PLR0912  # inlined, because calls take time
+    def run(self, like: Any, args: Args, kwargs: Named, moving: str = "") -> Any:  # noqa: C901, PLR0912  # inlined, because calls take time
         home = like._home
         arguments: Any = joined(args, kwargs) if self.keywords else [*args]
         operands: list[_Operand] = []
@@ -291,15 +293,15 @@ class _SomeBlobs(Plan):
             x = arguments[key]
             shortcut, array = x._shortcut, x._array
             if array is None or not shortcut.readable:
-                array = x._make_readable()
+                array = x._on_device(moving)[0] if moving else x._make_readable()
             if x._home is not home or array is None:
-                return Plan.run(self, like, args, kwargs)
+                return self.run_otherwise(like, args, kwargs, moving)
             arguments[key] = array
             operands.append((array, x))
         for key in self.nested:
-            sequence = arguments[key] = _arrays_in(arguments[key], home, operands)
+            sequence = arguments[key] = _arrays_in(arguments[key], home, operands, moving)
             if sequence is None:
-                return Plan.run(self, like, args, kwargs)
+                return self.run_otherwise(like, args, kwargs, moving)
         if not operands:
             return Plan.run(self, like, args, kwargs)
         named = kwargs
@@ -319,9 +321,22 @@ class _SomeBlobs(Plan):
             return like._fresh(result, home)
         return self.give(result, like, home, operands)
 
+    def run_otherwise(self, like: Any, args: Args, kwargs: Named, moving: str) -> Any:
+        """Make the call if an array is not current, or the operands are unusual."""
+        home = like._home
+        blobs = instances((*args, *kwargs.values()), BlobCore)
+        # Operands of several homes may be computed elsewhere, and a guard that forbids the call has
+        # to do so before anything is copied.
+        if moving or not home.direct or any(x._home is not home for x in blobs):
+            return Plan.run(self, like, args, kwargs)
+        return self.run(like, args, kwargs, self.function.__name__)
 
-def _arrays_in(items: Any, home: Home, operands: list[_Operand]) -> Any:
-    """Replace the Blobs in nested sequences by their kept arrays; None if one is not current."""
+
+def _arrays_in(items: Any, home: Home, operands: list[_Operand], moving: str) -> Any:
+    """Replace the Blobs in nested sequences by their arrays; None if one is not current.
+
+    If `moving` is the name of a function, they are brought up to date for it.
+    """
     arrays: list[Any] = []
     for item in items:
         x: Any = item
@@ -329,13 +344,13 @@ def _arrays_in(items: Any, home: Home, operands: list[_Operand]) -> Any:
         if isinstance(x, BlobCore):
             shortcut, array = x._shortcut, x._array
             if array is None or not shortcut.readable:
-                array = x._make_readable()
+                array = x._on_device(moving)[0] if moving else x._make_readable()
             if x._home is not home or array is None:
                 return None
             operands.append((array, x))
             x = array
         elif kind is list or kind is tuple:
-            x = _arrays_in(x, home, operands)
+            x = _arrays_in(x, home, operands, moving)
             if x is None:
                 return None
         elif kind not in _PLAIN and not _is_leaf(kind):

@@ -49,7 +49,6 @@ from syncblob.dispatch.numpy.ufuncs import array_ufunc
 from syncblob.interop import export_arrow, export_cuda, export_dlpack, export_numpy, shared_memory
 from syncblob.memory import CONST, MUTABLE, OVERWRITE, Head, SyncedMemory
 from syncblob.memory.untracked_aliases import assume_unaliased, refresh
-from syncblob.memory.verify import verifying
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
@@ -1369,26 +1368,6 @@ class Blob(Operators, NdarrayMethods):
             )
         # Not imported, because it lies above this module; it is loaded before any Blob exists.
         return sys.modules["syncblob"]
-
-    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
-        """Return data on the host, read-only and without a copy. Downloads if needed.
-
-        Parameters
-        ----------
-        dtype
-            Convert to another dtype, as a private, writable copy.
-        copy
-            True returns a private, writable copy; False raises if a conversion is needed. A
-            download into the Blob's own host memory is no copy.
-
-        Raises
-        ------
-        ValueError
-            If `copy` is False and a conversion is needed.
-        """
-        if dtype is None and copy is None and (HOST.direct or not verifying()):
-            return self._read(HOST_DATA, "__array__")
-        return export_numpy.to_ndarray(self._memory, self._layout, dtype, copy)
 
     def to_numpy(
         self,

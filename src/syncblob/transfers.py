@@ -17,7 +17,7 @@ from syncblob.guards import count_transfer, running_guards, uncount_transfer
 if TYPE_CHECKING:
     from syncblob.devices.base import Accelerator
     from syncblob.devices.device import Device
-    from syncblob.memory.shortcut import Shortcuts
+    from syncblob.memory.ledger import Shortcuts
     from syncblob.transfer_log import TransferLog
 
 

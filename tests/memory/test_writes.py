@@ -24,7 +24,7 @@ from syncblob.devices.host import NumpyHome
 from syncblob.memory import Access, changes, claim
 from syncblob.memory.borrows_and_aliases import NUMPY
 from syncblob.memory.buffers import Buffers
-from syncblob.memory.shortcut import Shortcuts
+from syncblob.memory.ledger import Shortcuts
 
 # They count the bytes of parts of small memories.
 pytestmark = pytest.mark.usefixtures("exact_parts")
@@ -152,16 +152,17 @@ def at_the_start_of(function, handler):
         sys.setprofile(before)
 
 
-def test_what_a_handler_writes_before_a_copy_is_not_overwritten_by_it():
+@pytest.mark.parametrize(("function", "rows"), [(changes.commit, slice(1, 4)), (claim, slice(4))])
+def test_what_a_handler_writes_before_a_copy_is_not_overwritten_by_it(function, rows):
     blob = Blob(4, device="simulated")
     blob[...] = 1
 
     def handler():
         blob.mutable_cpu_data()[...] = 5
 
-    with at_the_start_of(changes.commit, handler):
-        read = blob[:].cpu_data()
-    assert read.tolist() == blob.tolist() == [5] * 4
+    with at_the_start_of(function, handler):
+        read = blob[rows].cpu_data()
+    assert read.tolist() == blob[rows].tolist() == [5] * len(read)
 
 
 def test_a_push_of_a_handler_does_not_arrive_after_what_is_written_then(simulated):

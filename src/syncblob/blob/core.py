@@ -16,12 +16,13 @@ from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 
-from syncblob._dtypes import is_bfloat16
+from syncblob._dtypes import SUPPORTED
 from syncblob._layout import Layout
 from syncblob._locks_lost_in_fork import Lock
 from syncblob._source_lines import Place, user_place
 from syncblob.devices import HOST, Side
 from syncblob.devices.base import Accelerator
+from syncblob.interop import export_numpy
 from syncblob.interop.adopt import adopt
 from syncblob.memory import (
     CONST,
@@ -39,12 +40,13 @@ from syncblob.memory import (
 )
 from syncblob.memory.changes import finish_write
 from syncblob.memory.untracked_aliases import expose
+from syncblob.memory.verify import verifying
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Self
 
-    from numpy.typing import NDArray
+    from numpy.typing import DTypeLike, NDArray
 
     from syncblob.devices import Device
     from syncblob.devices.base import Home
@@ -611,6 +613,26 @@ class BlobCore:
 
     # --- accessors: views of arrays that are kept ------------------------------------------------
 
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        """Return data on the host, read-only and without a copy. Downloads if needed.
+
+        Parameters
+        ----------
+        dtype
+            Convert to another dtype, as a private, writable copy.
+        copy
+            True returns a private, writable copy; False raises if a conversion is needed. A
+            download into the Blob's own host memory is no copy.
+
+        Raises
+        ------
+        ValueError
+            If `copy` is False and a conversion is needed.
+        """
+        if dtype is None and copy is None and (HOST.direct or not verifying()):
+            return self._read(HOST_DATA, "__array__")
+        return export_numpy.to_ndarray(self._memory, self._layout, dtype, copy)
+
     def _read(self, place: int, reason: str) -> Any:
         """Return a read-only array over data or diff on a side."""
         kept = self._kept[place]
@@ -621,20 +643,23 @@ class BlobCore:
         if kept is None or place > GPU_DATA:
             memory = self._diff_memory() if place > GPU_DATA else self._memory
             layout = self._placed or self._layout
-        else:
-            # As `SyncedMemory.claim`, without the call, because this is the way of every read that
-            # has to copy.
-            shortcut, ledger = kept[0], memory.ledger
-            start, stop = (0, ledger.spans.nbytes) if layout.whole else (layout.start, layout.stop)
-            use = shortcut.side, CONST, start, stop, reason
-            if claim(ledger, shortcut.buffer, *use):
-                if not shortcut.readable:
-                    # Asks for the shortcut again.
-                    self._keep(place, memory)
-                return kept[1].view()
         side = _SIDES[place & 1]
         if side and memory.device_home is not self._home:
             side = self._accelerator_side(memory)
+        if place <= GPU_DATA:
+            # As `SyncedMemory.claim`, without the call, because this is the way of every read that
+            # has to copy.
+            ledger = memory.ledger
+            start, stop = (0, ledger.spans.nbytes) if layout.whole else (layout.start, layout.stop)
+            buffer = ledger.buffers.sides[side] if kept is None else kept[0].buffer
+            if claim(ledger, buffer, side, CONST, start, stop, reason, layout=layout):
+                if kept is None or not kept[0].readable:
+                    # Asks for the shortcut again.
+                    self._keep(place, memory)
+                    kept = kept or self._kept[place]
+                # Another thread may have evicted a buffer that was made just now.
+                if kept is not None and (kept[0].readable or kept[0].buffer is buffer):
+                    return kept[1].view()
         buffer = memory.read(side, layout, reason)
         # The Blob may have another diff now, because its base shares one.
         if kept is None or kept[0].buffer is not buffer or not kept[0].readable:
@@ -707,7 +732,11 @@ class BlobCore:
             if self._readonly or (type(shortcut.buffer) is Window and not home.native):
                 # In the latter case, the borrow has to be an alias; see `hand_out.borrow`.
                 writable = None
-            elif side is Side.HOST and not is_bfloat16(layout.dtype) and not layout.backwards:
+            elif (
+                side is Side.HOST
+                and layout.dtype in SUPPORTED
+                and (layout.contiguous or not layout.backwards)
+            ):
                 # NumPy does not export bfloat16, nor `export_dlpack.export` negative strides.
                 exported = writable
             entry = shortcut, const, writable, exported, None

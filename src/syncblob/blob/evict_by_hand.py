@@ -8,7 +8,6 @@ from syncblob.blob.automatic_eviction import close_side
 from syncblob.blob.living_blobs import in_use, let_go, living_blobs
 from syncblob.devices import Accelerator, Side
 from syncblob.memory import Ledger, evict_windows
-from syncblob.memory.history import note
 from syncblob.memory.windows import array_of
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ def evict(blob: BlobCore, side: str) -> int:
         kept = ledger.buffers.within(gone, start, stop)
         for window in kept if start < stop else ():
             reach = f"evict, which keeps a buffer of bytes {window.start} to {window.stop}"
-            note(ledger, reach, ledger.spans, ledger.spans, start, stop)
+            ledger.note(reach, ledger.spans, ledger.spans, start, stop)
     return freed
 
 

@@ -83,6 +83,15 @@ class NumpyHome(Home):
 
     own_view = view
 
+    def kept_views(
+        self, buffer: NDArray[np.uint8], layout: Layout
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return a read-only and a writable array over a buffer."""
+        writable = self.view(buffer, layout, writable=True)
+        const = writable.view()
+        const.flags.writeable = False
+        return const, writable
+
     def address(self, array: NDArray[Any]) -> int:
         """Return the address of the first element of an array."""
         return array.__array_interface__["data"][0]

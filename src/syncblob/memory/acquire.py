@@ -15,7 +15,7 @@ from syncblob.memory import span_limit
 from syncblob.memory.access_plan import DIRECTIONS, PAIR, SMALL, plan_crossing
 from syncblob.memory.await_async_copies import await_uploads
 from syncblob.memory.changes import commit, take
-from syncblob.memory.history import note, note_use
+from syncblob.memory.history import note_use
 from syncblob.memory.spans import Spans
 from syncblob.memory.stale_alias_warning import require_announced
 from syncblob.memory.state_machine import CONST, MUTABLE, OVERWRITE, Access
@@ -44,6 +44,7 @@ def claim(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0915, PLR0917  # an acce
     reason: str,
     array: NDArray[Any] | None = None,
     value: Any = None,
+    layout: Layout | None = None,
 ) -> bool:
     """Prepare a side for an access, if nothing can make that fail but the copy.
 
@@ -56,10 +57,12 @@ def claim(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0915, PLR0917  # an acce
     ledger, side, access, start, stop, reason
         The access.
     buffer
-        The buffer that the caller will use.
+        The buffer that the caller will use. None if the host has none yet.
     array, value
         An array over the range, and a number to write into it in the same step. To assign it must
         not raise.
+    layout
+        That of the access, for the error if the host has no memory for a buffer.
 
     Returns
     -------
@@ -88,14 +91,15 @@ def claim(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0915, PLR0917  # an acce
                 or start >= stop
                 or stop > before.nbytes
                 or buffers.sides[side] is not buffer
-                or buffer is None
+                # The host's buffer is made here, to be filled as a whole.
+                or (buffer is None and (side or sticky or stop - start < before.nbytes))
             ):
                 return False
             if access is not CONST and ledger.source is not None:
                 ledger.forget_source(start, stop)
             uniform, mine = before.uniform, 1 << side
             held = before.common(start, stop) if uniform is None else uniform
-            shortcuts, after = ledger.shortcuts, before
+            shortcuts, after, made = ledger.shortcuts, before, None
             if held & mine:
                 if open_logs:
                     note_use(ledger, side, start, stop)
@@ -133,10 +137,13 @@ def claim(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0915, PLR0917  # an acce
                 # Now that the shortcuts are revoked: until then, one may lend without the lock.
                 if there.borrows.live or (there.leases and not sticky):
                     return False
+                contents, nbytes = buffers.sides[1 - side], stop - start
+                if contents is None:
+                    return False
+                if buffer is None:
+                    made = buffer = buffers.get(side, start, stop, zeroed=False)
                 if access is not OVERWRITE:
-                    contents, target, nbytes = buffers.sides[1 - side], buffer, stop - start
-                    if contents is None:
-                        return False
+                    target = buffer
                     if target.nbytes != nbytes:
                         target = target[start:stop]
                     if contents.nbytes != nbytes:
@@ -158,16 +165,21 @@ def claim(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0915, PLR0917  # an acce
             if after is before and not copied:
                 return True
             epoch = shortcuts.epoch
+            if made is not None:
+                buffers.sides[side] = made
             # Until now, the other side has the contents of what it alone holds.
             ledger.spans = after
             if ledger.follows_logs and after.uniform is not None:
                 ledger.renew_shortcuts(epoch, after.uniform)
-        except MemoryError:
+        except MemoryError as error:
+            if buffer is None:
+                buffers.explain_shortage(error, side, buffers.nbytes, reason, layout)
+                raise
             # The caller makes a usual access now, which makes room.
             return False
         finally:
             ledger.moving = False
-        note(ledger, reason, before, after, start, stop, copied)
+        ledger.note(reason, before, after, start, stop, copied)
         return True
 
 
@@ -229,7 +241,7 @@ def claim_shared(  # noqa: PLR0913, PLR0917  # a write
                 shortcuts.clear()
         finally:
             ledger.moving = False
-        note(ledger, reason, before, after, start, stop)
+        ledger.note(reason, before, after, start, stop)
         return True
 
 
@@ -277,8 +289,8 @@ def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0917  # an access
     buffer = ledger.buffers.sides[side]
     if buffer is None and side:
         buffer = provide(ledger, side, start, stop, reason, layout)
-    if fill is None and claim(ledger, buffer, side, access, start, stop, reason):
-        return buffer
+    if fill is None and claim(ledger, buffer, side, access, start, stop, reason, layout=layout):
+        return ledger.buffers.sides[side]
     writes, mine = access is not CONST, 1 << side
     if writes:
         ledger.forget_source(start, stop)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from syncblob.devices import Side
 from syncblob.memory.await_async_copies import await_uploads, finish_uploads
 from syncblob.memory.borrows_and_aliases import NO_LOANS, restore
-from syncblob.memory.history import note, note_use
+from syncblob.memory.history import note_use
 from syncblob.memory.span_limit import shortened
 from syncblob.memory.spans import Run, Spans
 from syncblob.memory.stale_alias_warning import require_announced
@@ -194,7 +194,7 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
         if ledger.source is not None and change.limit is None and 0 not in after.holders:
             ledger.source = ledger.source.rest()
         if reason and (change.copied or after is not before or change.between is not None):
-            history = note(ledger, reason, before, after, change.start, change.stop, change.copied)
+            history = ledger.note(reason, before, after, change.start, change.stop, change.copied)
             for loser, _ in change.losses:
                 loans = ledger.loans[loser]
                 if change.writes and loans.exposures:

@@ -5,10 +5,9 @@ Call the functions under the memory's lock.
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
-from syncblob._source_lines import Place, user_instruction
+from syncblob._source_lines import Place
 from syncblob.memory.spans import Spans
 from syncblob.memory.state_machine import Head, head_over
 from syncblob.transfers import avoided, log_generation
@@ -17,9 +16,6 @@ if TYPE_CHECKING:
     from syncblob._source_lines import NotedPlace
     from syncblob.devices.base import Side
     from syncblob.memory.ledger import Ledger
-
-# The number of transitions that are remembered.
-_REMEMBERED = 8
 
 
 class Transition(NamedTuple):
@@ -74,31 +70,6 @@ class Transition(NamedTuple):
         head = self.after.name
         change = head if self.before is self.after else f"{self.before.name} -> {head}"
         return f"{self.reason}: {change}{copied}, at {self.place.line.described()}"
-
-
-_new = tuple.__new__
-
-
-def note(  # noqa: PLR0913, PLR0917  # a transition
-    ledger: Ledger,
-    reason: str,
-    before: Spans,
-    after: Spans,
-    start: int,
-    stop: int,
-    copied: str = "",
-) -> deque[Transition]:
-    """Append a transition to the history, which is returned.
-
-    The parameters are the fields of `Transition`.
-    """
-    # Three more frames: this function, the change, and its caller.
-    noted = _new(Transition, (reason, before, after, copied, user_instruction(4), start, stop))
-    history = ledger.history
-    if history is None:
-        history = ledger.history = deque(maxlen=_REMEMBERED)
-    history.append(noted)
-    return history
 
 
 def note_use(ledger: Ledger, side: Side, start: int, stop: int) -> None:

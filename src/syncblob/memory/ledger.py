@@ -1,36 +1,136 @@
 """The ledger of a memory: its buffers, who holds which bytes, and what has been handed out.
 
-`changes` changes it. This file has its fields, with what code without the lock may rely on, and the
-questions that accesses ask.
+`changes` changes it. This file has its fields, with what code without the lock may rely on, its
+shortcuts, and the questions that accesses ask.
 """
 
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, ClassVar, Never
+from collections import deque
+from typing import TYPE_CHECKING, Any, ClassVar, Never
 
 from syncblob._locks_lost_in_fork import LostLock, is_lost, notify
+from syncblob._source_lines import user_instruction
 from syncblob.devices import Side
 from syncblob.memory.borrows_and_aliases import NO_LOANS, Loans, joined
 from syncblob.memory.buffers import Buffers
-from syncblob.memory.history import is_use_noted
-from syncblob.memory.shortcut import NO_SHORTCUT, Shortcut, Shortcuts
+from syncblob.memory.history import Transition, is_use_noted
+from syncblob.memory.shortcut import NO_SHORTCUT, Shortcut
 from syncblob.memory.spans import Run, Spans
 from syncblob.memory.verify import Watch
 from syncblob.transfers import follow_logs, open_logs
 
 if TYPE_CHECKING:
-    from collections import deque
     from collections.abc import Callable
 
     from syncblob._layout import Layout
     from syncblob.devices.base import Accelerator, Home
     from syncblob.memory.await_async_copies import Upload
-    from syncblob.memory.history import Transition
     from syncblob.memory.sources import Source
 
 _NOTHING_LENT: tuple[Loans, ...] = (NO_LOANS, NO_LOANS)
+
+# The number of transitions that are remembered.
+_REMEMBERED = 8
+
+# Programs that use more parts of a memory than this between two changes of state ask again.
+_MOST_PARTS = 64
+
+_new = tuple.__new__
 _UNUSABLE = (False, False, False)
+
+
+class Shortcuts:
+    """The shortcuts of a memory.
+
+    Use it under the memory's lock. Only `clear` needs none: at worst, it makes accesses slower.
+
+    Attributes
+    ----------
+    sides
+        The shortcut of each side's buffer, valid for any part of it; None if never asked for.
+        Further accelerators are missing until then.
+        It stays with the buffer, so that arrays are current again when their side is.
+    epoch
+        An object that is replaced whenever any shortcut is cleared.
+    parts
+        Those of parts while the sides hold different parts of the memory, or the side has windows,
+        by side, start and stop. They end with the next change.
+    """
+
+    __slots__ = ("__weakref__", "epoch", "parts", "sides")
+
+    def __init__(self) -> None:
+        self.epoch: object = []
+        self.sides: list[Shortcut | None] = [None, None]
+        self.parts: dict[tuple[int, int, int], Shortcut] = {}
+
+    def of(self, key: tuple[Side, int, int], buffer: Any, *, part: bool) -> Shortcut:
+        """Return the shortcut of a side's buffer, or of a part of it.
+
+        Parameters
+        ----------
+        key
+            The side, and the start and the stop of the part.
+        buffer
+            The side's buffer, or the window of the part.
+        part
+            Whether the shortcut is valid for the part alone.
+        """
+        side, parts = key[0], self.parts
+        while side >= len(self.sides):
+            self.sides.append(None)
+        shortcut = parts.get(key) if part else self.sides[side]
+        if shortcut is None or shortcut.buffer is not buffer:
+            new = Shortcut(buffer, side)
+            # A signal handler or a finaliser may have made one meanwhile. None can run from here
+            # on: nothing is called. So no shortcut that may be used is ever unknown.
+            shortcut = (parts[key] if key in parts else None) if part else self.sides[side]  # noqa: SIM401  # `get` is a call
+            if shortcut is None or shortcut.buffer is not buffer:
+                if shortcut is not None:
+                    shortcut.readable = shortcut.writable = shortcut.shared = False
+                shortcut = new
+                if part:
+                    parts[key] = new
+                else:
+                    self.sides[side] = new
+        return shortcut
+
+    def limit(self) -> None:
+        """Forget the shortcuts of parts if there are too many."""
+        if len(self.parts) >= _MOST_PARTS:
+            self.revoke()
+
+    def forget(self, side: int) -> None:
+        """Let go of a side's buffer, because the side gets another one."""
+        if side < len(self.sides):
+            self.sides[side] = None
+
+    def clear(self) -> None:
+        """Let the next accesses ask again. Forgets no shortcut, so that `revoke` finds all."""
+        epoch: object = None
+        while self.epoch is not epoch:
+            # Again, if a thread under the lock may have set some since: it compares epochs, too.
+            self.epoch = epoch = []
+            for shortcut in [*self.sides, *self.parts.values()]:
+                if shortcut is not None:
+                    shortcut.readable = shortcut.writable = shortcut.shared = False
+
+    def revoke(self) -> None:
+        """Clear all shortcuts, before a change of state."""
+        self.epoch = []
+        for shortcut in self.sides:
+            if shortcut is not None:
+                shortcut.readable = shortcut.writable = shortcut.shared = False
+        parts = self.parts
+        if parts:
+            for key in list(parts):
+                # Nothing is called here, so an interrupt leaves none that is unknown and usable.
+                if key in parts:
+                    shortcut = parts[key]
+                    shortcut.readable = shortcut.writable = False
+                    del parts[key]
 
 
 class Ledger:
@@ -290,6 +390,21 @@ class Ledger:
         if shortcuts.epoch is not epoch:
             # Another thread has cleared them meanwhile, which needs no lock.
             shortcuts.clear()
+
+    def note(  # noqa: PLR0913, PLR0917  # a transition
+        self, reason: str, before: Spans, after: Spans, start: int, stop: int, copied: str = ""
+    ) -> deque[Transition]:
+        """Append a transition to the history, which is returned.
+
+        The parameters are the fields of `Transition`.
+        """
+        # Three more frames: this method, the change, and its caller.
+        noted = _new(Transition, (reason, before, after, copied, user_instruction(4), start, stop))
+        history = self.history
+        if history is None:
+            history = self.history = deque(maxlen=_REMEMBERED)
+        history.append(noted)
+        return history
 
     def forget_arrived(self, waited: Upload | None = None) -> None:
         """Forget the copies that have arrived, without a wait, and one that was waited for."""

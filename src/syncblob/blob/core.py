@@ -646,10 +646,10 @@ class BlobCore:
         side = _SIDES[place & 1]
         if side and memory.device_home is not self._home:
             side = self._accelerator_side(memory)
-        if place <= GPU_DATA:
+        ledger = memory.ledger
+        if place <= GPU_DATA and ledger.spans.uniform != 0:
             # As `SyncedMemory.claim`, without the call, because this is the way of every read that
             # has to copy.
-            ledger = memory.ledger
             start, stop = (0, ledger.spans.nbytes) if layout.whole else (layout.start, layout.stop)
             buffer = ledger.buffers.sides[side] if kept is None else kept[0].buffer
             if claim(ledger, buffer, side, CONST, start, stop, reason, layout=layout):

@@ -60,8 +60,8 @@ def plan_crossing(  # noqa: C901, PLR0913, PLR0917  # an access; inlined, becaus
         # The first access allocates and fills a whole buffer.
         changed = (0, nbytes)
         after = Spans.whole(nbytes, mine if initial or writes else before.holders[0] | mine)
-    elif held and not held & mine and (writes or not written):
-        # The usual case: the other side holds the whole range.
+    elif held is not None and not held & mine and (writes or not written):
+        # The usual cases: another side holds the whole range, or only the source has it.
         if access is not OVERWRITE:
             pieces = (Run(start, stop, held),)
         after = before.put(start, stop, mine if writes else held | mine)

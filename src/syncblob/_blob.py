@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from syncblob.caffe._pb.caffe_pb2 import BlobProto
-    from syncblob.dispatch.torch.parameters import BlobParameter
+    from syncblob.dispatch.torch.blob_parameters import BlobParameter
     from syncblob.interop.side_view import SideView
     from syncblob.memory.sources import Function
 

@@ -48,7 +48,7 @@ if hasattr(retry, "mutants_x_begin_again__mutmut"):
 @pytest.fixture(autouse=True)
 def _plans_made_anew() -> None:
     plans._plan.cache_clear()
-    of_torch = sys.modules.get("syncblob.dispatch.torch.plans")
+    of_torch = sys.modules.get("syncblob.dispatch.torch.written_arguments")
     if of_torch is not None:
         of_torch._plan.cache_clear()
         of_torch._rule.cache_clear()

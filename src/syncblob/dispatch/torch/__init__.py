@@ -6,7 +6,7 @@ Inputs take the const path, written arguments the mutable path, and a fully over
 no transfer.
 """
 
-from syncblob.dispatch.torch.parameters import BlobParameter, parameter_over, put_over
+from syncblob.dispatch.torch.blob_parameters import BlobParameter, parameter_over, put_over
 from syncblob.dispatch.torch.tensors import tensor_over
 from syncblob.dispatch.torch.torch_function import call
 

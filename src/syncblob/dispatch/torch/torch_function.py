@@ -17,9 +17,9 @@ from syncblob.devices import HOST, timed_computations
 from syncblob.devices.cuda import CudaBackend
 from syncblob.dispatch.torch import tensors as over
 from syncblob.dispatch.torch.devices import device_of_tensors
-from syncblob.dispatch.torch.plans import Plan, plan_call
 from syncblob.dispatch.torch.tensors import Loan, host_alias, host_loan, loan_of_its_own
 from syncblob.dispatch.torch.tracing import untraced
+from syncblob.dispatch.torch.written_arguments import Plan, plan_call
 from syncblob.dispatch.walk import NESTED, instances, replaced
 from syncblob.guards import require_device
 from syncblob.memory import CONST, MUTABLE, in_room

@@ -1,4 +1,4 @@
-"""Plans of calls, made once for each function and pattern of arguments.
+"""Which arguments of a PyTorch function are written: plans of calls, one for each pattern of them.
 
 The schema of an operator declares which arguments are written. Functions written in Python have no
 schema. Their parameters tell: ``inplace=True``, ``running_mean`` while training, ``max_norm``.

@@ -445,8 +445,17 @@ class BlobCore:
         shortcut, array = self._shortcut, self._array
         if array is not None and shortcut.readable:
             return array, self._home
-        layout, memory = self._layout, self._memory
-        buffer = memory.read(self._side, layout, reason)
+        layout, memory, buffer = self._layout, self._memory, shortcut.buffer
+        if array is not None and buffer is not None:
+            # As in `_read`: nearly all copies for computations come this way.
+            ledger = memory.ledger
+            start, stop = (0, ledger.spans.nbytes) if layout.whole else (layout.start, layout.stop)
+            if not claim(ledger, buffer, shortcut.side, CONST, start, stop, reason):
+                buffer = None
+            elif shortcut.readable and self._array is array:
+                return array, self._home
+        if buffer is None:
+            buffer = memory.read(self._side, layout, reason)
         shortcut, array = self._shortcut, self._array
         if array is None or not shortcut.readable or shortcut.buffer is not buffer:
             shortcut, array = self._attach(memory, layout)

@@ -496,20 +496,13 @@ class SyncedMemory:
 
     def read(self, side: Side, layout: Layout, reason: str) -> Any:
         """Prepare one side for a const access, as `array` does, and return its buffer or window."""
-        spans, shortage, buffer = self.ledger.spans, None, None
-        held = spans.uniform
+        held, buffer = self.ledger.spans.uniform, None
         if not open_logs and (held is None or held & 1 << side):
             # This changes no state, so it needs no lock.
             buffer = self.newest(side, layout)
-        while buffer is None:
-            # As in `_in_room`, in fewer steps.
-            try:
-                with self.ledger.lock:
-                    buffer = acquire(self.ledger, side, CONST, layout, reason)
-            except MemoryError as error:
-                shortage = shortage or Shortage()
-                if not shortage.make_room(self.home(side), error, reason):
-                    raise
+        if buffer is None:
+            use = side, CONST, layout, reason
+            buffer = self._in_room(side, reason, _locked, acquire, *use)
         return buffer
 
     def write(

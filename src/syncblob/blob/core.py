@@ -447,10 +447,8 @@ class BlobCore:
             return array, self._home
         layout, memory, buffer = self._layout, self._memory, shortcut.buffer
         if array is not None and buffer is not None:
-            # As in `_read`: nearly all copies for computations come this way.
-            ledger = memory.ledger
-            start, stop = (0, ledger.spans.nbytes) if layout.whole else (layout.start, layout.stop)
-            if not claim(ledger, buffer, shortcut.side, CONST, start, stop, reason):
+            # The usual way of the copies for computations.
+            if not memory.claim(shortcut, layout, reason, CONST):
                 buffer = None
             elif shortcut.readable and self._array is array:
                 return array, self._home

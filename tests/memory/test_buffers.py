@@ -133,6 +133,35 @@ def test_without_memory_the_error_names_blob_line_and_remedy(
     assert blob.head is Head.UNINITIALIZED
 
 
+@pytest.mark.parametrize("access", ["cpu_data", "mutable_cpu_data"])
+def test_so_does_that_of_the_hosts_first_copy(simulated: SimulatedBackend, access: str) -> None:
+    blob = Blob((2, 3), device="simulated:0", name="weights")
+    blob[...] = 1
+    with simulated.failing(host_allocation=1), pytest.raises(MemoryError) as caught:
+        getattr(blob, access)()
+    needed = "needs 24 B on cpu for Blob 'weights' of shape (2, 3), float32, 24 bytes"
+    assert f"; {access} {needed}, at {__file__}:" in described(caught.value)
+    assert blob.head is Head.HEAD_AT_GPU
+    assert blob.cpu_data().tolist() == [[1] * 3] * 2
+
+
+def test_a_copy_that_lacked_memory_is_made_in_the_usual_way(
+    simulated: SimulatedBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blob = Blob(4, device="simulated:0")
+    blob.cpu_data()
+    blob[...] = 1
+    download = simulated.download
+
+    def without_room(*_arrays: Any) -> None:
+        monkeypatch.setattr(simulated, "download", download)
+        raise MemoryError
+
+    monkeypatch.setattr(simulated, "download", without_room)
+    assert blob.cpu_data().tolist() == [1] * 4
+    assert blob.head is Head.SYNCED
+
+
 @pytest.mark.parametrize(
     ("access", "what"),
     [

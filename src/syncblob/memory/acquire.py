@@ -141,7 +141,7 @@ def claim(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0915, PLR0917  # an acce
                 if contents is None:
                     return False
                 if buffer is None:
-                    made = buffer = buffers.get(side, start, stop, zeroed=False)
+                    made = buffer = buffers.allocate(side, buffers.nbytes)
                 if access is not OVERWRITE:
                     target = buffer
                     if target.nbytes != nbytes:

@@ -178,15 +178,14 @@ class Buffers:
                 # Just made for this access, or an interrupted access left it.
                 self.home(side).zero(array_of(buffer))
             return buffer
-        if side:
-            return self.allocate(side, self.nbytes, zeroed=zeroed)
-        partner = self.accelerator or home_accelerator(default_device())
-        if partner is not None:
-            return partner.allocate_host(self.nbytes, zeroed=zeroed)
-        return HOST.allocate(self.nbytes, zeroed=zeroed)
+        return self.allocate(side, self.nbytes, zeroed=zeroed)
 
     def allocate(self, side: Side, nbytes: int, *, zeroed: bool = False) -> Any:
-        """Allocate on an accelerator, which is the memory's from then on."""
+        """Allocate on a side. An accelerator is the memory's from then on."""
+        if not side:
+            partner = self.accelerator or home_accelerator(default_device())
+            allocate = HOST.allocate if partner is None else partner.allocate_host
+            return allocate(nbytes, zeroed=zeroed)
         accelerator: Any = self.home(side)
         leave_room(accelerator)
         buffer = accelerator.allocate(nbytes, zeroed=zeroed)

@@ -143,10 +143,8 @@ class Layout:
             return self
         if not self.size:
             return Layout.c_order(self.shape, self.dtype, self.offset)
-        offset = self.offset
-        for dim, step in zip(self.shape, self.strides, strict=True):
-            offset += min(0, (dim - 1) * step)
-        return Layout(self.shape, self.dtype, tuple(map(abs, self.strides)), offset)
+        # The element of the lowest address is the first of the reversed axes.
+        return Layout(self.shape, self.dtype, tuple(map(abs, self.strides)), self.start)
 
     @property
     def reversed_axes(self) -> tuple[int, ...]:

@@ -3,14 +3,8 @@
 https://data-apis.org/array-api/2025.12/API_specification/constants.html
 """
 
-from __future__ import annotations
-
-import math
+from math import e, inf, nan, pi
 
 __all__ = ["e", "inf", "nan", "newaxis", "pi"]
 
-e: float = math.e
-inf: float = math.inf
-nan: float = math.nan
 newaxis: None = None
-pi: float = math.pi

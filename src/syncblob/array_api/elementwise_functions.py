@@ -12,7 +12,7 @@ Without a Blob, arrays of other libraries raise a TypeError; `asarray` converts 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -26,13 +26,9 @@ if TYPE_CHECKING:
     from syncblob._blob import Blob
 
     # The Python scalars that a function takes in place of a Blob.
-    _Scalar_contra = TypeVar("_Scalar_contra", contravariant=True)
-
-    class _Unary(Protocol):
-        def __call__(self, x: Blob, /) -> Blob: ...
-
-    class _Binary(Protocol[_Scalar_contra]):
-        def __call__(self, x1: Blob | _Scalar_contra, x2: Blob | _Scalar_contra, /) -> Blob: ...
+    _Scalar = TypeVar("_Scalar")
+    _Unary: TypeAlias = Callable[[Blob], Blob]
+    _Binary: TypeAlias = Callable[[Blob | _Scalar, Blob | _Scalar], Blob]
 
 
 def _unary(kernel: Callable[..., Any], description: str) -> Any:

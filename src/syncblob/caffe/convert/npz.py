@@ -13,6 +13,7 @@ from numpy.lib import format as npy
 
 from syncblob.caffe import blob_values
 from syncblob.caffe.convert.weights import Weights
+from syncblob.caffe.files.caffe_hdf5 import HARMLESS, MOST_COMPRESSION
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
@@ -26,10 +27,6 @@ if TYPE_CHECKING:
 _EXTENSION = ".npy"
 # The most bytes in the name of a member.
 _MOST_NAME = (1 << 16) - 1
-# The maximal compression ratio of zip's deflate, and the size below which a false claim is
-# harmless: other methods compress small arrays of equal values even more.
-_MOST_COMPRESSION = 1032
-_HARMLESS = 1 << 24
 
 
 def read(path: str) -> Weights:
@@ -86,7 +83,7 @@ def _read_header(
             f"the file has {info.file_size - start}",
             path=path,
         )
-    if nbytes > _HARMLESS and nbytes > info.compress_size * _MOST_COMPRESSION:
+    if nbytes > HARMLESS and nbytes > info.compress_size * MOST_COMPRESSION:
         raise ModelFileError(
             f"array {info.filename!r} claims {nbytes} bytes, of which {info.compress_size} are "
             f"stored; the file is damaged, or made to exhaust the memory",

@@ -58,10 +58,10 @@ if TYPE_CHECKING:
 _MOST_OBJECTS = 1 << 14
 """Limit on groups and datasets. Links can make a small file look endless."""
 _MOST_LEVELS = 32
-_MOST_COMPRESSION = 1032
-"""The highest compression ratio of the deflate filter; other common filters have lower ones."""
+MOST_COMPRESSION = 1032
+"""The highest compression ratio of deflate, also in zip; other common filters have lower ones."""
 _MOST_TEXT = 1 << 16
-_HARMLESS = 1 << 24
+HARMLESS = 1 << 24
 """The bytes that a dataset of another layout may claim without storing them: HDF5 generates fill
 values for unwritten parts, and small arrays compress very well."""
 _ITEM_SIZES = {"f": (2, 4, 8), "i": (1, 2, 4, 8), "u": (1, 2, 4, 8)}
@@ -314,7 +314,7 @@ class _Walk:
         if dataset.shape is None:
             return self.error(f"dataset {dataset.name!r} has no values", dataset)
         file, shape, dtype = self.file, dataset.shape, dataset.dtype
-        values = self._values(dataset, dtype, harmless=_HARMLESS)
+        values = self._values(dataset, dtype, harmless=HARMLESS)
 
         def read() -> NDArray[np.generic]:
             contents: NDArray[np.generic] = np.empty(math.prod(shape), dtype)
@@ -399,7 +399,7 @@ class _Walk:
                 raise self.error(
                     f"chunks of {what} are not as long as it says: the file is damaged", dataset
                 )
-        if nbytes > min(stored, size) * _MOST_COMPRESSION:
+        if nbytes > min(stored, size) * MOST_COMPRESSION:
             raise self.error(
                 f"{what} claims {nbytes} bytes, but only {min(stored, size)} are stored for it: "
                 f"the file is damaged or was never filled",

@@ -9,8 +9,6 @@ import syncblob
 from syncblob.caffe import Layer, ModelFile
 from syncblob.caffe.convert import LayerWeights, Weights, format_of, open_weights
 from syncblob.caffe.convert.caffe_models import of_model
-from syncblob.caffe.files.other_formats import head_of, is_text
-from syncblob.caffe.messages.open_file import OpenFile
 from syncblob.errors import ModelFileError
 from syncblob.formats import Blob
 
@@ -81,12 +79,6 @@ def open_contents(path: str) -> Contents:
         layers = [LayerWeights.of(Layer("history"), blobs)]
         return Contents(Weights(path, kind, layers), solver=solver)
     return Contents(open_weights(path))
-
-
-def is_definition(path: str) -> bool:
-    """Return whether a file is text, as the definitions of nets are."""
-    head = head_of(OpenFile(path))
-    return bool(head) and is_text(head)
 
 
 def open_definition(

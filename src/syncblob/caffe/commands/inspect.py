@@ -10,9 +10,11 @@ from pathlib import Path
 from google.protobuf import text_format
 
 from syncblob.caffe.commands.console import print_json, printable
-from syncblob.caffe.commands.contents import Contents, is_definition, open_contents, open_definition
+from syncblob.caffe.commands.contents import Contents, open_contents, open_definition
 from syncblob.caffe.commands.inspect_output import as_json, show
 from syncblob.caffe.convert.caffe_models import as_model
+from syncblob.caffe.files.other_formats import head_of, is_text
+from syncblob.caffe.messages.open_file import OpenFile
 from syncblob.caffe.messages.string_fields import unknown_fields
 from syncblob.errors import ModelFileError
 
@@ -119,7 +121,8 @@ def _shape(text: str) -> tuple[str, tuple[int, ...]]:
 
 def _opened(arguments: argparse.Namespace) -> Contents:
     path, phase = arguments.file, arguments.phase
-    if not is_definition(path):
+    head = head_of(OpenFile(path))
+    if not head or not is_text(head):
         _refuse(arguments, ("phase", "shape", "forks"), "for definitions only, .prototxt files")
         return open_contents(path)
     shapes = None if arguments.shape is None else dict(arguments.shape)

@@ -257,10 +257,6 @@ def _inner_product(layer: LayerParameter, bottom: Shape) -> list[Shape]:
     return [(*bottom[:axis], _outputs(layer.inner_product_param.num_output))]
 
 
-def _embed(layer: LayerParameter, bottom: Shape) -> list[Shape]:
-    return [(*bottom, _outputs(layer.embed_param.num_output))]
-
-
 def _recurrent(layer: LayerParameter, x: Shape, cont: Shape, *others: Shape) -> list[Shape]:
     settings = layer.recurrent_param
     fits = len(x) > 2 and cont == x[:2]  # noqa: PLR2004  # time and stream
@@ -655,7 +651,7 @@ _TYPES = {
     "Data": LayerType(_images, 0, 0, fewest_tops=1),
     "DummyData": LayerType(_dummy_data, 0, 0, fewest_tops=1),
     "Eltwise": LayerType(_eltwise, 2, _ANY),
-    "Embed": LayerType(_embed),
+    "Embed": LayerType(lambda layer, bottom: [(*bottom, _outputs(layer.embed_param.num_output))]),
     "Filter": LayerType(_filter, 2, _ANY),
     "Flatten": LayerType(_flatten),
     "HDF5Data": LayerType(lambda layer: [None] * len(layer.top), 0, 0, fewest_tops=1),

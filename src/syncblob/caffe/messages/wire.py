@@ -236,7 +236,10 @@ class WireReader:
     def _varint(self, position: int, stop: int, longest: int = _LONGEST_VALUE) -> tuple[int, int]:
         """Decode one varint, all bits of it. Return its value and the offset after it."""
         if not self._begin <= position < self._stop:
-            self._move_window(position)
+            size = len(self.contents)
+            end = min(position + _READ_AHEAD, size)
+            self._window, self._begin = self.contents.read(position, end), position
+            self._stop = size + 1 if end == size else end - _LONGEST_HEAD
         data, begin = self._window, self._begin
         if position < stop and (byte := data[position - begin]) < 1 << 7:
             return byte, position + 1
@@ -253,13 +256,6 @@ class WireReader:
                 position,
             )
         raise self._no_message(f"the number that starts here has over {longest} bytes", position)
-
-    def _move_window(self, position: int) -> None:
-        """Move the window to the head of the field at `position`."""
-        size = len(self.contents)
-        end = min(position + _READ_AHEAD, size)
-        self._window, self._begin = self.contents.read(position, end), position
-        self._stop = size + 1 if end == size else end - _LONGEST_HEAD
 
     def _require_room(self, number: int, length: int, start: int, stop: int) -> None:
         """Raise ModelFileError if a payload overruns the end of its message or protobuf's limit."""

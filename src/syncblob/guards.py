@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import ContextDecorator
 from contextvars import ContextVar
+from dataclasses import dataclass
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -38,17 +39,15 @@ if TYPE_CHECKING:
 _Function = TypeVar("_Function", bound="Callable[..., Any]")
 
 
+@dataclass(slots=True, eq=False)
 class _Block:
     """One run of a guarded block: its counts, the frame that it is in, and whether it has ended."""
 
-    __slots__ = ("count", "frame", "nbytes", "over")
-
-    def __init__(self, frame: tuple[int, CodeType] | None = None) -> None:
-        self.frame: tuple[int, CodeType] | None = frame
-        self.count: int = 0
-        self.nbytes: int = 0
-        # A task started in the block has a copy of the context, and may outlive the block.
-        self.over: bool = False
+    frame: tuple[int, CodeType] | None = None
+    count: int = 0
+    nbytes: int = 0
+    # A task started in the block has a copy of the context, and may outlive the block.
+    over: bool = False
 
 
 # The guards and blocks that are running, outermost first. A guard nested in itself occurs

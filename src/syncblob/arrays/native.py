@@ -66,8 +66,12 @@ def native_array(
                 f"copy=False was asked for, but a {type(x).__name__} has no array memory to share"
             )
         array = np.asarray(x, None if isinstance(x, np.generic) else dtype)
-        if array.dtype.hasobject:
-            _require_64_bits(array)
+        if array.dtype.hasobject and array.size and all(isinstance(e, int) for e in array.flat):
+            # NumPy keeps Python's integers if one has more bits.
+            raise OverflowError(
+                "a Blob's integers have at most 64 bits, and an integer needs more; convert it to "
+                "float"
+            )
         return array, True
     _require_values(x)
     if hasattr(x, "__cuda_array_interface__"):
@@ -109,14 +113,6 @@ def _require_no_mask(array: NDArray[Any]) -> None:
         raise TypeError(
             "a MaskedArray would lose its mask in a Blob; use its .filled(), or its .data to take "
             "the masked elements too"
-        )
-
-
-def _require_64_bits(array: NDArray[Any]) -> None:
-    """Raise OverflowError if these are Python's integers: NumPy keeps those of more bits."""
-    if array.size and all(isinstance(element, int) for element in array.flat):
-        raise OverflowError(
-            "a Blob's integers have at most 64 bits, and an integer needs more; convert it to float"
         )
 
 

@@ -108,9 +108,8 @@ def _described(
         found = json.loads(text)
         if found["version"] != _VERSION:
             raise ValueError(f"expected version {_VERSION}, got {found['version']!r}")  # noqa: TRY301  # caught below, as the others
-        if sorted(name for layer in found["layers"] for name in layer["tensors"]) != [
-            *sorted(entries)
-        ]:
+        names = [name for layer in found["layers"] for name in layer["tensors"]]
+        if sorted(names) != sorted(entries):
             raise ValueError("it is about other tensors")  # noqa: TRY301  # as above
         net = NetParameter.FromString(b64decode(found["settings"], validate=True))
         layers = []

@@ -43,17 +43,6 @@ def _named_side(memory: SyncedMemory, side: Side, dl_device: tuple[int, int] | N
     raise BufferError(f"expected dl_device to be one of {[*devices]}, got {dl_device}")
 
 
-def _within_reach(memory: SyncedMemory, side: Side, own: Side) -> Side:
-    """Return the Blob's own side if it can meet a request for the other without a copy."""
-    # The host can read the memory of a simulated device.
-    if side is Side.HOST and isinstance(memory.home(own), NumpyHome):
-        return own
-    raise BufferError(
-        f"copy=False was asked for, and {memory.home(side).device} is not the device of this Blob, "
-        f"{memory.home(own).device}; .cpu and .gpu export the side that they name"
-    )
-
-
 def export(  # noqa: PLR0913  # the keywords of the protocol
     memory: SyncedMemory,
     layout: Layout,
@@ -81,7 +70,14 @@ def export(  # noqa: PLR0913  # the keywords of the protocol
     # would read it without a wait.
     reported = memory.home(side).dlpack_device
     if side is not own and copy is False:
-        side = _within_reach(memory, side, own)
+        # The host can read the memory of a simulated device.
+        if side is not Side.HOST or not isinstance(memory.home(own), NumpyHome):
+            raise BufferError(
+                f"copy=False was asked for, and {memory.home(side).device} is not the device of "
+                f"this Blob, {memory.home(own).device}; .cpu and .gpu export the side that they "
+                "name"
+            )
+        side = own
     elif side is not own:
         # A change of device is a copy, so that nothing of the other side is lent.
         copy = True
@@ -93,21 +89,20 @@ def export(  # noqa: PLR0913  # the keywords of the protocol
             "a const Blob can be exported to consumers of DLPack 1.0 or later only "
             f"(max_version=(1, 0)), got max_version={max_version}; or use copy=True"
         )
-    if layout.backwards and not copy:
-        if layout.reversed_axes:
-            # Some versions of PyTorch abort the process for negative strides.
-            raise BufferError(
-                f"DLPack consumers such as torch take no negative strides, got {layout.strides}; "
-                "use .copy(), or np.asarray() to read"
-            )
-        layout = layout.forwards()
+    if layout.reversed_axes and not copy:
+        # Some versions of PyTorch abort the process for negative strides.
+        raise BufferError(
+            f"DLPack consumers such as torch take no negative strides, got {layout.strides}; "
+            "use .copy(), or np.asarray() to read"
+        )
     if stream is not None and isinstance(home, NumpyHome):
         raise BufferError(f"{home.device} has no streams: expected stream=None, got {stream!r}")
     if copy:
         array = memory.copy_of(side, layout, "__dlpack__")
         flags = dlpack_capsules.IS_COPIED
     else:
-        array = memory.export(side, access, layout, "__dlpack__", "DLPack")
+        # Without the negative strides of axes that have one element.
+        array = memory.export(side, access, layout.forwards(), "__dlpack__", "DLPack")
         # NumPy sets the flag itself, according to the array.
         flags = dlpack_capsules.READ_ONLY if readonly and not isinstance(home, NumpyHome) else 0
     bfloat16 = is_bfloat16(layout.dtype)

@@ -259,14 +259,12 @@ def _require_shared(
 ) -> None:
     spec = layer.proto.param[number]
     counted = spec.share_mode == spec.PERMISSIVE
-    if (counted and math.prod(shape) == math.prod(theirs)) or shapes_agree(
-        shape, theirs, our_legacy=False, their_legacy=legacy
-    ):
-        return
-    raise ValueError(
-        f"{_place(layer)}: blob {number} has shape {shape} and shares the parameter {spec.name!r}, "
-        f"which has shape {theirs}"
-    )
+    fits = counted and math.prod(shape) == math.prod(theirs)
+    if not fits and not shapes_agree(shape, theirs, their_legacy=legacy):
+        raise ValueError(
+            f"{_place(layer)}: blob {number} has shape {shape} and shares the parameter "
+            f"{spec.name!r}, which has shape {theirs}"
+        )
 
 
 def _require_fitting(layer: Layer, expected: list[ExpectedBlob]) -> None:

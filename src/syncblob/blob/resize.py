@@ -78,21 +78,19 @@ def assign(  # noqa: C901, PLR0913, PLR0915  # contents, where they go, and the 
             # It came as the lock was released. The memory must learn first that this has written.
             interrupt = error
 
+    def finish() -> None:
+        memory = blob._memory_of(diff=diff)
+        memory.write(memory.side_of(home), OVERWRITE, new, reason, write)
+
     try:
         if new is old:
-            memory = blob._memory_of(diff=diff)
-            memory.write(memory.side_of(home), OVERWRITE, old, reason, write)
+            finish()
             return
         blob._require_own("resize")
         new.whole = True
         if new.nbytes <= blob._memory.nbytes:
             if diff:
                 blob._diff_memory()
-
-            def finish() -> None:
-                memory = blob._memory_of(diff=diff)
-                memory.write(memory.side_of(home), OVERWRITE, new, reason, write)
-
             _refit(blob, new, finish)
             return
         data = blob._memory.successor(new.nbytes)

@@ -6,8 +6,6 @@ Dask mostly calls NumPy's functions on its chunks, which accept Blobs anyway. Th
 size of a Blob, percentiles, and the conversion to ndarrays.
 """
 
-from __future__ import annotations
-
 import dask.array as da
 import numpy as np
 from dask.array.dispatch import percentile_lookup, to_numpy_dispatch

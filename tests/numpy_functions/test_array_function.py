@@ -341,6 +341,39 @@ def test_blobs_of_several_homes_are_copied_only_to_where_they_are_joined(join):
     assert not [*log]
 
 
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(
+    "join",
+    [
+        lambda x: np.concatenate([x, np.ones(4, np.longdouble)]),
+        lambda x: np.concatenate([x, np.array([None])]),
+        lambda x: np.block([[x, np.array(["text"])]]),
+        lambda x: np.stack([x, [np.longdouble(1)] * 4]),
+    ],
+)
+def test_a_blob_beside_a_dtype_of_the_host_is_copied_only_to_there(join, device):
+    """Such a call runs on the host, whatever the device of the Blob in the list before."""
+    blob = Blob((4,), device=device)
+    with syncblob.use_device("simulated"):
+        blob.mutable_gpu_data()[...] = 1
+    blob.mutable_cpu_data()[...] = 2
+    with syncblob.record_transfers() as log, syncblob.no_transfers():
+        result = join(blob)
+    assert isinstance(result, np.ndarray)
+    assert not [*log]
+    assert blob.head is Head.HEAD_AT_CPU
+
+
+def test_an_alias_causes_one_copy_for_a_list_with_an_array():
+    """What an alias may write is copied by each access, and such a call makes only one."""
+    blob = Blob((4,), device="simulated")
+    alias = np.asarray(blob.cpu)
+    alias[...] = 1
+    with syncblob.record_transfers() as log:
+        np.concatenate([blob, np.ones(2, np.float32)])
+    assert [each.nbytes for each in log] == [16, 8]
+
+
 def test_a_forbidden_call_copies_nothing():
     """The guard refuses before the operands are brought to where the call would run."""
     ours = Blob((4,))

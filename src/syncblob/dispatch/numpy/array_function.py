@@ -324,12 +324,26 @@ class _SomeBlobs(Plan):
     def run_otherwise(self, like: Any, args: Args, kwargs: Named, moving: str) -> Any:
         """Make the call if an array is not current, or the operands are unusual."""
         home = like._home
-        blobs = instances((*args, *kwargs.values()), BlobCore)
-        # Operands of several homes may be computed elsewhere, and a guard that forbids the call has
-        # to do so before anything is copied.
-        if moving or not home.direct or any(x._home is not home for x in blobs):
+        # Calls with operands of several homes, or with arrays, may be computed elsewhere, and a
+        # guard that forbids the call has to do so before anything is copied.
+        if moving or not (home.direct and _are_usual((*args, *kwargs.values()), home)):
             return Plan.run(self, like, args, kwargs)
         return self.run(like, args, kwargs, self.function.__name__)
+
+
+def _are_usual(items: Any, home: Home) -> bool:
+    """Return whether nested sequences contain only Blobs of a home and plain values."""
+    for x in items:
+        kind = type(x)
+        if isinstance(x, BlobCore):
+            usual = x._home is home
+        elif kind is list or kind is tuple:
+            usual = _are_usual(x, home)
+        else:
+            usual = kind in _PLAIN or _is_leaf(kind)
+        if not usual:
+            return False
+    return True
 
 
 def _arrays_in(items: Any, home: Home, operands: list[_Operand], moving: str) -> Any:

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 from interrupt_points import done_meanwhile
 
-from syncblob import Blob, Head, StaleAliasWarning, max_transfers, record_transfers
+from syncblob import Blob, Head, StaleAliasWarning, SyncedMemory, max_transfers, record_transfers
+from syncblob.blob import core
 from syncblob.devices import SimulatedBackend
 
 
@@ -59,6 +60,32 @@ def test_memories_are_not_copied() -> None:
     for duplicate in (copy.copy, copy.deepcopy):
         with pytest.raises(TypeError, match="copy or pickle the Blob"):
             duplicate(made().memory)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda: Blob(3, device="simulated"), lambda: Blob(3, device="simulated") + 1],
+    ids=["untouched", "result"],
+)
+@pytest.mark.parametrize("read", [np.asarray, Blob.gpu_data])
+def test_a_signal_handler_may_write_while_the_memory_of_a_blob_is_made(
+    make: Any, read: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The memory that the handler has made and written stays that of the Blob."""
+    blob = make()
+    handlers = [lambda: blob.on("cpu").__setitem__(..., 7)]
+
+    class Interrupted(SyncedMemory):
+        __slots__ = ()
+
+        def __init__(self, *args: Any, **keywords: Any) -> None:
+            super().__init__(*args, **keywords)
+            while handlers:
+                handlers.pop()()
+
+    monkeypatch.setattr(core, "SyncedMemory", Interrupted)
+    assert read(blob).tolist() == [7, 7, 7]
+    assert blob.cpu_data().tolist() == blob.gpu_data().tolist() == [7, 7, 7]
 
 
 @pytest.mark.parametrize("counting", ["_count", "add", "book"])

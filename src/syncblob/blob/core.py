@@ -306,7 +306,10 @@ class BlobCore:
         """Make the memory of a Blob, without a copy."""
         with making.held:
             if self._held is NO_MEMORY:
-                self._held = SyncedMemory(self._layout.nbytes, device=self._home.device)
+                made = SyncedMemory(self._layout.nbytes, device=self._home.device)
+                # A signal handler may have used the Blob meanwhile. Its writes are in its memory.
+                if self._held is NO_MEMORY:
+                    self._held = made
             if self._held is None:
                 home = self._home
                 array = self._array
@@ -337,10 +340,11 @@ class BlobCore:
                 # An interrupt or a fork before these lines changes nothing: without a memory, the
                 # array is the Blob. The memory comes last: who finds it may copy from the array,
                 # and who has written into it by then has to see that it may be copied.
-                self._placed = layout
-                self._array = array
-                self._shortcut = shortcut  # type: ignore[assignment]  # there is a buffer
-                self._held = memory
+                if self._held is None:
+                    self._placed = layout
+                    self._array = array
+                    self._shortcut = shortcut  # type: ignore[assignment]  # there is a buffer
+                    self._held = memory
             return self._held
 
     def _use(self, memory: SyncedMemory, layout: Layout | None = None) -> None:

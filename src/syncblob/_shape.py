@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any, SupportsIndex
 
 import numpy as np
@@ -110,8 +111,9 @@ def offset(shape: Shape, indices: tuple[Any, ...]) -> int:
     return result
 
 
+@lru_cache(maxsize=1024)
 def contiguous_strides(shape: Shape, itemsize: int) -> Shape:
-    """Return the strides, in bytes, of a C-contiguous array."""
+    """Return the strides, in bytes, of a C-contiguous array. Cached: programs have few shapes."""
     strides = []
     step = itemsize
     for dim in reversed(shape):

@@ -597,10 +597,6 @@ class BlobCore:
 
     # --- arrays over memories --------------------------------------------------------------------
 
-    def _values(self, layout: Layout, reason: str) -> NDArray[Any]:
-        """Return a private copy of elements on the host. Transfers only them; changes no state."""
-        return self._memory.gather(Side.HOST, layout, reason)
-
     def _elements(self, side: Side, reason: str) -> Any:
         """Return data on a side, to be copied from; see `SyncedMemory.elements`."""
         return self._memory.elements(side, self._layout, reason)

@@ -62,7 +62,8 @@ def get_item(blob: AnyBlob, key: Any) -> AnyBlob:
         array = blob._array
         if array is not None:
             view = array[full]
-            if not (blob._shortcut.readable or view.shape) and blob._memory.spans.uniform is None:
+            number = not (blob._shortcut.readable or view.shape)
+            if number and blob._memory.ledger.spans.uniform is None:
                 # A number is read next. In a split memory it would ask for its own few bytes each
                 # time.
                 blob._make_readable()

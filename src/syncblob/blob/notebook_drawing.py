@@ -73,7 +73,7 @@ def values_shown(blob: BlobCore) -> str:
         block = block_of(layout, key)
         if not (memory.blank or memory.spans.common(block.start, block.stop) & (1 << Side.HOST)):
             raise LookupError
-        return blob._values(block, "_repr_html_")
+        return blob._memory.gather(Side.HOST, block, "_repr_html_")
 
     try:
         return text_of(layout.shape, layout.dtype, read)

@@ -67,14 +67,17 @@ def element(blob: BlobCore, reason: str, index: tuple[int, ...] = ()) -> NDArray
     """
     key: Any = (*index, ...)
     home = blob._home
-    if not (home is HOST or blob._shortcut.readable) and blob._memory.spans.uniform == 1:
+    holders = None if blob._shortcut.readable else blob._memory.ledger.spans.uniform
+    if holders == 1 and home is not HOST:
         # The host alone holds it.
         layout = blob._layout
         buffer = blob._memory.newest(Side.HOST, layout)
         if buffer is not None:
             there: NDArray[Any] = HOST.own_view(buffer, layout, writable=False)[key]
             return there
-    whole = blob._make_readable()
+    whole = None
+    if holders is None or holders & 1 or home is not HOST:
+        whole = blob._make_readable()
     if whole is not None:
         array, held = whole[key], blob._held
         if home is HOST or (home.native and held is not None and (held.spans.uniform or 0) & 1):
@@ -97,8 +100,8 @@ def element(blob: BlobCore, reason: str, index: tuple[int, ...] = ()) -> NDArray
             copies = accelerator.download, home.wrap(array), copied
             transfer(copying, "download", copied.nbytes, place, *copies)
             return copied.view(array.dtype).reshape(())
-    layout = blob._layout
-    return blob._values(layout.derive(lambda a: a[key]) if index else layout, reason)
+    layout = blob._layout.derive(lambda a: a[key]) if index else blob._layout
+    return blob._memory.gather(Side.HOST, layout, reason)
 
 
 def truth(blob: BlobCore) -> bool:

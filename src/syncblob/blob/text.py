@@ -38,7 +38,7 @@ def values_of(blob: BlobCore) -> str:
     def read(key: tuple[slice, ...]) -> NDArray[Any]:
         if not key:
             return element(blob, "str")
-        return blob._values(block_of(blob._layout, key), "str")
+        return blob._memory.gather(Side.HOST, block_of(blob._layout, key), "str")
 
     homes: Any = blob._memory.ledger.buffers.homes[1:]
     capturing = [home.device for home in homes if home.capturing]

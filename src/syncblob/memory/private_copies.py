@@ -44,11 +44,11 @@ def gather(  # noqa: C901  # each place that elements may come from
         ledger.refuse_reentry()
     ledger.compare_watch(side, layout.start, layout.stop, writes=False)
     home = buffers.home(side)
-    if isinstance(home, Accelerator) and buffers.accelerator is None:
+    if buffers.accelerator is None and isinstance(home, Accelerator):
         buffers.add(home)
     reach = layout.start, layout.stop
-    own = buffers.containing(side, *reach)
-    if spans.common(*reach) & (1 << side) and own is not None:
+    own = buffers.containing(side, *reach) if spans.common(*reach) & (1 << side) else None
+    if own is not None:
         await_uploads(ledger, side, CONST, *reach)
         array = laid(home, own, layout, writable=False, own=True)
         return home.compute(array.copy, order="C")

@@ -18,7 +18,7 @@ from syncblob.blob.compute import forgets_newest, overwrite, wrap
 from syncblob.blob.core import HOST_DATA, BlobCore
 from syncblob.blob.device_of_operands import common_home
 from syncblob.blob.lockless_writes_at_fork import writes
-from syncblob.devices import HOST, Device
+from syncblob.devices import HOST, Device, Side
 from syncblob.devices.base import Home, is_on_device
 from syncblob.dispatch.walk import instances, mapped
 from syncblob.guards import require_device
@@ -324,7 +324,7 @@ def number(x: Any, like: BlobCore, home: Home, name: str) -> Any:
     if home is HOST or not home.native:
         return x
     blob = like._fresh(home.as_array(x), home)
-    return blob._values(blob._layout, name).item()
+    return blob._memory.gather(Side.HOST, blob._layout, name).item()
 
 
 def shape_only(x: Any) -> Any:

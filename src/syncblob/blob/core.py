@@ -349,8 +349,7 @@ class BlobCore:
 
     def _use(self, memory: SyncedMemory, layout: Layout | None = None) -> None:
         """Replace the memory of data, its layout, or both."""
-        if layout is None:
-            layout = self._layout
+        layout = layout or self._layout
         with making.held:
             # Plain assignments, so that an interrupt never sees half of the change.
             self._placed = layout
@@ -406,9 +405,7 @@ class BlobCore:
         if shortcut.writable:
             return array
         memory: Any = self._held
-        layout = self._placed
-        if layout is None:
-            layout = self._layout
+        layout = self._placed or self._layout
         start, stop = layout.start, layout.stop
         if not (
             (shortcut.shared and claim_shared(memory.ledger, shortcut, start, stop, reason))

@@ -172,8 +172,10 @@ def host_loan(x: BlobCore, reason: str) -> Loan | None:
                 return loan
             held: Any = x._held
             placed: Any = x._placed
-            current = held.buffer(Side.HOST) is shortcut.buffer
-            if current and held.read(Side.HOST, placed, reason) is shortcut.buffer:
+            buffer = shortcut.buffer
+            if held.claim(shortcut, placed, reason, CONST) or (
+                held.buffer(Side.HOST) is buffer and held.read(Side.HOST, placed, reason) is buffer
+            ):
                 if not shortcut.readable:
                     # Asks for the shortcut again.
                     x._keep(HOST_DATA, held)
@@ -222,7 +224,9 @@ def loan_of_its_own(x: BlobCore, reason: str) -> Loan | None:
     if kept is None or kept[3] is None:
         return None
     held: Any = x._held
-    if not kept[0].readable and held.claim(kept[0], x._placed, reason, CONST):
+    if not kept[0].readable:
+        held.claim(kept[0], x._placed, reason, CONST)
+    if not kept[0].readable:
         # Asks for the shortcut again.
         x._keep(HOST_DATA, held)
         kept = x._kept[HOST_DATA] or kept

@@ -293,3 +293,15 @@ def test_sharing_with_itself_is_harmless():
     blob = blob_in(SYNCED)
     blob.share_data(blob.data)
     assert (blob.head, blob.asum_data()) == (SYNCED, 30)
+
+
+def test_a_device_of_which_no_arrays_are_kept_copies_once_beside_an_alias(simulated, monkeypatch):
+    monkeypatch.setattr(type(simulated), "kept_views", lambda *_: None)
+    blob = Blob(4, device="simulated:0")
+    blob.gpu_data()
+    alias = np.asarray(blob.cpu)
+    for value in 1, 2:
+        alias[...] = value
+        simulated.reset_counts()
+        assert blob.gpu_data().tolist() == [value] * 4
+        assert simulated.uploads == 1

@@ -637,7 +637,7 @@ class BlobCore:
             return self._read(HOST_DATA, "__array__")
         return export_numpy.to_ndarray(self._memory, self._layout, dtype, copy)
 
-    def _read(self, place: int, reason: str) -> Any:
+    def _read(self, place: int, reason: str) -> Any:  # noqa: C901  # the usual cases are inlined
         """Return a read-only array over data or diff on a side."""
         kept = self._kept[place]
         if kept is not None and kept[0].readable and place <= GPU_DATA:
@@ -650,21 +650,22 @@ class BlobCore:
         side = _SIDES[place & 1]
         if side and memory.device_home is not self._home:
             side = self._accelerator_side(memory)
-        ledger = memory.ledger
+        ledger, buffer = memory.ledger, None
         if place <= GPU_DATA and ledger.spans.uniform != 0:
             # As `SyncedMemory.claim`, without the call, because this is the way of every read that
             # has to copy.
             start, stop = (0, ledger.spans.nbytes) if layout.whole else (layout.start, layout.stop)
-            buffer = ledger.buffers.sides[side] if kept is None else kept[0].buffer
-            if claim(ledger, buffer, side, CONST, start, stop, reason, layout=layout):
-                if kept is None or not kept[0].readable:
-                    # Asks for the shortcut again.
+            known = ledger.buffers.sides[side] if kept is None else kept[0].buffer
+            if claim(ledger, known, side, CONST, start, stop, reason, layout=layout):
+                buffer = known
+                if known is None:
                     self._keep(place, memory)
-                    kept = kept or self._kept[place]
-                # Another thread may have evicted a buffer that was made just now.
-                if kept is not None and (kept[0].readable or kept[0].buffer is buffer):
-                    return kept[1].view()
-        buffer = memory.read(side, layout, reason)
+                    kept = self._kept[place]
+                    # Another thread may have evicted already what was made just now.
+                    if kept is not None and kept[0].readable:
+                        return kept[1].view()
+        if buffer is None:
+            buffer = memory.read(side, layout, reason)
         # The Blob may have another diff now, because its base shares one.
         if kept is None or kept[0].buffer is not buffer or not kept[0].readable:
             # Asks for the shortcut again.

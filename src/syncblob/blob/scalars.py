@@ -75,9 +75,8 @@ def element(blob: BlobCore, reason: str, index: tuple[int, ...] = ()) -> NDArray
         if buffer is not None:
             there: NDArray[Any] = HOST.own_view(buffer, layout, writable=False)[key]
             return there
-    whole = None
-    if holders is None or holders & 1 or home is not HOST:
-        whole = blob._make_readable()
+    lacking = home is HOST and holders is not None and not holders & 1
+    whole = None if lacking else blob._make_readable()
     if whole is not None:
         array, held = whole[key], blob._held
         if home is HOST or (home.native and held is not None and (held.spans.uniform or 0) & 1):

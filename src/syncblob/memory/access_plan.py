@@ -88,7 +88,8 @@ def plan_crossing(  # noqa: C901, PLR0913, PLR0917  # an access; inlined, becaus
     # The caller of an access of a part on the host may reach further, and must not find old bytes
     # of the heap there.
     zeroed = (initial and access is not OVERWRITE) or (part and (initial or (new and not side)))
-    copies = pieces and (before.uniform or any(piece.holders for piece in pieces))
+    known = pieces and any(before.holders)
+    copies = known and (before.uniform or any(piece.holders for piece in pieces))
     copied = DIRECTIONS[side > 0] if copies else ""
     if copied and len(ledger.loans) > PAIR:
         copied = _direction(ledger, side, pieces)

@@ -58,7 +58,7 @@ class Source:
 
     def rest(self) -> Source | None:
         """Let go of what has been used completely; return what can be read again, or None."""
-        if not self.unwritten.any(0, self._nbytes):
+        if not any(self.unwritten.holders):
             return None
         self._function = self._read_into = self._contents = None
         return self

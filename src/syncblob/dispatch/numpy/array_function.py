@@ -249,8 +249,7 @@ class _OneBlob(Plan):
         shortcut, array = x._shortcut, x._array
         if array is None or not shortcut.readable:
             # A guard that forbids the call has to do so before anything is copied.
-            name = self.function.__name__
-            array = x._on_device(name)[0] if home.direct else x._make_readable()
+            array = x._on_device(self.function.__name__)[0] if home.direct else x._make_readable()
         if array is None:
             return Plan.run(self, like, args, kwargs)
         if not (home.direct or may_compute_directly(home, self.function.__name__)):

@@ -236,6 +236,7 @@ class WireReader:
     def _varint(self, position: int, stop: int, longest: int = _LONGEST_VALUE) -> tuple[int, int]:
         """Decode one varint, all bits of it. Return its value and the offset after it."""
         if not self._begin <= position < self._stop:
+            # Move the window to the head of the field that begins here.
             size = len(self.contents)
             end = min(position + _READ_AHEAD, size)
             self._window, self._begin = self.contents.read(position, end), position

@@ -20,7 +20,7 @@ from syncblob import (
 )
 from syncblob._layout import Layout
 from syncblob.devices import Side
-from syncblob.memory import Access, claim, claim_shared
+from syncblob.memory import NO_SHORTCUT, Access, claim, claim_shared
 from syncblob.memory.borrows_and_aliases import Borrows
 from syncblob.memory.ledger import Ledger
 from syncblob.memory.spans import Spans
@@ -135,6 +135,13 @@ def test_a_part_keeps_its_shortcut_until_there_are_too_many(side, monkeypatch):
     for start in range(3, 6):
         memory.ledger.shortcut(side, Layout.raw(1, start))
     assert not first.writable
+
+
+def test_no_shortcut_gives_no_access():
+    """Another thread may be moving bytes when a caller asks for the shortcut of the device."""
+    memory = used(Side.ACCELERATOR, both_sides=False)
+    assert not memory.claim(NO_SHORTCUT, WHOLE, "a write")
+    assert (memory.head, memory.buffer(Side.HOST)) == (Head.HEAD_AT_GPU, None)
 
 
 @pytest.mark.parametrize("side", Side)

@@ -447,14 +447,11 @@ class BlobCore:
         if array is not None and shortcut.readable:
             return array, self._home
         layout, memory, buffer = self._layout, self._memory, shortcut.buffer
-        if array is not None and buffer is not None:
-            # The usual way of the copies for computations.
-            if not memory.claim(shortcut, layout, reason, CONST):
-                buffer = None
-            elif shortcut.readable and self._array is array:
-                return array, self._home
-        if buffer is None:
+        if array is None or not memory.claim(shortcut, layout, reason, CONST):
             buffer = memory.read(self._side, layout, reason)
+        elif shortcut.readable and self._array is array:
+            # The usual way of the copies for computations.
+            return array, self._home
         shortcut, array = self._shortcut, self._array
         if array is None or not shortcut.readable or shortcut.buffer is not buffer:
             shortcut, array = self._attach(memory, layout)

@@ -57,12 +57,13 @@ def claim(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0915, PLR0917  # an acce
     ledger, side, access, start, stop, reason
         The access.
     buffer
-        The buffer that the caller will use. None if the host has none yet.
+        The buffer that the caller will use. None if the side has none yet: with a `layout`, that of
+        the host is made, if the access fills it.
     array, value
         An array over the range, and a number to write into it in the same step. To assign it must
         not raise.
     layout
-        That of the access, for the error if the host has no memory for a buffer.
+        That of the access, for the error if the host has no memory for its buffer.
 
     Returns
     -------
@@ -91,15 +92,15 @@ def claim(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0915, PLR0917  # an acce
                 or start >= stop
                 or stop > before.nbytes
                 or buffers.sides[side] is not buffer
-                # The host's buffer is made here, to be filled as a whole.
-                or (buffer is None and (side or sticky or stop - start < before.nbytes))
+                or (buffer is None and (layout is None or side or sticky))
+                or (buffer is None and stop - start < before.nbytes)
             ):
                 return False
             if access is not CONST and ledger.source is not None:
                 ledger.forget_source(start, stop)
             uniform, mine = before.uniform, 1 << side
             held = before.common(start, stop) if uniform is None else uniform
-            shortcuts, after, made = ledger.shortcuts, before, None
+            shortcuts, after = ledger.shortcuts, before
             if held & mine:
                 if open_logs:
                     note_use(ledger, side, start, stop)
@@ -138,10 +139,10 @@ def claim(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0915, PLR0917  # an acce
                 if there.borrows.live or (there.leases and not sticky):
                     return False
                 contents, nbytes = buffers.sides[1 - side], stop - start
-                if contents is None:
+                if contents is None and access is not OVERWRITE:
                     return False
                 if buffer is None:
-                    made = buffer = buffers.allocate(side, buffers.nbytes)
+                    buffer = buffers.allocate(side, buffers.nbytes)
                 if access is not OVERWRITE:
                     target = buffer
                     if target.nbytes != nbytes:
@@ -165,8 +166,7 @@ def claim(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0915, PLR0917  # an acce
             if after is before and not copied:
                 return True
             epoch = shortcuts.epoch
-            if made is not None:
-                buffers.sides[side] = made
+            buffers.sides[side] = buffer
             # Until now, the other side has the contents of what it alone holds.
             ledger.spans = after
             if ledger.follows_logs and after.uniform is not None:

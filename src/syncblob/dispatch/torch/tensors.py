@@ -163,34 +163,51 @@ def host_loan(x: BlobCore, reason: str) -> Loan | None:
     Returns None if the Blob is on a CUDA device or has negative strides.
     """
     kept = x._kept[HOST_DATA]
-    if kept is not None:
-        loan: Loan | None = kept[4]
-        # The version check detects writes through references that were not found.
-        if loan is not None and loan.tensor._version == loan.version:
-            shortcut = kept[0]
-            if shortcut.readable:
-                return loan
-            held: Any = x._held
-            placed: Any = x._placed
-            buffer = shortcut.buffer
-            if held.claim(shortcut, placed, reason, CONST) or (
-                held.buffer(Side.HOST) is buffer and held.read(Side.HOST, placed, reason) is buffer
-            ):
-                if not shortcut.readable:
-                    # Asks for the shortcut again.
-                    x._keep(HOST_DATA, held)
-                return loan
-    memory, layout = x._memory, x._layout
-    if not x._home.native or layout.reversed_axes:
-        return None
-    loan = Loan(*tensor_over_memory(memory, layout, HOST, CONST, reason))
-    if layout.size:
-        x._keep(HOST_DATA, memory)
-        kept = x._kept[HOST_DATA]
-        # Another thread may have replaced the buffer.
-        if kept is not None and HOST.address(kept[1]) == loan.tensor.data_ptr():
-            _keep(x, layout, kept, loan)
+    if kept is None or kept[4] is None or not kept[0].readable:
+        if not x._home.native or x._layout.reversed_axes:
+            return None
+        kept = _kept_on_host(x, reason)
+    loan: Loan | None = None if kept is None else kept[4]
+    # The version check detects writes through references that were not found.
+    if loan is not None and loan.tensor._version == loan.version:
+        return loan
+    layout = x._layout
+    loan = None if kept is None else _loan_of(kept)
+    if loan is None:
+        loan = Loan(*tensor_over_memory(x._memory, layout, HOST, CONST, reason))
+    # Another thread may have replaced the buffer.
+    if kept is not None and HOST.address(kept[1]) == loan.tensor.data_ptr() and layout.size:
+        _keep(x, layout, kept, loan)
     return loan
+
+
+def loan_of_its_own(x: BlobCore, reason: str) -> Loan | None:
+    """Lend a Blob's newest data on the host, with a loan that the Blob does not keep.
+
+    Returns None for a const Blob, negative strides and dtypes that NumPy does not export.
+    """
+    kept = None if x._readonly or x._layout.reversed_axes else _kept_on_host(x, reason)
+    return None if kept is None else _loan_of(kept)
+
+
+def _kept_on_host(x: BlobCore, reason: str) -> Kept | None:
+    """Return a Blob's kept arrays over its newest data on the host; None if there are none."""
+    kept = x._kept[HOST_DATA]
+    if kept is None or not kept[0].readable:
+        x._read(HOST_DATA, reason)
+        kept = x._kept[HOST_DATA]
+        if kept is not None and kept[0].buffer is not x._memory.buffer(Side.HOST):
+            # Another thread has replaced the buffer.
+            return None
+    return kept
+
+
+def _loan_of(kept: Kept) -> Loan | None:
+    """Return a loan over a kept array that NumPy exports, if there is one."""
+    if kept[3] is None:
+        return None
+    array = kept[3].view()
+    return Loan(_of_capsule(array.__dlpack__()), array)
 
 
 def cuda_loan(x: BlobCore, home: Any, reason: str) -> Loan | None:
@@ -213,27 +230,6 @@ def cuda_loan(x: BlobCore, home: Any, reason: str) -> Loan | None:
         loan.shelf = shelf
         shelf[layout] = loan
     return loan
-
-
-def loan_of_its_own(x: BlobCore, reason: str) -> Loan | None:
-    """Lend data on the host over the kept array, with a loan that the Blob does not keep.
-
-    Returns None if there is none, and for a const Blob and negative strides.
-    """
-    kept: Any = x._kept[HOST_DATA]
-    if kept is None or kept[3] is None:
-        return None
-    held: Any = x._held
-    if not kept[0].readable:
-        held.claim(kept[0], x._placed, reason, CONST)
-    if not kept[0].readable:
-        # Asks for the shortcut again.
-        x._keep(HOST_DATA, held)
-        kept = x._kept[HOST_DATA] or kept
-    if not kept[0].readable or kept[0].buffer is not held.buffer(Side.HOST):
-        return None
-    array = kept[3].view()
-    return Loan(_of_capsule(array.__dlpack__()), array)
 
 
 def _keep(x: BlobCore, layout: Layout, kept: Kept, loan: Loan | None) -> None:

@@ -83,8 +83,8 @@ def claim(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0915, PLR0917  # an acce
             before, buffers = ledger.spans, ledger.buffers
             here = ledger.loans[side]
             there = ledger.loans[1 - side] if pair else ledger.others(side)
-            # What is copied from beside an alias is not trusted, so the map stays.
-            sticky = bool(there.leases or there.exposures)
+            # What an alias may be writing is copied, but not trusted, so the map stays.
+            sticky = bool(there.leases or there.exposures) and there.may_write_in(start, stop)
             if (
                 (sticky and (access is not CONST or not there.may_write_all(start, stop)))
                 or ledger.uploads
@@ -124,7 +124,8 @@ def claim(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0915, PLR0917  # an acce
                     or (part and side is Side.HOST and before.nbytes <= SMALL)
                 ):
                     return False
-                if access is CONST and (here.leases or here.exposures):
+                lent = access is CONST and (here.leases or here.exposures)
+                if lent and here.may_write_in(start, stop):
                     return False
                 if not sticky:
                     holders = held | mine if access is CONST else mine
@@ -136,7 +137,9 @@ def claim(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0915, PLR0917  # an acce
                             return False
                     shortcuts.revoke()
                 # Now that the shortcuts are revoked: until then, one may lend without the lock.
-                if there.borrows.live or (there.leases and not sticky):
+                if there.borrows.live or (
+                    there.leases and not sticky and there.may_write_in(start, stop)
+                ):
                     return False
                 contents, nbytes = buffers.sides[1 - side], stop - start
                 if contents is None and access is not OVERWRITE:

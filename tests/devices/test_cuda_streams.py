@@ -56,7 +56,8 @@ def add_one(array):
 
 def computing(backend, blob, kernel):
     """Compute with a Blob as an operation does: on the current stream, with its own array."""
-    array, home = blob._on_device("test")
+    home = blob._home
+    array = blob._array_in(home, "test")
     assert home is backend
     backend.compute(launch, kernel, array)
 
@@ -118,7 +119,7 @@ def test_halves_of_a_memory_are_independent(backend, machine, start):
 def test_an_upload_waits_for_a_computation_that_reads(backend, machine, kind):
     blob, seen = Blob(8, device="cuda:0"), []
     blob.overwrite_cpu_data()[...] = 1
-    array, _ = blob._on_device("test")
+    array = blob._array_in(blob._home, "test")
 
     def see(of):
         seen.append(of.tolist())
@@ -146,7 +147,7 @@ def test_an_upload_waits_for_a_computation_that_reads(backend, machine, kind):
 def test_a_download_of_a_result_waits_for_its_stream_only(backend, machine):
     x, late = Blob(8, device="cuda:0"), []
     x.overwrite_cpu_data()[...] = 3
-    array, _ = x._on_device("test")
+    array = x._array_in(x._home, "test")
     y = Blob._fresh(backend.compute(array.copy), backend)
     launch(lambda: late.append(1), stream=side_stream())
     assert np.asarray(y).tolist() == [3] * 8
@@ -244,7 +245,7 @@ def test_memory_that_is_used_again_is_known_anew(backend):
 @lazily
 def test_a_use_is_kept_that_another_thread_adds_while_uses_are_joined(backend, monkeypatch):
     blob, side, waiting = Blob(200, device="cuda:0"), side_stream(), side_stream()
-    array, _ = blob._on_device("test")
+    array = blob._array_in(blob._home, "test")
     ran: list[int] = []
 
     def use():

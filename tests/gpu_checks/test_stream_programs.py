@@ -130,7 +130,8 @@ class Program:
         part = self.part()
         place, stream = self.stream(kept, f"operation on {part}")
         with stream:
-            array, home = kept.blob[part]._on_device("test")
+            home = kept.blob[part]._home
+            array = kept.blob[part]._array_in(home, "test")
             if self.chance(0.5):
                 delay(stream, SHORT)
             # The model's copies are queued, as CuPy's are.

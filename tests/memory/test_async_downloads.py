@@ -34,7 +34,8 @@ def on_device(device, value=3, shape=(4, 5)):
     blob = Blob(shape, device=device)
     blob.overwrite_cpu_data()[...] = value
     blob.prefetch()
-    array, home = blob._on_device("test")
+    home = blob._home
+    array = blob._array_in(home, "test")
     made = Blob._fresh(home.compute(array.copy), home)
     assert made.head is GPU
     return made
@@ -179,7 +180,8 @@ def test_a_loop_of_downloads_does_not_wait_for_the_device():
     with cupy_model.installed(machine := Machine(1)):
         x = Blob(64, device="cuda:0")
         x.overwrite_cpu_data()[...] = 1
-        array, home = x._on_device("test")
+        home = x._home
+        array = x._array_in(home, "test")
         results = []
         machine.calls.clear()
         for _ in range(4):

@@ -41,7 +41,9 @@ def unary(kernel: Callable[..., Any], x: Any) -> Any:
         x = as_blob(kernel.__name__, x)
         array = None
     home = x._home
-    if array is None or not (shortcut.readable and home.direct):
+    if array is None or not (
+        home.direct and (shortcut.readable or x._brought(kernel.__name__) is array)
+    ):
         # They may have to go to make room.
         array = shortcut = None
         return compute_in_room(_computed, kernel, (x,))
@@ -86,10 +88,10 @@ def binary(  # noqa: C901  # cases are inlined to save time
             if (
                 array1 is not None
                 and array2 is not None
-                and shortcut1.readable
-                and shortcut2.readable
                 and home is x2._home
                 and (home.direct or may_compute_directly(home, kernel.__name__))
+                and (shortcut1.readable or x1._brought(kernel.__name__) is array1)
+                and (shortcut2.readable or x2._brought(kernel.__name__) is array2)
             ):
                 result = kernel(array1, array2)
                 if type(result) is not np.ndarray:
@@ -104,8 +106,8 @@ def binary(  # noqa: C901  # cases are inlined to save time
             home = x1._home
             if (
                 array is not None
-                and shortcut.readable
                 and (home.direct or may_compute_directly(home, kernel.__name__))
+                and (shortcut.readable or x1._brought(kernel.__name__) is array)
             ):
                 result = kernel(array, x2)
                 if type(result) is not np.ndarray:
@@ -126,10 +128,10 @@ def _binary(kernel: Callable[..., Any], x1: Any, x2: Any, operator: str) -> Any:
             if not HOST.direct:
                 require_device_of(kernel.__name__, like)
                 run = partial(HOST.compute, kernel)
-            array, home = like._on_device(kernel.__name__)
-            if home is HOST:
+            if like._home is HOST:
+                array = like._array_in(HOST, kernel.__name__)
                 result = run(array, other) if like is x1 else run(other, array)
-                return like._fresh(home.as_array(result), home)
+                return like._fresh(HOST.as_array(result), HOST)
         if not isinstance(other, BlobCore) and type(other) not in SCALARS:
             if getattr(other, "requires_grad", False) is True:
                 # torch's own operator, which Python tries next, computes the gradient.

@@ -441,24 +441,36 @@ class BlobCore:
                 self._shortcut = shortcut
         return shortcut, array
 
-    def _on_device(self, reason: str) -> tuple[Any, Home]:
-        """Return data as an array to read on this Blob's device, and the home of the array."""
+    def _brought(self, reason: str) -> Any:
+        """Bring the array up to date, if nothing can make that fail but the copy.
+
+        Returns the array if it may be read as it is, else None.
+        """
         shortcut, array = self._shortcut, self._array
-        if array is not None and shortcut.readable:
-            return array, self._home
-        layout, memory, buffer = self._layout, self._memory, shortcut.buffer
+        # With an array that is not up to date, there is a memory.
+        memory: Any = self._held
+        layout = self._placed or self._layout
         if array is None or not memory.claim(shortcut, layout, reason, CONST):
-            buffer = memory.read(self._side, layout, reason)
-        elif shortcut.readable and self._array is array:
-            # The usual way of the copies for computations.
-            return array, self._home
+            return None
+        if not shortcut.readable:
+            # Asks for the shortcut again.
+            self._attach(memory, layout)
+        return array if self._array is array else None
+
+    def _array_in(self, home: Home, reason: str) -> Any:
+        """Return data as an array to read in a home."""
+        if home is not self._home:
+            return self._array_on(self._memory.side_of(home), CONST, reason)
         shortcut, array = self._shortcut, self._array
-        if array is None or not shortcut.readable or shortcut.buffer is not buffer:
-            shortcut, array = self._attach(memory, layout)
-            if not shortcut.readable and shortcut.buffer is not buffer:
-                # It is a window, or another thread has replaced the buffer meanwhile.
-                array = laid(self._home, buffer, layout, writable=False, own=True)
-        return array, self._home
+        if array is not None and (shortcut.readable or self._brought(reason) is array):
+            return array
+        layout, memory = self._layout, self._memory
+        buffer = memory.read(self._side, layout, reason)
+        shortcut, array = self._attach(memory, layout)
+        if shortcut.buffer is not buffer and not shortcut.readable:
+            # It is a window, or another thread has replaced the buffer meanwhile.
+            array = laid(home, buffer, layout, writable=False, own=True)
+        return array
 
     # --- attributes ------------------------------------------------------------------------------
 

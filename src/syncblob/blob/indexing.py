@@ -19,10 +19,9 @@ from syncblob.blob.device_of_operands import require_device_of
 from syncblob.blob.lockless_writes_at_fork import writes
 from syncblob.blob.operands import blob_to_read
 from syncblob.devices import HOST, Side
-from syncblob.devices.base import Home, is_on_device
+from syncblob.devices.base import is_on_device
 from syncblob.guards import may_compute_directly, require_device
 from syncblob.memory import (
-    CONST,
     MUTABLE,
     OVERWRITE,
     claim,
@@ -49,7 +48,8 @@ def get_item(blob: AnyBlob, key: Any) -> AnyBlob:
             # One Blob of integers or bool, the usual case.
             if not HOST.direct:
                 require_device_of("__getitem__", blob)
-            selected, home = from_the_start(_selected_by_blob, blob, key)
+            home = blob._home
+            selected = from_the_start(_selected, blob, key)
             return blob._fresh(home.as_array(selected), home)
         key = _plain(key)
         if not is_basic_index(key):
@@ -226,7 +226,7 @@ def _keys_on(blob: BlobCore, key: Any) -> Any:
     if isinstance(key, tuple):
         return tuple(_keys_on(blob, entry) for entry in key)
     if isinstance(key, BlobCore):
-        return _operand(blob, key, "__getitem__")
+        return key._array_in(blob._home, "__getitem__")
     return key
 
 
@@ -243,23 +243,16 @@ def _foreign_keys_on(blob: BlobCore, key: Any, original: Any, reason: str) -> An
     if is_array(original) and not is_on_device(original):
         array = native_array(original)[0]
         if array.ndim and array.dtype.kind in "biu":
-            return _operand(blob, blob_to_read(array, blob), reason)
+            return blob_to_read(array, blob)._array_in(blob._home, reason)
     return key
 
 
 # --- elements ------------------------------------------------------------------------------------
 
 
-def _selected_by_blob(blob: BlobCore, key: BlobCore) -> tuple[Any, Home]:
-    """Copy the elements that a Blob selects."""
-    indices, home = key._on_device("__getitem__")
-    array, _ = blob._on_device("__getitem__")
-    return compute(home, operator.getitem, array, indices), home
-
-
 def _selected(blob: BlobCore, key: Any) -> Any:
     """Copy the elements that arrays of integers or booleans select."""
-    array = blob._array_on(blob._side, CONST, "__getitem__")
+    array = blob._array_in(blob._home, "__getitem__")
     arrays = _foreign_keys_on(blob, _keys_on(blob, key), key, "__getitem__")
     return compute(blob._home, operator.getitem, array, arrays)
 
@@ -268,11 +261,6 @@ def _assign(blob: BlobCore, side: Side, target: Layout, value: Any) -> None:
     """Assign to the elements of a layout."""
     new = _value_on(blob, value, target.shape)
     blob._memory.write(side, OVERWRITE, target, "__setitem__", operator.setitem, ..., new)
-
-
-def _operand(blob: BlobCore, other: BlobCore, reason: str) -> Any:
-    """Return another Blob's data in this Blob's home, for an operation with it."""
-    return other._array_on(other._memory.side_of(blob._home), CONST, reason)
 
 
 def _value_on(blob: BlobCore, value: Any, shape: tuple[int, ...] | None) -> Any:
@@ -292,7 +280,7 @@ def _value_on(blob: BlobCore, value: Any, shape: tuple[int, ...] | None) -> Any:
     if not isinstance(value, np.ndarray) or home is not HOST:
         if not isinstance(value, BlobCore):
             value = blob_to_read(value, blob)
-        array = _operand(blob, value, "__setitem__")
+        array = value._array_in(blob._home, "__setitem__")
         if value._memory is blob._memory:
             # Copy, because the source must be newest here before the target is overwritten.
             array = compute(home, array.copy)

@@ -13,7 +13,6 @@ from syncblob.blob.core import AnyBlob, BlobCore
 from syncblob.blob.device_of_operands import preferred, require_device_of
 from syncblob.devices import HOST
 from syncblob.interop.adopt import adopt
-from syncblob.memory import CONST
 
 if TYPE_CHECKING:
     from syncblob.devices.base import Home
@@ -49,7 +48,7 @@ def is_number(x: Any) -> bool:
     return isinstance(x, _NUMBERS) and not hasattr(type(x), "__array_ufunc__")
 
 
-def gather(  # noqa: C901  # inlined, because calls take time
+def gather(  # inlined, because calls take time
     name: str, *operands: Any
 ) -> tuple[list[Any], Home, tuple[Any, ...]]:
     """Bring the data of Blobs to one device, that of `common_home`.
@@ -83,11 +82,9 @@ def gather(  # noqa: C901  # inlined, because calls take time
             arrays.append(x)
         elif not isinstance(x, BlobCore):
             return gather(name, *_with_blobs(name, operands))
-        elif x._home is home:
-            arrays.append(x._on_device(name)[0])
         else:
             # An access on that home alone: one on the host would count as another use of it.
-            arrays.append(x._array_on(x._memory.side_of(home), CONST, name))
+            arrays.append(x._array_in(home, name))
     return arrays, home, operands
 
 

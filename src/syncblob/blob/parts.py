@@ -66,7 +66,9 @@ def _walk_views(blob: BlobCore, views: Sequence[Any]) -> Iterator[Any]:
                 # An array over it, so that it is not evicted for the next.
                 held = buffers.containing(blob._side, *of)
                 # Several windows have it if it was on the device already.
-                seen = view._on_device("parts")[0] if held is None else part_of(held, *of)[...]
+                seen = (
+                    view._array_in(blob._home, "parts") if held is None else part_of(held, *of)[...]
+                )
                 _start_to_bring(following)
                 del held, seen
             yield view

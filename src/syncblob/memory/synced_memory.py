@@ -441,6 +441,8 @@ class SyncedMemory:
         if ledger.uploads:
             with ledger.lock:
                 ledger.forget_arrived()
+            if shortcut.writable or (shortcut.readable and access is CONST):
+                return True
         if shortcut.shared and access is not CONST:
             return claim_shared(ledger, shortcut, start, stop, reason)
         return claim(ledger, shortcut.buffer, shortcut.side, access, start, stop, reason)
@@ -496,10 +498,8 @@ class SyncedMemory:
 
     def read(self, side: Side, layout: Layout, reason: str) -> Any:
         """Prepare one side for a const access, as `array` does, and return its buffer or window."""
-        held, buffer = self.ledger.spans.uniform, None
-        if not open_logs and (held is None or held & 1 << side):
-            # This changes no state, so it needs no lock.
-            buffer = self.newest(side, layout)
+        # This changes no state, so it needs no lock.
+        buffer = None if open_logs else self.newest(side, layout)
         if buffer is None:
             use = side, CONST, layout, reason
             buffer = self._in_room(side, reason, _locked, acquire, *use)

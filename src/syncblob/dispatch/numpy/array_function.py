@@ -249,7 +249,7 @@ class _OneBlob(Plan):
         shortcut, array = x._shortcut, x._array
         if array is None or not shortcut.readable:
             # A guard that forbids the call has to do so before anything is copied.
-            array = x._on_device(self.function.__name__)[0] if home.direct else x._make_readable()
+            array = x._array_in(home, self.function.__name__) if home.direct else x._make_readable()
         if array is None:
             return Plan.run(self, like, args, kwargs)
         if not (home.direct or may_compute_directly(home, self.function.__name__)):
@@ -292,7 +292,7 @@ class _SomeBlobs(Plan):
             x = arguments[key]
             shortcut, array = x._shortcut, x._array
             if array is None or not shortcut.readable:
-                array = x._on_device(moving)[0] if moving else x._make_readable()
+                array = x._array_in(x._home, moving) if moving else x._make_readable()
             if x._home is not home or array is None:
                 return self.run_otherwise(like, args, kwargs, moving)
             arguments[key] = array
@@ -357,7 +357,7 @@ def _arrays_in(items: Any, home: Home, operands: list[_Operand], moving: str) ->
         if isinstance(x, BlobCore):
             shortcut, array = x._shortcut, x._array
             if array is None or not shortcut.readable:
-                array = x._on_device(moving)[0] if moving else x._make_readable()
+                array = x._array_in(x._home, moving) if moving else x._make_readable()
             if x._home is not home or array is None:
                 return None
             operands.append((array, x))

@@ -23,7 +23,7 @@ from syncblob.devices.base import Home, is_on_device
 from syncblob.dispatch.walk import instances, mapped
 from syncblob.guards import require_device
 from syncblob.interop.adopt import adopt
-from syncblob.memory import CONST, MUTABLE, compute, patiently
+from syncblob.memory import MUTABLE, compute, patiently
 from syncblob.memory.window_allocation import divisible
 
 # Types that are passed on unchanged.
@@ -244,10 +244,7 @@ class Operands:
     def _const(self, x: BlobCore) -> Any:
         """Return a Blob's data on the home; NumPy arrays are read-only."""
         self._blobs.append(x)
-        if x._home is self.home:
-            array = x._on_device(self.name)[0]
-        else:
-            array = x._array_on(x._memory.side_of(self.home), CONST, self.name)
+        array = x._array_in(self.home, self.name)
         if isinstance(array, np.ndarray):
             array = array.view()
             array.flags.writeable = False

@@ -906,6 +906,7 @@ def test_what_begins_again_gets_its_arguments_and_waits_for_nobody_in_vain(limit
 
 
 @pytest.mark.timeout(10)
+@pytest.mark.usefixtures("clock")
 def test_nobody_begins_again_for_ever(limited, monkeypatch):
     monkeypatch.setattr(wait_for_room, "PATIENCE", 0.02)
     monkeypatch.setattr(wait_for_room, "_OVERTAKEN", 0.0)
@@ -913,8 +914,11 @@ def test_nobody_begins_again_for_ever(limited, monkeypatch):
     def fail():
         raise wait_for_room.NotFirstError(limited)
 
-    with pytest.raises(MemoryError, match="another thread has waited longer for memory of simul"):
+    with pytest.raises(MemoryError) as kept:
         wait_for_room.begin_again(fail, (), {}, limited)
+    assert "another thread has waited longer for memory of simul" in str(kept.value)
+    # The error keeps the frames of the call, but not its place in line.
+    assert in_threads(partial(wait_for_room.ahead, limited)) == [None]
 
 
 @pytest.fixture
@@ -951,6 +955,7 @@ def test_others_leave_room_for_the_first_in_line(limited, clock, simulated):
     wait_for_room.leave_room(simulated)
     in_threads(partial(setattr, first, "thread", threading.get_ident()))
     leave_room()
+    knows_what_else_to_do(leave_room)
     assert clock.now == 100
     first = in_line(limited)
     leave_room()
@@ -993,6 +998,13 @@ def test_a_call_stands_in_one_line_and_leaves_it_at_its_end(limited, simulated):
     assert ahead()
     wait_for_room._lines.clear()
     long.leave_line()
+    long.stand_in_line(limited, 0.0)
+    # As in a forked child, in which another call may stand in line when this one ends.
+    wait_for_room._lines.clear()
+    other = in_line(limited)
+    long.leave_line()
+    assert ahead()
+    del other
     long = in_line(limited)
     assert ahead()
     del long, short
@@ -1054,6 +1066,12 @@ def test_who_waits_behind_a_line_that_moves_goes_on_waiting(limited, monkeypatch
     first = lambda _: int(clock.now / 4) if clock.now < 12 else None  # noqa: E731
     monkeypatch.setattr(wait_for_room, "ahead", first)
     assert wait_for_room.begin_again(lambda: int(clock.now), (), {}, limited) == 12
+
+
+def test_who_waits_behind_a_line_that_stands_still_goes_on_after_a_while(limited, clock):
+    first = in_line(limited)
+    wait_for_room.begin_again(first.leave_line, (), {}, limited)
+    assert clock.now == pytest.approx(100 + wait_for_room.PATIENCE, abs=0.1)
 
 
 @pytest.mark.parametrize("compute", [operator.add, operator.matmul, syncblob.concat, np.stack])

@@ -16,7 +16,7 @@ import syncblob
 from syncblob import Blob, Head
 from syncblob.blob import automatic_eviction
 from syncblob.blob.compute import write_by
-from syncblob.devices import Side
+from syncblob.devices import POISON, Side
 from syncblob.memory import CONST, MUTABLE, Ledger, window_allocation
 
 
@@ -104,6 +104,12 @@ def test_unwritten_parts_are_zeros_and_belong_to_nobody():
     blob[12:30] += 1
     assert blob.tolist() == [0] * 12 + [1] * 18 + [0] * 70
     assert "not read yet" not in str(blob.explain())
+
+
+@pytest.mark.usefixtures("small", "limited")
+def test_a_window_that_is_overwritten_is_not_filled_before():
+    window = numbered()[10:20].overwrite_gpu_data()
+    assert window.tobytes() == bytes([POISON]) * window.nbytes
 
 
 @pytest.mark.usefixtures("small")

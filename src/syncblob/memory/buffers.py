@@ -172,7 +172,7 @@ class Buffers:
 
         Leaves it to the caller to give the side the buffer. `zeroed` fills it with zeros.
         """
-        buffer = self.containing(side, start, stop) if side else self.sides[side]
+        buffer = self.containing(side, start, stop)
         if buffer is not None:
             if zeroed:
                 # Just made for this access, or an interrupted access left it.

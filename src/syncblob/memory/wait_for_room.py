@@ -107,7 +107,7 @@ class Shortage:
     home : Home or None
         The home that it stands in line for.
     first : float
-        When it was seen to be the first, in the same seconds.
+        When it was seen to be the first, in the same seconds. Set when it stands in line.
     thread : int
         The thread.
     """
@@ -121,7 +121,6 @@ class Shortage:
         self.began: float | None = None
         self.last: bool = False
         self.home: Home | None = None
-        self.first: float = 0.0
         self.thread: int = threading.get_ident()
 
     def stand_in_line(self, home: Home, since: float) -> None:

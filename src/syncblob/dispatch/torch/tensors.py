@@ -163,9 +163,9 @@ def host_loan(x: BlobCore, reason: str) -> Loan | None:
     Returns None if the Blob is on a CUDA device or has negative strides.
     """
     kept = x._kept[HOST_DATA]
-    if kept is None or kept[4] is None or not kept[0].readable:
-        if not x._home.native or x._layout.reversed_axes:
-            return None
+    if (kept is None or kept[4] is None) and (not x._home.native or x._layout.reversed_axes):
+        return None
+    if kept is None or not kept[0].readable:
         kept = _kept_on_host(x, reason)
     loan: Loan | None = None if kept is None else kept[4]
     # The version check detects writes through references that were not found.
@@ -196,10 +196,10 @@ def _kept_on_host(x: BlobCore, reason: str) -> Kept | None:
     if kept is None or not kept[0].readable:
         x._read(HOST_DATA, reason)
         kept = x._kept[HOST_DATA]
-        if kept is not None and kept[0].buffer is not x._memory.buffer(Side.HOST):
-            # Another thread has replaced the buffer.
-            return None
-    return kept
+    if kept is None or kept[0].readable:
+        return kept
+    # Another thread may have replaced the buffer.
+    return kept if kept[0].buffer is x._memory.buffer(Side.HOST) else None
 
 
 def _loan_of(kept: Kept) -> Loan | None:

@@ -177,6 +177,7 @@ def transfer(  # a copy
         raise
     if not open_logs:
         return result
+    arrival = result.arrival if isinstance(result, Push) else None
     made = Transfer(
         direction,
         nbytes,
@@ -186,11 +187,11 @@ def transfer(  # a copy
         user_line(),
         copying.memory,
         start,
-        isinstance(result, Push),
+        arrival is not None,
         copying.because,
         offset,
         copying.name,
     )
     for log in [*open_logs]:
-        log.add(made, result.arrival if isinstance(result, Push) else None)
+        log.add(made, arrival)
     return result

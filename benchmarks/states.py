@@ -414,13 +414,19 @@ def compared(timer: Timer, device: str, call: Call) -> dict[str, Comparison]:
 
 
 def _summary(rows: list[Row]) -> Iterator[Row]:
-    """Yield the median and the worst of the multiples of each state."""
+    """Yield the median and the worst multiple of each state, also of the calls that keep it."""
     section = rows[0].section
     for state in STATES:
-        ratios = [row.of("ratio") for row in rows if row.cell.column == state.name]
+        found = [row for row in rows if row.cell.column == state.name]
+        ratios = [row.of("ratio") for row in found]
         for name, value, limit in (
             ("median", statistics.median(ratios), state.median),
             ("worst", max(ratios), state.worst),
+            (
+                "worst without a star",
+                max(row.of("ratio") for row in found if not row.cell.mark),
+                state.worst,
+            ),
         ):
             cell = Cell(state.name, "value")
             yield Row(section, name, value, unit="times", goal=Goal(limit, "value"), cell=cell)

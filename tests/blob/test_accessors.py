@@ -305,3 +305,14 @@ def test_a_device_of_which_no_arrays_are_kept_copies_once_beside_an_alias(simula
         simulated.reset_counts()
         assert blob.gpu_data().tolist() == [value] * 4
         assert simulated.uploads == 1
+
+
+def test_each_operand_beside_an_alias_is_copied_once(simulated):
+    first, second = (Blob.asarray(np.full((4, 3), 2.0), copy=True) for _ in range(2))
+    first, second = first.on("simulated:0"), second.on("simulated:0")
+    aliases = np.from_dlpack(first.cpu), np.from_dlpack(second[0].cpu)
+    for _ in range(2):
+        simulated.reset_counts()
+        assert (first + second).tolist() == [[4.0] * 3] * 4
+        assert simulated.uploads == 2
+    del aliases

@@ -138,6 +138,17 @@ def test_a_kept_tensor_is_used_again_after_a_download(simulated, part, aliased):
     del alias
 
 
+@pytest.mark.parametrize(("dtype", "const"), [("float32", True), ("bfloat16", False)])
+def test_the_first_function_beside_an_alias_copies_once(simulated, dtype, const):
+    blob = blob_in(GPU, dtype)
+    alias = torch.from_dlpack(blob.gpu)
+    read = blob.const if const else blob[:]
+    simulated.reset_counts()
+    assert torch.clone(read).tolist() == values(dtype).tolist()
+    assert simulated.downloads == 1
+    del alias
+
+
 def test_views_and_blobs_of_another_dtype_keep_tensors_of_their_own():
     blob, real = blob_in(CPU), blob_in(CPU, "complex64")
     row, parts = blob[1], real.real

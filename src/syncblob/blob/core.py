@@ -447,10 +447,16 @@ class BlobCore:
         Returns the array if it may be read as it is, else None.
         """
         shortcut, array = self._shortcut, self._array
+        if array is None:
+            return None
         # With an array that is not up to date, there is a memory.
         memory: Any = self._held
+        for loans in memory.ledger.loans:
+            if loans.leases or loans.exposures:
+                # The copy may not stay up to date, and the caller would make another.
+                return None
         layout = self._placed or self._layout
-        if array is None or not memory.claim(shortcut, layout, reason, CONST):
+        if not memory.claim(shortcut, layout, reason, CONST):
             return None
         if not shortcut.readable:
             # Asks for the shortcut again.

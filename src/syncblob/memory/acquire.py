@@ -84,9 +84,10 @@ def claim(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0915, PLR0917  # an acce
             here = ledger.loans[side]
             there = ledger.loans[1 - side] if pair else ledger.others(side)
             # What an alias may be writing is copied, but not trusted, so the map stays.
-            sticky = bool(there.leases or there.exposures) and there.may_write_in(start, stop)
+            sticky = there.writers(start, stop) if there.leases or there.exposures else []
             if (
-                (sticky and (access is not CONST or not there.may_write_all(start, stop)))
+                (sticky and access is not CONST)
+                or (sticky and not any(x.start <= start and stop <= x.stop for x in sticky))
                 or ledger.uploads
                 or ledger.watch is not None
                 or start >= stop

@@ -156,11 +156,6 @@ class Loans:
         """Tell whether a lease or an exposure may write into a range at any moment."""
         return self.may_be_written and bool(self.writers(start, stop))
 
-    def may_write_all(self, start: int, stop: int) -> bool:
-        """Tell whether one lease or exposure covers a range."""
-        writers = self.writers(start, stop)
-        return any(writer.start <= start and stop <= writer.stop for writer in writers)
-
     def writers(self, start: int, stop: int) -> list[Lease | Exposure]:
         """Return the leases and the exposures that overlap a range."""
         return [*self.leases_in(start, stop), *self.exposures_in(start, stop)]

@@ -173,8 +173,7 @@ def host_loan(x: BlobCore, reason: str) -> Loan | None:
         return loan
     layout = x._layout
     loan = None if kept is None else _loan_of(kept)
-    if loan is None:
-        loan = Loan(*tensor_over_memory(x._memory, layout, HOST, CONST, reason))
+    loan = loan or Loan(*tensor_over_memory(x._memory, layout, HOST, CONST, reason))
     # Another thread may have replaced the buffer.
     if kept is not None and HOST.address(kept[1]) == loan.tensor.data_ptr() and layout.size:
         _keep(x, layout, kept, loan)
@@ -184,7 +183,7 @@ def host_loan(x: BlobCore, reason: str) -> Loan | None:
 def loan_of_its_own(x: BlobCore, reason: str) -> Loan | None:
     """Lend a Blob's newest data on the host, with a loan that the Blob does not keep.
 
-    Returns None for a const Blob, negative strides and dtypes that NumPy does not export.
+    Returns None for a const Blob and negative strides.
     """
     kept = None if x._readonly or x._layout.reversed_axes else _kept_on_host(x, reason)
     return None if kept is None else _loan_of(kept)
@@ -202,12 +201,15 @@ def _kept_on_host(x: BlobCore, reason: str) -> Kept | None:
     return kept if kept[0].buffer is x._memory.buffer(Side.HOST) else None
 
 
-def _loan_of(kept: Kept) -> Loan | None:
-    """Return a loan over a kept array that NumPy exports, if there is one."""
-    if kept[3] is None:
-        return None
-    array = kept[3].view()
-    return Loan(_of_capsule(array.__dlpack__()), array)
+def _loan_of(kept: Kept) -> Loan:
+    """Return a loan over a kept array."""
+    if kept[3] is not None:
+        array = kept[3].view()
+        return Loan(_of_capsule(array.__dlpack__()), array)
+    array = kept[1].view()
+    # As in `tensor_over_memory`.
+    array.flags.writeable = True
+    return Loan(*tensor_of(HOST, array))
 
 
 def cuda_loan(x: BlobCore, home: Any, reason: str) -> Loan | None:

@@ -11,9 +11,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from devices import LIMITED
 from numpy.typing import NDArray
 
-from syncblob import Head, StaleAliasWarning, SyncedMemory, record_transfers, simulated, use_device
+from syncblob import (
+    Head,
+    StaleAliasWarning,
+    SyncedMemory,
+    record_transfers,
+    simulated,
+    use_device,
+    verified_const,
+)
 from syncblob._layout import Layout
 from syncblob.devices import POISON, Side, SimulatedBackend
 from syncblob.memory import Access
@@ -23,6 +32,7 @@ try:
 except ImportError:
     torch = None
 from syncblob.memory.borrows_and_aliases import NUMPY
+from syncblob.memory.untracked_aliases import expose
 
 NBYTES = 64
 READS = ["cpu_data", "gpu_data"]
@@ -312,3 +322,59 @@ def test_a_log_of_transfers_changes_nothing_of_an_empty_memory() -> None:
     heads = [entry.before for entry in memory.history]
     assert heads[:3] == [Head.UNINITIALIZED, Head.HEAD_AT_GPU, Head.HEAD_AT_CPU]
     assert len(heads) == 1 + 2 * 3
+
+
+def test_an_array_that_is_tracked_makes_aliases_of_the_other_side_stale() -> None:
+    memory, layout = at_cpu(), Layout.raw(NBYTES)
+    there = memory.export(Side.ACCELERATOR, Access.MUTABLE, layout, "export", "test")
+    there[...] = 8
+    array = memory.array(Side.HOST, Access.CONST, layout, "read")
+    with pytest.warns(StaleAliasWarning, match="track makes a test alias"):
+        memory.track(Side.HOST, layout, "track", "tracked", array)
+    (lease,) = memory.ledger.loans[Side.HOST].leases
+    assert (lease(), lease.kind, lease.start, lease.stop) == (array, "tracked", 0, NBYTES)
+    assert (memory.head, memory.history[-1].reason) == (Head.HEAD_AT_CPU, "track")
+
+
+def test_a_write_leaves_its_own_side_exposed() -> None:
+    memory, layout = at_cpu(), Layout.raw(NBYTES)
+    memory.gpu_data()
+    expose(memory.ledger, Side.HOST)
+    memory.gpu_data()
+    memory.write(Side.HOST, Access.MUTABLE, layout, "write", np.copyto, 5)
+    assert memory.ledger.loans[Side.HOST].exposures
+
+
+@pytest.mark.parametrize("name", ["_prefetch", "export_watched"])
+def test_the_lock_is_held(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    memory, held = at_cpu(), []
+
+    def called(ledger: Any, *_: Any) -> None:
+        with ThreadPoolExecutor(1) as other:
+            held.append(not other.submit(ledger.lock.acquire, blocking=False).result())
+
+    monkeypatch.setattr(f"syncblob.memory.synced_memory.{name}", called)
+    with verified_const():
+        if name == "_prefetch":
+            memory.prefetch(Side.ACCELERATOR, 0, NBYTES)
+        else:
+            memory.export(Side.HOST, Access.CONST, Layout.raw(NBYTES), "export", "test")
+    assert held == [True]
+
+
+def test_the_log_has_the_reason_of_a_copy_with_gaps() -> None:
+    memory = at_gpu()
+    every_second = Layout.dense(np.empty(NBYTES, np.uint8)).derive(lambda array: array[::2])
+    with record_transfers() as log:
+        assert memory.copy_of(Side.HOST, every_second, "copying").tolist() == [7] * (NBYTES // 2)
+    assert [transfer.reason for transfer in log] == ["copying"]
+
+
+def test_an_access_that_makes_room_says_for_what(limited: SimulatedBackend) -> None:
+    limited.capacity = NBYTES
+    first, second = (SyncedMemory(NBYTES, device=LIMITED) for _ in range(2))
+    first.gpu_data()
+    first.mutable_gpu_data()
+    with record_transfers() as log:
+        second.array(Side.ACCELERATOR, Access.MUTABLE, Layout.raw(NBYTES), "an access")
+    assert [transfer.reason for transfer in log] == ["eviction for an access"]

@@ -160,6 +160,17 @@ def test_an_alias_keeps_its_window_from_moving(limited):
 
 
 @pytest.mark.usefixtures("small")
+def test_an_alias_of_a_part_gets_a_window_if_one_of_another_part_has_one(limited):
+    limited.capacity = 200
+    blob = numbered()
+    first = np.asarray(blob[10:20].gpu)
+    limited.capacity = None
+    second = np.asarray(blob[50:60].gpu)
+    first[...], second[...] = -1, -2
+    assert blob.tolist() == [*range(10), *[-1] * 10, *range(20, 50), *[-2] * 10, *range(60, 100)]
+
+
+@pytest.mark.usefixtures("small")
 def test_an_alias_elsewhere_leaves_an_access_its_own_window():
     blob = numbered()
     blob[:50].gpu_data()

@@ -100,6 +100,18 @@ def test_what_was_avoided_is_counted_for_each_part(simulated: SimulatedBackend) 
         assert (log.avoided, len(log)) == (3, 1)
 
 
+def test_a_log_knows_nothing_of_the_uses_that_an_earlier_one_recorded() -> None:
+    memory = memory_at(S)
+    with record_transfers():
+        memory.gpu_data()
+    memory.cpu_data()
+    with record_transfers() as log:
+        memory.cpu_data()
+        assert log.avoided == 0
+        memory.gpu_data()
+        assert log.avoided == 1
+
+
 def test_what_is_overwritten_elsewhere_was_not_avoided() -> None:
     memory = memory_at(S)
     with record_transfers() as log:

@@ -305,6 +305,16 @@ def test_empty_memories_go_through_all_states_without_a_transfer() -> None:
     assert len(log) == 0
 
 
+@pytest.mark.parametrize("nbytes", [1, 8])
+def test_of_no_elements_every_side_is_the_only_holder(nbytes: int) -> None:
+    """Otherwise an access that may write would try again without an end."""
+    memory = SyncedMemory(nbytes, device="simulated")
+    memory.mutable_gpu_data()
+    assert all(memory.ledger.is_alone(side, 0, 0) for side in Side)
+    assert memory.lend(Side.HOST, Access.MUTABLE, Layout.raw(0), "use").size == 0
+    assert memory.head is Head.HEAD_AT_GPU
+
+
 def test_a_log_of_transfers_changes_nothing_of_an_empty_memory() -> None:
     memory = SyncedMemory(0, device="simulated")
     with record_transfers():

@@ -153,6 +153,17 @@ def test_an_alias_of_other_bytes_hinders_nobody(side):
     del alias
 
 
+@pytest.mark.parametrize("side", ["cpu", "gpu"])
+def test_a_write_of_a_part_leaves_the_warning_of_an_alias_of_other_bytes(side):
+    blob = Blob(NBYTES, "uint8", device="simulated")
+    alias = np.asarray(getattr(blob[:1], "gpu" if side == "cpu" else "cpu"))
+    # The second does not warn. Its shortcut is that of everything, because the side has all of it.
+    for written, warns in ((blob, True), (blob[2:], False), (blob, True)):
+        with pytest.warns(syncblob.StaleAliasWarning) if warns else nullcontext():
+            getattr(written, f"mutable_{side}_data")()
+    del alias
+
+
 def test_a_change_ends_the_shortcuts_of_all_parts():
     memory = SyncedMemory(1000, device="simulated")
     memory.mutable_gpu_data()
@@ -256,8 +267,12 @@ def test_a_log_that_another_thread_opens_meanwhile_is_told_too(monkeypatch):
 # --- interrupts and threads ----------------------------------------------------------------------
 
 
-def test_nothing_is_usable_if_a_signal_handler_writes_elsewhere_meanwhile(monkeypatch):
+@pytest.mark.parametrize("layout", [WHOLE, Layout.raw(2, 4)], ids=["whole", "part"])
+def test_nothing_is_usable_if_a_signal_handler_writes_elsewhere_meanwhile(monkeypatch, layout):
     memory = used(Side.HOST)
+    if layout is not WHOLE:
+        # From now on, parts have shortcuts of their own. Those that end are forgotten.
+        memory.lend(Side.ACCELERATOR, MUTABLE, Layout.raw(2), "use")
     ask = Ledger.usable
 
     def interrupted(self, *args):
@@ -267,7 +282,7 @@ def test_nothing_is_usable_if_a_signal_handler_writes_elsewhere_meanwhile(monkey
         return found
 
     monkeypatch.setattr(Ledger, "usable", interrupted)
-    assert usable(memory, Side.HOST) == ""
+    assert usable(memory, Side.HOST, layout) == ""
     assert memory.cpu_data().tolist() == [2] * NBYTES
 
 

@@ -559,6 +559,19 @@ def test_another_accelerator_copies_what_a_window_holds(limited):
 
 
 @pytest.mark.usefixtures("small")
+def test_reads_of_windows_are_not_counted_as_avoided(limited):
+    """Their shortcuts are not cleared when a log is opened, so it could not know of all."""
+    blob = numbered()
+    part = blob[10:20]
+    with syncblob.record_transfers() as log:
+        for _ in range(2):
+            part.gpu_data()
+            part.cpu_data()
+    assert (len(log), log.avoided) == (1, 0)
+    assert limited.uploaded_bytes == 40
+
+
+@pytest.mark.usefixtures("small")
 def test_pushes_go_into_windows(limited):
     blob = numbered()
     limited.delay = 0.01

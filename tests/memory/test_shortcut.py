@@ -578,6 +578,14 @@ def test_only_an_upload_that_has_arrived_lets_a_range_be_claimed(fails, held):
         assert memory.claim(shortcut, WHOLE, "use")
 
 
+def test_an_access_of_the_whole_claims_all_bytes_in_use():
+    memory = used(Side.HOST)
+    memory.gpu_data()
+    fewer = Layout.dense(np.empty(NBYTES // 2, np.uint8))
+    assert memory.claim(memory.ledger.shortcut(Side.HOST, fewer), fewer, "use")
+    assert memory.head is Head.HEAD_AT_CPU
+
+
 # --- numbers -------------------------------------------------------------------------------------
 
 PART = Layout.raw(1)

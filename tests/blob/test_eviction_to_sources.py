@@ -117,6 +117,17 @@ def test_what_was_written_is_kept(source, write, read):
         assert blob.on("cpu")[:3].tolist() == [7, 1, 2]
 
 
+def test_a_write_after_reads_on_both_sides_is_kept(source):
+    blob = of_numbers(source)
+    blob.cpu_data(), blob.gpu_data()
+    blob.evict("gpu")
+    # These renew the shortcuts, which must not let the write pass unnoticed by the source.
+    blob.cpu_data(), blob.gpu_data()
+    blob.mutable_cpu_data()[...] = 7
+    blob.evict("cpu")
+    assert set(blob.tolist()) == {7}
+
+
 @pytest.mark.usefixtures("small", "exact_parts")
 def test_of_a_part_that_was_written_only_that_is_downloaded(limited, source, monkeypatch):
     blob = of_numbers(source)

@@ -262,6 +262,20 @@ def test_an_alias_is_seen_by_all_other_sides_and_each_write_there_warns():
         assert [each.category for each in caught] == [StaleAliasWarning]
 
 
+@pytest.mark.parametrize("writer", ["cpu", A, B])
+@pytest.mark.parametrize("aliased", ["cpu", A, B])
+def test_each_write_beside_an_alias_of_any_other_side_warns(aliased, writer):
+    blob = Blob(SHAPE, device=A)
+    for device in ("cpu", A, B):
+        use(blob, device, "const")
+    alias = np.from_dlpack(blob.on(aliased))
+    with warnings.catch_warnings(record=True, action="always") as caught:
+        for value in (1, 2):
+            use(blob, writer, "mutable")[...] = value
+    assert len(caught) == (0 if writer == aliased else 2)
+    del alias
+
+
 def test_a_stale_alias_of_a_third_side_costs_no_copies():
     blob = at(A)
     alias = np.from_dlpack(blob)
@@ -321,6 +335,18 @@ def test_a_push_and_a_prefetch_go_to_the_accelerator_of_the_blob():
         blob.prefetch("cpu")
     assert sorted(one.direction for one in log) == ["download", "peer"]
     assert set(blob.cpu_data().ravel()) == set(blob.on(A).gpu_data().ravel()) == {3}
+
+
+@pytest.mark.usefixtures("held")
+def test_a_read_waits_for_the_push_to_its_device_and_not_only_for_the_last():
+    blob = at("cpu")
+    near, far = blob.on(A), blob.on(B)
+    near.gpu_data(), far.gpu_data()
+    blob.mutable_cpu_data()[...] = 5
+    # The pushes are of the rest, so that everything is on its way to everywhere.
+    near[2:].gpu_data(), far[:2].gpu_data()
+    near[:2].prefetch(A), far[2:].prefetch(B)
+    assert set(near.gpu_data().ravel()) == {5}
 
 
 def test_what_is_copied_elsewhere_has_arrived(simulated):

@@ -344,10 +344,13 @@ def test_an_array_that_is_tracked_makes_aliases_of_the_other_side_stale() -> Non
     (lease,) = memory.ledger.loans[Side.HOST].leases
     assert (lease(), lease.kind, lease.start, lease.stop) == (array, "tracked", 0, NBYTES)
     assert (memory.head, memory.history[-1].reason) == (Head.HEAD_AT_CPU, "track")
-    del there
+
+
+def test_an_array_that_is_tracked_makes_its_side_the_newest() -> None:
+    memory = at_cpu()
     memory.gpu_data()
-    memory.track(Side.HOST, layout, "track again", "tracked", array)
-    assert (memory.head, memory.history[-1].reason) == (Head.HEAD_AT_CPU, "track again")
+    memory.track(Side.HOST, Layout.raw(NBYTES), "track", "tracked", memory.cpu_data())
+    assert (memory.head, memory.history[-1].reason) == (Head.HEAD_AT_CPU, "track")
 
 
 def test_a_write_leaves_its_own_side_exposed() -> None:

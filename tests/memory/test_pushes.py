@@ -378,6 +378,20 @@ def test_who_finishes_a_write_on_the_accelerator_waits_for_what_is_on_its_way(
     assert memory.cpu_data().tolist() == memory.gpu_data().tolist() == expected
 
 
+def test_what_has_arrived_when_a_write_of_a_part_ends_is_stale_there(
+    simulated: SimulatedBackend,
+) -> None:
+    blob = Blob(NBYTES, "uint8", device="simulated")
+    blob.cpu_data()
+    blob.mutable_gpu_data()[...] = 1
+    blob.prefetch("cpu")
+    simulated.synchronize()
+    # The prefetch may be that of another thread, while the function writes.
+    blob.memory.buffer(Side.ACCELERATOR)[:8] = 2
+    finish_write(blob.memory.ledger, Side.ACCELERATOR, 0, 8, "a write")
+    assert blob.cpu_data().tolist() == [2] * 8 + [1] * (NBYTES - 8)
+
+
 @pytest.mark.parametrize("start", ["gpu_data", "prefetch", "async_gpu_push"])
 def test_what_a_push_has_moved_was_not_avoided(start: str) -> None:
     blob = Blob(4, device="simulated")

@@ -380,9 +380,7 @@ class Ledger:
         shortcuts, mine = self.shortcuts, 1
         for shortcut in shortcuts.sides:
             # Each time: a signal handler may run between two rounds, but not in one.
-            if shortcuts.epoch is not epoch:
-                break
-            if shortcut is not None:
+            if shortcut is not None and shortcuts.epoch is epoch:
                 shortcut.readable = readable = holders & mine & ~awaited != 0
                 shortcut.writable = writable = holders == mine and not awaited
                 shortcut.shared = readable and not (writable or awaited)

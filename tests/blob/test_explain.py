@@ -194,6 +194,19 @@ def test_an_access_while_bytes_are_not_in_use_did_not_give_a_side_their_contents
     assert not borrow.flags.writeable
 
 
+def test_an_access_of_other_bytes_did_not_give_a_side_those_of_a_borrow() -> None:
+    blob = Blob(8, "uint8", device="simulated")
+    blob.gpu_data()
+    blob.mutable_cpu_data()
+    first = line_of(blob, "mutable_cpu_data")
+    borrow = blob[4:].mutable_cpu_data()
+    blob[:2].mutable_gpu_data()
+    blob[:2].mutable_cpu_data()
+    blob.gpu_data()
+    assert rows_of(blob)["ended borrow"].endswith(f"; created no earlier than {first}")
+    assert not borrow.flags.writeable
+
+
 def test_a_borrow_of_a_part_is_shown_with_its_bytes_and_only_the_last_are_kept() -> None:
     blob = split()
     row, other = blob[20:24].mutable_cpu_data(), blob[30:].mutable_cpu_data()

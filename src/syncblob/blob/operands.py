@@ -48,9 +48,7 @@ def is_number(x: Any) -> bool:
     return isinstance(x, _NUMBERS) and not hasattr(type(x), "__array_ufunc__")
 
 
-def gather(  # inlined, because calls take time
-    name: str, *operands: Any
-) -> tuple[list[Any], Home, tuple[Any, ...]]:
+def gather(name: str, *operands: Any) -> tuple[list[Any], Home, tuple[Any, ...]]:
     """Bring the data of Blobs to one device, that of `common_home`.
 
     Scalars and None are unchanged if there is a Blob. Otherwise NumPy scalars become Blobs.

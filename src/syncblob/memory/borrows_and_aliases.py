@@ -56,14 +56,14 @@ class Borrows(LivingArrays[Reference]):
         if self.index is not None:
             self.file(borrow)
 
-    def forget(self, revoked: list[NDArray[Any]]) -> list[NDArray[Any]]:
+    def forget(self, revoked: list[NDArray[Any]]) -> list[Reference]:
         """Forget the borrows among arrays that were revoked, and return these."""
         ended = []
         for array in revoked:
             for borrow in weakref.getweakrefs(array):
                 if isinstance(borrow, Reference) and borrow in self.live:
                     self.discard(borrow)
-                    ended.append(array)
+                    ended.append(borrow)
         return ended
 
 
@@ -145,7 +145,7 @@ class Loans:
         self.leases: set[Lease] = self.aliases.live
         self.exposures: tuple[Exposure, ...] = ()
         self.exporter: tuple[Any, Any] = (None, None)
-        self.ended: tuple[tuple[weakref.ref[Any], tuple[Transition, ...]], ...] = ()
+        self.ended: tuple[tuple[Reference, tuple[Transition, ...]], ...] = ()
 
     @property
     def may_be_written(self) -> bool:
@@ -274,7 +274,7 @@ class Loans:
         if borrows:
             # A copy, and no search in it, because only `explain` needs more.
             known = (*history,)
-            ended = [(weakref.ref(array), known) for array in borrows[-_REMEMBERED:]]
+            ended = [(borrow, known) for borrow in borrows[-_REMEMBERED:]]
             self.ended = (*self.ended, *ended)[-_REMEMBERED:]
         if self.leases:
             last = history[-1]
@@ -309,7 +309,7 @@ class Loans:
             array = reference()
             if array is not None:
                 *earlier, ended = history
-                reach = ended.start, ended.stop, 1 << side
+                reach = reference.start, reference.stop, 1 << side
                 giving = (noted for noted in reversed(earlier) if noted.gives(*reach))
                 yield array, ended, next(giving, None)
 

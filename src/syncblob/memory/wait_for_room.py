@@ -119,6 +119,7 @@ class Shortage:
 
     def __init__(self) -> None:
         self.began: float | None = None
+        self.first: float
         self.last: bool = False
         self.home: Home | None = None
         self.thread: int = threading.get_ident()

@@ -583,7 +583,7 @@ def test_an_access_of_the_whole_claims_all_bytes_in_use():
     memory.gpu_data()
     fewer = Layout.dense(np.empty(NBYTES // 2, np.uint8))
     assert memory.claim(memory.ledger.shortcut(Side.HOST, fewer), fewer, "use")
-    assert memory.head is Head.HEAD_AT_CPU
+    assert memory.head_over(NBYTES // 2, NBYTES) is Head.HEAD_AT_CPU
 
 
 # --- numbers -------------------------------------------------------------------------------------

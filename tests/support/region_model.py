@@ -277,13 +277,14 @@ class Memory:
         # Aliases of that side are over the old buffer, which is no longer part of the memory.
         self.aliases = [alias for alias in self.aliases if alias.side != side]
 
-    def evict(self, side: str) -> list[int]:
-        """Let a side hold nothing; return the elements that are copied to the host before."""
+    def evict(self, side: str, hull: range) -> list[int]:
+        """Let a side hold nothing of a range; return what is copied to the host before."""
         alone = frozenset({side})
-        copied = [element for element, holders in enumerate(self.holders) if holders == alone]
-        self.holders = [
-            frozenset({CPU}) if holders == alone else holders - alone for holders in self.holders
-        ]
+        gone = [element for element in hull if element < self.used]
+        copied = [element for element in gone if self.holders[element] == alone]
+        for element in gone:
+            held = self.holders[element]
+            self.holders[element] = frozenset({CPU}) if held == alone else held - alone
         return copied
 
     def fit(self, count: int) -> range:

@@ -231,6 +231,9 @@ def claim_shared(  # noqa: PLR0913, PLR0917  # a write
             shortcuts.epoch = epoch
             if not shortcut.shared or sides[side] is not shortcut or ledger.spans is not before:
                 return False
+            if shortcuts.parts:
+                # Those of windows cannot be cleared in one step, either.
+                return False
             other = sides[1 - side]
             shortcut.shared = False
             if other is not None:

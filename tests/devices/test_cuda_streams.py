@@ -18,6 +18,7 @@ from syncblob.devices.cuda_streams import _bounds
 
 torch = pytest.importorskip("torch")
 torch_model = pytest.importorskip("torch_model")
+torch_function = pytest.importorskip("syncblob.dispatch.torch.torch_function")
 
 pytestmark = pytest.mark.usefixtures("machine")
 lazily = pytest.mark.parametrize("machine", ["lazy"], indirect=True)
@@ -523,6 +524,80 @@ def test_a_loan_that_a_function_returns_becomes_an_alias(streams):
     del view
     assert torch.add(x, x)[0] == 4
     assert streams.exports == 2
+
+
+def model_array(tensor):
+    """Return an array of the model over the memory of a tensor."""
+    import cupy
+
+    nbytes = tensor.numel() * tensor.element_size()
+    memory = cupy.cuda.UnownedMemory(tensor.data_ptr(), nbytes, tensor, 0)
+    pointer = cupy.cuda.MemoryPointer(memory, 0)
+    return cupy.ndarray(tuple(tensor.shape), np.float32, pointer)
+
+
+@lazily
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda x, _: torch.add(x, 1, out=x),
+        lambda x, y: torch.addcmul(x, x, y, out=x),
+        lambda x, _: torch.relu_(x),
+    ],
+    ids=["add", "addcmul", "relu_"],
+)
+@pytest.mark.parametrize("side", [False, True], ids=["default stream", "other stream"])
+def test_a_download_waits_for_what_a_torch_function_wrote(
+    machine, streams, monkeypatch, write, side
+):
+    x, y = at_cpu(), at_cpu()
+    x.prefetch()
+    machine.finish()
+    stream = side_stream() if side else None
+
+    def compute(_function, operands, _names):
+        # PyTorch would queue its kernel on its current stream. The written one is the last.
+        written = [each for each in operands if isinstance(each, torch.Tensor)][-1]
+        launch(add_one, model_array(written), stream=stream)
+        return written
+
+    monkeypatch.setattr(torch_function, "_compute", compute)
+    with streams.stream(stream):
+        write(x, y)
+    assert np.asarray(x).tolist() == [2] * 1000
+
+
+@lazily
+def test_a_download_waits_for_what_is_written_through_a_view_that_torch_returned(machine, streams):
+    x, other = at_cpu(), at_cpu()
+    view = torch.reshape(x, (10, 100))
+    # A transfer of other bytes, after which the stream has a point.
+    other.gpu_data()
+    machine.finish()
+    launch(add_one, model_array(view))
+    assert np.asarray(x).tolist() == [2] * 1000
+
+
+@lazily
+@pytest.mark.parametrize(
+    "export",
+    [
+        lambda cupy, x: cupy.from_dlpack(x.const),
+        lambda cupy, x: cupy.from_dlpack(x.gpu.const),
+        lambda cupy, x: cupy.asarray(x.const),
+        lambda cupy, x: cupy.asarray(x.gpu.const),
+    ],
+    ids=["const", "gpu.const", "interface of const", "interface of gpu.const"],
+)
+def test_an_upload_waits_for_a_reader_of_a_const_export(machine, cupy, export):
+    x, seen = at_cpu(), []
+    x.prefetch()
+    machine.finish()
+    launch(lambda array: seen.append(float(array[0])), export(cupy, x), stream=side_stream())
+    x.overwrite_cpu_data()[...] = 5
+    x.gpu_data()
+    machine.finish()
+    assert seen == [1]
 
 
 @lazily

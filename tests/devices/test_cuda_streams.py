@@ -568,7 +568,8 @@ def test_a_download_waits_for_what_a_torch_function_wrote(
 
 
 @lazily
-def test_a_download_waits_for_what_is_written_through_a_view_that_torch_returned(machine, streams):
+@pytest.mark.usefixtures("streams")
+def test_a_download_waits_for_what_is_written_through_a_view_that_torch_returned(machine):
     x, other = at_cpu(), at_cpu()
     view = torch.reshape(x, (10, 100))
     # A transfer of other bytes, after which the stream has a point.

@@ -33,13 +33,7 @@ from benchmarks.states import STATES
 from syncblob import Blob, Head, StaleAliasWarning, max_transfers, record_transfers
 from syncblob.blob.lockless_writes_at_fork import FREE_THREADED
 from syncblob.devices import SimulatedBackend, accelerator
-from syncblob.memory import (
-    SyncedMemory,
-    access_plan,
-    at_once,
-    living_arrays,
-    window_allocation,
-)
+from syncblob.memory import SyncedMemory, access_plan, at_once, living_arrays, window_allocation
 from syncblob.memory.access_plan import SMALL
 
 try:
@@ -223,7 +217,7 @@ class Program:
     # A copy from windows takes as many copies.
     most_windows = 0
 
-    moves = """
+    moves: Sequence[str] = """
         access access access access access access view view drop_view private private tolist
         assign operate operate result
         make_alias make_alias write_alias write_alias read_alias slice_alias drop_alias drop_alias
@@ -1221,7 +1215,7 @@ class WindowProgram(Program):
 
     most_windows = 24
 
-    moves = [*Program.moves, *["walk"] * 6, "evict"]
+    moves = (*Program.moves, *["walk"] * 6, "evict")
 
     def __init__(self, number: int, device: Simulated | Cuda, sides: Sequence[str]) -> None:
         super().__init__(number, device, sides)
@@ -1289,7 +1283,7 @@ class WindowProgram(Program):
         self.unless_lent(partial(super().starve, *args))
 
     def walk(self) -> None:
-        """Read the parts of a Blob on its accelerator, each in a window, and use all on the host."""
+        """Read the parts of a Blob on its accelerator, in windows, and use all on the host."""
         base, count = self.base(), self.count
         if not base.cells.ndim:
             return

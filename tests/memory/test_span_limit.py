@@ -1,6 +1,7 @@
-"""Maps with many spans: their lengths, what is copied to shorten them, and that no data is lost."""
+"""Maps with many spans: their lengths, what a widened access copies, and that no data is lost."""
 
 import random
+import types
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from syncblob._layout import Layout
 from syncblob.devices import Side
 from syncblob.memory import Access, span_limit
 from syncblob.memory.changes import finish_write
+from syncblob.memory.spans import Spans
 from syncblob.memory.untracked_aliases import assume_unaliased, expose
 
 # They count the bytes of parts of small memories.
@@ -74,23 +76,23 @@ def test_accesses_of_every_other_byte(holders, side, access, order):
                 assert array[0] == contents[place]
             if access is not CONST:
                 array[0] = contents[place] = place % 100
-    assert longest <= MAX_SPANS
+    # What only the source has is not read, so it parts the spans.
+    assert longest <= (2 * MAX_SPANS if holders == "source" else MAX_SPANS)
     assert list(newest(memory)) == contents.tolist()
-    # Only small spans are joined: no byte is copied twice, and none that both sides hold.
+    # No byte is copied twice, and none that both sides hold.
     assert log.nbytes <= (0 if holders == "both" else NBYTES)
     assert memory.cpu_data().tolist() == memory.gpu_data().tolist() == contents.tolist()
 
 
 @pytest.mark.parametrize("delay", [None, 0.001])
-def test_pushes_of_every_other_byte(simulated, delay):
+def test_pushes_of_every_other_byte_push_nothing_else(simulated, delay):
     memory = made("host")
     stream = None if delay is None else simulated.stream(delay=delay)
     with record_transfers() as log:
         for place in places("forwards"):
             memory.async_gpu_push(stream, place, place + 1)
-            assert len(memory.spans.holders) <= MAX_SPANS
     simulated.synchronize()
-    assert log.nbytes <= NBYTES
+    assert log.nbytes == NBYTES // 2
     assert memory.gpu_data().tolist() == memory.cpu_data().tolist() == counting().tolist()
 
 
@@ -110,35 +112,33 @@ def test_what_one_side_alone_holds_of_what_both_did(what, side):
 
 
 @pytest.mark.parametrize("holders", ["host", "source"])
-def test_what_joins_spans_is_what_moves_least(holders):
-    """An access of one byte in a large span does not copy half of the span."""
-    memory = made(holders)
+def test_one_access_too_many_brings_all_that_its_side_lacks_but_no_source(holders):
+    memory = (
+        made("host")
+        if holders == "host"
+        else SyncedMemory(NBYTES, device="simulated", source=Numbers())
+    )
     for place in range(1, MAX_SPANS - 1, 2):
         use(memory, ACCELERATOR, CONST, place, place + 1)
     assert len(memory.spans.holders) == MAX_SPANS - 1
+    first, second = MAX_SPANS + 20, MAX_SPANS + 40
     with record_transfers() as log:
-        for place in (MAX_SPANS + 20, MAX_SPANS + 40, MAX_SPANS + 60):
-            use(memory, ACCELERATOR, CONST, place, place + 1)
-            assert len(memory.spans.holders) <= MAX_SPANS
-    assert all(transfer.nbytes == 1 for transfer in log)
-    assert log.nbytes <= 3 + MAX_SPANS // 4
+        use(memory, ACCELERATOR, CONST, first, first + 1)
+        assert log.nbytes == (NBYTES - MAX_SPANS // 2 + 1 if holders == "host" else 1)
+        use(memory, ACCELERATOR, CONST, second, second + 1)
+    assert log.nbytes == (NBYTES - MAX_SPANS // 2 + 1 if holders == "host" else 2)
+    assert len(memory.spans.holders) == (1 if holders == "host" else MAX_SPANS + 3)
     assert memory.gpu_data().tolist() == counting().tolist()
 
 
-def test_a_map_that_is_too_long_is_joined_until_a_quarter_is_free_and_no_further():
+def test_a_map_that_is_too_long_leaves_to_a_side_what_it_shares():
     memory = made("both")
     for place in range(1, MAX_SPANS, 2):
         assert len(memory.spans.holders) == place
-        use(memory, HOST, MUTABLE, place, place + 1)
-    # Both sides held the first spans. Now only the host holds them, like their neighbours.
-    assert len(memory.spans.holders) == MAX_SPANS - MAX_SPANS // 4
-    first = memory.spans.ends[0]
-    assert memory.spans.common(0, first) == 1 << HOST
-    assert memory.spans.common(first, first + 1) == 1 << HOST | 1 << ACCELERATOR
-    with record_transfers() as log:
-        use(memory, ACCELERATOR, MUTABLE, 1, 2)
-    assert len(memory.spans.holders) <= MAX_SPANS
-    assert [(transfer.offset, transfer.nbytes) for transfer in log] == [(1, 1)]
+        with record_transfers() as log:
+            use(memory, HOST, MUTABLE, place, place + 1)
+        assert not log
+    assert memory.head is Head.HEAD_AT_CPU
 
 
 def test_a_write_that_ends_takes_nothing_back_beside_a_map_that_was_never_too_long():
@@ -252,21 +252,6 @@ class Numbers:
         buffer[:] = counting()[offset : offset + len(buffer)]
 
 
-def test_an_upload_that_makes_a_map_too_long_brings_nothing_from_a_source():
-    memory = SyncedMemory(MAX_SPANS + 8, device="simulated", source=Numbers())
-    use(memory, HOST, OVERWRITE, 0, 10)[:] = NEW
-    # The host holds the first bytes, the accelerator every other byte after them.
-    for place in range(11, MAX_SPANS + 8, 2):
-        use(memory, ACCELERATOR, OVERWRITE, place, place + 1)[:] = NEW
-    assert len(memory.spans.holders) == MAX_SPANS - 1
-    with record_transfers() as log:
-        memory.async_gpu_push(start=4, stop=5)
-    assert [(transfer.offset, transfer.nbytes) for transfer in log] == [(0, 4), (4, 1), (5, 5)]
-    expected = counting()[: memory.nbytes]
-    expected[:10] = expected[11::2] = NEW
-    assert memory.gpu_data().tolist() == memory.cpu_data().tolist() == expected.tolist()
-
-
 def test_a_map_that_was_longer_gets_no_longer_than_others_after_it_was_short():
     memory = made("host")
     borrows = [use(memory, HOST, MUTABLE, place - 1, place) for place in places("forwards")]
@@ -284,14 +269,13 @@ def test_a_map_is_not_walked_over_for_each_of_many_accesses_that_can_join_nothin
     memory = made("host")
     borrows = [use(memory, HOST, MUTABLE, place - 1, place) for place in places("forwards")]
     walks = []
-    walk = span_limit._joins
 
-    def counted(runs, *args, **kwargs):
-        walks.append(len(runs))
-        return walk(runs, *args, **kwargs)
+    def covering(nbytes, ranges):
+        walks.append(len(memory.spans.holders))
+        return Spans.covering(nbytes, ranges)
 
-    monkeypatch.setattr(span_limit, "_joins", counted)
+    monkeypatch.setattr(span_limit, "Spans", types.SimpleNamespace(covering=covering))
     for place in places("forwards"):
         use(memory, ACCELERATOR, MUTABLE, place, place + 1)
-    assert walks == [MAX_SPANS + 1, (MAX_SPANS + 1) * 4 // 3 + 1]
+    assert walks == [MAX_SPANS - 1]
     del borrows

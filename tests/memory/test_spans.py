@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 
 from syncblob import Head
 from syncblob.devices import Side
-from syncblob.memory import span_limit
-from syncblob.memory.span_limit import MAX_SPANS, joined
 from syncblob.memory.spans import Run, Spans
 from syncblob.memory.state_machine import Access, head_over, plan_access
 
@@ -393,10 +391,6 @@ def test_an_empty_range_at_the_end_has_the_holders_of_the_last_byte():
 # --- maps that would be too long -----------------------------------------------------------------
 
 
-def test_a_map_has_at_most_a_thousand_spans():
-    assert MAX_SPANS == 1024
-
-
 @EXAMPLES
 @given(st.integers(0, 40), st.lists(st.tuples(st.integers(0, 45), st.integers(0, 45)), max_size=6))
 def test_a_map_of_what_ranges_cover(nbytes, covered):
@@ -406,132 +400,6 @@ def test_a_map_of_what_ranges_cover(nbytes, covered):
         int(any(start <= byte < stop for start, stop in covered)) for byte in range(nbytes)
     ]
     assert spans.nbytes == nbytes
-
-
-@st.composite
-def long_maps(draw):
-    """Draw a map, the side of an access or None, the range of the access, and the writers."""
-    listing, start, stop = draw(listings_with_a_range(most=BOTH))
-    writers = st.lists(ranges(len(listing)), max_size=4)
-    return spans_of(listing), draw(st.sampled_from([*Side, None])), start, stop, draw(writers)
-
-
-def joins(spans, side, start, stop, writers):
-    """Find all spans that can be joined to a neighbour, from the definition."""
-    runs = list(spans.runs(0, spans.nbytes))
-    found = []
-    for place, run in enumerate(runs):
-        if run.start < stop and start < run.stop:
-            continue
-        for other in (runs[place - 1 : place] if place else []) + runs[place + 1 : place + 2]:
-            missing = other.holders & ~run.holders
-            costs = run.nbytes if missing else 0
-            brought = side is not None and missing == 1 << side
-            reached = any(
-                run.start < last and first < min(run.stop, last) for first, last in writers
-            )
-            if other.holders and not reached and (not missing or brought):
-                found.append((costs, run.nbytes, run, other.holders))
-    return found
-
-
-def shortened(spans, side, start, stop, writers=(), *, to, source=True):  # noqa: PLR0913  # as joined
-    """Return what `joined` does if it is to leave a number of spans."""
-    kept = Spans.covering(spans.nbytes, writers)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(span_limit, "MAX_SPANS", -(-4 * to // 3))
-        return joined(spans, side, start, stop, kept, source=source)
-
-
-@tiers.drawn(long_maps(), short=60, long=800)
-def test_what_joins_spans_is_the_cheapest(drawn):
-    spans, possible = drawn[0], joins(*drawn)
-    pieces, after = shortened(*drawn, to=len(spans.holders) - 1)
-    if not possible or len(spans.holders) == 1:
-        assert (pieces, after) == ([], spans)
-        return
-    costs, nbytes = min(join[:2] for join in possible)
-    candidates = [join for join in possible if join[:2] == (costs, nbytes)]
-    assert (pieces, after) in [
-        ([run] if costs else [], spans.replaced([run._replace(holders=holders)]))
-        for _, _, run, holders in candidates
-    ]
-    assert len(after.holders) < len(spans.holders)
-
-
-@tiers.drawn(long_maps(), short=60, long=800)
-def test_a_map_is_joined_as_far_as_it_can_be(drawn):
-    spans, side, start, stop, writers = drawn
-    pieces, after = shortened(*drawn, to=1)
-    require_canonical(after)
-    assert len(after.holders) == 1 or not joins(after, *drawn[1:])
-    brought = {byte for piece in pieces for byte in range(*piece[:2])}
-    changes = enumerate(zip(listing_of(spans), listing_of(after), strict=True))
-    for byte, (held, holds) in changes:
-        if start <= byte < stop or may_write([Writer(*pair) for pair in writers], byte):
-            assert held == holds
-        assert holds or not held, "somebody still holds it"
-        gained = holds & ~held
-        assert not gained or (gained == 1 << side and byte in brought)
-
-
-@tiers.drawn(long_maps(), short=60, long=800)
-def test_nothing_is_read_from_a_source_that_may_not_be(drawn):
-    spans = drawn[0]
-    pieces, after = shortened(*drawn, to=1, source=False)
-    assert all(piece.holders for piece in pieces)
-    for held, holds in zip(listing_of(spans), listing_of(after), strict=True):
-        assert held or not holds
-
-
-def test_what_both_sides_hold_is_left_to_one_of_them_before_anything_moves():
-    spans = Spans((10, 20, 21, 30), (HOST, BOTH, DEVICE, HOST))
-    for side in (*Side, None):
-        assert shortened(spans, side, 30, 30, to=3) == ([], spans.put(10, 20, HOST))
-    # Beside the range of the access, but not in it.
-    assert shortened(spans, None, 20, 21, to=3) == ([], spans.put(10, 20, HOST))
-    assert shortened(spans, None, 12, 13, to=3) == ([], spans)
-    device, host = Run(20, 21, DEVICE), Run(21, 30, HOST)
-    assert shortened(spans, Side.HOST, 12, 13, to=3) == ([device], spans.put(20, 21, HOST))
-    assert shortened(spans, Side.ACCELERATOR, 12, 13, to=3) == ([host], spans.put(21, 30, DEVICE))
-
-
-def test_what_nobody_holds_is_brought_and_never_left_to_nobody():
-    spans = Spans((10, 20, 24), (HOST, NOBODY, DEVICE))
-    piece = Run(10, 20, NOBODY)
-    assert shortened(spans, None, 0, 0, to=2) == ([], spans)
-    assert shortened(spans, Side.HOST, 0, 0, to=2) == ([piece], spans.put(10, 20, HOST))
-    assert shortened(spans, Side.ACCELERATOR, 24, 24, to=2) == ([piece], spans.put(10, 20, DEVICE))
-    assert shortened(spans, Side.HOST, 0, 0, to=2, source=False) == ([], spans)
-
-
-def test_nothing_is_brought_where_somebody_may_write():
-    spans = Spans((10, 20, 24, 30), (HOST, DEVICE, HOST, DEVICE))
-    near, far = Run(10, 20, DEVICE), Run(24, 30, DEVICE)
-    assert shortened(spans, Side.HOST, 0, 10, to=3) == ([far], spans.put(24, 30, HOST))
-    held = [(29, 30)]
-    assert shortened(spans, Side.HOST, 0, 10, held, to=3) == ([near], spans.put(10, 20, HOST))
-    assert shortened(spans, Side.HOST, 0, 10, [(19, 25)], to=3) == ([], spans)
-
-
-def test_spans_are_joined_from_the_cheapest_on_until_there_are_few_enough(monkeypatch):
-    """One walk joins many spans, but no two neighbours."""
-    walk, walks = span_limit._joins, []
-    counted = lambda *args, **keywords: walks.append(args) or walk(*args, **keywords)  # noqa: E731
-    monkeypatch.setattr(span_limit, "_joins", counted)
-    lengths = [5, 5, 9, 3, 9, 1, 9, 2, 9, 4, 9]
-    ends = [sum(lengths[: index + 1]) for index in range(len(lengths))]
-    spans = Spans(tuple(ends), tuple([HOST, DEVICE] * 5 + [HOST]))
-    pieces, after = shortened(spans, Side.HOST, 0, 0, to=4)
-    assert [piece.nbytes for piece in pieces] == [1, 2, 3, 4]
-    assert (after.ends, len(walks)) == ((5, 10, ends[-1]), 1)
-
-
-@pytest.mark.parametrize("order", [1, -1])
-def test_two_spans_that_could_be_joined_to_each_other_do_not_change_places(order):
-    before = [BOTH] + [DEVICE] * 2 + [4] * 9
-    pieces, after = shortened(spans_of(before[::order]), Side.HOST, 0, 0, to=1)
-    assert (pieces, listing_of(after)[::order]) == ([], [DEVICE] * 3 + [4] * 9)
 
 
 def test_the_last_of_several_runs_is_joined_to_the_span_after_it():

@@ -1,11 +1,10 @@
-"""The limit of spans: an access that would leave too many parts with different heads joins some.
-
-A walk over the whole map finds the cheapest. So it joins more spans than the access needs, and the
-next walk comes only when the map has grown by as many: an access takes no longer in a long map.
-"""
+"""The limit of spans: an access that would leave too many parts with different heads is widened."""
 
 from __future__ import annotations
 
+from functools import reduce
+from itertools import compress
+from operator import and_
 from typing import TYPE_CHECKING
 
 from syncblob.memory.spans import Run, Spans
@@ -17,139 +16,74 @@ if TYPE_CHECKING:
     from syncblob.memory.ledger import Ledger
 
 MAX_SPANS = 1024
-"""An access that would leave more spans than this joins others, and copies as that requires.
+"""An access that would leave more spans than this is widened to the whole memory.
 
-It leaves three quarters of them. A map may get longer if there are many living arrays.
+A map may get longer if arrays are held over many of its parts, or a source has many.
 """
+
+ANYWHERE = ~0
 
 
 def shortened(  # noqa: PLR0913, PLR0917  # an access, and its plan
     ledger: Ledger,
     pieces: Sequence[Run],
     after: Spans,
-    side: Side | None,
+    side: Side,
     start: int,
     stop: int,
     *,
-    source: bool = True,
+    origins: int = ANYWHERE,
 ) -> tuple[Sequence[Run], Spans]:
-    """Shorten the map that a change would leave, if it is too long; see `joined`.
+    """Widen an access to the whole memory if the map that it would leave is too long.
 
-    Returns the pieces with those that must be copied for that, and the map.
+    The side then lacks nothing that another side holds, apart from bytes that arrays are held over
+    or that uploads are under way to, and bytes that only a source has. All that it got, or had, has
+    the same holders afterwards.
+
+    Parameters
+    ----------
+    ledger
+        The ledger.
+    pieces, after
+        What the access copies, and the map that it leaves.
+    side, start, stop
+        The side and the range of the access.
+    origins
+        The sides to copy from, as a bit mask. If it is 0, nothing moves, and bytes that several
+        sides hold are left to the side alone.
+
+    Returns
+    -------
+    pieces, after
+        What the wider access copies, and the map that it leaves.
     """
     count = len(after.holders)
     if count <= (ledger.span_limit or MAX_SPANS):
-        if count <= _joined_count():
+        if count <= MAX_SPANS // 2:
             ledger.span_limit = min(ledger.span_limit, MAX_SPANS)
         return pieces, after
-    buffers = ledger.buffers
-    if side is not None and (
-        # They may not contain what would be copied.
-        buffers.windows[side]
-        # A copy would end borrows of the others, and those are not tracked.
-        or not all(buffers.tracks_borrows(each) for each in buffers.all_sides if each is not side)
-    ):
-        side = None
+    buffers, mine = ledger.buffers, 1 << side
+    others = [each for each in buffers.all_sides if each is not side]
+    if buffers.windows[side] or not all(map(buffers.tracks_borrows, others)):
+        # Windows may not contain what would be copied, and a copy would end borrows.
+        origins = 0
     in_use = [upload[:2] for upload in ledger.uploads]
     for loans in ledger.loans:
         in_use += loans.ranges()
     kept = Spans.covering(after.nbytes, in_use)
-    more, after = joined(after, side, start, stop, kept, source=source)
-    # The longer this walk was, the longer the map may get before the next one. To look at a span
-    # takes about as long as to sort four arrays. Before the map changes: another thread may be
-    # working on a span that loses holders.
-    count = len(after.holders)
-    ledger.span_limit = max(MAX_SPANS, count + max(count, len(in_use) // 4) // 3)
+    runs = [*after.runs(0, after.nbytes)]
+    widened = [
+        run.holders & (mine | origins) != 0
+        and not (run.start < stop and start < run.stop)
+        and not kept.any(run.start, run.stop)
+        for run in runs
+    ]
+    more = [run for run in compress(runs, widened) if not run.holders & mine]
+    holders = reduce(and_, [run.holders | mine for run in compress(runs, widened)], ANYWHERE)
+    after = after.replaced(
+        run._replace(holders=holders) if wide else run
+        for run, wide in zip(runs, widened, strict=True)
+    )
+    # To look at all spans takes long, so the next time is when there are twice as many.
+    ledger.span_limit = max(MAX_SPANS, 2 * len(after.holders))
     return sorted([*pieces, *more]), after
-
-
-def _joined_count() -> int:
-    """Return the number of spans to leave."""
-    return MAX_SPANS * 3 // 4
-
-
-def joined(  # noqa: PLR0913  # an access, and what must stay
-    spans: Spans, side: Side | None, start: int, stop: int, kept: Spans, *, source: bool
-) -> tuple[list[Run], Spans]:
-    """Join spans of a map until a quarter of `MAX_SPANS` is free, or no more can be joined.
-
-    Parameters
-    ----------
-    spans
-        The map that an access of a range would leave.
-    side
-        The side of the access: spans may be copied to it. None if nothing may move.
-    start, stop
-        The range of the access. Its holders stay.
-    kept
-        A map with 1 for bytes whose holders must stay: an alias may write there at any moment, or
-        an upload is under way.
-    source
-        Whether bytes that no side holds may be filled from the source for that.
-
-    Returns
-    -------
-    pieces : list of Run
-        What must be copied to the side.
-    spans : Spans
-        The map afterwards.
-    """
-    pieces: list[Run] = []
-    while (surplus := len(spans.holders) - _joined_count()) > 0:
-        runs = [*spans.runs(0, spans.nbytes)]
-        joins = _joins(runs, 0 if side is None else 1 << side, start, stop, kept, source=source)
-        if not joins:
-            break
-        # The cheapest first. A join depends on the neighbours, so they stay until the next walk.
-        settled: set[int] = set()
-        for _, _, index, holders in sorted(joins):
-            if surplus <= 0:
-                break
-            if index in settled:
-                continue
-            settled.update((index - 1, index, index + 1))
-            run = runs[index]
-            if holders & ~run.holders:
-                pieces.append(run)
-            around = runs[max(index - 1, 0) : index + 2]
-            surplus -= sum(beside.holders == holders for beside in around)
-            runs[index] = run._replace(holders=holders)
-        spans = spans.replaced(runs)
-    return pieces, spans
-
-
-def _joins(  # noqa: PLR0913  # an access, and what must stay
-    runs: list[Run], holder: int, start: int, stop: int, kept: Spans, *, source: bool
-) -> list[tuple[int, int, int, int]]:
-    """Find the spans of a map that can be joined to a neighbour.
-
-    A span that both sides hold may be left to one of them, which moves nothing. Other spans have
-    to be copied to the side of the access.
-
-    Parameters
-    ----------
-    runs
-        The spans of the map.
-    holder
-        The side of the access, as a bit mask; 0 if nothing may move.
-    start, stop, kept, source
-        As for `joined`.
-
-    Returns
-    -------
-    list of tuple of int
-        For each join, the number of bytes to copy, the length of the span, its index, and its
-        holders afterwards, which are those of the neighbour.
-    """
-    joins: list[tuple[int, int, int, int]] = []
-    for index, run in enumerate(runs):
-        if (run.start < stop and start < run.stop) or kept.any(run.start, run.stop):
-            continue
-        for beside in runs[max(index - 1, 0) : index + 2 : 2] if index else runs[1:2]:
-            holders = beside.holders
-            if not holders or holders & ~(run.holders | holder):
-                continue
-            copies = holders & ~run.holders
-            if run.holders or source or not copies:
-                joins.append((run.nbytes if copies else 0, run.nbytes, index, holders))
-    return joins

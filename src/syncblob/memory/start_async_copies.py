@@ -77,7 +77,8 @@ def _plan_push(  # noqa: PLR0913, PLR0917  # a copy
     of_sides = [writers] * len(ledger.buffers.all_sides)
     lacking, runs = plan_access(before, target, CONST, start, stop, writers=of_sides)
     after = before.replaced(runs if before.nbytes else [Run(0, 0, before.holders[0] | 1 << target)])
-    pieces, after = shortened(ledger, lacking, after, target, start, stop, source=False)
+    # Not more than the range, because whoever pushes the rest expects to find it on the host alone.
+    pieces, after = shortened(ledger, lacking, after, target, start, stop, origins=0)
     ranges = [piece[:2] for piece in pieces] if before.nbytes else [(0, 0)]
     change = target, before, after, start, stop, pieces, "upload" if target else "download"
     return Change(

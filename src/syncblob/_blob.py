@@ -1107,11 +1107,11 @@ class Blob(Operators, NdarrayMethods):
         """Pickle shape, dtype, device and the bytes of data and diff, out-of-band with protocol 5.
 
         Reads on the host. The unpickled Blob has its contents on the host, and the same device and
-        accelerator if they are available, else the host. UNINITIALIZED memory is not written.
+        accelerator if they are available, else the host; that of a const Blob is const.
+        UNINITIALIZED memory is not written.
 
         For data in shared memory (`Blob.in_shared_memory`), the name of the block and the layout
-        are pickled. This is a mutable access of the host; for a const Blob a const access, and the
-        unpickled Blob is const.
+        are pickled. This is a mutable access of the host; for a const Blob a const access.
         """
         return pickling.reduce(self, protocol)
 

@@ -449,7 +449,8 @@ class Blob(Operators, NdarrayMethods):
         Raises
         ------
         ValueError
-            If the shape is invalid, or this Blob is a view. Nothing changes then.
+            If the shape is invalid, this Blob is a view, or more than its shared memory holds is
+            needed. Nothing changes then.
         """
         resize.resize(self, shape)
 

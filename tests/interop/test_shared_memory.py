@@ -115,14 +115,22 @@ def test_who_attached_keeps_the_memory_when_the_name_has_gone(name):
     assert other.tolist() == [2, 2, 2]
 
 
-def test_a_resize_that_needs_more_leaves_the_block(name):
-    blob = Blob.in_shared_memory(2, name=name)
-    blob.resize((1000,))
-    gc.collect()
-    assert not exists(name)
-    assert len(pickle.dumps(blob)) < 1000  # it was never written
-    blob[...] = 1
-    assert pickle.loads(pickle.dumps(blob)).tolist() == [1] * 1000
+def test_a_resize_that_needs_more_than_the_block_is_refused(name):
+    blob = Blob.in_shared_memory(4, name=name, device="simulated")
+    blob[...] = 3
+    blob.diff[...] = 1
+    larger = Blob(5)
+    for change in (
+        lambda: blob.resize(5),
+        lambda: blob.copy_from(larger, resize=True),
+        lambda: blob.load_proto(larger.to_proto()),
+    ):
+        with pytest.raises(ValueError, match=f"at most 16 bytes.*{name}.*got 20; make a larger"):
+            change()
+    assert (blob.head, blob.tolist(), blob.diff.tolist()) == (Head.HEAD_AT_GPU, [3] * 4, [1] * 4)
+    blob.resize(2)
+    blob.resize(2, 2)  # within the block
+    assert pickle.loads(pickle.dumps(blob)).tolist() == [[3, 3], [3, 3]]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")

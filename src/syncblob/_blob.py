@@ -228,12 +228,14 @@ class Blob(Operators, NdarrayMethods):
 
         Its pickle contains the name of the block instead of data; loading it attaches to the block.
         Each process has its own head: what it computes on a device reaches the block when it is
-        read on the host. The host is exposed, because others may write at any time; writing on
-        the device does not end that. Reads and writes of several processes are not ordered; if
-        the processes synchronise, use `refresh`. diff is not shared.
+        read on the host, or when its last Blob over the block or the process ends. The host is
+        exposed, because others may write at any time; writing on the device does not end that.
+        Reads and writes of several processes are not ordered; if the processes synchronise, use
+        `refresh`. diff is not shared.
 
-        The block is freed when its last array is gone. The process that created it removes it from
-        the system then, or when the process ends.
+        The block does not grow: a `resize` that needs more raises. It is freed when its last array
+        is gone. The process that created it removes it from the system then, or when the process
+        ends.
 
         Parameters
         ----------

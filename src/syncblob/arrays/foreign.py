@@ -12,6 +12,12 @@ from syncblob.devices.base import is_on_device
 PROTOCOLS = ("__dlpack__", "__array__")
 
 
+class OrdinaryOperand:
+    """Base of types whose ``__array_ufunc__`` is only for calls without Blobs."""
+
+    __slots__ = ()
+
+
 def is_array(x: Any) -> bool:
     """Return whether an object is an array of any library; not a scalar or a type."""
     if isinstance(x, np.ndarray):
@@ -37,5 +43,5 @@ def is_stranger(kind: type, protocol: str) -> bool:
     their masks would be lost. `protocol` is ``"__array_ufunc__"`` or ``"__array_function__"``.
     """
     usual = getattr(np.ndarray, protocol)
-    own = getattr(kind, protocol, usual) is not usual
+    own = getattr(kind, protocol, usual) is not usual and not issubclass(kind, OrdinaryOperand)
     return issubclass(kind, np.ma.MaskedArray) or (own and not is_on_device(kind))

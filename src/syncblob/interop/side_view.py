@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import numpy as np
+
+from syncblob.arrays.foreign import OrdinaryOperand
 from syncblob.devices.base import protocols
 from syncblob.devices.host import NumpyHome
 from syncblob.interop import export_cuda, export_dlpack, export_numpy
@@ -17,7 +20,7 @@ if TYPE_CHECKING:
     from syncblob.devices import Side
 
 
-class SideView:
+class SideView(OrdinaryOperand):
     """One side of a Blob, for other libraries to read, write or overwrite.
 
     It supports the protocols of that side: DLPack, ``__array__`` if NumPy can access the memory,
@@ -79,6 +82,24 @@ class SideView:
             raise TypeError(f"NumPy cannot reach memory on {home.device}; use .cpu")
         return export_numpy.to_ndarray(memory, layout, dtype, copy, side=side, access=self._access)
 
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        """Let a ufunc without Blobs read and write this side as an ndarray, which it returns.
+
+        NotImplemented if NumPy cannot access the memory.
+        """
+        memory, side, _ = self._what()
+        if not isinstance(memory.home(side), NumpyHome):
+            return NotImplemented
+
+        def array(x: Any) -> Any:
+            if isinstance(x, tuple):  # of arrays to write
+                return tuple(map(array, x))
+            return np.asarray(x) if isinstance(x, SideView) else x
+
+        arrays = [array(x) for x in inputs]
+        keywords = {name: array(x) for name, x in kwargs.items()}
+        return getattr(ufunc, method)(*arrays, **keywords)
+
     def __dlpack__(self, **request: Any) -> Any:
         """Export this side through DLPack; the keywords are those of ``Blob.__dlpack__``."""
         memory, side, layout = self._what()
@@ -103,7 +124,10 @@ class SideView:
         """
         if self._host or name not in {*protocols, export_cuda.CUPY}:
             which = "host" if self._host else "accelerator"
-            raise AttributeError(f"the {which} side of a Blob has no attribute {name!r}")
+            raise AttributeError(
+                f"the {which} side of a Blob has no attribute {name!r}, only protocols; the Blob "
+                "may have it, or an array over the side, such as np.asarray(blob.cpu)"
+            )
         memory, side, layout = self._what()
         if name == export_cuda.CUPY:
             return export_cuda.for_cupy(memory, side, self)

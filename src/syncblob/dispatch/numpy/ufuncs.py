@@ -30,7 +30,13 @@ def array_ufunc(like: Any, ufunc: np.ufunc, method: str, inputs: Any, kwargs: An
             array1 = array if x1 is like else x1
             array2 = array if x2 is like else x2
             return like._fresh(np.asarray(ufunc(array1, array2)), like._home)
-    operands = (*inputs, *kwargs.get("out", ()))
+    out = kwargs.get("out", ())
+    if type(out) is not tuple or (method == "__call__" and len(inputs) > ufunc.nin):
+        # Numba's `vectorize` passes what to write as it was given, unlike NumPy.
+        inputs, given = inputs[: ufunc.nin], inputs[ufunc.nin :]
+        out = given or (out,)
+        kwargs = {**kwargs, "out": out}
+    operands = (*inputs, *out)
     kinds = [type(x) for x in operands if not isinstance(x, BlobCore)]
     if kinds and any(is_stranger(kind, "__array_ufunc__") for kind in kinds):
         return ufunc_with_strangers(ufunc, method, inputs, kwargs)

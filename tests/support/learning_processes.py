@@ -49,10 +49,21 @@ def all_reduce_a_copy(diff):
     diff[...] = total
 
 
+def columns(device):
+    """Sum the middle column of a tensor, of a Blob, and of a Blob as the documentation says."""
+    start = np.arange(9.0).reshape(3, 3)
+    tensor = torch.tensor(start)
+    blob, other = (Blob.asarray(start, device=device, copy=True) for _ in range(2))
+    collectives.all_reduce(tensor[:, 1])
+    collectives.all_reduce(blob[:, 1])
+    all_reduce_a_copy(other[:, 1])
+    return tensor.tolist(), blob.tolist(), other.tolist()
+
+
 def work(rank, devices, address, channel):
     """Train in one of two processes, on each device.
 
-    For each, send the weights and the broadcast values, or the error.
+    For each, send the weights, the broadcast values and what became of a column, or the error.
     """
     torch.set_num_threads(1)
     try:
@@ -65,7 +76,7 @@ def work(rank, devices, address, channel):
                 train(blobs, slice(12 * rank, 12 * (rank + 1)), reduce)
                 total = syncblob.asarray(np.full(3, rank + 1.0), device=device)
                 collectives.broadcast(total, src=1)
-                channel.send(([blob.tolist() for blob in blobs], total.tolist()))
+                channel.send(([blob.tolist() for blob in blobs], total.tolist(), columns(device)))
             collectives.destroy_process_group()
     except Exception as error:  # noqa: BLE001  # the test raises it
         channel.send(error)

@@ -8,9 +8,12 @@ import warnings
 import numpy as np
 import torch
 from torch import distributed as collectives
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 
 import syncblob
 from syncblob import Blob
+from syncblob.integrations.torch import parameters_to_blobs
 
 STEPS, RATE = 10, 0.05
 SAMPLES = np.random.default_rng(0).normal(size=(24, 5))
@@ -60,10 +63,38 @@ def columns(device):
     return tensor.tolist(), blob.tolist(), other.tolist()
 
 
+def mean_gradients(rank, device, **options):
+    """Return diff after each of three steps of DistributedDataParallel; its mean is 1.5."""
+    module = torch.nn.Linear(2, 1, bias=False)
+    blob = parameters_to_blobs(module, device)["weight"]
+    parallel = torch.nn.parallel.DistributedDataParallel(module, **options)
+    found = []
+    for zeroed in (False, True, True):
+        if zeroed:
+            parallel.zero_grad()
+        parallel(torch.full((1, 2), rank + 1.0)).sum().backward()
+        found += np.asarray(blob.diff).tolist()
+    assert module.weight.blob is blob
+    assert module.weight.grad.data_ptr() == blob.diff.to_torch().data_ptr()
+    return found
+
+
+def shards(device):
+    """Shard a module over Blobs; return them, and the shard that a Blob over it has changed."""
+    module = torch.nn.Linear(2, 2, bias=False)
+    blob = parameters_to_blobs(module, device)["weight"]
+    blob[...] = 1
+    fully_shard(module, mesh=init_device_mesh("cpu", (2,)))
+    shard = syncblob.asarray(module.weight.to_local().detach())
+    shard *= 2
+    return blob.tolist(), module.weight.to_local().tolist()
+
+
 def work(rank, devices, address, channel):
     """Train in one of two processes, on each device.
 
-    For each, send the weights, the broadcast values and what became of a column, or the error.
+    For each, send the weights, the broadcast values, what became of a column, the gradients of
+    DistributedDataParallel, and the shards; or the error.
     """
     torch.set_num_threads(1)
     try:
@@ -76,7 +107,12 @@ def work(rank, devices, address, channel):
                 train(blobs, slice(12 * rank, 12 * (rank + 1)), reduce)
                 total = syncblob.asarray(np.full(3, rank + 1.0), device=device)
                 collectives.broadcast(total, src=1)
-                channel.send(([blob.tolist() for blob in blobs], total.tolist(), columns(device)))
+                gradients = [
+                    mean_gradients(rank, device, gradient_as_bucket_view=view, static_graph=static)
+                    for view, static in ((False, False), (True, False), (True, True))
+                ]
+                found = [blob.tolist() for blob in blobs], total.tolist(), columns(device)
+                channel.send((*found, gradients, shards(device)))
             collectives.destroy_process_group()
     except Exception as error:  # noqa: BLE001  # the test raises it
         channel.send(error)

@@ -61,6 +61,7 @@ def test_two_processes_learn_what_one_learns(learned, device):
             np.testing.assert_allclose(one, np.asarray(blob), rtol=1e-10)
         assert broadcast == [2.0, 2.0, 2.0]
         assert direct == tensor  # gloo ignores the strides of both
-        assert gradients == [[[1.5, 1.5]] * 3] * 3
+        used, unused = [[[1.5, 1.5]], [[1.5, 1.5]]], [[[1.5, 1.5]], [[1, 1]]]
+        assert gradients == [[used] * 3] * 4 + [[unused] * 3] * 2
         assert shards == ([[1, 1], [1, 1]], [[2, 2]])
         assert by_copy == [[0, 2, 2], [3, 8, 5], [6, 14, 8]]

@@ -63,19 +63,34 @@ def columns(device):
     return tensor.tolist(), blob.tolist(), other.tolist()
 
 
+class Sum(torch.nn.Module):
+    """Two layers, of which the second may be unused."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = (torch.nn.Linear(2, 1, bias=False) for _ in range(2))
+
+    def forward(self, x, both):
+        return self.first(x) + self.second(x) if both else self.first(x)
+
+
 def mean_gradients(rank, device, **options):
-    """Return diff after each of three steps of DistributedDataParallel; its mean is 1.5."""
-    module = torch.nn.Linear(2, 1, bias=False)
-    blob = parameters_to_blobs(module, device)["weight"]
+    """Return diff of both layers after each of three steps of DistributedDataParallel."""
+    module = Sum()
+    blobs = parameters_to_blobs(module, device)
     parallel = torch.nn.parallel.DistributedDataParallel(module, **options)
+    both = rank == 1 or "find_unused_parameters" not in options
     found = []
     for zeroed in (False, True, True):
         if zeroed:
             parallel.zero_grad()
-        parallel(torch.full((1, 2), rank + 1.0)).sum().backward()
-        found += np.asarray(blob.diff).tolist()
-    assert module.weight.blob is blob
-    assert module.weight.grad.data_ptr() == blob.diff.to_torch().data_ptr()
+        parallel(torch.full((1, 2), rank + 1.0), both).sum().backward()
+        if not both:
+            _ = module.second.weight.grad  # as an optimizer does
+        found.append([blob.diff.tolist() for blob in blobs.values()])
+    for parameter, blob in zip(module.parameters(), blobs.values(), strict=True):
+        assert parameter.blob is blob
+        assert parameter.grad.data_ptr() == blob.diff.to_torch().data_ptr()
     return found
 
 
@@ -108,8 +123,9 @@ def work(rank, devices, address, channel):
                 total = syncblob.asarray(np.full(3, rank + 1.0), device=device)
                 collectives.broadcast(total, src=1)
                 gradients = [
-                    mean_gradients(rank, device, gradient_as_bucket_view=view, static_graph=static)
-                    for view, static in ((False, False), (True, False), (True, True))
+                    mean_gradients(rank, device, gradient_as_bucket_view=view, **others)
+                    for others in ({}, {"static_graph": True}, {"find_unused_parameters": True})
+                    for view in (False, True)
                 ]
                 found = [blob.tolist() for blob in blobs], total.tolist(), columns(device)
                 channel.send((*found, gradients, shards(device)))

@@ -239,6 +239,15 @@ class BlobParameter(torch.nn.Parameter):
             # Within torch.func, it would be a wrapper that ends with the transformation.
             with torch._C._DisableFuncTorch():
                 attachment.diff = gradient.detach()
+        elif (
+            gradient is not None
+            and attachment is not None
+            and is_distributed()
+            and attachment.holds(self)
+        ):
+            # No hook has stored what other processes have computed for an unused parameter.
+            attachment.store(self, gradient)
+            return _get_grad(self)
         return gradient
 
     @grad.setter

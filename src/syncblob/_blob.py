@@ -228,12 +228,14 @@ class Blob(Operators, NdarrayMethods):
 
         Its pickle contains the name of the block instead of data; loading it attaches to the block.
         Each process has its own head: what it computes on a device reaches the block when it is
-        read on the host. The host is exposed, because others may write at any time; writing on
-        the device does not end that. Reads and writes of several processes are not ordered; if
-        the processes synchronise, use `refresh`. diff is not shared.
+        read on the host, or when its last Blob over the block or the process ends. The host is
+        exposed, because others may write at any time; writing on the device does not end that.
+        Reads and writes of several processes are not ordered; if the processes synchronise, use
+        `refresh`. diff is not shared.
 
-        The block is freed when its last array is gone. The process that created it removes it from
-        the system then, or when the process ends.
+        The block does not grow: a `resize` that needs more raises. It is freed when its last array
+        is gone. The process that created it removes it from the system then, or when the process
+        ends.
 
         Parameters
         ----------
@@ -449,7 +451,8 @@ class Blob(Operators, NdarrayMethods):
         Raises
         ------
         ValueError
-            If the shape is invalid, or this Blob is a view. Nothing changes then.
+            If the shape is invalid, this Blob is a view, or more than its shared memory holds is
+            needed. Nothing changes then.
         """
         resize.resize(self, shape)
 
@@ -1107,11 +1110,11 @@ class Blob(Operators, NdarrayMethods):
         """Pickle shape, dtype, device and the bytes of data and diff, out-of-band with protocol 5.
 
         Reads on the host. The unpickled Blob has its contents on the host, and the same device and
-        accelerator if they are available, else the host. UNINITIALIZED memory is not written.
+        accelerator if they are available, else the host; that of a const Blob is const.
+        UNINITIALIZED memory is not written.
 
         For data in shared memory (`Blob.in_shared_memory`), the name of the block and the layout
-        are pickled. This is a mutable access of the host; for a const Blob a const access, and the
-        unpickled Blob is const.
+        are pickled. This is a mutable access of the host; for a const Blob a const access.
         """
         return pickling.reduce(self, protocol)
 

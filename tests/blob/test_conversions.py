@@ -414,8 +414,9 @@ def test_a_pickle_brings_device_and_accelerator_back_whoever_was_written_last(de
     blob.memory.side_of(syncblob.simulated(1))
     getattr(blob, f"mutable_{side}_data")()[...] = 3
     blob.diff[...] = 1
-    for each in (blob, blob[:1], blob.const):
+    for each in (blob, blob[:1], blob.const, blob.const[1:]):
         result = pickle.loads(pickle.loads(pickle.dumps(pickle.dumps(each))))
+        assert result.flags.writeable == each.flags.writeable == result.diff.flags.writeable
         assert str(each.device) == str(result.device) == str(result.diff.device) == device
         assert result.gpu_data().tolist() == [3] * each.size
         assert result.gpu_diff().tolist() == [1] * each.size

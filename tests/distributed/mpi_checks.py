@@ -84,6 +84,21 @@ def const_blobs_are_not_received_into(device):
     expect(target, MINE)
 
 
+def persistent_requests_have_what_the_host_holds_at_their_start(device):
+    source, target = made(MINE, device), Blob(4, device=device)
+    requests = [WORLD.Send_init(source.cpu.const, 1 - RANK), WORLD.Recv_init(target.cpu, 1 - RANK)]
+    for number, read in enumerate([True, True, False]):
+        source += 1
+        if read:
+            source.cpu_data()
+        MPI.Prequest.Startall(requests)
+        MPI.Request.Waitall(requests)
+        old = not read and device != "cpu"
+        expect(target, OTHERS + number + (0 if old else 1))
+    for request in requests:
+        request.Free()
+
+
 def dtypes(device):
     for dtype in ("float64", "int8", "int64", "uint16", "complex64", "complex128"):
         source, target = made(MINE.astype(dtype), device), Blob(4, dtype, device=device)
@@ -117,6 +132,7 @@ CHECKS = {
         sending_is_a_const_access_and_receiving_a_mutable_one,
         what_is_received_is_written_where_the_blob_is_named_alone,
         const_blobs_are_not_received_into,
+        persistent_requests_have_what_the_host_holds_at_their_start,
         dtypes,
         data_parallel_training,
     )

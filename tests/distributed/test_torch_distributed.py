@@ -56,7 +56,12 @@ def test_two_processes_learn_what_one_learns(learned, device):
     train(single, slice(None), lambda _: None)
     start = [np.asarray(blob) for blob in weights("cpu")]
     assert not any(np.allclose(np.asarray(a), b) for a, b in zip(single, start, strict=True))
-    for theirs, broadcast in learned[device]:
+    for theirs, broadcast, (tensor, direct, by_copy), gradients, shards in learned[device]:
         for one, blob in zip(theirs, single, strict=True):
             np.testing.assert_allclose(one, np.asarray(blob), rtol=1e-10)
         assert broadcast == [2.0, 2.0, 2.0]
+        assert direct == tensor  # gloo ignores the strides of both
+        used, unused = [[[1.5, 1.5]], [[1.5, 1.5]]], [[[1.5, 1.5]], [[1, 1]]]
+        assert gradients == [[used] * 3] * 4 + [[unused] * 3] * 2
+        assert shards == ([[1, 1], [1, 1]], [[2, 2]])
+        assert by_copy == [[0, 2, 2], [3, 8, 5], [6, 14, 8]]

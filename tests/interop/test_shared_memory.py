@@ -115,14 +115,22 @@ def test_who_attached_keeps_the_memory_when_the_name_has_gone(name):
     assert other.tolist() == [2, 2, 2]
 
 
-def test_a_resize_that_needs_more_leaves_the_block(name):
-    blob = Blob.in_shared_memory(2, name=name)
-    blob.resize((1000,))
-    gc.collect()
-    assert not exists(name)
-    assert len(pickle.dumps(blob)) < 1000  # it was never written
-    blob[...] = 1
-    assert pickle.loads(pickle.dumps(blob)).tolist() == [1] * 1000
+def test_a_resize_that_needs_more_than_the_block_is_refused(name):
+    blob = Blob.in_shared_memory(4, name=name, device="simulated")
+    blob[...] = 3
+    blob.diff[...] = 1
+    larger = Blob(5)
+    for change in (
+        lambda: blob.resize(5),
+        lambda: blob.copy_from(larger, resize=True),
+        lambda: blob.load_proto(larger.to_proto()),
+    ):
+        with pytest.raises(ValueError, match=f"at most 16 bytes.*{name}.*got 20; make a larger"):
+            change()
+    assert (blob.head, blob.tolist(), blob.diff.tolist()) == (Head.HEAD_AT_GPU, [3] * 4, [1] * 4)
+    blob.resize(2)
+    blob.resize(2, 2)  # within the block
+    assert pickle.loads(pickle.dumps(blob)).tolist() == [[3, 3], [3, 3]]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
@@ -183,6 +191,86 @@ def run(code):
         text=True,
         check=False,
     )
+
+
+# --- what is on a device at the end ---------------------------------------------------------------
+
+
+def attached(blob):
+    return pickle.loads(pickle.dumps(blob))
+
+
+def test_what_only_the_device_holds_reaches_the_block_with_the_end_of_the_last_blob(name):
+    blob = Blob.in_shared_memory((3, 2), name=name)
+    other = attached(blob).on("simulated")
+    other[1] = 5
+    alias, part = np.from_dlpack(other[1]), other[:1]
+    blob[2] = 7  # by another process, which keeps it
+    del other
+    assert blob[1].tolist() == [0, 0]
+    with syncblob.record_transfers() as log, syncblob.no_transfers():
+        del part
+    assert blob.tolist() == [[0, 0], [5, 5], [7, 7]]
+    assert [(t.offset, t.nbytes, t.reason) for t in log] == [(8, 8, "end of memory")]
+    alias[...] = 1  # too late
+
+
+def test_a_device_that_fails_at_the_end_warns_of_the_loss(name):
+    blob = Blob.in_shared_memory(2, name=name)
+    other = attached(blob).on("simulated")
+    other += 1
+    with (
+        syncblob.simulated(0).failing(transfer=1),
+        pytest.warns(RuntimeWarning, match=f"lost to the shared memory '{name}'.*injected"),
+    ):
+        del other
+    assert blob.tolist() == [0, 0]
+
+
+def test_nothing_is_written_into_an_array_that_has_replaced_the_block():
+    blob = Blob.in_shared_memory(2)
+    other, array = attached(blob).on("simulated"), np.zeros(2, np.float32)
+    other.set_cpu_data(array)
+    other += 1
+    del other
+    assert (blob.tolist(), array.tolist()) == ([0, 0], [0, 0])
+
+
+@pytest.mark.parametrize(
+    "method", [each for each in multiprocessing.get_all_start_methods() if each != "fork"]
+)
+def test_a_process_that_ends_brings_what_it_has_on_its_device(method):
+    blob = Blob.in_shared_memory(2, device="simulated")
+    context = multiprocessing.get_context(method)
+    process = context.Process(target=other_processes.keep, args=(blob, 5))
+    process.start()
+    process.join(60)
+    assert process.exitcode == 0
+    assert blob.on("cpu").tolist() == [5, 5]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_forked_process_brings_only_what_it_has_attached_itself():
+    code = (
+        "import multiprocessing, pickle\n"
+        "import other_processes\n"
+        "from syncblob import Blob\n"
+        "def end(pickled, number):\n"
+        "    global parents\n"
+        "    del parents\n"
+        "    other_processes.keep(pickle.loads(pickled), number)\n"
+        "blob = Blob.in_shared_memory((2, 1), device='simulated')\n"
+        "parents = pickle.loads(pickle.dumps(blob))\n"
+        "parents[0] = 3\n"
+        "blob[0].on('cpu')[...] = 4\n"
+        "process = multiprocessing.get_context('fork').Process(\n"
+        "    target=end, args=(pickle.dumps(blob[1]), 5))\n"
+        "process.start()\n"
+        "process.join(60)\n"
+        "print(process.exitcode, blob.on('cpu').tolist())\n"
+    )
+    done = run(code)
+    assert (done.stdout, done.stderr) == ("0 [[4.0], [5.0]]\n", "")
 
 
 # --- pickles -------------------------------------------------------------------------------------

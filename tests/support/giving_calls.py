@@ -85,7 +85,7 @@ NAMES = dict(
         LinearRegression=sklearn.linear_model:LinearRegression
         StandardScaler=sklearn.preprocessing:StandardScaler
         MinMaxScaler=sklearn.preprocessing:MinMaxScaler PCA=sklearn.decomposition:PCA
-        units=astropy:units fits=astropy.io:fits pint=pint
+        cffi=cffi units=astropy:units fits=astropy.io:fits pint=pint
         random=random sympy=sympy njit=numba:njit jnp=jax.numpy jax=jax pd=pandas pl=polars
         Figure=matplotlib.figure:Figure Image=PIL:Image morphology=skimage:morphology
         segmentation=skimage:segmentation iio=imageio.v3 cv2=cv2
@@ -180,6 +180,8 @@ sparse | CONST | np.array(0, "f4") | sparse.where(mask, COO, b) |
     coo = sparse.COO.from_numpy(GRAY * MASK);
     isinstance(sparse.where(coo > 0.6, coo, b), sparse.COO)
 pint | ITSELF | GRAY | b @ quantity | (b @ (GRAY * pint.UnitRegistry().m)).magnitude
+cffi | ALIAS | NUMBERS | ffi.from_buffer(np.asarray(b)), written |
+    cffi.FFI().from_buffer('float[]', np.asarray(b))[0] = 9
 sympy | ITSELF | NUMBERS | sympy.Matrix(b) | sympy.Matrix(b).tolist()
 numba | ITSELF | GRAY | njit(…)(b) | njit(lambda y: y.sum())(b)
 numba | SIDE | GRAY | njit(…)(b), which writes | njit(lambda y: y.fill(2))(b)

@@ -8,9 +8,12 @@ import warnings
 import numpy as np
 import torch
 from torch import distributed as collectives
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 
 import syncblob
 from syncblob import Blob
+from syncblob.integrations.torch import parameters_to_blobs
 
 STEPS, RATE = 10, 0.05
 SAMPLES = np.random.default_rng(0).normal(size=(24, 5))
@@ -49,10 +52,64 @@ def all_reduce_a_copy(diff):
     diff[...] = total
 
 
+def columns(device):
+    """Sum the middle column of a tensor, of a Blob, and of a Blob as the documentation says."""
+    start = np.arange(9.0).reshape(3, 3)
+    tensor = torch.tensor(start)
+    blob, other = (Blob.asarray(start, device=device, copy=True) for _ in range(2))
+    collectives.all_reduce(tensor[:, 1])
+    collectives.all_reduce(blob[:, 1])
+    all_reduce_a_copy(other[:, 1])
+    return tensor.tolist(), blob.tolist(), other.tolist()
+
+
+class Sum(torch.nn.Module):
+    """Two layers, of which the second may be unused."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = (torch.nn.Linear(2, 1, bias=False) for _ in range(2))
+
+    def forward(self, x, both):
+        return self.first(x) + self.second(x) if both else self.first(x)
+
+
+def mean_gradients(rank, device, **options):
+    """Return diff of both layers after each of three steps of DistributedDataParallel."""
+    module = Sum()
+    blobs = parameters_to_blobs(module, device)
+    parallel = torch.nn.parallel.DistributedDataParallel(module, **options)
+    both = rank == 1 or "find_unused_parameters" not in options
+    found = []
+    for zeroed in (False, True, True):
+        if zeroed:
+            parallel.zero_grad()
+        parallel(torch.full((1, 2), rank + 1.0), both).sum().backward()
+        if not both:
+            _ = module.second.weight.grad  # as an optimizer does
+        found.append([blob.diff.tolist() for blob in blobs.values()])
+    for parameter, blob in zip(module.parameters(), blobs.values(), strict=True):
+        assert parameter.blob is blob
+        assert parameter.grad.data_ptr() == blob.diff.to_torch().data_ptr()
+    return found
+
+
+def shards(device):
+    """Shard a module over Blobs; return them, and the shard that a Blob over it has changed."""
+    module = torch.nn.Linear(2, 2, bias=False)
+    blob = parameters_to_blobs(module, device)["weight"]
+    blob[...] = 1
+    fully_shard(module, mesh=init_device_mesh("cpu", (2,)))
+    shard = syncblob.asarray(module.weight.to_local().detach())
+    shard *= 2
+    return blob.tolist(), module.weight.to_local().tolist()
+
+
 def work(rank, devices, address, channel):
     """Train in one of two processes, on each device.
 
-    For each, send the weights and the broadcast values, or the error.
+    For each, send the weights, the broadcast values, what became of a column, the gradients of
+    DistributedDataParallel, and the shards; or the error.
     """
     torch.set_num_threads(1)
     try:
@@ -65,7 +122,13 @@ def work(rank, devices, address, channel):
                 train(blobs, slice(12 * rank, 12 * (rank + 1)), reduce)
                 total = syncblob.asarray(np.full(3, rank + 1.0), device=device)
                 collectives.broadcast(total, src=1)
-                channel.send(([blob.tolist() for blob in blobs], total.tolist()))
+                gradients = [
+                    mean_gradients(rank, device, gradient_as_bucket_view=view, **others)
+                    for others in ({}, {"static_graph": True}, {"find_unused_parameters": True})
+                    for view in (False, True)
+                ]
+                found = [blob.tolist() for blob in blobs], total.tolist(), columns(device)
+                channel.send((*found, gradients, shards(device)))
             collectives.destroy_process_group()
     except Exception as error:  # noqa: BLE001  # the test raises it
         channel.send(error)

@@ -33,7 +33,8 @@ def reduce(blob: BlobCore, protocol: Any) -> tuple[Callable[..., Any], tuple[Any
             _contents(each, layout, out_of_band=int(protocol) >= _OUT_OF_BAND)
             for each in (memory, existing)
         )
-        return _unpickle, (type(blob), (blob.shape, blob.dtype), data, diff, where)
+        placed: tuple[Any, ...] = blob.shape, blob.dtype
+        return _unpickle, (type(blob), placed, data, diff, where, blob._readonly)
     # The name of data's block, and all of diff: offsets of views are equal in both.
     access = CONST if blob._readonly else MUTABLE
     memory.array(Side.HOST, access, layout, "pickle")

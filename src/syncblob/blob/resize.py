@@ -15,6 +15,7 @@ from syncblob._shape import as_shape
 from syncblob.blob.core import NOTHING_KEPT, BlobCore, keep_diff, making
 from syncblob.blob.lockless_writes_at_fork import writes
 from syncblob.blob.views import shape_from
+from syncblob.interop.shared_memory import name_of
 from syncblob.memory import NO_SHORTCUT, OVERWRITE, SyncedMemory
 from syncblob.memory.borrows_and_aliases import restore
 from syncblob.memory.changes import leave
@@ -32,7 +33,7 @@ def resize(blob: BlobCore, shape: tuple[Any, ...]) -> None:
     layout = Layout.c_order(dims, blob.dtype)
     layout.whole = True
     if layout.nbytes > blob._memory.nbytes:
-        data = blob._memory.successor(layout.nbytes)
+        data = _larger(blob._memory, layout.nbytes)
         _replace_memories(blob, data, None, layout, "a growing resize")
     else:
         _refit(blob, layout, lambda: blob._use(blob._memory, layout))
@@ -93,7 +94,7 @@ def assign(  # noqa: C901, PLR0913, PLR0915  # contents, where they go, and the 
                 blob._diff_memory()
             _refit(blob, new, finish)
             return
-        data = blob._memory.successor(new.nbytes)
+        data = _larger(blob._memory, new.nbytes)
         successor = data.successor(new.nbytes) if diff else None
         target = successor or data
         target.write(target.side_of(home), OVERWRITE, new, reason, setitem, ..., contents)
@@ -111,6 +112,18 @@ def assign(  # noqa: C901, PLR0913, PLR0915  # contents, where they go, and the 
                 raise
         if interrupt is not None:
             raise interrupt
+
+
+def _larger(memory: SyncedMemory, nbytes: int) -> SyncedMemory:
+    """Return a new memory in place of one, unless other processes may share that."""
+    name = name_of(memory)
+    if name is not None:
+        raise ValueError(
+            f"expected at most {memory.nbytes} bytes, the size of this Blob's shared memory "
+            f"{name!r}, which does not grow, got {nbytes}; make a larger Blob with "
+            "Blob.in_shared_memory, and send it to the other processes"
+        )
+    return memory.successor(nbytes)
 
 
 def _refit(  # noqa: C901  # a change, in the order of its steps

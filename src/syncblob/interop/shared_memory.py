@@ -8,17 +8,24 @@ import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from contextvars import Context
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from syncblob._layout import Layout
 from syncblob._locks_lost_in_fork import Lock
+from syncblob._source_lines import warn_user
 from syncblob.devices import Device, Side
-from syncblob.memory import SyncedMemory
+from syncblob.memory import CONST, SyncedMemory
+from syncblob.memory.acquire import acquire
 from syncblob.memory.untracked_aliases import expose
 
 if TYPE_CHECKING:
     from multiprocessing.shared_memory import SharedMemory
+
+    from syncblob.memory.ledger import Ledger
 
 
 _patching = Lock()
@@ -94,7 +101,11 @@ def attach(name: str, nbytes: int, device: Device | str | None) -> SyncedMemory:
 
 def name_of(memory: SyncedMemory) -> str | None:
     """Return the name of a memory's host block; None for a part of a block or other memory."""
-    buffer: Any = memory.buffer(Side.HOST)
+    return _name_of_block(memory.ledger)
+
+
+def _name_of_block(ledger: Ledger) -> str | None:
+    buffer: Any = ledger.buffers.sides[Side.HOST]
     block: Any = buffer
     while isinstance(block, np.ndarray):
         block = block.base
@@ -104,9 +115,37 @@ def name_of(memory: SyncedMemory) -> str | None:
 
 
 def _memory_over(block: _Block, device: Device | str | None) -> SyncedMemory:
+    from multiprocessing.util import Finalize, register_after_fork
+
     memory = SyncedMemory.adopting(np.asarray(block), device=device)
     expose(memory.ledger, Side.HOST, shared=True)
+    # Unlike `weakref.finalize`, this runs also at the end of processes that multiprocessing forks.
+    # They start by forgetting what is registered, although forkserver's have their arguments then.
+    args = memory.ledger, os.getpid()
+    register = partial(Finalize, callback=_bring_newest, args=args, exitpriority=0)
+    register(memory)
+    register_after_fork(memory, register)
     return memory
+
+
+def _bring_newest(ledger: Ledger, creator: int) -> None:
+    """Bring to the block, as a memory ends, what this process has written on a device only."""
+    name, nbytes = _name_of_block(ledger), ledger.spans.nbytes
+    # What a forked process has on its device may be what its parent wrote, and brought since.
+    if name is None or os.getpid() != creator or ledger.spans.common(0, nbytes) & 1 << Side.HOST:
+        return
+    try:
+        with ledger.lock:
+            # This may run within any code: the context is new, so that its guards do not apply.
+            use = Side.HOST, CONST, Layout.raw(nbytes), "end of memory"
+            Context().run(acquire, ledger, *use)
+    except Exception as error:  # noqa: BLE001  # devices raise various errors
+        warn_user(
+            f"what this process has written on a device is lost to the shared memory {name!r}, "
+            f"whose last Blob here has ended, because of {type(error).__name__}: {error}; read the "
+            "Blob on the host before, as by numpy.asarray",
+            RuntimeWarning,
+        )
 
 
 def _attached(name: str) -> SharedMemory:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import operator
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -21,6 +22,8 @@ from syncblob.errors import StaleAliasWarning
 _of_tensors: Any = vars(torch._C.TensorBase)
 _get_data, _set_data = _of_tensors["data"].__get__, _of_tensors["data"].__set__
 _get_grad, _set_grad = _of_tensors["grad"].__get__, _of_tensors["grad"].__set__
+
+is_distributed: Callable[[], bool] = getattr(torch.distributed, "is_initialized", lambda: False)
 
 
 @untraced
@@ -149,6 +152,15 @@ def _store_gradient(parameter: torch.Tensor) -> None:
     The hook of all parameters over Blobs. It refers to none of them, because the garbage collector
     does not see what hooks refer to.
     """
+    if is_distributed():
+        # DistributedDataParallel sums gradients in a callback that it queues after this hook, and
+        # may let them be views of its buckets. A callback queued by a callback runs after that.
+        queue = torch.autograd.Variable._execution_engine.queue_callback
+        queue(partial(queue, partial(_store, parameter)))
+    _store(parameter)
+
+
+def _store(parameter: torch.Tensor) -> None:
     # `torch.utils.swap_tensors` exchanges classes, attributes and hooks.
     if isinstance(parameter, BlobParameter):
         gradient, attachment = _get_grad(parameter), parameter._attachment
@@ -227,6 +239,15 @@ class BlobParameter(torch.nn.Parameter):
             # Within torch.func, it would be a wrapper that ends with the transformation.
             with torch._C._DisableFuncTorch():
                 attachment.diff = gradient.detach()
+        elif (
+            gradient is not None
+            and attachment is not None
+            and is_distributed()
+            and attachment.holds(self)
+        ):
+            # No hook has stored what other processes have computed for an unused parameter.
+            attachment.store(self, gradient)
+            return _get_grad(self)
         return gradient
 
     @grad.setter

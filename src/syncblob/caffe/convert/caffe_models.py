@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from syncblob.caffe import ModelFile, mark_legacy, open_model, plan_model
+from syncblob.caffe import ModelFile, mark_legacy, open_model
 from syncblob.caffe.convert.naming import name_tensors
 from syncblob.caffe.convert.weights import LayerWeights, Weights
+from syncblob.caffe.files.model import plan_consistent
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,4 +43,4 @@ def as_model(weights: Weights) -> ModelFile:
 
 def plan(weights: Weights, *, hdf5: bool = False) -> Callable[[Path], None]:
     """Plan a ``.caffemodel`` file, or a ``.caffemodel.h5``."""
-    return plan_model(as_model(weights), hdf5=hdf5, write_diff=False, upgrade=True)
+    return plan_consistent(as_model(weights), hdf5=hdf5, write_diff=False, upgrade=True)

@@ -448,3 +448,14 @@ def test_a_layer_of_an_unknown_type_keeps_the_dimensions_of_the_older_format(tmp
     blobs = NetParameter.FromString(path.read_bytes()).layer[0].blobs
     assert [blob.HasField("num") for blob in blobs] == [True, False]
     assert [blob.shape for blob in open_model(path)["custom"].blobs] == [(1, 1, 1, 3)] * 2
+
+
+@pytest.mark.parametrize("extension", _ALL)
+def test_a_conversion_of_nothing_is_an_error(tmp_path, extension):
+    need_library_of(extension)
+    target = tmp_path / f"x.{extension}"
+    target.write_bytes(b"old")
+    syncblob.save_model(ModelFile("n"), tmp_path / "none.caffemodel")
+    with pytest.raises(ConversionError, match=r"expected weights to write, and .*none\.caffemodel"):
+        convert(tmp_path / "none.caffemodel", target)
+    assert target.read_bytes() == b"old"

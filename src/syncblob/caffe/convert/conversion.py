@@ -85,6 +85,10 @@ class Conversion(AbstractContextManager["Conversion"]):
         self.result = Weights(
             path, target.name, converted, name=source.name, settings=source.settings
         )
+        if not self.result.tensors and not (target.describes and self.result.layers):
+            raise ConversionError(
+                f"{path}: expected weights to write, and {source.path} has none of them"
+            )
         with _refusals(path):
             self._write = target.plan(self.result)
 

@@ -200,7 +200,7 @@ def test_what_is_asked_for_in_vain(model, tmp_path, name, asked, reason):
         ),
         ({"a": [1j]}, "float32.npz", "'a' is complex64, which float32 cannot hold"),
         ({"a//b.n": [1.0]}, "y.caffemodel.h5", "cannot hold a layer of the name"),
-        ({"a": [1.0], "a/b": [1.0]}, "y.h5", "already exists"),
+        ({"a": [1.0], "a/b": [1.0]}, "y.h5", "and one with the name of its group"),
         ({"a//b": [1.0]}, "y.h5", "makes groups"),
         ({"./b": [1.0]}, "y.h5", "makes groups"),
         ({"a": np.ones((1,) * 33)}, "y.h5", "y.h5: "),
@@ -208,7 +208,8 @@ def test_what_is_asked_for_in_vain(model, tmp_path, name, asked, reason):
         ({"__metadata__": [1.0]}, "y.safetensors", "which is the name of its metadata"),
         ({"a\0b.weight": [1.0]}, "y.npz", "expected a name without NUL"),
         ({"a" * 65532: [1.0]}, "y.npz", "of at most 65,531 bytes"),
-        ({"n\udcffme": [1.0]}, "y.npz", "surrogates not allowed"),
+        ({"n\udcffme.w": [1.0]}, "y.npz", "layer 'n\\udcffme': expected a name in UTF-8"),
+        ({"n\udcffme": [1.0]}, "y.safetensors", "layer 'n\\udcffme': expected a name in UTF-8"),
     ],
 )
 def test_what_a_format_cannot_hold(tmp_path, tensors, name, reason):

@@ -66,6 +66,7 @@ def read(path: str) -> Weights:
 def plan(weights: Weights) -> Callable[[Path], None]:
     """Plan a file. Raises ValueError if a tensor has the name of the metadata."""
     numpy_module = import_optional("safetensors.numpy")
+    weights.require_utf8()
     if _METADATA in weights.tensors:
         raise ValueError(
             f"safetensors cannot hold a tensor {_METADATA!r}, which is the name of its metadata; "

@@ -11,6 +11,7 @@ import numpy as np
 
 from syncblob.caffe import Layer, NetParameter, squeezed_blobs
 from syncblob.caffe.convert.naming import group_names
+from syncblob.caffe.messages.string_fields import is_utf8
 from syncblob.errors import ModelFileError
 from syncblob.formats import NAMES, Blob, as_dtype
 
@@ -134,6 +135,15 @@ class Weights(AbstractContextManager["Weights"]):
     def nbytes(self) -> int:
         """The size of all values, in bytes."""
         return sum(blob.nbytes for blob in self.tensors.values())
+
+    def require_utf8(self) -> None:
+        """Raise ValueError if the name of a tensor is not UTF-8, for formats that need it."""
+        for each in self.layers:
+            if not all(map(is_utf8, each.tensors)):
+                raise ValueError(
+                    f"layer {each.layer.name!r}: expected a name in UTF-8, which {self.kind} needs; "
+                    f"rename it (model.rename), or write .caffemodel, .h5 or .pt"
+                )
 
     def only(self) -> Blob:
         """Return the only tensor.

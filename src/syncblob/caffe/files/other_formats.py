@@ -63,6 +63,7 @@ _SIGNATURES: dict[str, tuple[bytes | tuple[bytes, ...], str]] = {
         "a gzip archive; unpack it, or pass gzip.open(path) to a function that reads Caffe's files",
     ),
 }
+_LEAST_USER_BLOCK = 512
 # In a safetensors file, eight bytes with the length precede the header, which is JSON.
 _LENGTH_BYTES = 8
 
@@ -90,7 +91,21 @@ def file_signature(contents: Contents) -> str:
     length = int.from_bytes(head[:_LENGTH_BYTES], "little")
     if head[_LENGTH_BYTES:].startswith(b"{") and length <= len(contents) - _LENGTH_BYTES:
         return "safetensors"
-    return next((name for name, (begin, _) in _SIGNATURES.items() if head.startswith(begin)), "")
+    for name, (begin, _) in _SIGNATURES.items():
+        if head.startswith(begin):
+            return name
+    return "hdf5" if _has_user_block(contents) else ""
+
+
+def _has_user_block(contents: Contents) -> bool:
+    """Return whether it is HDF5 after bytes of another program, as MATLAB writes (-v7.3)."""
+    signature, _ = _SIGNATURES["hdf5"]
+    offset = _LEAST_USER_BLOCK
+    while offset + len(signature) <= len(contents):
+        if contents.read(offset, offset + len(signature)) == signature:
+            return True
+        offset *= 2
+    return False
 
 
 def is_text(head: bytes) -> bool:

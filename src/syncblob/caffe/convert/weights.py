@@ -141,8 +141,8 @@ class Weights(AbstractContextManager["Weights"]):
         for each in self.layers:
             if not all(map(is_utf8, each.tensors)):
                 raise ValueError(
-                    f"layer {each.layer.name!r}: expected a name in UTF-8, which {self.kind} needs; "
-                    f"rename it (model.rename), or write .caffemodel, .h5 or .pt"
+                    f"layer {each.layer.name!r}: expected a name in UTF-8, which {self.kind} "
+                    f"needs; rename it (model.rename), or write .caffemodel, .h5 or .pt"
                 )
 
     def only(self) -> Blob:

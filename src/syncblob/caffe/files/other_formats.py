@@ -32,12 +32,10 @@ OTHER_HDF5 = (
 _ELSEWHERE = "save its weights as .safetensors or .npz with its own library"
 _OPEN_WEIGHTS = "syncblob.caffe.convert.open_weights opens it"
 
+_HDF5 = b"\x89HDF\r\n\x1a\n"
 # The names that `file_signature` returns, the first bytes of such files, and what they are.
 _SIGNATURES: dict[str, tuple[bytes | tuple[bytes, ...], str]] = {
-    "hdf5": (
-        b"\x89HDF\r\n\x1a\n",
-        "an HDF5 file (.h5); open_model and open_solver_state open Caffe's",
-    ),
+    "hdf5": (_HDF5, "an HDF5 file (.h5); open_model and open_solver_state open Caffe's"),
     "npy": (b"\x93NUMPY", "an array of NumPy's own format (.npy); numpy.load opens it"),
     # The pickled number that torch.save wrote first before it wrote zip archives.
     "torch": (
@@ -99,10 +97,9 @@ def file_signature(contents: Contents) -> str:
 
 def _has_user_block(contents: Contents) -> bool:
     """Return whether it is HDF5 after bytes of another program, as MATLAB writes (-v7.3)."""
-    signature, _ = _SIGNATURES["hdf5"]
     offset = _LEAST_USER_BLOCK
-    while offset + len(signature) <= len(contents):
-        if contents.read(offset, offset + len(signature)) == signature:
+    while offset + len(_HDF5) <= len(contents):
+        if bytes(contents.read(offset, offset + len(_HDF5))) == _HDF5:
             return True
         offset *= 2
     return False

@@ -460,3 +460,44 @@ def test_a_conversion_of_nothing_is_an_error(tmp_path, extension):
     with pytest.raises(ConversionError, match=r"expected weights to write, and .*none\.caffemodel"):
         convert(tmp_path / "none.caffemodel", target)
     assert target.read_bytes() == b"old"
+
+
+def _transposed(tmp_path):
+    layer = Layer("ip", "InnerProduct", blobs=[np.arange(4, dtype="f4").reshape(2, 2), [5.0, 6.0]])
+    layer.proto.inner_product_param.transpose = True
+    return _save(tmp_path / "x.caffemodel", layer)
+
+
+@pytest.mark.parametrize("extension", ["npz", "h5", "pt", "safetensors"])
+def test_inner_products_with_transpose_become_outputs_by_inputs(tmp_path, extension):
+    need_library_of(extension)
+    path = tmp_path / f"y.{extension}"
+    with plan_conversion(_transposed(tmp_path), path) as planned:
+        assert planned.note.startswith("The weights of 'ip' are now (outputs, inputs)")
+        planned.run()
+    with open_weights(path) as found:
+        assert found.tensors["ip.weight"].tolist() == [[0, 2], [1, 3]]
+        assert found.tensors["ip.bias"].tolist() == [5, 6]
+    convert(path, tmp_path / "back.caffemodel")
+    layer = open_model(tmp_path / "back.caffemodel")["ip"]
+    assert not layer.proto.inner_product_param.transpose
+    assert layer.blobs[0].tolist() == [[0, 2], [1, 3]]
+
+
+@pytest.mark.parametrize("extension", ["caffemodel", "caffemodel.h5"])
+def test_inner_products_with_transpose_stay_in_formats_of_caffe(tmp_path, extension):
+    with plan_conversion(_transposed(tmp_path), tmp_path / f"y.{extension}") as planned:
+        assert planned.note == ""
+        planned.run()
+    layer = open_model(tmp_path / f"y.{extension}")["ip"]
+    assert layer.blobs[0].tolist() == [[0, 1], [2, 3]]
+    assert layer.proto.inner_product_param.transpose == (extension == "caffemodel")
+
+
+def test_inner_products_with_transpose_as_tensors(tmp_path):
+    model = open_model(_transposed(tmp_path))
+    weight = to_tensors(model, squeeze=True)["ip.weight"]
+    assert weight.tolist() == [[0, 2], [1, 3]]
+    weight[0, 1] = 7
+    assert model["ip"].blobs[0].tolist() == [[0, 1], [7, 3]]
+    assert to_tensors(model)["ip.weight"] is model["ip"].blobs[0]

@@ -178,6 +178,26 @@ class Weights(AbstractContextManager["Weights"]):
         )
 
 
+def for_others(layers: Iterable[LayerWeights]) -> list[LayerWeights]:
+    """Return layers for other libraries: squeezed, and inner products as (outputs, inputs)."""
+    return [
+        _turned(each) if each.tensors and is_transposed(each.layer) else each
+        for each in squeezed(layers)
+    ]
+
+
+def is_transposed(layer: Layer) -> bool:
+    """Return whether it is an inner product whose weights are (inputs, outputs)."""
+    return layer.type == "InnerProduct" and layer.proto.inner_product_param.transpose
+
+
+def _turned(each: LayerWeights) -> LayerWeights:
+    weight, *others = each.tensors.values()
+    turned = each.with_blobs([weight.swapaxes(-1, -2), *others])
+    turned.layer.proto.inner_product_param.ClearField("transpose")
+    return turned
+
+
 def squeezed(layers: Iterable[LayerWeights]) -> list[LayerWeights]:
     """Return layers without the axes of the older formats that their types do not have."""
     return [each.with_blobs(squeezed_blobs(each.layer)) for each in layers]

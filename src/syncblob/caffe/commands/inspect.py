@@ -82,7 +82,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--forks",
         action="store_true",
         help="for a definition: apply the rules of well-known forks, for ceil_mode, hole, "
-        "pad_type and the layers of SSD, PSPNet and R-CNN",
+        "pad_type and the layers of SSD, PSPNet, R-CNN and others",
     )
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--json", action="store_true", help="print JSON, with exact sizes")

@@ -59,9 +59,10 @@ def read_prototxt(
     forks
         Whether to apply the rules of well-known forks. ``ceil_mode`` of a pooling becomes
         ``round_mode``; ``hole``, ``hole_h`` and ``hole_w`` of a convolution become ``dilation``.
-        ``pad_type``, and the settings of the types Interp, Normalize, Permute, PriorBox and
-        ROIPooling, are kept for `ModelFile.infer_shapes` as unknown fields of the layer, which
-        `write_prototxt` has no names for.
+        ``pad_type``, and the settings of the types BN, Correlation, DetectionOutput, Interp,
+        Normalize, PSROIPooling, Permute, PriorBox, ROIPooling, ReLU6, Reorg, Resample,
+        ShuffleChannel and Upsample, are kept for `ModelFile.infer_shapes` as unknown fields of the
+        layer, which `write_prototxt` has no names for.
 
     Returns
     -------

@@ -270,13 +270,13 @@ ONE_OF_MANY = field(7, field(1, varint(MANY)))
 
 EXCESSES = {
     "numbers": b"\x28\x00" * MANY,
-    "layers": field(100, b"\x0a\0") + b"\xa2\x06\x00" * MANY,
-    "V1 layers": field(2, b"\x22\0") + b"\x12\x00" * MANY,
+    "layers": b"\xa2\x06\x00" * MANY,
+    "V1 layers": b"\x12\x00" * MANY,
     "blobs": field(100, field(7, VALUE) * MANY),
     "V0 blobs": field(2, field(1, field(50, VALUE) * MANY)),
     "packed pieces": field(100, field(7, ONE_OF_MANY + VALUE * MANY)),
     "unpacked pieces": field(100, field(7, ONE_OF_MANY + b"\x2d\0\0\0\0\x35\0\0\0\0" * MANY)),
-    "names": field(100, b"\x0a\0" + b"\x22\x00" * MANY),
+    "names": field(100, b"\x22\x00" * MANY),
     "groups": b"\xfb\x01\xfc\x01" * MANY,
     "dimensions": field(100, field(7, field(7, b"\x08\x01" * MANY))),
     "packed dimensions": field(100, field(7, field(7, field(1, b"\x01" * MANY)))),

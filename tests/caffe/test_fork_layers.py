@@ -106,7 +106,7 @@ FORKS = [
         *([(2, 3, 4, 4), (2, 1, 8, 9)], [(2, 3, 8, 9)], []),
     ),
     (
-        'type: "PSROIPooling" psroi_pooling_param { spatial_scale: 0.1 output_dim: 2 group_size: 3 }',
+        'type: "PSROIPooling" psroi_pooling_param { output_dim: 2 group_size: 3 }',
         *([(1, 18, 9, 9), (300, 5)], [(300, 2, 3, 3)], []),
     ),
     # Rules for Caffe's own types.

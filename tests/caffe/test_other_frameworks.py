@@ -81,11 +81,11 @@ def test_a_conversion_leaves_the_target_as_it_was(other, tmp_path):
     ("content", "why"),
     [
         (field(1, b"net") * 500, "it has 500 names"),
-        (field(1, b"\x0a\x01"), "its name has control characters"),
-        (field(2, field(3, b"x")) * 3, "none of its layers has a name, a type or a blob"),
-        (field(100, field(3, b"x")), "none of its layers has a name, a type or a blob"),
+        (field(1, field(1, b"a")), "its name is a message"),
+        (field(2, field(77, b"x")) * 3, "none of its layers is one of Caffe's"),
+        (field(100, number(3, 1)), "none of its layers is one of Caffe's"),
         (field(1, b"net") + field(11, b"x") + number(12, 1), "most of its fields are unknown"),
-        (number(1, 1) + field(2, b"\x0a\x01"), "none of its layers has a name, a type or a blob"),
+        (number(1, 1) + field(2, field(2, field(77, b""))), "its name is a message"),
     ],
 )
 def test_what_speaks_against_a_message_of_caffes(tmp_path, content, why):
@@ -102,8 +102,10 @@ def test_what_speaks_against_a_message_of_caffes(tmp_path, content, why):
         field(1, b"\x0a\x01") + field(100, field(1, b"a\x1b[0m")),
         field(2, field(2, b"data") + field(4, b"conv") + number(5, 4)) + field(1, b"net"),
         field(2, field(4, b"conv") + field(6, number(1, 0))),
-        field(1, b"a\tb"),
+        field(1, b"a\n\tb"),
         field(1, b"x") * 3,
+        field(2, field(3, b"top")),
+        field(2, b""),
     ],
 )
 def test_what_does_not(tmp_path, content):

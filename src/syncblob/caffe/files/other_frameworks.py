@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from syncblob.caffe._pb.caffe_pb2 import LayerParameter, NetParameter, V1LayerParameter
+from syncblob.caffe.messages.read_blobproto import wire_types_of
 from syncblob.caffe.messages.wire import Field, WireReader, WireType
 from syncblob.errors import ModelFileError
 
@@ -70,10 +71,14 @@ class _Part(NamedTuple):
             if field[:2] == (number, _LENGTH)
         ]
 
-    def is_name(self) -> bool:
-        """Return whether it may be a name: a text without control characters."""
+    def is_text(self) -> bool:
+        """Return whether it may be a text: it has no control characters."""
         stop = min(self.stop, self.start + _LONGEST_NAME)
         return _CONTROL.search(bytes(self.contents.read(self.start, stop))) is None
+
+    def is_name(self) -> bool:
+        """Return whether it may be a name: a text, or at least no message."""
+        return self.is_text() or not self.fields()
 
 
 def framework_of(contents: Contents, path: str | None, head: bytes) -> str:
@@ -130,7 +135,7 @@ def _is_operator(part: _Part) -> bool:
         return False
     names = part.parts(1)
     arguments = part.parts(5)
-    is_input = bool(names) and names[0].stop > names[0].start and names[0].is_name()
+    is_input = bool(names) and names[0].stop > names[0].start and names[0].is_text()
     return is_input or any((1, _LENGTH) in argument.kinds() for argument in arguments)
 
 
@@ -140,7 +145,7 @@ _LAYERS = {
     NetParameter.LAYER_FIELD_NUMBER: LayerParameter,
     NetParameter.LAYERS_FIELD_NUMBER: V1LayerParameter,
 }
-_TELLING = ("name", "type", "blobs", "layer")
+_TELLING = {"name", "type", "blobs", "layer"}
 
 
 def why_no_net(contents: Contents) -> str:
@@ -150,7 +155,7 @@ def why_no_net(contents: Contents) -> str:
     if any(_is_layer(_LAYERS[number], part) for number, part in layers):
         return ""
     if layers:
-        return "none of its layers has a name, a type or a blob"
+        return "none of its layers is one of Caffe's"
     names = message.parts(NetParameter.NAME_FIELD_NUMBER)
     if len(names) > _MOST_NAMES:
         return f"it has {len(names)} names"
@@ -164,10 +169,14 @@ def why_no_state(contents: Contents) -> str:
 
 def why_no_name(names: Iterable[_Part]) -> str:
     """Return what speaks against names, in words; ``""`` for nothing."""
-    return "" if all(map(_Part.is_name, names)) else "its name has control characters"
+    return "" if all(map(_Part.is_name, names)) else "its name is a message"
 
 
 def _is_layer(kind: type[LayerParameter | V1LayerParameter], part: _Part) -> bool:
-    fields = kind.DESCRIPTOR.fields_by_name
-    telling = {fields[name].number for name in _TELLING if name in fields}
-    return any(number in telling for number, _ in part.kinds())
+    """Return whether it has a name, a type or a blob; or at least no field that Caffe lacks."""
+    kinds, known = part.kinds(), kind.DESCRIPTOR.fields_by_number
+    names = {known[number].name for number, _ in kinds if number in known}
+    return bool(names & _TELLING) or (
+        all(number in known and type_ in wire_types_of(known[number]) for number, type_ in kinds)
+        and (bool(kinds) or part.start == part.stop)
+    )

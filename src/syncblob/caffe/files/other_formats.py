@@ -198,8 +198,12 @@ _MESSAGES: dict[str, tuple[type[Message], str, str]] = {
     "blobs": (BlobProtoVector, "a row of blobs (BlobProtoVector)", "use Blob.from_proto"),
     "solverstate": (SolverState, "the state of a solver (.solverstate)", "use open_solver_state"),
 }
-_LAYERS = {NetParameter.LAYERS_FIELD_NUMBER, NetParameter.LAYER_FIELD_NUMBER}
-_NEEDED_BY_A_NET = {NetParameter.NAME_FIELD_NUMBER, *_LAYERS}
+_NAME = (NetParameter.NAME_FIELD_NUMBER, WireType.LENGTH)
+_LAYERS = {
+    (number, WireType.LENGTH)
+    for number in (NetParameter.LAYERS_FIELD_NUMBER, NetParameter.LAYER_FIELD_NUMBER)
+}
+_NEEDED_BY_A_NET = {number for number, _ in (_NAME, *_LAYERS)}
 """A net with nothing but inputs is none."""
 
 
@@ -229,10 +233,12 @@ def possible_messages(reader: WireReader) -> tuple[str, ...]:
     numbers = {number for number, _ in kinds}
     if not numbers & _NEEDED_BY_A_NET or why_no_net(reader.contents):
         counts["caffemodel"] = 0
-    elif {(number, WireType.LENGTH) for number in _LAYERS} & kinds:
-        # With a layer that is one, other fields are those of a fork.
-        known = NetParameter.DESCRIPTOR.fields_by_number
-        counts["caffemodel"] += sum(number not in known for number in numbers)
+    elif kinds & _LAYERS:
+        # With a layer of Caffe's, other fields are those of a fork.
+        others = {kind for kind in kinds if kind[0] in _NEEDED_BY_A_NET} - _LAYERS - {_NAME}
+        counts["caffemodel"] = len(kinds) - len(others)
+    elif _NAME in kinds and 2 * counts["caffemodel"] == len(kinds):
+        counts["caffemodel"] += 1  # of a fork, too
     if why_no_state(reader.contents):
         counts["solverstate"] = 0
     if not _has_blob(reader):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 import tiers
+from google.protobuf.internal import api_implementation
 
 from syncblob.caffe import open_model, open_solver_state, read_blob
 from syncblob.caffe._pb.caffe_pb2 import (
@@ -314,7 +315,8 @@ def test_the_memory_that_it_gets(write, monkeypatch, content):
         open_model(path)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert peak < 5_000_000
+    # protobuf in pure Python makes an object of each dimension.
+    assert peak < (5_000_000 if api_implementation.Type() == "upb" else 10_000_000)
 
 
 def test_damaged_settings_of_the_net(write):

@@ -1,8 +1,9 @@
 """Shapes of layers of forks, and of the part of a net beside layers of unknown types."""
 
+import numpy as np
 import pytest
 
-from syncblob import ModelFile, read_prototxt
+from syncblob import Layer, ModelFile, read_prototxt
 
 # Computed by hand by the rules in the sources that `top_shapes` names: bottoms, tops, blobs.
 FORKS = [
@@ -54,6 +55,59 @@ FORKS = [
     (
         'type: "ROIPooling" roi_pooling_param { pooled_h: 6 pooled_w: 7 spatial_scale: 0.0625 }',
         *([(1, 256, 9, 9), (300, 5)], [(300, 256, 6, 7)], []),
+    ),
+    ('type: "Normalize"', [(2, 6, 9, 11)], [(2, 6, 9, 11), (2, 1, 9, 11)], []),
+    ('type: "Normalize" normalize_param { normalize_type: "L2" }', *([(2, 6)], [(2, 6, 1, 1)], [])),
+    (
+        'type: "BN" bn_param { slope_filler { type: "constant" value: 1 } frozen: true }',
+        *([(2, 6, 9, 11)], [(2, 6, 9, 11)], [(1, 6, 1, 1)] * 4),
+    ),
+    (
+        'type: "BN" bn_param { bn_mode: INFERENCE }',
+        *([(2, 6, 9, 11)], [(2, 6, 9, 11)], [(1, 6, 1, 1)] * 2),
+    ),
+    ('type: "ReLU6" relu6_param { }', [(2, 6, 9)], [(2, 6, 9)], []),
+    ('type: "Axpy"', [(2, 6, 1, 1), (2, 6, 9, 11), (2, 6, 9, 11)], [(2, 6, 9, 11)], []),
+    (
+        'type: "ShuffleChannel" shuffle_channel_param { group: 3 }',
+        *([(2, 6, 9, 11)], [(2, 6, 9, 11)], []),
+    ),
+    ('type: "Reorg" reorg_param { stride: 2 }', [(1, 64, 26, 27)], [(1, 256, 13, 13)], []),
+    (
+        'type: "Reorg" reorg_param { stride: 2 reverse: true }',
+        *([(1, 64, 26, 27)], [(1, 16, 52, 54)], []),
+    ),
+    ('type: "Upsample" upsample_param { scale: 3 }', [(1, 2, 4, 5)], [(1, 2, 12, 15)], []),
+    (
+        'type: "Upsample" upsample_param { pad_out_w: true }',
+        *([(1, 2, 4, 5), (1, 2, 4, 5)], [(1, 2, 8, 9)], []),
+    ),
+    (
+        'type: "Upsample" upsample_param { scale: 2 upsample_w: 9 upsample_h: 7 }',
+        *([(1, 2, 4, 5), (1, 2, 4, 5)], [(1, 2, 7, 9)], []),
+    ),
+    (
+        (
+            'type: "Correlation" correlation_param { pad: 20 kernel_size: 1 max_displacement: 20 '
+            "stride_1: 1 stride_2: 2 }"
+        ),
+        *([(1, 256, 48, 64), (1, 256, 48, 64)], [(1, 441, 48, 64)], []),
+    ),
+    (
+        'type: "Correlation" correlation_param { kernel_size: 3 max_displacement: 1 stride_1: 2 }',
+        *([(1, 2, 9, 12), (1, 2, 9, 12)], [(1, 9, 3, 4)], []),
+    ),
+    (
+        'type: "Resample" resample_param { width: 7 height: 5 type: LINEAR antialias: true }',
+        *([(2, 3, 4, 4)], [(2, 3, 5, 7)], []),
+    ),
+    (
+        'type: "Resample" resample_param { type: NEAREST }',
+        *([(2, 3, 4, 4), (2, 1, 8, 9)], [(2, 3, 8, 9)], []),
+    ),
+    (
+        'type: "PSROIPooling" psroi_pooling_param { output_dim: 2 group_size: 3 }',
+        *([(1, 18, 9, 9), (300, 5)], [(300, 2, 3, 3)], []),
     ),
     # Rules for Caffe's own types.
     (
@@ -122,6 +176,19 @@ def test_shapes_by_the_rules_of_forks(tmp_path, text, bottoms, tops, blobs):
             "pooled_w",
         ),
         ('type: "Normalize" norm_param { }', [(1,) * 5], "at most 4 axes"),
+        ('type: "Axpy"', [(2, 6), (2, 5, 3), (2, 5, 3)], "one factor for each channel"),
+        ('type: "Reorg" reorg_param { }', [(1, 2, 3, 4)], "a stride of 1 or more"),
+        ('type: "Upsample" upsample_param { }', [(1, 2, 3, 4), (1, 2, 3, 5)], "a mask of the"),
+        ('type: "Correlation" correlation_param { kernel_size: 2 }', [(1, 2, 3, 4)] * 2, "odd"),
+        (
+            'type: "Correlation" correlation_param { kernel_size: 1 max_displacement: 2 }',
+            *([(1, 2, 3, 4), (1, 2, 3, 4)], "larger than the border, 4"),
+        ),
+        ('type: "Resample" resample_param { width: 1 }', [(1, 2, 3, 4)], "height and width above"),
+        (
+            'type: "PSROIPooling" psroi_pooling_param { output_dim: 2 group_size: 3 }',
+            *([(1, 17, 9, 9), (300, 5)], r"output_dim \* group_size\*\*2 channels"),
+        ),
     ],
 )
 def test_what_forks_refuse(tmp_path, text, bottoms, words):
@@ -200,3 +267,31 @@ def test_layers_in_python_say_so(tmp_path):
     text = layer('type: "Python" python_param { module: "m" layer: "L" }', [(2,)], 1)
     found = read(tmp_path, text).infer_shapes({"b0": (2,)})
     assert "its shapes are in its Python code" in found.missing["t0"]
+
+
+def test_settings_of_the_output_of_ssd(tmp_path):
+    text = """
+        type: "DetectionOutput" detection_output_param {
+          num_classes: 21 share_location: true background_label_id: 0
+          nms_param { nms_threshold: 0.45 top_k: 400 } code_type: CENTER_SIZE keep_top_k: 200
+          save_output_param { output_directory: "x" output_format: "VOC" num_test_image: 4952 }
+          confidence_threshold: 0.01 }
+    """
+    shapes = {"b0": (1, 8), "b1": (1, 4), "b2": (1, 2, 8)}
+    model = read(tmp_path, layer(text, shapes, 1), forks=True)
+    assert model.infer_shapes(shapes).blobs["t0"] == (1, 1, 1, 7)
+
+
+@pytest.mark.parametrize("shape", [(1, 6, 1, 1), (1, 6)])  # of PSPNet and of TSN
+def test_the_four_blobs_of_bn(tmp_path, shape):
+    text = layer('type: "BN" bn_param { slope_filler { value: 1 } frozen: true }', [0], 1)
+    model = read(tmp_path, text, forks=True)
+    trained = ModelFile(layers=[Layer("x", "BN", blobs=[np.full(shape, 3, np.float32)] * 4)])
+    assert model.copy_trained_layers_from(trained).copied == ("x",)
+    assert [blob.shape for blob in model["x"].blobs] == [shape] * 4
+    model.fill({"b0": (2, 6, 3, 3)})
+    made = read(tmp_path, text, forks=True)
+    made.fill({"b0": (2, 6, 3, 3)})
+    assert [np.unique(blob).tolist() for blob in made["x"].blobs] == [[1], [0], [0], [1]]
+    unknown = read(tmp_path, layer('type: "BN"', [0], 1), forks=True)
+    assert unknown.copy_trained_layers_from(trained).copied == ("x",)

@@ -17,7 +17,7 @@ from syncblob.caffe import (
     write_prototxt,
 )
 from syncblob.caffe._pb.caffe_pb2 import LayerParameter, NetParameter
-from syncblob.caffe.messages.wire import length_field
+from syncblob.caffe.messages.string_fields import put_texts
 from syncblob.errors import ModelFileError
 
 STOCK = """
@@ -237,7 +237,7 @@ def test_what_is_written_is_read(text, content, number):
     net = NetParameter(name=text, force_backward=True, layers=[{"type": 4, "blobs_lr": [number]}])
     net.layer.add().data_param.source = text
     net.layer[0].data_param.batch_size = 2**32 - 1
-    net.MergeFromString(length_field(3, content))  # input
+    put_texts(net, "input", [content])
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "net.prototxt")
         write_prototxt(net, path)

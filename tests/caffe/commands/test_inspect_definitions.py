@@ -144,7 +144,10 @@ def test_shapes_beside_an_unknown_layer(run, inspect_json, tmp_path):
     ("text", "words"),
     [
         ("hello\n", "line 2, column 1"),
-        ("hello: 1", "expected a NetParameter, got none of its fields"),
+        ("hello: 1", "x.prototxt: expected a NetParameter, got none of its fields\n"),
+        ("net: 'a.prototxt'", "definition of a solver, not of a net; that of its net is a.proto"),
+        ("base_lr: 1 odd: 2", "this is the definition of a solver, not of a net\n"),
+        ("# VOC\nitem { name: 'a' label: 0 }", "this is a map of labels, not the definition of"),
         ('layer { name: "x" include { } exclude { } }', "rules of both kinds"),
     ],
 )

@@ -21,7 +21,9 @@ VALUES = of_numpy.arrays(
 ) | of_numpy.arrays(np.float64, of_numpy.array_shapes(max_dims=4, max_side=3))
 # These two formats hold only one array.
 FORMATS = [one for one in writable_extensions() if one != ".binaryproto"]
-LAYERS = st.dictionaries(NAMES, st.lists(VALUES, max_size=3), max_size=4)
+LAYERS = st.dictionaries(NAMES, st.lists(VALUES, max_size=3), max_size=4).filter(
+    lambda layers: any(layers.values())
+)
 
 
 @settings(max_examples=60)

@@ -152,7 +152,10 @@ def _strange(h5py, file):
             lambda _, file: file.create_dataset("a", (1 << 40,), "f4", chunks=(1024,)),
             "claims 4398046511104 bytes, but only 0 are stored",
         ),
-        (lambda _, file: file.create_dataset("a", data="text"), "tensor 'a' has dtype object"),
+        (
+            lambda h5py, file: file.create_dataset("a", (1,), h5py.vlen_dtype("f4")),
+            "tensor 'a' has dtype object",
+        ),
     ],
 )
 def test_hdf5_that_is_damaged_or_hostile(tmp_path, make, reason):

@@ -22,6 +22,7 @@ from syncblob.caffe.convert import (
 )
 from syncblob.caffe.convert.caffe_models import as_model
 from syncblob.caffe.convert.conversion import _cast
+from syncblob.caffe.messages.string_fields import encoded
 
 _ALL = [*FAITHFUL, "pt"]
 
@@ -199,7 +200,7 @@ def test_what_is_asked_for_in_vain(model, tmp_path, name, asked, reason):
         ),
         ({"a": [1j]}, "float32.npz", "'a' is complex64, which float32 cannot hold"),
         ({"a//b.n": [1.0]}, "y.caffemodel.h5", "cannot hold a layer of the name"),
-        ({"a": [1.0], "a/b": [1.0]}, "y.h5", "already exists"),
+        ({"a": [1.0], "a/b": [1.0]}, "y.h5", "and one with the name of its group"),
         ({"a//b": [1.0]}, "y.h5", "makes groups"),
         ({"./b": [1.0]}, "y.h5", "makes groups"),
         ({"a": np.ones((1,) * 33)}, "y.h5", "y.h5: "),
@@ -207,7 +208,8 @@ def test_what_is_asked_for_in_vain(model, tmp_path, name, asked, reason):
         ({"__metadata__": [1.0]}, "y.safetensors", "which is the name of its metadata"),
         ({"a\0b.weight": [1.0]}, "y.npz", "expected a name without NUL"),
         ({"a" * 65532: [1.0]}, "y.npz", "of at most 65,531 bytes"),
-        ({"n\udcffme": [1.0]}, "y.npz", "surrogates not allowed"),
+        ({"n\udcffme.w": [1.0]}, "y.npz", "layer 'n\\udcffme': expected a name in UTF-8"),
+        ({"n\udcffme": [1.0]}, "y.safetensors", "layer 'n\\udcffme': expected a name in UTF-8"),
     ],
 )
 def test_what_a_format_cannot_hold(tmp_path, tensors, name, reason):
@@ -269,7 +271,7 @@ def test_settings_of_the_net_come_back(with_settings, tmp_path, name):
     before, after = (
         open_model(path).to_net() for path in (with_settings, tmp_path / "back.caffemodel")
     )
-    assert before.input == [b"\xb5"]
+    assert list(map(encoded, before.input)) == [b"\xb5"]
     for net in (before, after):
         del net.layer[:]
     assert before == after
@@ -447,3 +449,55 @@ def test_a_layer_of_an_unknown_type_keeps_the_dimensions_of_the_older_format(tmp
     blobs = NetParameter.FromString(path.read_bytes()).layer[0].blobs
     assert [blob.HasField("num") for blob in blobs] == [True, False]
     assert [blob.shape for blob in open_model(path)["custom"].blobs] == [(1, 1, 1, 3)] * 2
+
+
+@pytest.mark.parametrize("extension", _ALL)
+def test_a_conversion_of_nothing_is_an_error(tmp_path, extension):
+    need_library_of(extension)
+    target = tmp_path / f"x.{extension}"
+    target.write_bytes(b"old")
+    syncblob.save_model(ModelFile("n"), tmp_path / "none.caffemodel")
+    with pytest.raises(ConversionError, match=r"expected weights to write, and .*none\.caffemodel"):
+        convert(tmp_path / "none.caffemodel", target)
+    assert target.read_bytes() == b"old"
+
+
+def _transposed(tmp_path):
+    layer = Layer("ip", "InnerProduct", blobs=[np.arange(4, dtype="f4").reshape(2, 2), [5.0, 6.0]])
+    layer.proto.inner_product_param.transpose = True
+    return _save(tmp_path / "x.caffemodel", layer)
+
+
+@pytest.mark.parametrize("extension", ["npz", "h5", "pt", "safetensors"])
+def test_inner_products_with_transpose_become_outputs_by_inputs(tmp_path, extension):
+    need_library_of(extension)
+    path = tmp_path / f"y.{extension}"
+    with plan_conversion(_transposed(tmp_path), path) as planned:
+        assert planned.note.startswith("The weights of 'ip' are now (outputs, inputs)")
+        planned.run()
+    with open_weights(path) as found:
+        assert found.tensors["ip.weight"].tolist() == [[0, 2], [1, 3]]
+        assert found.tensors["ip.bias"].tolist() == [5, 6]
+    convert(path, tmp_path / "back.caffemodel")
+    layer = open_model(tmp_path / "back.caffemodel")["ip"]
+    assert not layer.proto.inner_product_param.transpose
+    assert layer.blobs[0].tolist() == [[0, 2], [1, 3]]
+
+
+@pytest.mark.parametrize("extension", ["caffemodel", "caffemodel.h5"])
+def test_inner_products_with_transpose_stay_in_formats_of_caffe(tmp_path, extension):
+    with plan_conversion(_transposed(tmp_path), tmp_path / f"y.{extension}") as planned:
+        assert planned.note == ""
+        planned.run()
+    layer = open_model(tmp_path / f"y.{extension}")["ip"]
+    assert layer.blobs[0].tolist() == [[0, 1], [2, 3]]
+    assert layer.proto.inner_product_param.transpose == (extension == "caffemodel")
+
+
+def test_inner_products_with_transpose_as_tensors(tmp_path):
+    model = open_model(_transposed(tmp_path))
+    weight = to_tensors(model, squeeze=True)["ip.weight"]
+    assert weight.tolist() == [[0, 2], [1, 3]]
+    weight[0, 1] = 7
+    assert model["ip"].blobs[0].tolist() == [[0, 1], [7, 3]]
+    assert to_tensors(model)["ip.weight"] is model["ip"].blobs[0]

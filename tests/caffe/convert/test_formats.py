@@ -104,6 +104,32 @@ def test_names_in_hdf5_that_are_not_utf8(tmp_path):
             "\udcb5/weight": [1, 1]
         }
         assert found.others == ("the link 'link'",)
+    convert(tmp_path / "x.h5", tmp_path / "y.h5")
+    with h5py.File(tmp_path / "y.h5") as file:
+        assert file[b"\xb5/weight"][:].tolist() == [1, 1]
+
+
+def test_texts_in_hdf5_are_named_and_left_out(tmp_path):
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["fc/weight"] = np.ones(2)
+        file["classes"] = np.array([b"cat", b"dog"])
+        file["fc/notes"] = "hello"
+    with open_weights(tmp_path / "x.h5") as found:
+        assert list(found.tensors) == ["fc/weight"]
+        assert found.others == ("the text 'classes'", "the text 'fc/notes'")
+
+
+@pytest.mark.parametrize("size", [512, 8192])
+def test_hdf5_after_a_block_of_matlabs(tmp_path, size):
+    path = tmp_path / "x.mat"
+    with h5py.File(path, "w", userblock_size=size) as file:
+        file["a"] = np.arange(6.0).reshape(2, 3)
+        file.create_dataset("b", data=np.arange(6.0), chunks=(4,))
+    with path.open("r+b") as file:
+        file.write(b"MATLAB 7.3 MAT-file, Platform: GLNXA64".ljust(128))
+    with open_weights(path) as found:
+        expected = {"a": [[0, 1, 2], [3, 4, 5]], "b": [0, 1, 2, 3, 4, 5]}
+        assert {name: blob.tolist() for name, blob in found.tensors.items()} == expected
 
 
 @pytest.mark.parametrize(

@@ -124,3 +124,10 @@ def test_a_real_file_of_the_older_format_in_modules(real_files):
     module.ip1 = torch.nn.Linear(weights.shape[1], weights.shape[0])
     module.conv1 = torch.nn.Conv2d(3, 32, 5)
     module.load_state_dict({name: state[name] for name in module.state_dict()})
+
+
+def test_a_scale_of_two_bottoms_only_has_a_bias():
+    layer = Layer("s", "Scale", ["x", "factors"], ["y"], blobs=[np.ones(3)])
+    layer.proto.scale_param.bias_term = True
+    other = Layer("t", "Scale", ["x"], ["y"], blobs=[np.ones(3)])
+    assert list(to_tensors(ModelFile("n", [layer, other]))) == ["s.bias", "t.weight"]

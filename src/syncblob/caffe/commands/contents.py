@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import syncblob
 from syncblob.caffe import Layer, ModelFile
 from syncblob.caffe.convert import LayerWeights, Weights, format_of, open_weights
 from syncblob.caffe.convert.caffe_models import of_model
+from syncblob.caffe.files.other_formats import head_of
+from syncblob.caffe.messages.open_file import OpenFile
 from syncblob.errors import ModelFileError
 from syncblob.formats import Blob
+
+if TYPE_CHECKING:
+    from syncblob.caffe import NetParameter
+
+_LABEL_MAP = re.compile(rb"(\s|#[^\n]*\n)*item\s*[{:]")
 
 _DESCRIPTIONS = {
     "binaryproto": "binaryproto, one blob",
@@ -109,7 +118,7 @@ def open_definition(
     try:
         net = syncblob.read_prototxt(path, forks=forks)
     except ModelFileError as error:
-        net = syncblob.read_prototxt(path, ignore_unknown=True, forks=forks)
+        net = _read_without_unknown(path, forks=forks)
         ignored = error.message.partition("; ")[0]
     try:
         model = ModelFile.from_net(net, phase=phase)
@@ -131,3 +140,20 @@ def open_definition(
             layer.blobs.assign(map(Blob, dims))
         facts |= {"shapes": inferred.blobs, "missing": inferred.missing}
     return Contents(of_model(model, path, "prototxt"), **facts)
+
+
+def _read_without_unknown(path: str, *, forks: bool) -> NetParameter:
+    """Read a definition without unknown fields; say what another text is."""
+    try:
+        return syncblob.read_prototxt(path, ignore_unknown=True, forks=forks)
+    except ModelFileError as error:
+        message = error.message.partition("; ")[0]  # the rest is about functions
+    with contextlib.suppress(ModelFileError):
+        solver = syncblob.read_solver_prototxt(path, ignore_unknown=True)
+        nets = [*filter(None, (solver.net, solver.train_net, *solver.test_net))]
+        message = "this is the definition of a solver, not of a net" + (
+            f"; that of its net is {nets[0]}" if nets else ""
+        )
+    if _LABEL_MAP.match(head_of(OpenFile(path))):
+        message = "this is a map of labels, not the definition of a net"
+    raise ModelFileError(message, path=path)

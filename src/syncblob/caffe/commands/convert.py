@@ -27,7 +27,8 @@ A .caffemodel.h5 has Caffe's layout, any other .h5 one dataset for each tensor.
 
 Tensors are named <layer>.weight and <layer>.bias; those of a BatchNorm layer
 <layer>.mean, <layer>.variance and <layer>.scale_factor; those of a layer with
-more blobs <layer>.0, <layer>.1 and so on. Values are not rearranged.
+more blobs <layer>.0, <layer>.1 and so on. Only weights of inner products with
+transpose: true are rearranged, for formats that are not Caffe's.
 
 A .caffemodel and a .safetensors file also store the types, inputs, outputs and
 settings of the layers; other formats have only tensors. A .caffemodel made from

@@ -7,14 +7,13 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from google.protobuf import text_format
-
 from syncblob.caffe.commands.console import print_json, printable
 from syncblob.caffe.commands.contents import Contents, open_contents, open_definition
 from syncblob.caffe.commands.inspect_output import as_json, show
 from syncblob.caffe.convert.caffe_models import as_model
 from syncblob.caffe.files.other_formats import head_of, is_text
 from syncblob.caffe.messages.open_file import OpenFile
+from syncblob.caffe.messages.prototxt import definition_text
 from syncblob.caffe.messages.string_fields import unknown_fields
 from syncblob.errors import ModelFileError
 
@@ -83,7 +82,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--forks",
         action="store_true",
         help="for a definition: apply the rules of well-known forks, for ceil_mode, hole, "
-        "pad_type and the layers of SSD, PSPNet and R-CNN",
+        "pad_type and the layers of SSD, PSPNet, R-CNN and others",
     )
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--json", action="store_true", help="print JSON, with exact sizes")
@@ -149,8 +148,11 @@ def _print_definition(contents: Contents) -> None:
             f"definition can be made; take the .caffemodel",
             path=contents.weights.path,
         )
-    net = as_model(contents.weights).to_net()
-    print(text_format.MessageToString(net, as_utf8=False), end="")  # noqa: T201  # this is the output
+    try:
+        net = as_model(contents.weights).to_net()
+    except ValueError as error:
+        raise ModelFileError(str(error), path=contents.weights.path) from error
+    print(definition_text(net), end="")  # noqa: T201  # this is the output
     counts = Counter(unknown_fields(net)).items()
     left_out = contents.ignored or ", ".join(f"{name} ({count:,})" for name, count in counts)
     if left_out:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from syncblob.caffe import ModelFile, mark_legacy, open_model, plan_model
+from syncblob.caffe import Layer, ModelFile, mark_legacy, open_model
 from syncblob.caffe.convert.naming import name_tensors
 from syncblob.caffe.convert.weights import LayerWeights, Weights
+from syncblob.caffe.files.model import plan_consistent
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,9 +27,14 @@ def of_model(model: ModelFile, path: str, kind: str) -> Weights:
 
 def name_layers(model: ModelFile) -> Iterator[LayerWeights]:
     """Name the blobs of the layers of a model."""
-    names = name_tensors((layer.name, layer.type, len(layer.blobs)) for layer in model.layers)
+    names = name_tensors((layer.name, _kind(layer), len(layer.blobs)) for layer in model.layers)
     for layer, tensors in zip(model.layers, names, strict=True):
         yield LayerWeights(layer, dict(zip(tensors, layer.blobs, strict=True)))
+
+
+def _kind(layer: Layer) -> str:
+    """Return the type by which the blobs are named: a Scale of two bottoms only has a bias."""
+    return "Bias" if layer.type == "Scale" and len(layer.bottoms) > 1 else layer.type
 
 
 def as_model(weights: Weights) -> ModelFile:
@@ -42,4 +48,4 @@ def as_model(weights: Weights) -> ModelFile:
 
 def plan(weights: Weights, *, hdf5: bool = False) -> Callable[[Path], None]:
     """Plan a ``.caffemodel`` file, or a ``.caffemodel.h5``."""
-    return plan_model(as_model(weights), hdf5=hdf5, write_diff=False, upgrade=True)
+    return plan_consistent(as_model(weights), hdf5=hdf5, write_diff=False, upgrade=True)

@@ -19,7 +19,7 @@ from syncblob.caffe.convert.format_of_file import (
     open_weights,
     writable_extensions,
 )
-from syncblob.caffe.convert.weights import LayerWeights, Weights, lazy_blob
+from syncblob.caffe.convert.weights import LayerWeights, Weights, is_transposed, lazy_blob
 from syncblob.errors import ModelFileError, SyncblobError
 from syncblob.formats import Blob, as_dtype, counted, is_bfloat16
 
@@ -85,6 +85,10 @@ class Conversion(AbstractContextManager["Conversion"]):
         self.result = Weights(
             path, target.name, converted, name=source.name, settings=source.settings
         )
+        if not self.result.tensors and not (target.describes and self.result.layers):
+            raise ConversionError(
+                f"{path}: expected weights to write, and {source.path} has none of them"
+            )
         with _refusals(path):
             self._write = target.plan(self.result)
 
@@ -104,13 +108,22 @@ class Conversion(AbstractContextManager["Conversion"]):
 
     @property
     def note(self) -> str:
-        """A text on what Caffe will not find in the file; usually ``""``."""
-        nested = [each.layer.name for each in self.result.layers if "/" in each.layer.name]
-        if self.result.kind != "caffemodel.h5" or not nested:
+        """What Caffe will not find in the file, and which weights are transposed; often ``""``."""
+        layers = [each.layer for each in self.result.layers]
+        nested = [layer.name for layer in layers if "/" in layer.name]
+        if nested and self.result.kind == "caffemodel.h5":
+            return (
+                f"Caffe does not find layers with '/' in their names in HDF5, such as "
+                f"{nested[0]!r}; syncblob does"
+            )
+        kept = {layer.name for layer in layers if not is_transposed(layer)}
+        turned = [each.layer for each in self.source.layers if is_transposed(each.layer)]
+        names = [repr(layer.name) for layer in turned if layer.name in kept]
+        if not names:
             return ""
         return (
-            f"Caffe does not find layers with '/' in their names in HDF5, such as {nested[0]!r}; "
-            f"syncblob does"
+            f"The weights of {', '.join(names)} are now (outputs, inputs), the layers without "
+            f"transpose: true"
         )
 
     def run(self) -> None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from syncblob.caffe import open_solver_state
 from syncblob.caffe.convert import binaryproto, caffe_models, hdf5, npz, pytorch, safetensors
 from syncblob.caffe.convert.batch_norm import for_caffe
-from syncblob.caffe.convert.weights import ALL_DTYPES, LayerWeights, Weights, squeezed
+from syncblob.caffe.convert.weights import ALL_DTYPES, LayerWeights, Weights, for_others, squeezed
 from syncblob.caffe.files.caffe_hdf5 import read_state
 from syncblob.caffe.files.other_formats import (
     file_signature,
@@ -52,7 +52,7 @@ class Format(NamedTuple):
     dtypes: frozenset[str]
     read: Callable[[str], Weights]
     plan: Callable[[Weights], Callable[[Path], None]]
-    prepare: Callable[[Iterable[LayerWeights]], Iterable[LayerWeights]] = squeezed
+    prepare: Callable[[Iterable[LayerWeights]], Iterable[LayerWeights]] = for_others
     describes: bool = False
 
 

@@ -106,6 +106,7 @@ def plan(weights: Weights) -> Callable[[Path], None]:
 
     Raises ValueError if a tensor has a name that zip cannot hold.
     """
+    weights.require_utf8()
     for name in weights.tensors:
         if "\0" in name or len((name + _EXTENSION).encode()) > _MOST_NAME:
             raise ValueError(

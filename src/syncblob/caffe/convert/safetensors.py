@@ -18,6 +18,7 @@ from google.protobuf.message import DecodeError
 
 from syncblob.caffe import Layer, LayerParameter, NetParameter, blob_values
 from syncblob.caffe.convert.weights import Weights, readable
+from syncblob.caffe.messages.string_fields import parsed
 from syncblob.errors import ModelFileError
 from syncblob.formats import NAMES, import_optional
 
@@ -65,6 +66,7 @@ def read(path: str) -> Weights:
 def plan(weights: Weights) -> Callable[[Path], None]:
     """Plan a file. Raises ValueError if a tensor has the name of the metadata."""
     numpy_module = import_optional("safetensors.numpy")
+    weights.require_utf8()
     if _METADATA in weights.tensors:
         raise ValueError(
             f"safetensors cannot hold a tensor {_METADATA!r}, which is the name of its metadata; "
@@ -111,12 +113,13 @@ def _described(
         names = [name for layer in found["layers"] for name in layer["tensors"]]
         if sorted(names) != sorted(entries):
             raise ValueError("it is about other tensors")  # noqa: TRY301  # as above
-        net = NetParameter.FromString(b64decode(found["settings"], validate=True))
+        net = parsed(NetParameter, b64decode(found["settings"], validate=True))
         layers = []
         for layer in found["layers"]:
-            proto = LayerParameter.FromString(b64decode(layer["proto"], validate=True))
+            proto = parsed(LayerParameter, b64decode(layer["proto"], validate=True))
             tensors = {name: entries[name] for name in layer["tensors"]}
-            layers.append((Layer.from_proto(proto, ()), tensors))
+            proto.ClearField("blobs")
+            layers.append((Layer.of_own(proto), tensors))
         for field in ("name", "layer", "layers"):
             net.ClearField(field)
         name = str(found["net"])

@@ -9,7 +9,7 @@ from syncblob.caffe import ModelFile
 from syncblob.caffe.convert.batch_norm import for_caffe
 from syncblob.caffe.convert.caffe_models import name_layers
 from syncblob.caffe.convert.checkpoint import flatten
-from syncblob.caffe.convert.weights import Weights, squeezed
+from syncblob.caffe.convert.weights import Weights, for_others
 from syncblob.caffe.nets.layer import as_named_blob
 
 if TYPE_CHECKING:
@@ -27,7 +27,8 @@ def to_tensors(model: ModelFile, *, squeeze: bool = False) -> dict[str, Blob]:
         Whether to remove the leading axes of length 1 that blobs of V1 files have, but
         PyTorch's modules do not: a bias of shape (1, 1, 1, 32) becomes a view of shape (32,), the
         weight (1, 1, 10, 500) of an inner product one of (10, 500). The type of a layer determines
-        the number of axes; blobs of other types are unchanged.
+        the number of axes; blobs of other types are unchanged. The weight of an inner product with
+        ``transpose: true`` becomes a view with the axes (outputs, inputs).
 
     Raises
     ------
@@ -42,7 +43,7 @@ def to_tensors(model: ModelFile, *, squeeze: bool = False) -> dict[str, Blob]:
     layers = name_layers(model)
     return {
         name: blob
-        for each in (squeezed(layers) if squeeze else layers)
+        for each in (for_others(layers) if squeeze else layers)
         for name, blob in each.tensors.items()
     }
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from syncblob.caffe import Layer, NetParameter, squeezed_blobs
 from syncblob.caffe.convert.naming import group_names
+from syncblob.caffe.messages.string_fields import is_utf8
 from syncblob.errors import ModelFileError
 from syncblob.formats import NAMES, Blob, as_dtype
 
@@ -135,6 +136,15 @@ class Weights(AbstractContextManager["Weights"]):
         """The size of all values, in bytes."""
         return sum(blob.nbytes for blob in self.tensors.values())
 
+    def require_utf8(self) -> None:
+        """Raise ValueError if the name of a tensor is not UTF-8, for formats that need it."""
+        for each in self.layers:
+            if not all(map(is_utf8, each.tensors)):
+                raise ValueError(
+                    f"layer {each.layer.name!r}: expected a name in UTF-8, which {self.kind} "
+                    f"needs; rename it (model.rename), or write .caffemodel, .h5 or .pt"
+                )
+
     def only(self) -> Blob:
         """Return the only tensor.
 
@@ -166,6 +176,26 @@ class Weights(AbstractContextManager["Weights"]):
             f"<Weights {self.path!r}, {self.kind}: {len(self.layers)} layers, "
             f"{len(self.tensors)} tensors, {values} values>"
         )
+
+
+def for_others(layers: Iterable[LayerWeights]) -> list[LayerWeights]:
+    """Return layers for other libraries: squeezed, and inner products as (outputs, inputs)."""
+    return [
+        _turned(each) if each.tensors and is_transposed(each.layer) else each
+        for each in squeezed(layers)
+    ]
+
+
+def is_transposed(layer: Layer) -> bool:
+    """Return whether it is an inner product whose weights are (inputs, outputs)."""
+    return layer.type == "InnerProduct" and layer.proto.inner_product_param.transpose
+
+
+def _turned(each: LayerWeights) -> LayerWeights:
+    weight, *others = each.tensors.values()
+    turned = each.with_blobs([weight.swapaxes(-1, -2), *others])
+    turned.layer.proto.inner_product_param.ClearField("transpose")
+    return turned
 
 
 def squeezed(layers: Iterable[LayerWeights]) -> list[LayerWeights]:

@@ -121,8 +121,8 @@ def read_tree(file: OpenFile) -> tuple[dict[str, Dataset | ModelFileError], list
     Returns
     -------
     tuple or None
-        The datasets by their paths, and the paths of links, which are not followed. None if all
-        datasets are numbered ones in the groups ``data`` and ``diff``.
+        The datasets by their paths; and what is left out, in words: links, which are not followed,
+        and texts. None if all datasets are numbered ones in the groups ``data`` and ``diff``.
 
     Raises
     ------
@@ -135,12 +135,17 @@ def read_tree(file: OpenFile) -> tuple[dict[str, Dataset | ModelFileError], list
         numbered = all(name and key.isdecimal() for name, datasets in groups for key in datasets)
         if "data" in h5.root and {*h5.root} <= {"data", "diff"} and numbered:
             return None
-        datasets = {
-            f"{name}/{key}" if name else key: h5.dataset(dataset)
+        tree = {
+            f"{name}/{key}" if name else key: dataset
             for name, datasets in groups
             for key, dataset in datasets.items()
         }
-        return datasets, h5.links
+        texts = [name for name, found in tree.items() if h5.h5py.check_string_dtype(found.dtype)]
+        others = [f"the link {name!r}" for name in h5.links]
+        others += [f"the text {name!r}" for name in texts]
+        for name in texts:
+            del tree[name]
+        return {name: h5.dataset(dataset) for name, dataset in tree.items()}, others
 
 
 class _Contents(io.RawIOBase):

@@ -31,7 +31,7 @@ from syncblob.caffe.files.write_model import file_pieces, model_pieces
 from syncblob.caffe.messages.file_objects import Source, Target, open_source, writing
 from syncblob.caffe.messages.lazy_blobs import lazy_blob
 from syncblob.caffe.messages.pieces import require_message_size, write_pieces
-from syncblob.caffe.messages.string_fields import decoded, put_texts
+from syncblob.caffe.messages.string_fields import decoded, parsed, put_texts
 from syncblob.caffe.messages.upgrade_old_nets import upgrade_net
 from syncblob.caffe.messages.wire import WireReader
 from syncblob.caffe.nets.copy_trained_layers import CopyReport, copy_trained_layers
@@ -166,8 +166,7 @@ class ModelFile(MutableMapping[str, Layer]):
         `write_prototxt` writes it as text.
         """
         net = self.message()
-        for layer in self._layers:
-            layer.require_consistent()
+        self.require_consistent()
         net.layer.extend(layer.proto for layer in self._layers)
         return net
 
@@ -180,6 +179,15 @@ class ModelFile(MutableMapping[str, Layer]):
         if self.name:
             put_texts(net, "name", [self.name])
         return net
+
+    def require_consistent(self) -> None:
+        """Raise the errors of `Layer.require_consistent`.
+
+        :meta private:
+        """
+        read = {} if self.origin is None else {settings for settings, _ in self.origin.layers}
+        for layer in self._layers:
+            layer.require_consistent(read)
 
     def _with_inputs(self) -> list[Layer]:
         """Return the layers, after one for the inputs whose shapes the net itself gives."""
@@ -229,9 +237,11 @@ class ModelFile(MutableMapping[str, Layer]):
         """Compute the shapes of the layers' outputs and weights, as Caffe would allocate them.
 
         Reads no values, runs nothing, and does not change the model. Some types of forks have
-        shapes too: ConvolutionDepthwise, DepthwiseConvolution, DetectionOutput, Interp, Normalize,
-        Permute, PriorBox, Proposal (and py-faster-rcnn's ProposalLayer) and ROIPooling. If their
-        settings matter, read the definition by ``read_prototxt(path, forks=True)``.
+        shapes too: Axpy, BN, ConvolutionDepthwise, Correlation, DepthwiseConvolution,
+        DetectionOutput, Interp, Normalize, PSROIPooling, Permute, PriorBox, Proposal (and
+        py-faster-rcnn's ProposalLayer), ROIPooling, ReLU6, Reorg, Resample, ShuffleChannel and
+        Upsample. If their settings matter, read the definition by
+        ``read_prototxt(path, forks=True)``.
 
         Parameters
         ----------
@@ -308,11 +318,11 @@ class ModelFile(MutableMapping[str, Layer]):
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle the contents. Reads all values. The unpickled model has no file."""
-        return type(self), (self.name, self._layers), self.settings
+        return type(self), (self.name, self._layers), serialised(self.settings)
 
-    def __setstate__(self, settings: NetParameter) -> None:
+    def __setstate__(self, settings: bytes) -> None:
         """Set the settings of an unpickled model."""
-        self.settings = settings
+        self.settings = parsed(NetParameter, settings)
 
     # --- attributes ------------------------------------------------------------------------------
 
@@ -632,8 +642,14 @@ def plan_model(
             f"expected a ModelFile, got {type(model).__name__}; write_blob(blob, path) writes one "
             f"blob, save_model(model, path) a model"
         )
-    for layer in model.layers:
-        layer.require_consistent()
+    model.require_consistent()
+    return plan_consistent(model, hdf5=hdf5, write_diff=write_diff, upgrade=upgrade)
+
+
+def plan_consistent(
+    model: ModelFile, *, hdf5: bool, write_diff: bool | None, upgrade: bool
+) -> Callable[[Path], None]:
+    """Plan a model whose settings are as they were read, and may lack what Caffe requires."""
     pieces = file_pieces(model, hdf5=hdf5, write_diff=write_diff, upgrade=upgrade)
     if hdf5 and not pieces:
         return plan_hdf5(model.layers, write_diff=write_diff)

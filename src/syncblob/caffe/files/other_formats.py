@@ -13,28 +13,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from syncblob.caffe._pb.caffe_pb2 import BlobProto, BlobProtoVector, NetParameter, SolverState
+from syncblob.caffe.files.other_frameworks import framework_of, why_no_net, why_no_state
 from syncblob.caffe.messages.file_objects import Target, name_of
 from syncblob.caffe.messages.read_blobproto import MessageIndex, wire_types_of
+from syncblob.caffe.messages.wire import WireType
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
 
-    from syncblob.caffe.messages.wire import Contents, WireReader, WireType
+    from syncblob.caffe.messages.wire import Contents, WireReader
 
 HEAD = 4096
 
 OTHER_HDF5 = (
     "this is HDF5 in another layout than Caffe's; syncblob.caffe.convert.open_weights opens it"
 )
+_ELSEWHERE = "save its weights as .safetensors or .npz with its own library"
 _OPEN_WEIGHTS = "syncblob.caffe.convert.open_weights opens it"
 
+_HDF5 = b"\x89HDF\r\n\x1a\n"
 # The names that `file_signature` returns, the first bytes of such files, and what they are.
 _SIGNATURES: dict[str, tuple[bytes | tuple[bytes, ...], str]] = {
-    "hdf5": (
-        b"\x89HDF\r\n\x1a\n",
-        "an HDF5 file (.h5); open_model and open_solver_state open Caffe's",
-    ),
+    "hdf5": (_HDF5, "an HDF5 file (.h5); open_model and open_solver_state open Caffe's"),
     "npy": (b"\x93NUMPY", "an array of NumPy's own format (.npy); numpy.load opens it"),
     # The pickled number that torch.save wrote first before it wrote zip archives.
     "torch": (
@@ -60,6 +61,7 @@ _SIGNATURES: dict[str, tuple[bytes | tuple[bytes, ...], str]] = {
         "a gzip archive; unpack it, or pass gzip.open(path) to a function that reads Caffe's files",
     ),
 }
+_LEAST_USER_BLOCK = 512
 # In a safetensors file, eight bytes with the length precede the header, which is JSON.
 _LENGTH_BYTES = 8
 
@@ -87,7 +89,20 @@ def file_signature(contents: Contents) -> str:
     length = int.from_bytes(head[:_LENGTH_BYTES], "little")
     if head[_LENGTH_BYTES:].startswith(b"{") and length <= len(contents) - _LENGTH_BYTES:
         return "safetensors"
-    return next((name for name, (begin, _) in _SIGNATURES.items() if head.startswith(begin)), "")
+    for name, (begin, _) in _SIGNATURES.items():
+        if head.startswith(begin):
+            return name
+    return "hdf5" if _has_user_block(contents) else ""
+
+
+def _has_user_block(contents: Contents) -> bool:
+    """Return whether it is HDF5 after bytes of another program, as MATLAB writes (-v7.3)."""
+    offset = _LEAST_USER_BLOCK
+    while offset + len(_HDF5) <= len(contents):
+        if bytes(contents.read(offset, offset + len(_HDF5))) == _HDF5:
+            return True
+        offset *= 2
+    return False
 
 
 def is_text(head: bytes) -> bool:
@@ -124,9 +139,13 @@ def require_message(reader: WireReader, wanted: str = "caffemodel") -> None:
     """
     refuse_other_formats(reader)
     found = possible_messages(reader)
-    if found and wanted not in found:
+    expected = _MESSAGES[wanted][1].partition(" (")[0]
+    if not found:
+        contents = reader.contents
+        why = why_no_net(contents) or why_no_state(contents) or "most of its fields are unknown"
+        raise reader.error(f"expected {expected}, got a message of another program: {why}", 0)
+    if wanted not in found:
         _, description, advice = _MESSAGES[found[0]]
-        expected = _MESSAGES[wanted][1].partition(" (")[0]
         raise reader.error(f"this is {description}, not {expected}; {advice}", 0)
 
 
@@ -140,6 +159,8 @@ def refuse_other_formats(reader: WireReader) -> None:
     if found:
         raise reader.error(f"this is {_SIGNATURES[found][1]}", 0)
     head = head_of(reader.contents)
+    if found := framework_of(reader.contents, reader.path, head):
+        raise reader.error(f"this is {found}, not a file of Caffe's; {_ELSEWHERE}", 0)
     if _WEB_PAGE.match(head):
         raise reader.error("this is a web page; the download went wrong", 0)
     if not is_text(head):
@@ -177,11 +198,12 @@ _MESSAGES: dict[str, tuple[type[Message], str, str]] = {
     "blobs": (BlobProtoVector, "a row of blobs (BlobProtoVector)", "use Blob.from_proto"),
     "solverstate": (SolverState, "the state of a solver (.solverstate)", "use open_solver_state"),
 }
-_NEEDED_BY_A_NET = {
-    NetParameter.NAME_FIELD_NUMBER,
-    NetParameter.LAYERS_FIELD_NUMBER,
-    NetParameter.LAYER_FIELD_NUMBER,
+_NAME = (NetParameter.NAME_FIELD_NUMBER, WireType.LENGTH)
+_LAYERS = {
+    (number, WireType.LENGTH)
+    for number in (NetParameter.LAYERS_FIELD_NUMBER, NetParameter.LAYER_FIELD_NUMBER)
 }
+_NEEDED_BY_A_NET = {number for number, _ in (_NAME, *_LAYERS)}
 """A net with nothing but inputs is none."""
 
 
@@ -196,7 +218,7 @@ def _kinds(reader: WireReader) -> set[tuple[int, WireType]]:
 
 
 def possible_messages(reader: WireReader) -> tuple[str, ...]:
-    """Return the types of message that have most of its fields; empty if it may be any.
+    """Return the types of message that have most of its fields; empty if most of them are unknown.
 
     The types are those of `require_message`. Raises ModelFileError if a field is damaged.
     """
@@ -208,12 +230,25 @@ def possible_messages(reader: WireReader) -> tuple[str, ...]:
             number in known and wire_type in wire_types_of(known[number])
             for number, wire_type in kinds
         )
-    if not any(number in _NEEDED_BY_A_NET for number, _ in kinds):
+    numbers = {number for number, _ in kinds}
+    if not numbers & _NEEDED_BY_A_NET or why_no_net(reader.contents):
         counts["caffemodel"] = 0
+    elif kinds & _LAYERS:
+        # With a layer of Caffe's, other fields are those of a fork.
+        others = {kind for kind in kinds if kind[0] in _NEEDED_BY_A_NET} - _LAYERS - {_NAME}
+        counts["caffemodel"] = len(kinds) - len(others)
+    elif _NAME in kinds and 2 * counts["caffemodel"] == len(kinds):
+        counts["caffemodel"] += 1  # of a fork, too
+    if why_no_state(reader.contents):
+        counts["solverstate"] = 0
+    if not _has_blob(reader):
+        counts["blobs"] = 0
     most = max(counts.values())
-    found = tuple(name for name, count in counts.items() if count == most > 0)
+    found = tuple(
+        name for name, count in counts.items() if count == most and 2 * count > len(kinds)
+    )
     # A name and a row of blobs have the same number.
-    return ("blobs",) if found == ("caffemodel", "blobs") and _has_blob(reader) else found
+    return ("blobs",) if found == ("caffemodel", "blobs") else found
 
 
 # --- the extension of a file that is written -----------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -124,7 +125,7 @@ def save_solver_state(state: SolverState, path: Target) -> None:
     first, last = messages.SolverState(), messages.SolverState()
     for message, name in (first, "iter"), (last, "current_step"):
         with naming(name):
-            setattr(message, name, getattr(state, name))
+            setattr(message, name, operator.index(getattr(state, name)))
     if not isinstance(state.learned_net, str):
         raise TypeError(f"expected a string as learned_net, got {state.learned_net!r}")
     state.__post_init__()  # the history may have been assigned

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from syncblob.caffe.nets.layer import Layer
 
 _NO_NAME = length_field(NetParameter.NAME_FIELD_NUMBER, b"")
-"""An empty name: without it the file of an empty net would have no bytes."""
+"""An empty name: without it the file of an empty net would have no bytes, or none of a net."""
 
 
 def file_pieces(
@@ -51,7 +51,7 @@ def model_pieces(model: ModelFile, *, write_diff: bool | None) -> list[Piece]:
         with naming(f"layer {layer.name!r}"):
             payload = _layer(layer, write_diff=write_diff)
         pieces += [length_header(NetParameter.LAYER_FIELD_NUMBER, size_of(payload)), *payload]
-    return pieces if size_of(pieces) else [_NO_NAME]
+    return pieces if model.name or model.layers else [*pieces, _NO_NAME]
 
 
 def _layer(layer: Layer, *, write_diff: bool | None) -> list[Piece]:

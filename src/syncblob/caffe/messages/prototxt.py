@@ -12,7 +12,12 @@ from syncblob.caffe._pb.caffe_pb2 import NetParameter, SolverParameter
 from syncblob.caffe.messages.atomic_files import replacing
 from syncblob.caffe.messages.file_objects import Source, name_of, open_source
 from syncblob.caffe.messages.forks import translate, twin
-from syncblob.caffe.messages.string_fields import require_complete, unknown_fields
+from syncblob.caffe.messages.string_fields import (
+    parsed,
+    require_complete,
+    unknown_fields,
+    without_fork_settings,
+)
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
@@ -54,9 +59,10 @@ def read_prototxt(
     forks
         Whether to apply the rules of well-known forks. ``ceil_mode`` of a pooling becomes
         ``round_mode``; ``hole``, ``hole_h`` and ``hole_w`` of a convolution become ``dilation``.
-        ``pad_type``, and the settings of the types Interp, Normalize, Permute, PriorBox and
-        ROIPooling, are kept for `ModelFile.infer_shapes` as unknown fields of the layer, which
-        `write_prototxt` has no names for.
+        ``pad_type``, and the settings of the types BN, Correlation, DetectionOutput, Interp,
+        Normalize, PSROIPooling, Permute, PriorBox, ROIPooling, ReLU6, Reorg, Resample,
+        ShuffleChannel and Upsample, are kept for `ModelFile.infer_shapes` as unknown fields of the
+        layer, which `write_prototxt` has no names for.
 
     Returns
     -------
@@ -185,7 +191,12 @@ def write_prototxt(
             )
     require_complete(net)
     with replacing(path) as temporary:
-        temporary.write_text(text_format.MessageToString(net, as_utf8=False), encoding="ascii")
+        temporary.write_text(definition_text(net), encoding="ascii")
+
+
+def definition_text(net: NetParameter | SolverParameter) -> str:
+    """Return a definition as text, without fields that Caffe does not have."""
+    return text_format.MessageToString(without_fork_settings(net), as_utf8=False)
 
 
 def _parsed(text: str, kind: type[M], *, ignore_unknown: bool, forks: bool) -> M:
@@ -194,7 +205,7 @@ def _parsed(text: str, kind: type[M], *, ignore_unknown: bool, forks: bool) -> M
     while True:
         twin_of_kind = twin(kind.DESCRIPTOR.full_name, forks=forks, values=values)
         try:
-            parsed = text_format.Parse(text, twin_of_kind(), allow_unknown_field=ignore_unknown)
+            read = text_format.Parse(text, twin_of_kind(), allow_unknown_field=ignore_unknown)
             break
         except text_format.ParseError as error:
             found = _NO_VALUE.search(str(error))
@@ -203,8 +214,8 @@ def _parsed(text: str, kind: type[M], *, ignore_unknown: bool, forks: bool) -> M
             if not ignore_unknown or not found or slip or len(values) == _MOST_VALUES:
                 raise
             values += ((found[1], found[2]),)
-    kept = translate(parsed) if forks else ()
-    message: M = kind.FromString(parsed.SerializePartialToString())
+    kept = translate(read) if forks else ()
+    message: M = parsed(kind, read.SerializePartialToString())
     message.DiscardUnknownFields()  # values that an enum lacks
     for layer, settings in zip(getattr(message, "layer", ()), kept, strict=False):
         layer.MergeFromString(settings)

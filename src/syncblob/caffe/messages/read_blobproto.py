@@ -42,7 +42,7 @@ from syncblob.caffe.messages.fields import (
     RAW_DIFF,
     RAW_DIFF_TYPE,
 )
-from syncblob.caffe.messages.string_fields import decoded
+from syncblob.caffe.messages.string_fields import decoded, parsed
 from syncblob.caffe.messages.wire import Contents, Field, WireReader, WireType, length_field
 from syncblob.formats import as_shape
 
@@ -280,7 +280,7 @@ class MessageIndex(Generic[M]):
         stop = len(reader.contents) if stop is None else stop
         rest = self._without_values(kind.DESCRIPTOR, start, stop)
         try:
-            self.message: M = kind.FromString(bytes(rest))
+            self.message: M = parsed(kind, bytes(rest))
         except DecodeError as error:
             raise reader.error(
                 f"the settings of the net or of its layers, or the shapes of blobs, are damaged "

@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from syncblob.caffe.messages.fields import LEGACY_AXES
-from syncblob.caffe.messages.string_fields import add_texts
+from syncblob.caffe.messages.string_fields import put_texts
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -132,7 +132,7 @@ def _make_input_layer(net: NetParameter) -> None:
         shapes = [list(dims[i : i + LEGACY_AXES]) for i in range(0, len(dims), LEGACY_AXES)]
     if shapes:
         layer = type(net)().layer.add(name="input", type="Input")
-        add_texts(layer, "top", net.input)
+        put_texts(layer, "top", net.input)
         for number, name in enumerate(net.input):
             if number >= len(shapes) or (not net.input_shape and len(shapes[number]) < LEGACY_AXES):
                 raise ValueError(
@@ -148,6 +148,6 @@ def _set(message: Message, name: str, value: Any) -> None:
     """Set a field, or add values to a repeated one."""
     field = message.DESCRIPTOR.fields_by_name[name]
     if field.type == field.TYPE_STRING:
-        add_texts(message, name, value if hasattr(value, "extend") else [value])
+        put_texts(message, name, value if hasattr(value, "extend") else [value])
     else:
         message.MergeFrom(type(message)(**{name: value}))

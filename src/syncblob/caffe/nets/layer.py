@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, MutableSequence, Sequence
+from collections.abc import Container, Iterable, MutableSequence, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Never, NoReturn, Self, TypeVar, overload
 
 from syncblob.caffe._pb.caffe_pb2 import LayerParameter
 from syncblob.caffe.messages.escape_names import escaped
 from syncblob.caffe.messages.fields import LEGACY_AXES, LEGACY_NAMES
 from syncblob.caffe.messages.lazy_blobs import independent_copy, is_legacy
-from syncblob.caffe.messages.string_fields import decoded, naming, put_texts, require_complete
+from syncblob.caffe.messages.string_fields import (
+    decoded,
+    naming,
+    parsed,
+    put_texts,
+    require_complete,
+)
 from syncblob.formats import Blob, memory_of, unshaped
 
 if TYPE_CHECKING:
@@ -107,6 +113,10 @@ class Layer:
         """Return a layer that shares the Blobs. Replacing one in it does not change this layer."""
         return self.of_own(copy.deepcopy(self._proto), self._blobs)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle the settings as bytes, because their strings may have any encoding."""
+        return _unpickled, (type(self), serialised(self._proto), self._blobs)
+
     def rename(self, name: str) -> None:
         """Change the name, for models, which find layers by it.
 
@@ -179,13 +189,16 @@ class Layer:
         """
         return self._proto
 
-    def require_consistent(self) -> None:
+    def require_consistent(self, read: Container[bytes] = ()) -> None:
         """Raise ValueError if the message has another name, has blobs, or lacks required fields.
+
+        The settings that the file has, `read`, may lack these.
 
         :meta private:
         """
         with naming(f"layer {self.name!r}"):
-            require_complete(self._proto)
+            if not self._proto.IsInitialized() and serialised(self._proto) not in read:
+                require_complete(self._proto)
             if decoded(self._proto.name) != self.name:
                 raise ValueError(
                     f"expected the same name in its proto, got {self._proto.name!r}; model.rename "
@@ -226,6 +239,10 @@ class Layer:
         """Show name, type and the shapes of the blobs."""
         shapes = ", ".join(str(blob.shape) for blob in self.blobs)
         return f"<Layer {self.name!r} {self.type or 'of no type'}, blobs: {shapes or 'none'}>"
+
+
+def _unpickled(kind: type[Layer], settings: bytes, blobs: LayerBlobs) -> Layer:
+    return kind.of_own(parsed(LayerParameter, settings), blobs)
 
 
 class Entry(NamedTuple):
@@ -458,4 +475,4 @@ def own_copy(kind: type[M], message: Any, advice: str) -> M:
         found = type(message).__name__ if descriptor is None else descriptor.name
         raise TypeError(f"expected a {wanted} message, got {found}; {advice}")
     require_complete(message)
-    return kind.FromString(message.SerializeToString())
+    return parsed(kind, message.SerializePartialToString())

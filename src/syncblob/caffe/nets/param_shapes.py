@@ -16,6 +16,7 @@ from syncblob.caffe.nets.top_shapes import (
     Shape,
     axis_of,
     fork_settings,
+    of_caffe_windows,
     of_spatial_axes,
     type_of,
 )
@@ -184,10 +185,26 @@ def _depthwise(layer: LayerParameter, bottoms: _Bottoms) -> list[ExpectedBlob]:
 
 def _normalize(layer: LayerParameter, bottoms: _Bottoms) -> list[ExpectedBlob] | None:
     # weiliu89/caffe, branch ssd: normalize_layer.cpp.
+    if of_caffe_windows(layer):
+        return []
     fork = fork_settings(layer)
     if not fork.HasField("norm_param"):
         return None  # perhaps it was left out
     return _factors(fork.norm_param, "scale_filler", 1.0, bottoms)
+
+
+def _bn(layer: LayerParameter, bottoms: _Bottoms) -> list[ExpectedBlob] | None:
+    """Return slope and bias; and mean and variance, but not in SegNet. TSN has (1, channels)."""
+    # hszhao/PSPNet, yjxiong/caffe and alexgkendall/caffe-segnet: bn_layer.cpp.
+    if not fork_settings(layer).HasField("bn_param"):
+        return None  # perhaps it was left out
+    settings = fork_settings(layer).bn_param
+    each = partial(ExpectedBlob, (1, bottoms[0][1] if bottoms else None, 1, 1), repeats=True)
+    if any(map(settings.HasField, ("scale_filler", "shift_filler", "bn_mode"))):
+        return [each(filler=settings.scale_filler), each(filler=settings.shift_filler)]
+    variance = 1.0 if settings.frozen else None
+    fillers = settings.slope_filler, settings.bias_filler, None, variance
+    return [each(filler=filler) for filler in fillers]
 
 
 def _factors(settings: Any, name: str, default: float, bottoms: _Bottoms) -> list[ExpectedBlob]:
@@ -211,6 +228,7 @@ def _own(settings: Any, name: str, default: float) -> FillerParameter | float:
 
 
 _WITH: dict[str, Callable[[LayerParameter, _Bottoms], list[ExpectedBlob] | None]] = {
+    "BN": _bn,
     "BatchNorm": _batch_norm,
     "Bias": _add_bias,
     "Convolution": _convolution,

@@ -466,10 +466,18 @@ def _depthwise(layer: LayerParameter, bottom: Shape) -> list[Shape]:
     return [(num, channels, *_convolved(layer, tuple(_sides(bottom)[2:])))]
 
 
-def _normalize(_layer: LayerParameter, bottom: Shape) -> list[Shape]:
-    # weiliu89/caffe, branch ssd: normalize_layer.cpp.
+def _normalize(layer: LayerParameter, bottom: Shape) -> list[Shape]:
+    # weiliu89/caffe, branch ssd, and happynear/caffe-windows: normalize_layer.cpp.
     axis_of(1, bottom)
-    return [bottom[: len(_sides(bottom))]]
+    num, channels, *image = _sides(bottom)
+    if of_caffe_windows(layer):
+        return [(num, channels, *image), (num, 1, *image)]
+    return [bottom]
+
+
+def of_caffe_windows(layer: LayerParameter) -> bool:
+    """Return whether a Normalize is that of happynear/caffe-windows, which has no blobs."""
+    return len(layer.top) > 1 or fork_settings(layer).HasField("normalize_param")
 
 
 def _permute(layer: LayerParameter, bottom: Shape) -> list[Shape]:
@@ -528,6 +536,75 @@ def _proposal(layer: LayerParameter, *_bottoms: Shape) -> list[Shape]:
     # rbgirshick/py-faster-rcnn, lib/rpn/proposal_layer.py, and synopsys-caffe, proposal_layer.cpp.
     # The number of regions is known at run time only.
     return [(1, 5) if layer.type == "Python" else (1, 1, 1, 5), (1, 1, 1, 1)]
+
+
+def _reorg(layer: LayerParameter, bottom: Shape) -> list[Shape]:
+    # eric612/MobileNet-YOLO, reorg_layer.cpp.
+    settings = fork_settings(layer).reorg_param
+    num, channels, height, width = _sides(bottom)
+    step = settings.stride
+    _expect(step > 0, "a stride of 1 or more", step)
+    if settings.reverse:
+        return [(num, channels // step**2, height * step, width * step)]
+    return [(num, channels * step**2, height // step, width // step)]
+
+
+def _upsample(layer: LayerParameter, bottom: Shape, mask: Shape | None = None) -> list[Shape]:
+    settings = fork_settings(layer).upsample_param
+    if mask is None:
+        # eric612/MobileNet-YOLO, upsample_layer.cpp.
+        axis_of(1, bottom)
+        scale = settings.scale if settings.HasField("scale") else 1
+        return [(*bottom[:-2], *(size * scale for size in bottom[-2:]))]
+    # alexgkendall/caffe-segnet, upsample_layer.cpp.
+    _require_axes(bottom, LEGACY_AXES)
+    _expect(bottom == mask, "a mask of the shape of the first bottom", bottom, mask)
+    image = settings.upsample_h, settings.upsample_w
+    if not all(image):
+        scale = settings.scale if settings.HasField("scale") else 2
+        height, width = settings.scale_h or scale, settings.scale_w or scale
+        image = bottom[2] * height - settings.pad_out_h, bottom[3] * width - settings.pad_out_w
+    _expect(min(image) > 0, "height and width above 0", image)
+    return [(*bottom[:2], *image)]
+
+
+def _correlation(layer: LayerParameter, first: Shape, second: Shape) -> list[Shape]:
+    # lmb-freiburg/flownet2, correlation_layer.cpp.
+    settings = fork_settings(layer).correlation_param
+    num, channels, *image = _sides(first)
+    _expect([channels, *image] == _sides(second)[1:], "bottoms of one shape", first, second)
+    kernel, step = settings.kernel_size, settings.stride_1
+    fits = kernel % 2 and step and settings.stride_2
+    _expect(bool(fits), "an odd kernel_size and strides of 1 or more", kernel, step)
+    border = 2 * (settings.max_displacement + (kernel - 1) // 2 - settings.pad)
+    dims = [-(-(size - border) // step) for size in image]
+    _expect(min(dims) > 0, f"an image larger than the border, {border}", image)
+    width = 2 * (settings.max_displacement // settings.stride_2) + 1
+    return [(num, width**2, *dims)]
+
+
+def _resample(layer: LayerParameter, bottom: Shape, like: Shape | None = None) -> list[Shape]:
+    # lmb-freiburg/flownet2, resample_layer.cpp.
+    settings = fork_settings(layer).resample_param
+    image = [settings.height, settings.width] if like is None else _sides(like)[2:]
+    _expect(min(image) > 0, "height and width above 0", image)
+    return [(*_sides(bottom)[:2], *image)]
+
+
+def _psroi_pooling(layer: LayerParameter, bottom: Shape, regions: Shape) -> list[Shape]:
+    # daijifeng001/caffe-rfcn, psroi_pooling_layer.cpp.
+    settings = fork_settings(layer).psroi_pooling_param
+    outputs, size = settings.output_dim, settings.group_size
+    fits = min(outputs, size) > 0 and _sides(bottom)[1] == outputs * size**2
+    _expect(fits, "output_dim * group_size**2 channels", bottom, outputs, size)
+    return [(_sides(regions)[0], outputs, size, size)]
+
+
+def _axpy(_layer: LayerParameter, scale: Shape, x: Shape, y: Shape) -> list[Shape]:
+    # hujie-frank/SENet, axpy_layer.cpp.
+    fits = x == y and scale[:2] == x[:2] and set(scale[2:]) <= {1}
+    _expect(fits, "two bottoms of one shape, after one factor for each channel", scale, x, y)
+    return [x]
 
 
 # --- layers that read data ------------------------------------------------------------------------
@@ -675,14 +752,23 @@ _TYPES = {
     "Split": LayerType(lambda layer, bottom: [bottom] * len(layer.top), fewest_tops=1),
     "Tile": LayerType(_tile),
     # Types of forks. yonghenglh6/DepthwiseConvolution is a convolution whose group says it all.
+    "Axpy": LayerType(_axpy, 3, 3),
+    "BN": LayerType(_channels),
     "ConvolutionDepthwise": LayerType(_depthwise),
+    "Correlation": LayerType(_correlation, 2, 2, needs="correlation_param"),
     "DepthwiseConvolution": LayerType(_convolution, 1, _ANY),
     # weiliu89/caffe, branch ssd: detection_output_layer.cpp. The number is known at run time only.
     "DetectionOutput": LayerType(lambda *_: [(1, 1, 1, 7)], 3, 4),
     "Interp": LayerType(_interp, needs="interp_param"),
-    "Normalize": LayerType(_normalize),
+    "Normalize": LayerType(_normalize, fewest_tops=1),
+    "PSROIPooling": LayerType(_psroi_pooling, 2, 2, needs="psroi_pooling_param"),
     "Permute": LayerType(_permute, needs="permute_param"),
     "PriorBox": LayerType(_prior_box, 2, 2, needs="prior_box_param"),
     "Proposal": LayerType(_proposal, 3, 3, fewest_tops=1),
     "ROIPooling": LayerType(_roi_pooling, 2, 2, needs="roi_pooling_param"),
+    "ReLU6": LayerType(lambda _, bottom: [bottom]),
+    "Reorg": LayerType(_reorg, needs="reorg_param"),
+    "Resample": LayerType(_resample, 1, 2, needs="resample_param"),
+    "ShuffleChannel": LayerType(lambda _, bottom: [tuple(_sides(bottom))]),
+    "Upsample": LayerType(_upsample, 1, 2, needs="upsample_param"),
 }

@@ -105,6 +105,9 @@ class Home(ABC):
     # Whether an allocation may fail because other buffers hold the memory, so that it helps to
     # evict them.
     bounded: bool = False
+    # Whether arrays of indices that only this device holds are checked to be in bounds, which waits
+    # for the work that computes them. The library itself need not check any.
+    checks_indices: bool = True
     # The array library of this home: NumPy, CuPy through array-api-compat, or a backend's own.
     namespace: ModuleType
 

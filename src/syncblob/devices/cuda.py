@@ -129,6 +129,7 @@ class CudaBackend(Accelerator):
 
     native = False
     pulls = True
+    checks_indices = False
     protocol = "__cuda_array_interface__"
 
     def compute(self, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:

@@ -190,7 +190,7 @@ def require_bounds(home: Home, indices: Any, lowest: int, length: int, axis: int
         low = high = indices
     else:
         values = _on_host(indices) if isinstance(indices, BlobCore) else indices
-        if not indices.size or (values is None and not home.checks_indices):
+        if not indices.size or (values is None and not home.checks_values):
             return
         if values is None:
             values = indices._array_in(home, "__getitem__")

@@ -520,7 +520,7 @@ class _Indexing(Plan):
                 indices = indices % length if mode == "wrap" else indices.clip(0, length - 1)
                 arguments[key] = indices if is_array(given) else indices.tolist()
         named: Named = {name: arguments.pop(name) for name in ("axis", "out") if name in arguments}
-        if function in {np.choose, np.put} and not home.checks_indices:
+        if function in {np.choose, np.put} and not home.checks_values:
             named["mode"] = mode
         return super().run(like, tuple(arguments.values()), named)
 

@@ -31,7 +31,10 @@ def test_arrays_of_dpnps_default_queue_are_operands(dpnp):
     x = made([1.0, 2.0])
     ones = dpnp.ones(2, device=x.gpu_data().sycl_queue)
     assert ((x + ones).tolist(), (ones - x.gpu_data()).tolist()) == ([2, 3], [0, -1])
+    assert (syncblob.asarray(ones) + x).tolist() == [2, 3]
     assert np.stack([x, ones]).tolist() == [[1, 2], [1, 1]]
+    with pytest.raises(TypeError, match="supported type"):
+        ones + x
 
 
 def test_what_an_alias_is_still_writing_is_read(dpnp):
@@ -88,6 +91,16 @@ def test_bfloat16_stays_on_the_host(dpnp):
     pytest.importorskip("ml_dtypes")
     with pytest.raises(TypeError, match=r"dpnp has no bfloat16.*astype"):
         Blob(3, "bfloat16", device=DEVICE).gpu_data()
+
+
+def test_arrays_of_dpnp_are_indices(dpnp):
+    x = made([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]])
+    index = dpnp.asarray([2, 0], device=x.gpu_data().sycl_queue)
+    assert x[index].tolist() == np.take(x, index, axis=0).tolist() == [[4, 5], [0, 1]]
+    assert np.take(x[:2], index, axis=0, mode="wrap").tolist() == [[0, 1], [0, 1]]
+    for call in (lambda: x[:2][index], lambda: np.take(x[:2], index, 0)):
+        with pytest.raises(IndexError, match="index 2 is out of bounds"):
+            call()
 
 
 def test_float16_is_computed_as_precisely_as_by_numpy(dpnp):

@@ -35,6 +35,7 @@ from syncblob.dispatch.numpy.general_call import (
     home_of_arguments,
     joined,
     number,
+    of_device,
     shape_only,
     split,
 )
@@ -499,30 +500,40 @@ class _Indexing(Plan):
         if home.native:
             return self.usual.run(like, args, kwargs)
         function, names = self.function, tables.positions(self.function)
+        if not HOST.direct:
+            require_device(home.device, function.__name__)
         arguments = {**dict(zip(names, args, strict=False)), **kwargs}
         mode = arguments.pop("mode", "raise")
         if mode not in {"raise", "wrap", "clip"}:
             raise ValueError(f'expected mode "raise", "wrap" or "clip", got {mode!r}')
         key, of = tables.INDICES[function]
-        given = arguments[key]
+        given = arguments[key] = of_device(arguments[key], like)
         indices: Any = given if isinstance(given, BlobCore) else np.asarray(given)
-        if indices.dtype.kind in "biu":
-            length = self._length(arguments[of], arguments)
-            if function is np.choose and mode == "raise":
-                try:
-                    require_bounds(home, indices, 0, length)
-                except IndexError as error:
-                    raise ValueError(f"choose expects indices of its choices: {error}") from None
-            elif mode == "raise" or not length:
-                require_bounds(home, indices, -length, length)
-            else:
-                indices = indices.astype(np.intp)
-                indices = indices % length if mode == "wrap" else indices.clip(0, length - 1)
-                arguments[key] = indices if is_array(given) else indices.tolist()
+        length = self._length(arguments[of], arguments)
+        if key == "condition":
+            # Libraries take the indices of the true elements.
+            if indices.size > length and np.any(indices.reshape(-1)[length:]):
+                raise IndexError(f"{function.__name__} got a condition longer than {length}")
+        elif indices.dtype.kind in "biu":
+            inside = self._inside(home, indices, length, mode)
+            if inside is not indices:
+                arguments[key] = inside if is_array(given) else inside.tolist()
         named: Named = {name: arguments.pop(name) for name in ("axis", "out") if name in arguments}
         if function in {np.choose, np.put} and not home.checks_values:
             named["mode"] = mode
         return super().run(like, tuple(arguments.values()), named)
+
+    def _inside(self, home: Home, indices: Any, length: int, mode: str) -> Any:
+        """Return indices that are in bounds; raise if the mode says so."""
+        if mode == "raise" or not length:
+            choosing = self.function is np.choose
+            try:
+                require_bounds(home, indices, 0 if choosing else -length, length)
+            except IndexError as error:
+                raise ValueError(str(error)) if choosing else error from None
+            return indices
+        indices = indices.astype(np.intp)
+        return indices % length if mode == "wrap" else indices.clip(0, length - 1)
 
     def _length(self, indexed: Any, arguments: Named) -> int:
         if self.function is np.choose:

@@ -65,9 +65,11 @@ OVERLAPPING: set[Any] = {
     np.meshgrid,
 }
 
-# The parameters for indices, and for the array or the sequence that they index.
+# The parameters for indices or a condition, and for the array or the sequence that they index.
 INDICES: dict[Callable[..., Any], tuple[str, str]] = {
     np.choose: ("a", "choices"),
+    np.compress: ("condition", "a"),
+    np.extract: ("condition", "arr"),
     np.put: ("ind", "a"),
     np.put_along_axis: ("indices", "arr"),
     np.take: ("indices", "a"),

@@ -495,3 +495,66 @@ def test_lists_and_tuples_are_compared_element_by_element(device: str) -> None:
         _ = x == [1, 2]
     with pytest.raises(TypeError):
         _ = x < [1, 5, 3]
+
+
+# --- integers that do not fit, as in NumPy --------------------------------------------------------
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", "uint64"])
+@pytest.mark.parametrize("number", [-(2**70), -1, 127, 300, 2**63, 2**64])
+def test_integers_of_any_size_are_compared(device: str, dtype: str, number: int) -> None:
+    limits = np.iinfo(dtype)
+    array = np.array([limits.min, 1, limits.max], dtype)
+    x = xp.asarray(array, device=device)
+    for name in ("eq", "ne", "lt", "le", "gt", "ge"):
+        compare = getattr(operator, name)
+        expected = [compare(int(each), number) for each in array]
+        assert compare(x, number).tolist() == expected
+        assert compare(x, number).device == device
+    out = xp.zeros(3, dtype="bool", device=device)
+    assert np.less(number, x, out=out) is out
+    assert out.tolist() == [number < int(each) for each in array]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: np.full_like(x, 300),
+        lambda x: np.full_like(x, fill_value=-200),
+        lambda x: np.full_like(x, 300, dtype="uint8"),
+        lambda x: xp.full_like(x, 300),
+        lambda x: x + 300,
+        lambda x: np.copyto(x, 300),
+        lambda x: np.putmask(x, x > 1, 300),
+        lambda x: x.put([0], 300),
+        lambda x: np.pad(x, 1, constant_values=300),
+    ],
+)
+def test_an_integer_that_does_not_fit_raises(device: str, call: Any) -> None:
+    x = xp.asarray(np.array([1, 2, 3], "int8"), device=device)
+    with pytest.raises(OverflowError):
+        call(x)
+    assert x.tolist() == [1, 2, 3]
+    assert np.full_like(x, 300, dtype="int16").tolist() == [300] * 3
+    x.put([0], 100)
+    assert x.tolist() == [100, 2, 3]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("exponent", [-1, np.int64(-1), [1, 0, -2]])
+def test_integers_have_no_negative_powers(device: str, exponent: Any) -> None:
+    x = xp.asarray(np.array([1, 2, 3], "int8"), device=device)
+    calls = [operator.pow, np.power, xp.pow]
+    if type(exponent) is list:
+        exponent = xp.asarray(np.array(exponent, "int8"), device=device)
+    else:
+        # With an array, NumPy raises after it has written what precedes.
+        calls.append(operator.ipow)
+    for call in calls:
+        with pytest.raises(ValueError, match="negative integer"):
+            call(x, exponent)
+    assert x.tolist() == [1, 2, 3]
+    assert (xp.astype(x, "float32") ** -1).tolist() == pytest.approx([1, 1 / 2, 1 / 3])
+    assert (x ** abs(exponent)).tolist() == (np.asarray(x) ** np.asarray(abs(exponent))).tolist()

@@ -7,6 +7,7 @@ import pickle
 
 import numpy as np
 import pytest
+from devices import OTHER, SYCL
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,6 +16,7 @@ from syncblob import Blob, Head
 
 GPU, SYNCED = Head.HEAD_AT_GPU, Head.SYNCED
 DEVICES = ["cpu", "simulated:0"]
+EVERYWHERE = [*DEVICES, OTHER, SYCL, pytest.param("cuda:0", marks=pytest.mark.gpu)]
 shapes = st.lists(st.integers(0, 4), max_size=4).map(tuple)
 
 
@@ -39,62 +41,111 @@ def synced(device):
 
 
 @st.composite
-def keys(draw, shape, *, advanced):
-    """Draw an index: basic, or with one array of integers or a mask."""
-    entries, left = [], list(shape)
-    array = draw(st.integers(0, len(left))) if advanced else None
-    for axis, dim in enumerate(left[: draw(st.integers(0, len(left)))]):
+def keys(draw, shape):
+    """Draw an index, with up to one entry in three an array of integers or a mask."""
+    entries, axis = [], 0
+    while axis < len(shape) and draw(st.integers(0, 5)):
+        dim, used = shape[axis], 1
         bounds = st.none() | st.integers(-dim - 1, dim + 1)
-        choices = [st.builds(slice, bounds, bounds, st.sampled_from([None, 1, 2, -1, -3]))]
-        if dim:
-            choices.append(st.integers(-dim, dim - 1))
-        if axis == array and dim:
-            choices = [
-                st.lists(st.integers(-dim, dim - 1), max_size=3).map(lambda x: np.array(x, int)),
-                st.lists(st.booleans(), min_size=dim, max_size=dim).map(np.array),
-            ]
-        entries.append(draw(st.one_of(choices)))
-        if draw(st.integers(0, 5)) == 0:
-            entries.append(None)
-    if draw(st.booleans()):
-        entries.append(Ellipsis)
+        kind = draw(st.sampled_from(["slice", "integer", "array", "mask", "None", "bool"]))
+        if kind == "slice" or (kind in {"integer", "array"} and not dim):
+            entries.append(slice(*draw(st.tuples(bounds, bounds, st.sampled_from([1, 2, -1, -3])))))
+        elif kind == "integer":
+            entries.append(draw(st.integers(-dim, dim - 1)))
+        elif kind == "array":
+            some = draw(st.sampled_from([(), (0,), (1,), (2,), (1, 2), (2, 1)]))
+            values = draw(st.lists(st.integers(-dim, dim - 1), min_size=2, max_size=2))
+            dtype = draw(st.sampled_from(["i1", "i4", "i8"]))
+            entries.append(np.resize(np.array(values, dtype), some))
+        elif kind == "mask":
+            used = draw(st.integers(1, min(len(shape) - axis, 2)))
+            mask = np.zeros(shape[axis : axis + used], bool)
+            mask.flat = draw(st.lists(st.booleans(), min_size=mask.size, max_size=mask.size))
+            entries.append(mask)
+        else:
+            entries.append(None if kind == "None" else draw(st.booleans()))
+            used = 0
+        axis += used
+        if not any(x is Ellipsis for x in entries) and not draw(st.integers(0, 5)):
+            entries.append(Ellipsis)
+            axis = max(axis, draw(st.integers(0, len(shape))))
     return entries[0] if len(entries) == 1 else tuple(entries)
+
+
+@st.composite
+def given_keys(draw, shape, device):
+    """Draw an index of NumPy's, and the same one with Blobs and lists in place of some arrays."""
+    key = draw(keys(shape))
+    given = []
+    for x in key if type(key) is tuple else (key,):
+        how = draw(st.sampled_from(["array", "list", "host", "device"]))
+        if type(x) is not np.ndarray or not x.size or how == "array":
+            given.append(x)
+        else:
+            blob = on_side(x, device, there=how == "device")
+            given.append(x.tolist() if how == "list" else blob)
+    return key, tuple(given) if type(key) is tuple else given[0]
+
+
+def on_side(array, device, *, there=True):
+    """Make a Blob of a device, with contents on the host or only there."""
+    blob = syncblob.asarray(np.array(array), device="cpu").on(device)
+    if there and device != "cpu":
+        blob.mutable_gpu_data()
+    return blob
 
 
 # --- getitem and setitem -----------------------------------------------------------------------
 
 
-@given(st.data(), shapes, st.sampled_from(DEVICES), st.booleans())
-def test_getitem_is_numpys(data, shape, device, advanced):
+@pytest.mark.parametrize("device", EVERYWHERE)
+@given(data=st.data(), shape=shapes)
+def test_getitem_is_numpys(device, data, shape):
     array = numbers(*shape)
-    blob = blob_of(array, device)
-    key = data.draw(keys(shape, advanced=advanced))
-    expected, result = np.asarray(array[key]), blob[key]
+    blob = on_side(array, device)
+    key, given_key = data.draw(given_keys(shape, device))
+    try:
+        expected = np.asarray(array[key])
+    except IndexError:
+        with pytest.raises(IndexError):
+            blob[given_key]
+        return
+    result = blob[given_key]
     assert type(result) is Blob
     assert (result.shape, result.dtype, result.device) == (expected.shape, "f4", device)
     np.testing.assert_array_equal(np.asarray(result), expected)
 
 
+@pytest.mark.parametrize("device", EVERYWHERE)
 @settings(max_examples=150)
-@given(st.data(), shapes, st.sampled_from(DEVICES), st.booleans())
-def test_programs_of_assignments_leave_what_numpy_leaves(data, shape, device, advanced):
+@given(data=st.data(), shape=shapes)
+def test_programs_of_assignments_leave_what_numpy_leaves(device, data, shape):
     array = numbers(*shape)
-    blob = blob_of(array, device)
+    blob = on_side(array, device)
     for _ in range(data.draw(st.integers(1, 4))):
-        key = data.draw(keys(shape, advanced=advanced))
-        target = array[key].shape
-        kinds = ["scalar", "array", "blob", "itself", *(["row"] if target and target[0] else [])]
+        key, given_key = data.draw(given_keys(shape, device))
+        try:
+            places = numbers(*shape)[key]
+        except IndexError:
+            with pytest.raises(IndexError):
+                blob[given_key] = 1
+            continue
+        target = places.shape
+        kinds = ["scalar"]
+        if len({*np.ravel(places)}) == places.size:
+            # Devices write an element that is selected twice in any order.
+            kinds += ["array", "blob", "itself", *(["row"] if target[:1] > (0,) else [])]
         value = data.draw(st.sampled_from(kinds))
         if value == "scalar":
             values = given_values = data.draw(st.integers(-9, 9))
         elif value == "itself":
-            values, given_values = array[key].copy(), blob[key]
+            values, given_values = array[key].copy(), blob[given_key]
         else:
             values = given_values = -numbers(*target)[:1] if value == "row" else -numbers(*target)
             if value == "blob":
-                given_values = blob_of(values, data.draw(st.sampled_from(DEVICES)))
+                given_values = on_side(values, device, there=data.draw(st.booleans()))
         array[key] = values
-        blob[key] = given_values
+        blob[given_key] = given_values
         np.testing.assert_array_equal(np.asarray(blob), array)
     assert blob.device == device
 
@@ -213,6 +264,31 @@ def test_blobs_can_be_indices(device):
     assert blob[where, blob_of(np.array(1), device)].tolist() == [5, 1]
     blob[where] = 0
     assert blob.tolist() == [[0, 0], [2, 3], [0, 0]]
+
+
+@pytest.mark.parametrize("device", EVERYWHERE)
+def test_arrays_out_of_bounds_are_refused_and_change_nothing(device):
+    array = numbers(2, 3)
+    blob = on_side(array, device)
+    # A CUDA device does not check what only it holds.
+    for there in {False, device != "cuda:0"}:
+        for index, axis in (([2], 0), ([-3], 0), ([0, 3], 1), ([-4, 0], 1)):
+            for x in (index, np.array(index), on_side(index, device, there=there)):
+                key = (0, x) if axis else x
+                with pytest.raises(IndexError, match=f"axis {axis} with size {array.shape[axis]}"):
+                    blob[key]
+                with pytest.raises(IndexError, match="out of bounds"):
+                    blob[key] = 9
+    assert blob.tolist() == array.tolist()
+
+
+@pytest.mark.parametrize("device", EVERYWHERE)
+def test_leading_axes_of_length_one_are_dropped_from_values(device):
+    blob, array = on_side(numbers(2, 3), device), numbers(2, 3)
+    for x in (blob, array):
+        x[[1, 0]] = -numbers(1, 1, 2, 3)
+        x[:, [0]] = numbers(1, 1, 2, 1)
+    assert blob.tolist() == array.tolist()
 
 
 # --- views share everything --------------------------------------------------------------------

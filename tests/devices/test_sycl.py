@@ -31,7 +31,10 @@ def test_arrays_of_dpnps_default_queue_are_operands(dpnp):
     x = made([1.0, 2.0])
     ones = dpnp.ones(2, device=x.gpu_data().sycl_queue)
     assert ((x + ones).tolist(), (ones - x.gpu_data()).tolist()) == ([2, 3], [0, -1])
+    assert (syncblob.asarray(ones) + x).tolist() == [2, 3]
     assert np.stack([x, ones]).tolist() == [[1, 2], [1, 1]]
+    with pytest.raises(TypeError, match="supported type"):
+        ones + x
 
 
 def test_what_an_alias_is_still_writing_is_read(dpnp):
@@ -88,6 +91,39 @@ def test_bfloat16_stays_on_the_host(dpnp):
     pytest.importorskip("ml_dtypes")
     with pytest.raises(TypeError, match=r"dpnp has no bfloat16.*astype"):
         Blob(3, "bfloat16", device=DEVICE).gpu_data()
+
+
+def test_arrays_of_dpnp_are_indices(dpnp):
+    x = made([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]])
+    index = dpnp.asarray([2, 0], device=x.gpu_data().sycl_queue)
+    assert x[index].tolist() == np.take(x, index, axis=0).tolist() == [[4, 5], [0, 1]]
+    assert np.take(x[:2], index, axis=0, mode="wrap").tolist() == [[0, 1], [0, 1]]
+    for call in (lambda: x[:2][index], lambda: np.take(x[:2], index, 0)):
+        with pytest.raises(IndexError, match="index 2 is out of bounds"):
+            call()
+
+
+def test_float16_is_computed_as_precisely_as_by_numpy(dpnp):
+    del dpnp
+    ones = np.ones(3000, np.float16)
+    for function in (np.sum, np.mean, np.std, np.var, np.nanmean, np.average):
+        result = function(made(ones))
+        assert (float(result), result.dtype) == (float(function(ones)), np.float16), function
+    matrix = np.arange(6, dtype=np.float16).reshape(2, 3)
+    x, row = made(matrix), made(matrix[0])
+    for result, expected in [
+        (x @ x.T, matrix @ matrix.T),
+        (x @ row, matrix @ matrix[0]),
+        (row @ row, matrix[0] @ matrix[0]),
+        (x @ row.astype("float32"), matrix @ matrix[0].astype(np.float32)),
+        (np.vdot(x, x), np.vdot(matrix, matrix)),
+        (syncblob.tensordot(x, x.T, axes=1), matrix @ matrix.T),
+        (np.linalg.norm(x), np.linalg.norm(matrix)),
+        (syncblob.sum(made(ones)), ones.sum()),
+        (syncblob.mean(made(ones)), ones.mean()),
+        (syncblob.sum(x, dtype="float32"), matrix.sum(dtype=np.float32)),
+    ]:
+        assert (result.tolist(), result.dtype) == (expected.tolist(), expected.dtype)
 
 
 def test_pushes_take_queues(dpnp):

@@ -84,3 +84,18 @@ def test_systems_without_numbers_are_solved(shapes):
     x1, x2 = np.ones(shapes[0], "float32"), np.ones(shapes[1], "float32")
     x1 += np.eye(x1.shape[-1], dtype="float32")
     same(xp.linalg.solve(on_device(x1), on_device(x2)), np.linalg.solve(x1, x2))
+
+
+def test_integers_have_no_negative_powers_and_indices_known_on_the_host_are_checked():
+    x = on_device(np.arange(3))
+    for call in (lambda: x**-1, lambda: np.power(x, -1), lambda: xp.pow(x, -1)):
+        with pytest.raises(ValueError, match="negative integer"):
+            call()
+    host = xp.asarray(np.array([3]), device="cuda:0")
+    for index in ([3], np.array([-4]), host):
+        for call in (lambda i: x[i], lambda i: x.__setitem__(i, 1), x.take, lambda i: x.put(i, 1)):
+            with pytest.raises(IndexError, match="out of bounds"):
+                call(index)
+    assert x.tolist() == [0, 1, 2]
+    assert np.take(x, [4, -4], mode="wrap").tolist() == [1, 2]
+    assert np.take(x, on_device(np.array([4, -4])), mode="clip").tolist() == [2, 0]

@@ -3,6 +3,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
+from devices import OTHER, SYCL
 from in_threads import in_threads
 from numpy.lib.recfunctions import unstructured_to_structured
 
@@ -413,3 +414,67 @@ def test_threads_may_plan_at_once(make):
             assert np.split(a, 3)[1].tolist() == A[1:2].tolist()
 
     in_threads(*[work] * 4)
+
+
+# --- indices, on each device ----------------------------------------------------------------------
+
+# `v` has 5 elements, `m` the shape (2, 5), and `i` makes an array of indices.
+SELECTIONS = """
+    np.take(v, i(7)); np.take(v, i([7, -9])); np.take(v, i([4, -5])); v.take(i([5]))
+    np.take(v, i([7, -9]), mode='raise'); np.take(v, i([7, -9]), None, None, 'wrap')
+    np.take(v, i([7, -9]), mode='clip'); np.take(m, i([2, -1]), 0); np.take(m, i([2, -1]), axis=1)
+    np.take(m, i([2, -3]), axis=0, mode='wrap'); np.take(v, i([200], 'u1'), mode='wrap')
+    np.take(v[:0], i([0]), mode='clip'); np.take(v, i([0]), mode='other'); np.take(v, [5], 0)
+    np.put(v, i([7, -9]), 8); v.put(i([7]), 8); v.put(i([-5, 4]), [8, 9]); np.put(v, [5], 8)
+    np.put(v, i([7, -9]), i([8, 9]), 'wrap'); v.put(i([7, -9]), i([8, 9]), mode='clip')
+    np.take_along_axis(v, i([7]), 0); np.take_along_axis(m, i([[5]]), 1)
+    np.take_along_axis(m, i([[-3]]), 0); np.take_along_axis(m, i([[1]]), 0)
+    np.put_along_axis(v, i([5]), 8, 0); np.put_along_axis(m, i([[4], [-5]]), 8, 1)
+    np.choose(i([0, 1]), [v[:2], v[2:4]]); np.choose(i([0, 2]), [v[:2], v[2:4]])
+    np.choose(i([-1, 0]), [v[:2], v[2:4]]); np.choose(i([-1, 3]), [v[:2], v[2:4]], mode='wrap')
+    np.choose(i([-1, 3]), [v[:2], v[2:4]], mode='clip'); np.extract(i([0, 1, 0, 1, 0, 0]), v)
+    np.extract(i([0, 1, 0, 1, 0, 1]), v); np.compress(i([1, 0, 1]), m, axis=0)
+    np.compress(i([0, 1]), m, axis=1)
+""".replace("\n", ";").split(";")
+
+
+@pytest.mark.parametrize("there", [False, True])
+@pytest.mark.parametrize("call", [call.strip() for call in SELECTIONS if call.strip()])
+@pytest.mark.parametrize("device", [*DEVICES, OTHER, SYCL])
+def test_indices_out_of_bounds_are_numpys(device, call, there):
+    run = eval  # the rows are above
+
+    def on_device(values, dtype=None, *, there=True):
+        blob = syncblob.asarray(np.array(values, dtype), device=device)
+        if there and device != "cpu":
+            blob.mutable_gpu_data()
+        return blob
+
+    v, m = np.arange(5), np.arange(10).reshape(2, 5)
+    names = {"np": np, "v": v, "m": m, "i": np.array}
+    ours = {"np": np, "v": on_device(v), "m": on_device(m)}
+    ours["i"] = lambda values, dtype=None: on_device(values, dtype, there=there)
+    try:
+        expected = run(call, names)
+    except (IndexError, ValueError) as error:
+        with pytest.raises(IndexError if isinstance(error, IndexError) else ValueError):
+            run(call, ours)
+    else:
+        result = run(call, ours)
+        if expected is not None:
+            same(result, np.asarray(expected))
+    assert (ours["v"].tolist(), ours["m"].tolist()) == (v.tolist(), m.tolist())
+
+
+@pytest.mark.parametrize("device", [*DEVICES, OTHER, SYCL])
+def test_the_standards_functions_refuse_indices_out_of_bounds(device):
+    x = syncblob.asarray(A, device=device)
+    for there in (False, True):
+        indices = syncblob.asarray([[0], [4], [-4]], device=device)
+        if there and device != "cpu":
+            indices.mutable_gpu_data()
+        with pytest.raises(IndexError, match="size 3"):
+            syncblob.take(x, indices[1:, 0], axis=0)
+        with pytest.raises(IndexError, match="size 4"):
+            syncblob.take_along_axis(x, indices)
+        assert syncblob.take(x, indices[2:, 0], axis=1).tolist() == A[:, :1].tolist()

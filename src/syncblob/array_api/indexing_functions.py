@@ -4,9 +4,9 @@ https://data-apis.org/array-api/2025.12/API_specification/indexing_functions.htm
 
 Both return a new Blob. They compute on their operands' device, without a transfer; if the operands
 are on both the CPU and an accelerator, they compute on the accelerator. Negative indices count from
-the end. Indices out of range raise an IndexError on the host. On CUDA devices they select another
-element, because CuPy does not check them. An axis out of range raises an IndexError. One operand
-may be an array of another library.
+the end. Indices and axes out of range raise an IndexError. On CUDA devices, indices that only the
+device holds are not checked, and select another element. One operand may be an array of another
+library.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from syncblob.array_api._checks import require_indices
 from syncblob.blob.compute import apply
+from syncblob.blob.device_of_operands import common_home
+from syncblob.blob.index_arrays import require_bounds
 from syncblob.blob.operands import as_blob
+from syncblob.guards import require_device
 
 if TYPE_CHECKING:
     from syncblob._blob import Blob
@@ -47,7 +50,7 @@ def take(x: Blob, indices: Blob, /, *, axis: int | None = None) -> Blob:
         raise ValueError(f"take expects indices with one axis, got shape {indices.shape}")
     if axis is None and x.ndim > 1:
         raise ValueError(f"take expects an axis for a Blob of {x.ndim} axes, got None")
-    return apply("take", x, indices, axis=axis)
+    return _select("take", x, indices, 0 if axis is None else axis)
 
 
 def take_along_axis(x: Blob, indices: Blob, /, *, axis: int = -1) -> Blob:
@@ -71,4 +74,13 @@ def take_along_axis(x: Blob, indices: Blob, /, *, axis: int = -1) -> Blob:
     """
     x = as_blob("take_along_axis", x, indices)
     indices = require_indices("take_along_axis", indices, x)
-    return apply("take_along_axis", x, indices, axis=normalize_axis_index(axis, x.ndim))
+    return _select("take_along_axis", x, indices, axis)
+
+
+def _select(name: str, x: Blob, indices: Blob, axis: int) -> Blob:
+    axis = normalize_axis_index(axis, x.ndim)
+    home = common_home((x._home, indices._home))
+    if not home.native:
+        require_device(home.device, name)
+        require_bounds(home, indices, -x.shape[axis], x.shape[axis], axis)
+    return apply(name, x, indices, axis=axis)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
+from syncblob import _corrected as corrected
 from syncblob._dtypes import as_dtype
 from syncblob._made_functions import name_made_functions
 from syncblob.blob.compute import apply
@@ -161,17 +162,9 @@ def sum(
         bits, int64 or uint64.
     """
     if axis is None and dtype is None and not keepdims:
-        return unary(_sum, x)
+        return unary(corrected.sum, x)
     wanted = None if dtype is None else as_dtype(dtype)
     return apply("sum", x, axis=axis, dtype=wanted, keepdims=keepdims)
-
-
-def _sum(a: Any) -> Any:
-    # Faster than the function.
-    return a.sum()
-
-
-_sum.__name__ = "sum"  # which guards and logs show
 
 
 def var(

@@ -23,6 +23,21 @@ _CREATION = frozenset(
 # Functions in which NumPy differs from the array API's standard; libraries are taken as they are.
 _CORRECTED = "syncblob._corrected"
 _NUMBERS = (bool, int, float, complex, np.generic)
+_COMPARISONS = frozenset(
+    (np.equal, np.greater, np.greater_equal, np.less, np.less_equal, np.not_equal)
+)
+# The position of the value that a function assigns to elements of its first argument.
+_ASSIGNMENTS = {
+    "copyto": 1,
+    "fill_diagonal": 1,
+    "full_like": 1,
+    "insert": 2,
+    "pad": 3,
+    "place": 2,
+    "put": 2,
+    "put_along_axis": 2,
+    "putmask": 2,
+}
 
 
 class Namespace:
@@ -77,6 +92,14 @@ class LibraryHome(Accelerator):
                 if all(isinstance(x, _NUMBERS) for x in args):
                     # Libraries take no numbers only.
                     own = ufunc
+                elif name == "power":
+                    self.require_powers(*args)
+                elif ufunc in _COMPARISONS and (shape := _shape_beside_large(*args)) is not None:
+                    # Any number of the dtype compares with it as zero does.
+                    x1, x2 = (x if type(x) is int else 0 for x in args)
+                    own, args = partial(self.namespace.full, dtype=bool), (shape, ufunc(x1, x2))
+            elif name in _ASSIGNMENTS:
+                _require_fit(name, args, keywords)
             # Arrays that are no operands, such as shapes.
             args = tuple([x.tolist() if isinstance(x, np.ndarray) else x for x in args])
             out = keywords.pop("out", None)
@@ -143,6 +166,25 @@ def _name_of(function: Any) -> str | None:
     if module.startswith("numpy."):
         return f"{module.removeprefix('numpy.')}.{function.__name__}"
     return None
+
+
+def _shape_beside_large(x1: Any, x2: Any) -> Any:
+    """Return the shape of an array of integers beside a Python integer that its dtype lacks."""
+    number, array = (x1, x2) if type(x1) is int else (x2, x1)
+    if type(number) is not int or array.dtype.kind not in "iu":
+        return None
+    limits = np.iinfo(array.dtype)
+    return None if limits.min <= number <= limits.max else tuple(array.shape)
+
+
+def _require_fit(name: str, args: Any, keywords: Any) -> None:
+    """Raise an OverflowError for a Python integer that does not fit; libraries may wrap it."""
+    position = _ASSIGNMENTS[name]
+    values = (*args[position : position + 1], *keywords.values())
+    dtype = keywords.get("dtype") or args[0].dtype
+    for value in values:
+        if type(value) is int:
+            np.empty((), dtype)[()] = value
 
 
 def _into(out: Any, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:

@@ -10,11 +10,12 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
+import numpy as np
+
 from syncblob._layout import Layout
 from syncblob.devices import timed_computations
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from syncblob.devices.device import Device
@@ -105,6 +106,9 @@ class Home(ABC):
     # Whether an allocation may fail because other buffers hold the memory, so that it helps to
     # evict them.
     bounded: bool = False
+    # Whether indices and exponents that only this device holds are checked, which waits for the
+    # work that computes them. The library itself need not check any.
+    checks_values: bool = True
     # The array library of this home: NumPy, CuPy through array-api-compat, or a backend's own.
     namespace: ModuleType
 
@@ -314,6 +318,28 @@ class Accelerator(Home):
         raise NotImplementedError
 
     bounded: bool = True
+
+    def require_powers(self, x1: Any, x2: Any) -> None:
+        """Raise for an integer to the power of a negative one, as NumPy does; others return 0.
+
+        Raises
+        ------
+        ValueError
+            If there is one, as far as `checks_values` allows to tell.
+        """
+        base, exponent = (
+            "i" if type(x) is int else getattr(x, "dtype", np.dtype("O")).kind for x in (x1, x2)
+        )
+        if base not in "biu" or exponent != "i":
+            return
+        if is_on_device(x2):
+            # A number of a device is an array, too.
+            x2 = int(self.own("min")(x2)) if self.checks_values and x2.size else 0
+        if x2 < 0:
+            raise ValueError(
+                "expected non-negative exponents of integers, got a negative integer; convert the "
+                "base to floats"
+            )
 
     def is_seen(self, buffer: Any) -> bool:
         """Return whether any other array lies over the memory of a buffer.

@@ -1,7 +1,8 @@
 """An array library with the peculiarities of dpnp's, on host memory that NumPy computes with.
 
 NumPy's functions do not take its arrays, and its functions take no arrays of NumPy's. Strides count
-elements. Arrays have no `base`. Functions have no `out`. The name of a function is NumPy's.
+elements. Arrays have no `base`. Functions have no `out`. The name of a function is NumPy's. Arrays
+in an index are neighbours, without integers, None or an Ellipsis, and out of bounds are clipped.
 """
 
 from __future__ import annotations
@@ -66,10 +67,10 @@ class Array:
         )
 
     def __getitem__(self, key: Any) -> Array:
-        return _wrapped(self._inside[_within(key)], self)
+        return _wrapped(self._inside[_clipped(self.shape, _within(key))], self)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        self._inside[_within(key)] = _within(value)
+        self._inside[_clipped(self.shape, _within(key))] = _within(value)
 
     def __len__(self) -> int:
         return len(self._inside)
@@ -130,6 +131,21 @@ def _within(x: Any) -> Any:
     if isinstance(x, (list, tuple)):
         return type(x)(map(_within, x))
     return {name: _within(item) for name, item in x.items()} if isinstance(x, dict) else x
+
+
+def _clipped(shape: tuple[int, ...], key: Any) -> Any:
+    """Clip arrays in an index; refuse those that libraries do not agree on."""
+    entries = key if isinstance(key, tuple) else (key,)
+    arrays = [isinstance(x, np.ndarray) for x in entries]
+    if True not in arrays:
+        return key
+    alike = all(isinstance(x, (slice, np.ndarray)) for x in entries)
+    if not alike or "10" in "".join(str(int(x)) for x in arrays).strip("0"):
+        raise IndexError(f"expected arrays that are neighbours, and slices, got {key}")
+    return tuple(
+        x if isinstance(x, slice) or x.dtype.kind == "b" else np.clip(x, -n, n - 1)
+        for x, n in zip(entries, shape, strict=False)
+    )
 
 
 def _wrapped(x: Any, like: Any) -> Any:

@@ -8,19 +8,22 @@ Blob's state: whether its kept array is current.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache, partial
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
 
 from syncblob._dtypes import SCALAR_CLASSES, SCALARS, SUPPORTED, is_supported
 from syncblob._layout import Layout
-from syncblob.arrays.foreign import is_stranger
+from syncblob.arrays.foreign import is_array, is_stranger
 from syncblob.arrays.native import backend_of, native_array
 from syncblob.blob.core import BlobCore
 from syncblob.blob.device_of_operands import require_device_of
+from syncblob.blob.index_arrays import require_bounds
 from syncblob.devices import HOST
 from syncblob.dispatch.numpy import tables
 from syncblob.dispatch.numpy.foreign_protocols import function_with_strangers
@@ -29,8 +32,10 @@ from syncblob.dispatch.numpy.general_call import (
     Operands,
     adopted,
     call,
+    home_of_arguments,
     joined,
     number,
+    of_device,
     shape_only,
     split,
 )
@@ -99,8 +104,13 @@ def array_function(
     return from_the_start(plan.run, like, args, kwargs)
 
 
-def _make_plan(function: Callable[..., Any], *kinds: Any) -> Plan:  # noqa: PLR0911  # one for each kind of function
+def _make_plan(function: Callable[..., Any], *kinds: Any) -> Plan:
     """Make a plan for arguments of these types; the last ones may have names, which come first."""
+    plan = _usual_plan(function, *kinds)
+    return _Indexing(function, plan) if function in tables.INDICES else plan
+
+
+def _usual_plan(function: Callable[..., Any], *kinds: Any) -> Plan:  # noqa: PLR0911  # one for each kind of function
     names = kinds[0] if kinds and type(kinds[0]) is tuple else ()
     args = kinds[1 : len(kinds) - len(names)] if names else kinds
     kwargs = dict(zip(names, kinds[-len(names) :], strict=False))
@@ -474,6 +484,65 @@ class _EmptyLike(Plan):
         make = self.native if home.direct else partial(compute, home, self.native)
         result = make(*map(shape_only, args), **named)
         return like._fresh(result, home) if is_supported(result.dtype) else result
+
+
+class _Indexing(Plan):
+    """An argument is an array of indices, which only NumPy checks and brings into bounds."""
+
+    __slots__ = ("usual",)
+
+    def __init__(self, function: Callable[..., Any], usual: Plan) -> None:
+        super().__init__(function)
+        self.usual = usual
+
+    def run(self, like: Any, args: Args, kwargs: Named) -> Any:
+        home = home_of_arguments((*args, *kwargs.values()), like)
+        if home.native:
+            return self.usual.run(like, args, kwargs)
+        function, names = self.function, tables.positions(self.function)
+        if not HOST.direct:
+            require_device(home.device, function.__name__)
+        arguments = {**dict(zip(names, args, strict=False)), **kwargs}
+        mode = arguments.pop("mode", "raise")
+        if mode not in {"raise", "wrap", "clip"}:
+            raise ValueError(f'expected mode "raise", "wrap" or "clip", got {mode!r}')
+        key, of = tables.INDICES[function]
+        given = arguments[key] = of_device(arguments[key], like)
+        indices: Any = given if isinstance(given, BlobCore) else np.asarray(given)
+        length = self._length(arguments[of], arguments)
+        if key == "condition":
+            # Libraries take the indices of the true elements.
+            if indices.size > length and np.any(indices.reshape(-1)[length:]):
+                raise IndexError(f"{function.__name__} got a condition longer than {length}")
+        elif indices.dtype.kind in "biu":
+            inside = self._inside(home, indices, length, mode)
+            if inside is not indices:
+                arguments[key] = inside if is_array(given) else inside.tolist()
+        named: Named = {name: arguments.pop(name) for name in ("axis", "out") if name in arguments}
+        if function in {np.choose, np.put} and not home.checks_values:
+            named["mode"] = mode
+        return super().run(like, tuple(arguments.values()), named)
+
+    def _inside(self, home: Home, indices: Any, length: int, mode: str) -> Any:
+        """Return indices that are in bounds; raise if the mode says so."""
+        if mode == "raise" or not length:
+            choosing = self.function is np.choose
+            try:
+                require_bounds(home, indices, 0 if choosing else -length, length)
+            except IndexError as error:
+                raise ValueError(str(error)) if choosing else error from None
+            return indices
+        indices = indices.astype(np.intp)
+        return indices % length if mode == "wrap" else indices.clip(0, length - 1)
+
+    def _length(self, indexed: Any, arguments: Named) -> int:
+        if self.function is np.choose:
+            return len(indexed)
+        shape = np.shape(indexed)
+        axis = arguments.get("axis", -1 if self.function is np.take_along_axis else None)
+        if axis is None:
+            return math.prod(shape)
+        return shape[normalize_axis_index(axis, len(shape))]
 
 
 class _Question(Plan):

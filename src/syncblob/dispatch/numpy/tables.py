@@ -65,6 +65,17 @@ OVERLAPPING: set[Any] = {
     np.meshgrid,
 }
 
+# The parameters for indices or a condition, and for the array or the sequence that they index.
+INDICES: dict[Callable[..., Any], tuple[str, str]] = {
+    np.choose: ("a", "choices"),
+    np.compress: ("condition", "a"),
+    np.extract: ("condition", "arr"),
+    np.put: ("ind", "a"),
+    np.put_along_axis: ("indices", "arr"),
+    np.take: ("indices", "a"),
+    np.take_along_axis: ("indices", "arr"),
+}
+
 # They use only shapes and dtypes, and read no element.
 QUESTIONS = frozenset(
     _named("can_cast common_type einsum_path iscomplexobj isrealobj ndim result_type shape size")

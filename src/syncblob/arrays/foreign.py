@@ -12,6 +12,10 @@ from syncblob.devices.base import is_on_device
 PROTOCOLS = ("__dlpack__", "__array__")
 
 
+class NoValuesError(BufferError):
+    """An array gives no values by any protocol, as lazy arrays do."""
+
+
 def is_array(x: Any) -> bool:
     """Return whether an object is an array of any library; not a scalar or a type."""
     if isinstance(x, np.ndarray):

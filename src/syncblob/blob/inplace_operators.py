@@ -104,7 +104,7 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, operator: str) -> Any:
             if number and answer is NotImplemented:
                 # As a Python scalar, because an array would change the dtype.
                 answer = inplace(kernel, x1, np.asarray(x2).item(), operator)
-            elif like and (answer is NotImplemented or type(answer) is np.ndarray):
+            elif like and (answer is NotImplemented or isinstance(answer, np.ndarray)):
                 # The operator would bind the caller's name to a new array.
                 raise _other_type(kernel, x2)
             return answer

@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from syncblob.blob.core import BlobCore
 
-_NAMES = ("c_contiguous", "f_contiguous", "owndata", "writeable", "aligned", "fnc")
+# The names that NumPy shows, with the bits of `num`.
+_BITS = {
+    "c_contiguous": 1,
+    "f_contiguous": 2,
+    "owndata": 4,
+    "writeable": 0x400,
+    "aligned": 0x100,
+    "writebackifcopy": 0x2000,
+}
+
+# fmt: off
+_SHORT = {
+    "C": "c_contiguous", "F": "f_contiguous", "O": "owndata", "W": "writeable", "A": "aligned",
+    "X": "writebackifcopy", "B": "behaved", "CA": "carray", "FA": "farray",
+}
+# fmt: on
+
+
+def _flag(value: Callable[[Flags], bool], description: str) -> Any:
+    return property(value, doc=f"Whether {description}.")
 
 
 class Flags:
@@ -32,20 +52,38 @@ class Flags:
         return self._blob._derived(lambda a: a.transpose())._layout.contiguous
 
     @property
-    def fnc(self) -> bool:
-        """Whether the elements are contiguous in Fortran order, but not in C order."""
-        return self.f_contiguous and not self.c_contiguous
+    def aligned(self) -> bool:
+        """Whether the elements are aligned for their dtype."""
+        layout = self._blob._layout
+        return layout.aligned(layout.dtype)
+
+    contiguous: Final[bool] = c_contiguous  # type: ignore[assignment]  # the same property
+    fortran: Final[bool] = f_contiguous  # type: ignore[assignment]  # the same property
+    fnc: Final[bool] = _flag(
+        lambda flags: flags.f_contiguous and not flags.c_contiguous,
+        "the elements are contiguous in Fortran order, but not in C order",
+    )
+    forc: Final[bool] = _flag(
+        lambda flags: flags.c_contiguous or flags.f_contiguous,
+        "the elements are contiguous in C or Fortran order",
+    )
+    behaved: Final[bool] = _flag(
+        lambda flags: flags.aligned and flags.writeable, "`aligned` and `writeable` are True"
+    )
+    carray: Final[bool] = _flag(
+        lambda flags: flags.behaved and flags.c_contiguous, "`behaved` and `c_contiguous` are True"
+    )
+    farray: Final[bool] = _flag(
+        lambda flags: flags.behaved and flags.fnc, "`behaved` and `fnc` are True"
+    )
+    writebackifcopy: Final[bool] = _flag(
+        lambda _flags: False, "writes go to another array later; always False"
+    )
 
     @property
     def owndata(self) -> bool:
         """Whether this Blob is not a view."""
         return self._blob._base is None
-
-    @property
-    def aligned(self) -> bool:
-        """Whether the elements are aligned for their dtype."""
-        layout = self._blob._layout
-        return layout.aligned(layout.dtype)
 
     @property
     def writeable(self) -> bool:
@@ -63,18 +101,24 @@ class Flags:
         else:
             self._blob._make_const()
 
+    @property
+    def num(self) -> int:
+        """All flags in one number, as NumPy has them."""
+        return sum(bit for name, bit in _BITS.items() if self[name])
+
     def __getitem__(self, name: str) -> bool:
-        """Return a flag by NumPy's name: ``"C_CONTIGUOUS"`` …."""
-        if name.lower() not in _NAMES:
-            raise KeyError(f"expected one of {', '.join(_NAMES)}, got {name!r}")
-        return getattr(self, name.lower())
+        """Return a flag by one of NumPy's names: ``"C_CONTIGUOUS"``, ``"C"`` …."""
+        attribute = _SHORT.get(name, name.lower())
+        if attribute == "num" or not isinstance(vars(Flags).get(attribute), property):
+            raise KeyError(f"expected one of {', '.join(_BITS)}, got {name!r}")
+        return bool(getattr(self, attribute))
 
     def __setitem__(self, name: str, value: bool) -> None:
         """Set ``flags["WRITEABLE"]``."""
-        if name.lower() != "writeable":
+        if _SHORT.get(name, name.lower()) != "writeable":
             raise KeyError(f"expected WRITEABLE, the only flag that can be set, got {name!r}")
         self.writeable = value
 
     def __repr__(self) -> str:
         """Return one line for each flag, as NumPy does."""
-        return "\n".join(f"  {name.upper()} : {self[name]}" for name in _NAMES[:-1])
+        return "\n".join(f"  {name.upper()} : {self[name]}" for name in _BITS)

@@ -38,6 +38,9 @@ def known_form(blob: Any, other: Any) -> Any:
 
 def has_operator(name: str, x: Any, *, mirrored: bool) -> bool:
     """Return whether a type defines an operator, or the one that Python calls on the right."""
+    if name == "ne":
+        # By default, it inverts ``==``.
+        name = "eq"
     method = f"__{_MIRRORED.get(name, f'r{name}') if mirrored else name}__"
     own = getattr(type(x), method, None)
     return own is not None and own is not getattr(object, method, None)

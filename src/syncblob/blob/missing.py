@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NoReturn
+
+from syncblob._formatting import extend
 
 _OF_BLOB = {
     "_blk_dtypes": "pandas takes np.asarray(blob) as a mask of a DataFrame",
@@ -68,6 +71,18 @@ OF_MODULE = {
     "synchronize": "each access waits for what it needs; blob.cpu_data() waits for the device",
     "unsqueeze": "expand_dims(blob, axis=axis) adds an axis",
 }
+
+
+# Parameters of PyTorch's functions, and what NumPy calls them.
+_KEYWORDS = {"dim": "axis", "keepdim": "keepdims", "unbiased": "ddof"}
+
+
+def explain_keywords(error: TypeError, keywords: Iterable[str]) -> None:
+    """Add to the error for an unknown keyword of PyTorch's what the parameter is called."""
+    known = [name for name in keywords if name in _KEYWORDS]
+    if known and "keyword argument" in str(error):
+        names = ", ".join(f"{_KEYWORDS[name]!r} for {name!r}" for name in known)
+        extend(error, f"the names of parameters are NumPy's: {names}")
 
 
 class Missing:

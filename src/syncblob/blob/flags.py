@@ -2,38 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from syncblob.blob.core import BlobCore
 
-# The names that NumPy shows, with the bits of `num`.
-_BITS = {
-    "c_contiguous": 1,
-    "f_contiguous": 2,
-    "owndata": 4,
-    "writeable": 0x400,
-    "aligned": 0x100,
-    "writebackifcopy": 0x2000,
-}
+_SHOWN = ("c_contiguous", "f_contiguous", "owndata", "writeable", "aligned", "writebackifcopy")
 
-# fmt: off
-_SHORT = {
-    "C": "c_contiguous", "F": "f_contiguous", "O": "owndata", "W": "writeable", "A": "aligned",
-    "X": "writebackifcopy", "B": "behaved", "CA": "carray", "FA": "farray",
-}
-# fmt: on
-
-
-def _flag(value: Callable[[Flags], bool], description: str) -> Any:
-    return property(value, doc=f"Whether {description}.")
+# NumPy's bit for OWNDATA in `num`.
+_OWNDATA = 4
 
 
 class Flags:
     """The memory layout and writability of a Blob, under NumPy's names. Causes no transfer.
 
     ``writeable`` can be set to False. ``flags["C_CONTIGUOUS"]`` equals ``flags.c_contiguous``.
+    NumPy's other names, such as ``forc``, ``behaved`` and ``num``, have NumPy's values.
     """
 
     __slots__ = ("_blob",)
@@ -49,41 +33,18 @@ class Flags:
     @property
     def f_contiguous(self) -> bool:
         """Whether the elements are contiguous in Fortran order."""
-        return self._blob._derived(lambda a: a.transpose())._layout.contiguous
+        return self._of_array().f_contiguous
+
+    @property
+    def owndata(self) -> bool:
+        """Whether this Blob is not a view."""
+        return self._blob._base is None
 
     @property
     def aligned(self) -> bool:
         """Whether the elements are aligned for their dtype."""
         layout = self._blob._layout
         return layout.aligned(layout.dtype)
-
-    contiguous: Final[bool] = c_contiguous  # type: ignore[assignment]  # the same property
-    fortran: Final[bool] = f_contiguous  # type: ignore[assignment]  # the same property
-    fnc: Final[bool] = _flag(
-        lambda flags: flags.f_contiguous and not flags.c_contiguous,
-        "the elements are contiguous in Fortran order, but not in C order",
-    )
-    forc: Final[bool] = _flag(
-        lambda flags: flags.c_contiguous or flags.f_contiguous,
-        "the elements are contiguous in C or Fortran order",
-    )
-    behaved: Final[bool] = _flag(
-        lambda flags: flags.aligned and flags.writeable, "`aligned` and `writeable` are True"
-    )
-    carray: Final[bool] = _flag(
-        lambda flags: flags.behaved and flags.c_contiguous, "`behaved` and `c_contiguous` are True"
-    )
-    farray: Final[bool] = _flag(
-        lambda flags: flags.behaved and flags.fnc, "`behaved` and `fnc` are True"
-    )
-    writebackifcopy: Final[bool] = _flag(
-        lambda _flags: False, "writes go to another array later; always False"
-    )
-
-    @property
-    def owndata(self) -> bool:
-        """Whether this Blob is not a view."""
-        return self._blob._base is None
 
     @property
     def writeable(self) -> bool:
@@ -103,22 +64,35 @@ class Flags:
 
     @property
     def num(self) -> int:
-        """All flags in one number, as NumPy has them."""
-        return sum(bit for name, bit in _BITS.items() if self[name])
+        """All flags in one number."""
+        return self._of_array().num | _OWNDATA * self.owndata
+
+    def __getattr__(self, name: str) -> bool:
+        """Return another flag of NumPy's."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._of_array(), name)
+
+    def _of_array(self) -> Any:
+        """Return the flags of an ndarray with this layout and writability."""
+        array = self._blob._layout.dummy()
+        array.flags.writeable = self.writeable
+        return array.flags
 
     def __getitem__(self, name: str) -> bool:
-        """Return a flag by one of NumPy's names: ``"C_CONTIGUOUS"``, ``"C"`` …."""
-        attribute = _SHORT.get(name, name.lower())
-        if attribute == "num" or not isinstance(vars(Flags).get(attribute), property):
-            raise KeyError(f"expected one of {', '.join(_BITS)}, got {name!r}")
-        return bool(getattr(self, attribute))
+        """Return a flag by NumPy's name: ``"C_CONTIGUOUS"``, ``"C"`` …."""
+        name = name.upper()
+        try:
+            return self.owndata if name in {"O", "OWNDATA"} else self._of_array()[name]
+        except KeyError:
+            raise KeyError(f"expected one of {', '.join(_SHOWN)}, got {name!r}") from None
 
     def __setitem__(self, name: str, value: bool) -> None:
         """Set ``flags["WRITEABLE"]``."""
-        if _SHORT.get(name, name.lower()) != "writeable":
+        if name.upper() not in {"W", "WRITEABLE"}:
             raise KeyError(f"expected WRITEABLE, the only flag that can be set, got {name!r}")
         self.writeable = value
 
     def __repr__(self) -> str:
         """Return one line for each flag, as NumPy does."""
-        return "\n".join(f"  {name.upper()} : {self[name]}" for name in _BITS)
+        return "\n".join(f"  {name.upper()} : {getattr(self, name)}" for name in _SHOWN)

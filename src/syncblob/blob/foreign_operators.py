@@ -30,10 +30,13 @@ def known_form(blob: Any, other: Any) -> Any:
     expect a number or an ndarray: many convert nothing else, and pyscipopt's expressions call the
     same operator again.
     """
-    kind = type(other)
-    if is_array(other) or is_stranger(kind, "__array_function__"):
+    if is_array(other) or is_stranger(type(other), "__array_function__"):
         return blob
-    return host_value(blob) if not blob.shape or is_stranger(kind, "__array_ufunc__") else blob
+    return host_value(blob) if not blob.shape or _has_ufunc(other) else blob
+
+
+def _has_ufunc(x: Any) -> bool:
+    return getattr(type(x), "__array_ufunc__", None) not in {None, np.ndarray.__array_ufunc__}
 
 
 def has_operator(name: str, x: Any, *, mirrored: bool) -> bool:
@@ -53,8 +56,7 @@ def answer_of(name: str, kernel: Callable[..., Any], blob: Any, other: Any) -> A
     do, because its reflected operators may be untested: pint's ``__rmatmul__`` is its
     ``__matmul__``. `name` is Python's name of the operator.
     """
-    usual = np.ndarray.__array_ufunc__
-    if getattr(type(other), "__array_ufunc__", None) not in {None, usual}:
+    if _has_ufunc(other):
         return getattr(np, kernel.__name__)(blob, other)
     mirrored = getattr(type(other), f"__{_MIRRORED.get(name, f'r{name}')}__", None)
     return NotImplemented if mirrored is None else mirrored(other, blob)

@@ -36,14 +36,10 @@ _OF_BLOB = {
     "to": "blob.to_device(device) copies to a device, blob.astype(dtype) converts",
     "unsqueeze": "blob[None] and syncblob.expand_dims(blob, axis=axis) add an axis",
     "zero_": "blob.fill(0) fills it with zeros",
-    **{
-        name: f'blob.astype("{dtype}") converts'
-        for name, dtype in zip(
-            ("double", "float", "half", "long"),
-            ("float64", "float32", "float16", "int64"),
-            strict=True,
-        )
-    },
+    "double": 'blob.astype("float64") converts',
+    "float": 'blob.astype("float32") converts',
+    "half": 'blob.astype("float16") converts',
+    "long": 'blob.astype("int64") converts',
 }
 
 # Functions of the namespace that users know as methods of arrays, or of their class.

@@ -102,6 +102,7 @@ class Prior(Variable):
 class OptedOut:
     """Takes part in operators, but in no ufunc."""
 
+    __array_priority__ = 1
     __array_ufunc__ = None
 
     def __radd__(self, other):

@@ -1,10 +1,14 @@
 """Names of pycaffe and of tensors that Blobs lack: the error says what to use, and that works."""
 
+import operator
+import re
+
 import numpy as np
 import pytest
 
 import syncblob
 from syncblob import Blob, Layer, ModelFile
+from syncblob.blob.missing import OF_MODULE, Missing
 
 
 def model():
@@ -33,6 +37,13 @@ MISSING = [
     ("Blob", "to", "astype"),
     ("Blob", "dim", r"to_torch\(.*accept_blobs_in_modules"),
     ("Blob", "_blk_dtypes", "np.asarray.*mask"),
+    ("Blob", "clone", r"blob.copy\(\)"),
+    ("Blob", "zeros", "syncblob.zeros"),
+    ("Blob", "long", "int64"),
+    ("module", "array", "asarray"),
+    ("module", "from_numpy", "asarray"),
+    ("module", "norm", "linalg.vector_norm"),
+    ("module", "synchronize", "waits"),
 ]
 
 
@@ -42,6 +53,38 @@ def test_a_name_that_is_not_there_says_what_to_use(owner, name, advice):
     with pytest.raises(AttributeError, match=f"{name}.*{advice}"):
         getattr(made, name)
     assert not hasattr(made, name)
+
+
+def test_all_advice_names_what_exists():
+    advice = {name: str(x) for name, x in vars(Blob).items() if type(x) is Missing}
+    assert {"clone", "detach", "permute", "unsqueeze", "norm", "synchronize", "zeros"} <= {*advice}
+    blob = Blob(2)
+    for text in (*advice.values(), *OF_MODULE.values()):
+        for owner, path in re.findall(
+            r"\b(blob|syncblob|np|numpy)((?:\.(?!integrations)\w+)+)", text
+        ):
+            operator.attrgetter(path[1:])({"blob": blob, "syncblob": syncblob}.get(owner, np))
+        for name in re.findall(r"(?<![.\w])(\w+)\(", text):
+            assert hasattr(syncblob, name), text
+    for name in OF_MODULE:
+        assert not hasattr(syncblob, name)
+    with pytest.raises(AttributeError, match=r"syncblob\.zeros"):
+        Blob.zeros(3)
+
+
+KEYWORDS = {
+    "'axis' for 'dim'$": lambda blob: blob.sum(dim=1),
+    "'axis' for 'dim', 'keepdims' for 'keepdim'$": lambda blob: blob.mean(dim=1, keepdim=True),
+    "'ddof' for 'unbiased'$": lambda blob: blob.std(unbiased=True),
+    "keyword argument 'dims'$": lambda blob: blob.max(dims=1),
+    "integer$": lambda blob: blob.sum(axis="dim"),
+}
+
+
+@pytest.mark.parametrize(("advice", "call"), KEYWORDS.items())
+def test_a_keyword_of_pytorch_says_the_name_of_the_parameter(advice, call):
+    with pytest.raises(TypeError, match=advice):
+        call(Blob((2, 2)))
 
 
 def test_completion_offers_none_of_them():

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import operator
 import pkgutil
 import subprocess
 import sys
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 
@@ -21,6 +23,17 @@ def test_all_names_exist_are_sorted_and_documented() -> None:
     assert sorted(syncblob.__all__) == syncblob.__all__
     for name in set(syncblob.__all__) - {"newaxis"}:  # it is None
         assert inspect.getdoc(getattr(syncblob, name)), name
+
+
+def test_the_reference_states_arguments_and_defaults() -> None:
+    page = Path(__file__).parents[1] / "docs" / "reference" / "index.md"
+    stated = page.read_text(encoding="utf-8").split("```text\n")[1].split("```")[0].split("\n")
+    for line in filter(None, stated):
+        name, bracket, parameters = line.partition("(")
+        actual = inspect.signature(operator.attrgetter(name)(syncblob))
+        bare = [each.replace(annotation=each.empty) for each in actual.parameters.values()]
+        text = str(inspect.Signature(bare)).replace("'", '"')
+        assert text == bracket + parameters, name
 
 
 def test_nothing_else_is_public_but_submodules() -> None:

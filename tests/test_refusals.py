@@ -57,6 +57,8 @@ REFUSED = {
         ModuleNotFoundError,
         r"this needs matplotlib.*pip install 'syncblob\[plot\]'",
     ),
+    "a text for values": (lambda: syncblob.asarray("0.5"), TypeError, r"not texts \(dtype '<U3'"),
+    "a device of another library": (lambda: Blob(3, device="gpu:1"), ValueError, 'GPU is "cuda"'),
     "a dtype of None": (lambda: Blob(3, None), TypeError, "float64"),
     "values for a shape": (lambda: Blob(np.arange(3)), TypeError, r"shape.*syncblob\.asarray\(\)"),
     "a Blob for a shape": (lambda: Blob(Blob(2, "int8")), TypeError, r"syncblob\.asarray\(\)"),

@@ -97,13 +97,6 @@ _OF_NUMPY = frozenset(
     """.split()  # noqa: SIM905  # reads best as words
 )
 
-# pycaffe's class, which users of Caffe look for first.
-_NET = (
-    "; open_model(path) opens a model, ModelFile.from_net makes one of a definition; "
-    "'Running nets' in the documentation runs it"
-)
-
-
 if not TYPE_CHECKING:  # type checkers would accept every misspelt name
 
     def __getattr__(name: str) -> object:
@@ -118,7 +111,9 @@ if not TYPE_CHECKING:  # type checkers would accept every misspelt name
             from importlib.metadata import version  # slow to import
 
             return version("syncblob")
-        advice = _NET if name == "Net" else ""
+        from syncblob.blob.missing import OF_MODULE  # not a public name
+
+        advice = f"; {OF_MODULE[name]}" if name in OF_MODULE else ""
         if isinstance(vars(np).get(name), (np.ufunc, type(np.isclose))):
             advice = f", nor has the array API standard; numpy.{name} takes Blobs"
         raise AttributeError(f"module 'syncblob' has no attribute {name!r}{advice}")

@@ -38,7 +38,7 @@ from syncblob.blob.explain import Explanation
 from syncblob.blob.flags import Flags
 from syncblob.blob.indexing import get_item, in_c_order, set_item
 from syncblob.blob.iteration import NO_ITEM, iterate, measured, walked_item, walks
-from syncblob.blob.missing import Missing
+from syncblob.blob.missing import Missing, add_missing
 from syncblob.blob.operators import Operators
 from syncblob.blob.proto_hook import messages
 from syncblob.blob.views import reshape
@@ -1672,21 +1672,10 @@ class Blob(Operators, NdarrayMethods):
         """
         return _torch.parameter_over(self)
 
-    # --- attributes that Blobs lack --------------------------------------------------------------
-
     def __dir__(self) -> list[str]:
         """List the attributes, without the names that only raise."""
         return [name for name in super().__dir__() if type(vars(Blob).get(name)) is not Missing]
 
-    if not TYPE_CHECKING:  # hidden from type checkers, which report them as unknown
-        _blk_dtypes = Missing("pandas takes np.asarray(blob) as a mask of a DataFrame")
-        dim = Missing(
-            "modules that ask for it take blob.to_torch(), or a Blob after "
-            "syncblob.integrations.torch.accept_blobs_in_modules()"
-        )
-        cuda = Missing('blob.to_device("cuda") is a copy there')
-        numpy = Missing("np.asarray(blob) reads it on the host, np.asarray(blob.cpu) may write")
-        to = Missing("blob.to_device(device) copies to a device, blob.astype(dtype) converts")
 
-
+add_missing(Blob)
 BlobCore._class_of_results = Blob

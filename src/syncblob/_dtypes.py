@@ -37,6 +37,9 @@ _BY_NAME: dict[object, np.dtype[np.generic]] = {
     key: np.dtype(name) for name in NAMES for key in (name, np.dtype(name), np.dtype(name).type)
 }
 
+# What arrays of the kinds of dtypes hold that no Blob does.
+_KINDS = {"O": "objects", "S": "bytes", "U": "texts", "T": "texts", "M": "dates", "m": "durations"}
+
 
 def is_bfloat16(dtype: np.dtype[np.generic]) -> bool:
     """Return whether a dtype is ml_dtypes' bfloat16, which NumPy treats as a void type."""
@@ -70,10 +73,10 @@ def as_dtype(dtype: DTypeLike) -> np.dtype[np.generic]:
     result = numpy_dtype(dtype)
     if is_supported(result):
         return result
-    if result.kind in "OSUMm":
+    if result.kind in _KINDS:
         raise TypeError(
-            f"a Blob holds numbers and booleans, not dtype {result.name}; an array of that dtype "
-            "must be converted to numbers first"
+            f"a Blob holds numbers and booleans, not {_KINDS[result.kind]} (dtype {result.str!r}); "
+            "convert the array to numbers first"
         )
     advice = (
         f"; convert to native byte order first, with .astype({result.name!r})"

@@ -21,10 +21,11 @@ def noun(direction: str) -> str:
     return "peer copy" if direction == "peer" else direction
 
 
-def extend(error: BaseException, text: str) -> None:
-    """Append a text to the message of an error."""
+def extend(error: BaseException, text: str, *, first: bool = False) -> None:
+    """Append a text to the message of an error, or put it first."""
     message = str(error)
-    error.args = (f"{message}; {text}" if message else text,)
+    both = f"{text}; {message}" if first else f"{message}; {text}"
+    error.args = (both if message else text,)
     if text not in str(error):
         # Its class does not take the message from `args`, as that of NumPy's MemoryError.
         error.add_note(text)

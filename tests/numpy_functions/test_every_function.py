@@ -1,5 +1,9 @@
 """Every public NumPy function that takes an array, called with Blobs and with arrays."""
 
+import contextlib
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 import tiers
@@ -59,6 +63,7 @@ ALL = tiers.representatives(FUNCTIONS, SHORT)
 # Operands of ufuncs that do not accept the usual shapes.
 MATRICES = {"matmul": (J.T, J), "matvec": (J, J[0]), "vecmat": (J[:, 0], J), "vecdot": (J, J[0])}
 DEVICES = ["cpu", "simulated:0"]
+ROOT = Path(__file__).parents[2]
 # Functions that return one answer, a Python bool.
 COMPARISONS = {"numpy.allclose", "numpy.array_equal", "numpy.array_equiv"}
 
@@ -196,3 +201,23 @@ def test_functions_that_describe_their_argument(name, device):
     for array in (M, V, np.zeros(())):
         assert function(Made(device)(array)) == function(array)
         assert function(Made(device)(array).T) == function(array.T)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::PendingDeprecationWarning")
+def test_the_page_names_the_functions_without_a_protocol_that_return_an_ndarray():
+    blob = Made("simulated:0")(M)
+    found, staying = {"np.matrix"}, set()
+    for name in (known.partition(".")[2] for known in LISTED):
+        function = getattr(np, name, None)
+        if isinstance(function, (np.ufunc, FUNCTION, type(None))) or name in TAKE_NO_ARRAY:
+            continue
+        with contextlib.suppress(TypeError, ValueError):
+            if isinstance(function(blob), np.ndarray):
+                found.add(f"np.{name}")
+            with syncblob.no_transfers():
+                if isinstance(function(blob, like=blob), Blob):
+                    staying.add(f"np.{name}")
+    page = (ROOT / "docs" / "numpy.md").read_text(encoding="utf-8")
+    lines = page.split("## Functions that run on the host")[1].split("\n- ")
+    named = [{*re.findall(r"`(np\.\w+)`", line)} for line in lines if "return an ndarray" in line]
+    assert named == [staying, found - staying]

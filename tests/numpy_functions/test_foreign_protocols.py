@@ -1,12 +1,13 @@
 """Functions and operators with array-likes that implement NumPy's protocols themselves."""
 
 import operator
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from made_blobs import on
 
-from syncblob import TransferGuardError, no_transfers
+from syncblob import Blob, TransferGuardError, no_transfers, record_transfers
 from syncblob.dispatch.walk import replaced
 
 A = np.array([[1.5, -2.0, 4.0], [0.5, 8.0, -3.0]])
@@ -60,6 +61,52 @@ class Raising(Doubled):
         if answer is NotImplemented:
             raise TypeError("Unsupported types.")
         return answer
+
+
+class Variable:
+    """The variable of a solver, which takes Python's and NumPy's numbers, as OR-Tools' does."""
+
+    def with_number(self, other):
+        if isinstance(other, Blob):
+            raise TypeError("expected a number")
+        return "variable", float(other)
+
+    __rmul__ = __radd__ = __rsub__ = __eq__ = __ge__ = __rtruediv__ = with_number
+    __hash__ = None
+
+    def __add__(self, other):
+        return NotImplemented if isinstance(other, Blob) else self.with_number(other)
+
+
+class UfuncVariable:
+    """A variable that calls the operator for a ufunc, as that of PySCIPOpt does."""
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
+        if any(isinstance(x, np.ndarray) and x.shape for x in inputs):
+            return "matrix"
+        inputs = [x.item() if isinstance(x, (np.generic, np.ndarray)) else x for x in inputs]
+        return operator.mul(*inputs)
+
+    def __rmul__(self, other):
+        return "variable", float(other)
+
+    __mul__ = __rmul__
+
+
+class Prior(Variable):
+    """A variable that ndarrays ask first."""
+
+    __array_priority__ = 1
+
+
+class OptedOut:
+    """Takes part in operators, but in no ufunc."""
+
+    __array_priority__ = 1
+    __array_ufunc__ = None
+
+    def __radd__(self, other):
+        return other
 
 
 class Unkept(Doubled):
@@ -195,6 +242,87 @@ def test_operators_ask_by_the_ufunc_as_ndarrays_do(device):
         == (A[:, :2] @ other).tolist()
         == (A[:, :2] @ (2 * A[:, 1:])).tolist()
     )
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_0d_blob_is_a_number_to_objects_with_operators(device):
+    blob, variable = on(device, A), Variable()
+    item = blob[0, 0]
+    item[...] = 1.5
+    with record_transfers() as log:
+        for name in ("mul", "add", "sub", "eq", "le", "truediv", "imul"):
+            assert getattr(operator, name)(item, variable) == ("variable", 1.5)
+    assert log.nbytes <= 7 * item.nbytes
+    assert (variable + item, item != variable) == (("variable", 1.5), False)
+    assert np.multiply(item, variable) == ("variable", 1.5)
+    assert item + Fraction(1, 2) == 2.0
+    with pytest.raises(TypeError, match="'Blob' and 'Variable'"):
+        item @ variable
+    for other in ([1.5], "text", {}):
+        with pytest.raises(TypeError, match="Blob"):
+            item + other
+    with no_transfers():
+        assert item.__mul__(None) is NotImplemented
+        assert blob.__mul__(variable) is NotImplemented
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_an_object_with_only_a_ufunc_gets_numpys_values(device):
+    blob, variable = on(device, A), UfuncVariable()
+    item = blob[0, 0]
+    item *= variable
+    assert item == ("variable", 1.5)
+    item = blob[0, 0]
+    item *= Prior()
+    assert item == ("variable", 1.5)
+    for x in (A, blob):
+        assert x * variable == np.multiply(x, variable) == "matrix"
+        for item in (x[0, 0], x[0, 0, ...]):
+            assert item * variable == np.multiply(item, variable) == ("variable", 1.5)
+
+
+def test_an_object_that_opts_out_of_ufuncs_gets_the_blob():
+    blob = on("simulated:0", A)
+    with no_transfers():
+        assert blob + OptedOut() is blob
+    assert (blob[0, 0] + OptedOut()).dtype == A.dtype
+
+
+class Lazy:
+    """An array that cannot be exported, and has no device, as ndonnx's."""
+
+    __array_priority__ = 1
+
+    def __dlpack_device__(self):
+        raise ValueError("no control over the device")
+
+    def __dlpack__(self, **kwargs):
+        raise BufferError("no export")
+
+    def __radd__(self, other):
+        return NotImplemented if isinstance(other, Blob) else ("lazy", other.tolist())
+
+    __add__ = __radd__
+
+
+class Concrete(Lazy):
+    """The same with values."""
+
+    def __array__(self, dtype=None, copy=None):
+        return A + 1
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_an_array_without_a_device_is_taken_by_its_values_or_left_to_its_operators(device):
+    blob = on(device, A)
+    assert blob + Lazy() == Lazy() + blob == ("lazy", A.tolist())
+    total = blob + Concrete()
+    assert (total.device, total.tolist()) == (blob.device, (2 * A + 1).tolist())
+    assert Blob.asarray(Concrete()).tolist() == (A + 1).tolist()
+    with pytest.raises(BufferError, match="no control"):
+        Blob.asarray(Lazy())
+    with pytest.raises(TypeError, match="Lazy"):
+        blob += Lazy()
 
 
 def test_scipys_sparse_arrays_get_an_array():

@@ -18,6 +18,10 @@ class OrdinaryOperand:
     __slots__ = ()
 
 
+class NoValuesError(BufferError):
+    """An array gives no values by any protocol, as lazy arrays do."""
+
+
 def is_array(x: Any) -> bool:
     """Return whether an object is an array of any library; not a scalar or a type."""
     if isinstance(x, np.ndarray):

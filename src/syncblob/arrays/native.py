@@ -12,7 +12,7 @@ import numpy as np
 
 from syncblob._dtypes import as_dtype
 from syncblob.arrays import dlpack_capsules, import_cuda_arrays
-from syncblob.arrays.foreign import PROTOCOLS
+from syncblob.arrays.foreign import PROTOCOLS, NoValuesError
 from syncblob.devices import HOST, Side, accelerator, current_accelerator, owner_of
 from syncblob.devices.base import (
     DLPACK_CUDA,
@@ -80,7 +80,11 @@ def native_array(
     if owner is not None:
         return owner.import_array(x, copy=copy), False
     if hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__"):
-        return import_array(x, copy=copy), False
+        try:
+            return import_array(x, copy=copy), False
+        except NoValuesError:
+            if not hasattr(x, "__array__"):
+                raise
     array = np.asarray(x, copy=False if copy is False else None)
     # NumPy's own copy of another sequence, such as a range, belongs to no other object.
     return array, array.base is None and not hasattr(x, "__array__")
@@ -184,7 +188,10 @@ def import_array(x: Any, *, copy: bool | None = None) -> Any:
     if isinstance(x, np.ndarray):
         _require_no_mask(x)
     _require_values(x)
-    kind = int(x.__dlpack_device__()[0])
+    try:
+        kind = int(x.__dlpack_device__()[0])
+    except Exception as error:  # whatever the producer raises
+        raise NoValuesError(f"{type(x).__name__}.__dlpack_device__ raised: {error}") from error
     if kind in DLPACK_HOST_TYPES:
         return _import_host(x, copy)
     if kind in (DLPACK_CUDA, DLPACK_CUDA_MANAGED):

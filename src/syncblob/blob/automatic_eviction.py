@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from traceback import clear_frames
 from typing import TYPE_CHECKING, Any
 
-from syncblob._formatting import extend
+from syncblob._formatting import extend, human_bytes
 from syncblob._locks_lost_in_fork import Lock, LostLock
 from syncblob.blob.eviction_policy import candidates, note_eviction
 from syncblob.blob.living_blobs import (
@@ -105,7 +105,7 @@ def _make_room(  # noqa: C901, PLR0911  # each reason to try again, and not to
         return False
     needed = vars(error).get(NEEDED, 0)
     if not home.can_hold(needed):
-        extend(error, f"{home.device} can never hold as much")
+        extend(error, f"{home.device} can never hold {human_bytes(needed)}", first=True)
         vars(error)[BESIDE_OTHERS] = None
         return False
     shortage.stand_in_line(home, shortage.began)

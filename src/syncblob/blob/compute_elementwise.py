@@ -17,7 +17,7 @@ from syncblob.arrays.foreign import is_ndarray_like
 from syncblob.blob.core import BlobCore
 from syncblob.blob.device_of_operands import require_device_of
 from syncblob.blob.elementwise_in_parts import compute_in_room
-from syncblob.blob.foreign_operators import answer_of, by_array
+from syncblob.blob.foreign_operators import answer_of, by_array, has_operator
 from syncblob.blob.operands import as_blob, converted, gather, is_number, refusal
 from syncblob.devices import HOST
 from syncblob.guards import may_compute_directly, require_device
@@ -157,11 +157,15 @@ def _computed(kernel: Callable[..., Any], *operands: Any) -> Any:
 def _by_value(name: str, kernel: Callable[..., Any], x1: Any, x2: Any, like: Any) -> Any:
     """Compute `binary` for an operator with an object that is no array, as ndarray's operators do.
 
-    The reflected operator of the object comes first.
+    The reflected operator of the object comes first. A 0-d Blob is a NumPy scalar to an object with
+    an operator of its own.
     """
     other = x2 if like is x1 else x1
     if not (is_number(other) or (kernel in _COMPARISONS and _is_comparable(other))):
-        return NotImplemented
+        if like.shape or isinstance(other, Sequence):
+            return NotImplemented
+        has = has_operator(name, other, mirrored=like is x1)
+        return by_array(name, kernel, x1, x2, like) if has else NotImplemented
     answer = answer_of(name, kernel, like, other) if like is x1 else NotImplemented
     if answer is not NotImplemented:
         return answer

@@ -63,7 +63,7 @@ def astype(blob: AnyBlob, dtype: DTypeLike, order: Any, casting: Any, *, copy: b
         np.empty(0, blob.dtype).astype(wanted, order, casting)
     if wanted == blob.dtype and not copy:
         kind = "K" if order is None else order.upper()
-        if kind in {"A", "K"} or Flags(blob)[f"{kind}_CONTIGUOUS"]:
+        if kind in {"A", "K"} or getattr(Flags(blob), f"{kind.lower()}_contiguous"):
             return blob
     require_device_of("astype", blob)
     return blob._fresh(from_the_start(_converted, blob, wanted, order or "C"), blob._home)

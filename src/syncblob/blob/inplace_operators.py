@@ -14,7 +14,7 @@ from syncblob.arrays.foreign import is_array, is_ndarray_like
 from syncblob.blob.core import BlobCore
 from syncblob.blob.device_of_operands import require_device_of
 from syncblob.blob.elementwise_in_parts import compute_in_room
-from syncblob.blob.foreign_operators import answer_of
+from syncblob.blob.foreign_operators import answer_of, known_form
 from syncblob.blob.lockless_writes_at_fork import writes
 from syncblob.blob.operands import converted, gather, is_number
 from syncblob.guards import may_compute_directly, require_device
@@ -100,11 +100,12 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, operator: str) -> Any:
             like = own or is_ndarray_like(x2)
             number = not like and is_number(x2)
             ask = number or (like and not own)
-            answer = answer_of(operator, kernel, x1, x2) if ask else NotImplemented
+            form = known_form(x1, x2) if ask and not number else x1
+            answer = answer_of(operator, kernel, form, x2) if ask else NotImplemented
             if number and answer is NotImplemented:
                 # As a Python scalar, because an array would change the dtype.
                 answer = inplace(kernel, x1, np.asarray(x2).item(), operator)
-            elif like and (answer is NotImplemented or type(answer) is np.ndarray):
+            elif like and (answer is NotImplemented or isinstance(answer, np.ndarray)):
                 # The operator would bind the caller's name to a new array.
                 raise _other_type(kernel, x2)
             return answer

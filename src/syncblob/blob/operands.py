@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob._dtypes import PYTHON_SCALARS, SCALARS, can_hold, is_supported
-from syncblob.arrays.foreign import is_array, is_stranger
+from syncblob.arrays.foreign import NoValuesError, is_array, is_stranger
 from syncblob.arrays.native import native_array
 from syncblob.blob.core import AnyBlob, BlobCore
 from syncblob.blob.device_of_operands import preferred, require_device_of
@@ -111,13 +111,16 @@ def blob_to_read(array: Any, like: AnyBlob) -> AnyBlob:
 def converted(x: Any, like: Any) -> Any:
     """Convert an array or scalar of another library to a Blob.
 
-    Return NotImplemented for other objects, for dtypes that Blobs do not support, and for
-    `numpy.matrix`, whose operators have another meaning.
+    Return NotImplemented for other objects, for arrays without values, for dtypes that Blobs do not
+    support, and for `numpy.matrix`, whose operators have another meaning.
     """
     if is_stranger(type(x), "__array_ufunc__") or isinstance(x, np.matrix):
         return NotImplemented
     if isinstance(x, np.generic) or is_array(x):
-        array = native_array(x)[0]
+        try:
+            array = native_array(x)[0]
+        except NoValuesError:
+            return NotImplemented
         if can_hold(array.dtype):
             return blob_to_read(array, like)
     return NotImplemented

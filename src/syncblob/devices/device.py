@@ -62,7 +62,10 @@ class Device:
         is_kind = kind == "cpu" or kind in factories or kind in installed_backends()
         if not is_kind or (colon and not (index.isascii() and index.isdigit())):
             *others, last = (f'"{each}:N"' for each in factories | installed_backends())
-            raise ValueError(f'a device is "cpu", {", ".join(others)} or {last}, got {name!r}')
+            advice = '; an NVIDIA GPU is "cuda"' if kind.lower() in {"gpu", "nvidia"} else ""
+            raise ValueError(
+                f'a device is "cpu", {", ".join(others)} or {last}, got {name!r}{advice}'
+            )
         if kind == "cpu" and int(index or 0) != 0:
             raise ValueError(f'there is one host, "cpu", got {name!r}')
         self.type = kind

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from syncblob._formatting import human_bytes
 from syncblob._locks_lost_in_fork import Lock
 from syncblob.devices.base import DLPACK_CPU, Home
 from syncblob.devices.device import CPU
@@ -64,7 +65,9 @@ class NumpyHome(Home):
             block = make(nbytes + _ALIGNMENT, dtype=np.uint8)
         except MemoryError:
             # NumPy's message has the shape of this block, which nobody has asked for.
-            raise MemoryError(f"{self.device} has no memory for {nbytes} more bytes") from None
+            raise MemoryError(
+                f"{self.device} has no memory for {human_bytes(nbytes)} more"
+            ) from None
         start = -block.__array_interface__["data"][0] % _ALIGNMENT
         return block[start : start + nbytes]
 

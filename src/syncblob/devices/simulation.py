@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from syncblob._formatting import human_bytes
 from syncblob._locks_lost_in_fork import Lock
 from syncblob.devices.base import DLPACK_CPU, NEEDED, Accelerator, Push
 from syncblob.devices.device import Device
@@ -206,8 +207,8 @@ class SimulatedBackend(NumpyHome, Accelerator):
         bound = self._bound()
         if bound < math.inf and (used := self.used_nbytes) + nbytes > bound:
             raise _shortage(
-                f"{self.device} has no memory for {nbytes} more bytes: {used} of "
-                f"{'its ' * (bound != self._limit)}{bound} bytes "
+                f"{self.device} has no memory for {human_bytes(nbytes)} more: {human_bytes(used)} "
+                f"of {'its' if bound != self._limit else 'the'} {human_bytes(int(bound))} "
                 f"{'that set_memory_limit allows ' * (bound == self._limit)}are in use",
                 nbytes,
             )

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob._dtypes import is_bfloat16
+from syncblob._formatting import human_bytes
 from syncblob._layout import Layout
 from syncblob.devices.array_library import LibraryHome, Namespace
 from syncblob.devices.base import Push
@@ -98,7 +99,8 @@ class SyclBackend(LibraryHome):
             # An array without elements has memory, too.
             memory = self._memory.MemoryUSMDevice(max(nbytes, 1), queue=queue)
         except self._memory.USMAllocationError as error:
-            raise MemoryError(f"{self.device} has no memory for {nbytes} more bytes") from error
+            needed = human_bytes(nbytes)
+            raise MemoryError(f"{self.device} has no memory for {needed} more") from error
         buffer = self._dpnp.ndarray((nbytes,), np.uint8, buffer=memory)
         if zeroed:
             self.zero(buffer)

@@ -213,12 +213,16 @@ class Buffers:
         reason, layout
             The access.
         """
+        home = self.home(side)
+        delete = (
+            "delete Blobs and aliases that are no longer needed, because a Blob keeps a buffer on "
+            "each side that was used, or "
+        )
         extend(
             error,
-            f"{reason} needs {human_bytes(nbytes)} on {self.home(side).device} for "
-            f"{self.described(layout)}, at {user_line().described()}; delete Blobs and aliases "
-            "that are no longer needed, because a Blob keeps a buffer on each side that was used, "
-            "or work on parts of it, as Blob.parts() does",
+            f"{reason} needs {human_bytes(nbytes)} on {home.device} for {self.described(layout)}, "
+            f"at {user_line().described()}; {delete if home.can_hold(nbytes) else ''}work on parts "
+            "of it, as Blob.parts() does",
         )
 
     def copying(self, accelerator: Accelerator, reason: str, because: str = "") -> Copying:

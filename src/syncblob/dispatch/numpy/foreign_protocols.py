@@ -7,12 +7,14 @@ host arrays.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from syncblob.arrays.foreign import is_stranger
 from syncblob.blob.core import BlobCore
+from syncblob.blob.foreign_operators import host_value, known_form
 from syncblob.dispatch.numpy import tables
 from syncblob.dispatch.numpy.general_call import joined, shape_only
 from syncblob.dispatch.walk import instances, replaced
@@ -30,7 +32,7 @@ def ufunc_with_strangers(ufunc: np.ufunc, method: str, inputs: Any, kwargs: Any)
     if answer is not NotImplemented:
         return answer
     _require_arrays(ufunc.__name__, (*out, *inputs[:1]) if method == "at" else out, strangers)
-    arrays = replaced(inputs, BlobCore, np.asarray)
+    arrays = replaced(inputs, BlobCore, host_value)
     return getattr(ufunc, method)(*arrays, **replaced(kwargs, BlobCore, np.asarray))
 
 
@@ -77,7 +79,8 @@ def _answer(
     """
     for x in strangers:
         try:
-            answer = getattr(type(x), protocol)(x, *request, **kwargs)
+            known = replaced(request, BlobCore, partial(known_form, other=x))
+            answer = getattr(type(x), protocol)(x, *known, **kwargs)
         except TypeError:
             continue
         if answer is not NotImplemented:

@@ -13,6 +13,7 @@ import numpy as np
 from syncblob._made_functions import name_made_functions
 from syncblob.blob.core import AnyBlob, BlobCore
 from syncblob.blob.indexing import set_item
+from syncblob.blob.missing import explain_keywords
 from syncblob.dispatch.numpy.array_function import array_function
 from syncblob.dispatch.numpy.general_call import call
 from syncblob.memory import from_the_start
@@ -32,7 +33,11 @@ _AXES = frozenset({int, tuple, type(None)})
 def _method(function: Callable[..., Any], result: str) -> Any:
     def method(self: Any, *args: Any, **options: Any) -> Any:
         if options or len(args) > 1 or (args and type(args[0]) not in _AXES):
-            return function(self, *args, **options)
+            try:
+                return function(self, *args, **options)
+            except TypeError as error:
+                explain_keywords(error, options)
+                raise
         return array_function(self, function, (), (self, *args), options)
 
     method.__doc__ = f"Return {result}; see `numpy.{function.__name__}`."

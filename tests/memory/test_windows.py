@@ -559,15 +559,20 @@ def test_another_accelerator_copies_what_a_window_holds(limited):
 
 
 @pytest.mark.usefixtures("small")
-def test_reads_of_windows_are_not_counted_as_avoided(limited):
-    """Their shortcuts are not cleared when a log is opened, so it could not know of all."""
+@pytest.mark.parametrize("before", [0, 2])
+def test_reads_of_windows_are_counted_as_avoided(limited, before):
     blob = numbered()
     part = blob[10:20]
-    with syncblob.record_transfers() as log:
-        for _ in range(2):
+
+    def read(times):
+        for _ in range(times):
             part.gpu_data()
             part.cpu_data()
-    assert (len(log), log.avoided) == (1, 0)
+
+    read(before)
+    with syncblob.record_transfers() as log:
+        read(2)
+    assert (len(log), log.avoided, log.avoided_bytes) == (not before, 3, 120)
     assert limited.uploaded_bytes == 40
 
 

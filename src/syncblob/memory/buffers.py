@@ -91,10 +91,13 @@ class Buffers:
 
     @property
     def on_several_sides(self) -> bool:
-        """Whether several sides have a buffer of the whole memory."""
-        count = 0
-        for buffer in self.sides:
-            count += buffer is not None
+        """Whether several sides have a buffer or windows."""
+        sides, windows, count = self.sides, self.windows, 0
+        if sides[0] is not None and sides[1] is not None:
+            # The usual case. Logs ask at each access.
+            return True
+        for side in self.all_sides:
+            count += sides[side] is not None or windows[side] != ()
         return count > 1
 
     def tracks_borrows(self, side: Side) -> bool:

@@ -83,18 +83,24 @@ def note_use(ledger: Ledger, side: Side, start: int, stop: int) -> None:
     ledger.shortcuts.revoke()
     spans, mine = ledger.spans, 1 << side
     last = _last_used(ledger)
-    if last is None:
-        last = Spans.whole(spans.nbytes, 0)
     nbytes = sum(
         held.nbytes
-        for run in last.runs(start, stop)
+        for run in (() if last is None else last.runs(start, stop))
         if run.holders and run.holders != mine
         for held in spans.runs(run.start, run.stop)
         if held.holders & mine
     )
     if nbytes:
         avoided(nbytes)
-    ledger.last_used = log_generation(), last.put(start, stop, mine)
+    note_arrival(ledger, side, start, stop)
+
+
+def note_arrival(ledger: Ledger, side: Side, start: int, stop: int) -> None:
+    """Record for the open logs that a side has got a non-empty range, and so used it last."""
+    last = _last_used(ledger)
+    if last is None:
+        last = Spans.whole(ledger.spans.nbytes, 0)
+    ledger.last_used = log_generation(), last.put(start, stop, 1 << side)
 
 
 def is_use_noted(ledger: Ledger, side: Side, start: int, stop: int) -> bool:
@@ -108,6 +114,12 @@ def is_use_noted(ledger: Ledger, side: Side, start: int, stop: int) -> bool:
     if ledger.spans.any(start, stop) == mine:
         return last is None or not last.any(start, stop) & ~mine
     return last is not None and last.alike(start, stop) == mine
+
+
+def noted_user(ledger: Ledger) -> int:
+    """Return as a bit the side that, as the open logs know, used everything last; 0 if none did."""
+    last = _last_used(ledger)
+    return 0 if last is None else last.uniform or 0
 
 
 def _last_used(ledger: Ledger) -> Spans | None:

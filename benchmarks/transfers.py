@@ -27,8 +27,8 @@ SMALL = 64
 MANY = 100
 # The goal for the cost of a transfer above the copy itself, in seconds.
 OWN_TIME = 5e-6
-# The sizes of a push and of the computation during it.
-PUSHED, WORK = 1 << 26, 1 << 22
+# The sizes of pushes. Small ones do not pay.
+PUSHED, BRIEF_PUSHED = (1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 26), (1 << 10,)
 
 
 def measure(timer: Timer) -> Measured:
@@ -36,7 +36,9 @@ def measure(timer: Timer) -> Measured:
     device = cuda_device()
     sizes = BRIEF_SIZES if timer.brief else SIZES
     rows = [row for size in sizes for row in _bandwidth(timer, device, size)]
-    rows += [*_own_time(timer, device or "simulated:0"), *_overlap(timer, device)]
+    rows += _own_time(timer, device or "simulated:0")
+    for size in BRIEF_PUSHED if timer.brief else PUSHED:
+        rows += _overlap(timer, device, size)
     if device is not None:
         rows += [row for size in sizes[:3] for row in _loop(timer, device, size)]
     notes = [] if device else ["there is no CUDA device: the simulated device's copies are timed"]
@@ -178,9 +180,9 @@ def _own_time(timer: Timer, device: str) -> list[Row]:
     return [*rows, Row(section, name, times["prefetch"], "without prefetch", times["none"])]
 
 
-def _overlap(timer: Timer, device: str | None) -> list[Row]:
+def _overlap(timer: Timer, device: str | None, pushed: int) -> list[Row]:
     """Time an upload and a computation of about the same length, overlapped and in sequence."""
-    pushed, work = (1 << 10, 1 << 8) if timer.brief else (PUSHED, WORK)
+    work = pushed >> 4
     xp: Any = np
     if device is not None:
         import cupy as xp  # there is a CUDA device, so CuPy is there

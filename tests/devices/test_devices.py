@@ -359,8 +359,9 @@ def test_an_interrupt_of_a_copy_that_is_made_at_once_leaves_the_blob_as_it_was(
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patch:
         patch.setattr(simulated, "upload", interrupt)
-        blob.prefetch()
+        with pytest.raises(KeyboardInterrupt):
+            blob.prefetch()
     assert blob.head is Head.HEAD_AT_CPU
     assert blob.gpu_data().tolist() == [1, 1, 1]

@@ -1,6 +1,7 @@
 """Windows: an accelerator holds the parts of a large memory that were needed there, and no more."""
 
 import random
+import sys
 import threading
 import time
 import types
@@ -10,6 +11,8 @@ import numpy as np
 import pytest
 import tiers
 from devices import LIMITED
+from hypothesis import given
+from hypothesis import strategies as st
 from in_threads import in_threads
 
 import syncblob
@@ -18,6 +21,8 @@ from syncblob.blob import automatic_eviction
 from syncblob.blob.compute import write_by
 from syncblob.devices import POISON, Side
 from syncblob.memory import CONST, MUTABLE, Ledger, window_allocation
+from syncblob.memory import windows as windows_module
+from syncblob.memory.windows import Window, Windows
 
 
 def ranges(blob):
@@ -556,6 +561,54 @@ def test_another_accelerator_copies_what_a_window_holds(limited):
     [one] = log
     assert (one.direction, one.nbytes, one.offset, one.reason) == ("peer", 24, 48, "gpu_data")
     assert one.because.startswith("a NumPy alias of the accelerator side, created at")
+
+
+REACHES = st.tuples(st.integers(0, 60), st.integers(1, 9)).map(lambda pair: (pair[0], sum(pair)))
+
+
+@given(st.lists(st.tuples(st.booleans(), REACHES), max_size=40), st.integers(50, 80))
+def test_windows_in_groups_are_found_as_in_a_list(steps, used):
+    windows, expected = Windows(), []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(windows_module, "_GROUP", 2)
+        for makes, (start, stop) in steps:
+            over = [w for w in expected if w.start < stop and start < w.stop]
+            inside = [w for w in expected if start <= w.start and min(w.stop, used) <= stop]
+            held = [w for w in expected if w.start <= start and stop <= w.stop]
+            assert windows.overlapping(start, stop) == over
+            assert windows.inside(start, stop, used) == inside
+            assert [windows.containing(start, stop)] == (held or [None])
+            new = [Window(min([start, *(w.start for w in over)]), stop, None)] * makes
+            for each in new:
+                each.stop = max([stop, *(w.stop for w in over)])
+            gone = over if makes else inside
+            windows = windows.exchange(gone, new)
+            left = [w for w in expected if w not in gone]
+            expected = sorted([*left, *new], key=lambda w: w.start)
+            assert list(windows) == expected
+            assert bool(windows) == bool(expected)
+            assert windows.nbytes == sum(w.nbytes for w in expected)
+
+
+@pytest.mark.usefixtures("small", "limited")
+def test_making_a_window_takes_no_more_steps_if_there_are_many():
+    blob = Blob((4000, 8), device=LIMITED)
+    blob.mutable_cpu_data()
+    steps = []
+    for row in range(0, 4000, 10):
+        part = blob[row]
+        steps.append(0)
+
+        def count(*_):
+            steps[-1] += 1
+
+        sys.setprofile(count)
+        try:
+            part.gpu_data()
+        finally:
+            sys.setprofile(None)
+    assert len(blob.memory.windows(Side.ACCELERATOR)) == 400
+    assert max(steps[-20:]) < 2 * max(steps[10:30])
 
 
 @pytest.mark.usefixtures("small")

@@ -482,6 +482,27 @@ def test_a_walk_waits_for_no_other_thread_to_bring_its_next_part(limited, monkey
 
 
 @pytest.mark.usefixtures("small")
+def test_a_walk_that_is_given_up_leaves_what_an_alias_needs_without_an_error(limited, monkeypatch):
+    raised = []
+    monkeypatch.setattr(sys, "unraisablehook", raised.append)
+    blob, limited.capacity = numbered(), 300
+    walk = blob.parts(nbytes=40)
+    alias = np.asarray(next(walk).gpu)
+    del walk
+    assert not raised
+    assert ranges(blob) == [(0, 10)]
+    walk = blob.parts(nbytes=40)
+    next(walk)
+    with pytest.raises(ZeroDivisionError):
+        walk.throw(ZeroDivisionError)
+    walk = blob.parts(nbytes=40)
+    next(walk)
+    with pytest.raises(BufferError, match="NumPy alias"):
+        next(walk)
+    assert alias.tolist() == list(range(10))
+
+
+@pytest.mark.usefixtures("small")
 def test_a_walk_leaves_what_another_thread_uses(limited):
     blob = numbered()
     blob[50:].gpu_data()

@@ -40,8 +40,8 @@ _OVERTAKEN, _LEAVES_ROOM = 0.05, 0.25
 BESIDE_OTHERS = "beside_others"
 
 # The calls in line, by home. Lists change in single steps, and so need no lock. The references are
-# weak: those of calls that have ended are passed over, and removed. A call that fails leaves before,
-# because its error keeps it.
+# weak, and those of calls that have ended are removed. A call that fails leaves before, because its
+# error keeps it.
 _lines: dict[Home, list[ref[Shortage]]] = {}
 if hasattr(os, "register_at_fork"):
     # The child has one thread.

@@ -76,6 +76,7 @@ def _compute_in_parts(
     *,
     writes: bool,
 ) -> Any:
+    """Call the function of `compute_in_room` with parts of the operands, which are freed first."""
     like: Any = next(x for x in operands if isinstance(x, BlobCore))
     home, flat = _divide(operands)
 

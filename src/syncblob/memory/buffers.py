@@ -162,8 +162,8 @@ class Buffers:
 
     def containing(self, side: int, start: int, stop: int) -> Any:
         """Return the buffer or the window of a side that contains a range; None if none does."""
-        buffer, windows = self.sides[side], self.windows[side]
-        return windows.containing(start, stop) if buffer is None and windows else buffer
+        buffer = self.sides[side]
+        return self.windows[side].containing(start, stop) if buffer is None else buffer
 
     def get(self, side: Side, start: int, stop: int, *, zeroed: bool) -> Any:
         """Return one side's buffer or window for a range; allocate a buffer if there is none.

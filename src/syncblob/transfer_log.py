@@ -30,6 +30,7 @@ _TOTALS = (
 )
 _TEXTS = (SourceLine, Device)
 
+_LINE = Transfer._fields.index("line")
 _DIRECTIONS = ("upload", "download", "peer")
 
 # So many transfers of at most so many bytes, for one line, are reported: each takes about as long
@@ -144,8 +145,8 @@ class Operation(NamedTuple):
     seconds: float
 
 
-# A transfer in a log: its fields, with those of a `Place` for the line until it is read, because
-# the line takes long to find; and what tells when it arrives, if it has not been seen to.
+# A transfer in a log: its fields as `transfer` gives them, or, once it has been read, a `Transfer`;
+# and what tells when it arrives, if it has not been seen to.
 _Entry = list[Any]
 
 
@@ -153,8 +154,10 @@ def _read(entry: _Entry) -> Transfer:
     """Return the transfer of an entry. Several threads may read it at once."""
     made, arrival = entry
     if type(made) is not Transfer:
-        fields: Any = *made[:5], Place(*made[5]).line, *made[6:]
-        made = entry[0] = Transfer(*fields)
+        *fields, because, offset, name = made
+        fields[_LINE] = Place(*fields[_LINE]).line
+        fields += ["" if because is None else because(), offset, name]
+        made = entry[0] = Transfer._make([*fields, None])
     arrived = None if arrival is None else arrival()
     if arrived is not None:
         made = entry[0] = made._replace(arrived=arrived)
@@ -228,7 +231,8 @@ class TransferLog:
     def add(self, fields: tuple[Any, ...], arrival: Moment | None = None) -> None:
         """Record a transfer, and a function that tells when an asynchronous one arrived.
 
-        `fields` are those of a `Transfer`, with those of a `Place` for the line.
+        `fields` are those of a `Transfer`, with those of a `Place` for the line, and for `because`
+        None or a function that returns it.
         """
         direction, nbytes, seconds = fields[:3]
         with self._lock.held:

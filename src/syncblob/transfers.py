@@ -150,7 +150,7 @@ class Copying(NamedTuple):
     reason: str
     memory: int
     name: str = ""
-    because: str = ""
+    because: Callable[[], str] | None = None
 
 
 def transfer(  # a copy
@@ -181,7 +181,7 @@ def transfer(  # a copy
     seconds = time.perf_counter() - start
     arrival = result.arrival if isinstance(result, Push) else None
     device, reason, memory, name, because = copying
-    # The fields of a `Transfer`, which takes longer to make, as its line does.
+    # The fields of a `Transfer`. Its line and `because` take longer, and are found when it is read.
     place, apart = user_instruction(), arrival is not None
     fields = direction, nbytes, seconds, reason, device.device, place, memory, start, apart
     for log in [*open_logs]:

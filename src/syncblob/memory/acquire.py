@@ -7,6 +7,7 @@ Call the functions under the memory's lock, unless they take it.
 from __future__ import annotations
 
 import operator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from syncblob.devices import Side
@@ -153,8 +154,8 @@ def claim(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0915, PLR0917  # an acce
                     accelerator: Accelerator = buffers.accelerator  # type: ignore[assignment]  # it has bytes
                     copied = DIRECTIONS[side]
                     if open_logs or running_guards.get():
-                        lent_at = sticky and access is CONST and open_logs
-                        because = there.writer_in(Side(1 - side), start, stop) if lent_at else ""
+                        again = sticky and access is CONST
+                        because = partial(sticky[0].described, Side(1 - side)) if again else None
                         copying = buffers.copying(accelerator, reason, because)
                         copy = accelerator.upload if side else accelerator.download
                         transfer(copying, copied, nbytes, start, copy, contents, target)

@@ -27,6 +27,8 @@ from syncblob.memory.windows import Window, Windows, array_of, part_of
 from syncblob.transfers import Copying, transfer
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from syncblob._layout import Layout
     from syncblob.devices.base import Home
     from syncblob.memory.sources import Source
@@ -219,7 +221,9 @@ class Buffers:
             "or work on parts of it, as Blob.parts() does",
         )
 
-    def copying(self, accelerator: Accelerator, reason: str, because: str = "") -> Copying:
+    def copying(
+        self, accelerator: Accelerator, reason: str, because: Callable[[], str] | None = None
+    ) -> Copying:
         """Return the description of a copy of this memory for the log and the guards."""
         return Copying(accelerator, reason, self.serial, self.name, because)
 
@@ -231,7 +235,7 @@ class Buffers:
         target: Any,
         offset: int,
         reason: str,
-        because: str = "",
+        because: Callable[[], str] | None = None,
     ) -> None:
         """Copy bytes of one side into the same number of bytes of another.
 
@@ -244,7 +248,7 @@ class Buffers:
         offset
             Their offset in the memory, for the log.
         reason, because
-            The access, and the alias that made it copy again, for the log.
+            The access, and what describes the alias that made it copy again, for the log.
         """
         device: Any = self.homes[side or origin]
         copying, nbytes = self.copying(device, reason, because), contents.nbytes
@@ -257,7 +261,14 @@ class Buffers:
             transfer(copying, "peer", nbytes, offset, device.copy_from, peer, contents, target)
 
     def bring(  # noqa: PLR0913, PLR0917  # a copy, and what the log says of it
-        self, origin: int, side: int, buffer: Any, start: int, stop: int, reason: str, because: str
+        self,
+        origin: int,
+        side: int,
+        buffer: Any,
+        start: int,
+        stop: int,
+        reason: str,
+        because: Callable[[], str] | None = None,
     ) -> None:
         """Copy a range of one side into a buffer or window of another; see `move`."""
         contents = self.sides[origin]

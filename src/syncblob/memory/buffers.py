@@ -156,7 +156,10 @@ class Buffers:
 
     def within(self, side: int, start: int, stop: int) -> list[Window]:
         """Return the windows of a side that overlap a range."""
-        return self.all_of(side).overlapping(start, stop)
+        buffer = self.sides[side]
+        if buffer is None:
+            return self.windows[side].overlapping(start, stop)
+        return [Window(0, buffer.nbytes, buffer)] if start < buffer.nbytes and stop > 0 else []
 
     def inside(self, side: int, start: int, stop: int, used: int) -> list[Window]:
         """Return the windows of a side whose bytes in use lie in a range."""

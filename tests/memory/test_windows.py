@@ -632,22 +632,39 @@ def test_making_a_window_takes_no_more_steps_if_there_are_many():
     assert max(steps[-20:]) < 2 * max(steps[10:30])
 
 
-@pytest.mark.usefixtures("small")
-@pytest.mark.parametrize("before", [0, 2])
-def test_reads_of_windows_are_counted_as_avoided(limited, before):
-    blob = numbered()
-    part = blob[10:20]
+ACCESSES = st.lists(
+    st.tuples(
+        st.sampled_from([(0, 20), (0, 4), (2, 9), (8, 12), (15, 20)]),
+        st.sampled_from(["", "mutable_", "overwrite_"]),
+        st.sampled_from(["cpu", "gpu"]),
+    ),
+    max_size=15,
+)
 
-    def read(times):
-        for _ in range(times):
-            part.gpu_data()
-            part.cpu_data()
 
-    read(before)
-    with syncblob.record_transfers() as log:
-        read(2)
-    assert (len(log), log.avoided, log.avoided_bytes) == (not before, 3, 120)
-    assert limited.uploaded_bytes == 40
+@pytest.mark.usefixtures("exact_parts")
+@pytest.mark.parametrize("whole", [0, 1 << 20])
+@given(before=ACCESSES, accesses=ACCESSES)
+def test_what_a_side_holds_that_another_one_used_last_is_avoided(whole, before, accesses):
+    blob = Blob(20, "uint8", device=LIMITED)
+
+    def use(reach, kind, side):
+        getattr(blob[slice(*reach)], f"{kind}{side}_data")()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(window_allocation, "_WHOLE", whole)
+        for access in before:
+            use(*access)
+        user, avoided = [None] * 20, []
+        with syncblob.record_transfers() as log:
+            for reach, kind, side in accesses:
+                mine, places = side == "gpu", range(*reach)
+                held = {i for i in places if blob.memory.spans.any(i, i + 1) >> mine & 1}
+                use(reach, kind, side)
+                avoided.append(len([i for i in held if user[i] == (not mine)]))
+                user[slice(*reach)] = [mine] * len(places)
+        assert log.avoided == len([nbytes for nbytes in avoided if nbytes])
+        assert log.avoided_bytes == sum(avoided)
 
 
 @pytest.mark.usefixtures("small")

@@ -7,6 +7,7 @@ the simulated device, whose transfers are copies in memory, is compared with ``n
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -15,17 +16,19 @@ import numpy as np
 from benchmarks.machine import cuda_device
 from benchmarks.rows import Goal, Measured, Row
 from benchmarks.timing import Timer
-from syncblob import Blob
+from syncblob import Blob, max_transfers, record_transfers
 from syncblob._formatting import human_bytes
 from syncblob.devices import accelerator
 
 SIZES, BRIEF_SIZES = (1 << 16, 1 << 20, 1 << 24, 1 << 28), (1 << 10,)
 # So few bytes that the time is syncblob's own.
 SMALL = 64
+# The transfers while a log is open, which opens rarely.
+MANY = 100
 # The goal for the cost of a transfer above the copy itself, in seconds.
 OWN_TIME = 5e-6
-# The sizes of a push and of the computation during it.
-PUSHED, WORK = 1 << 26, 1 << 22
+# The sizes of pushes. Small ones do not pay.
+PUSHED, BRIEF_PUSHED = (1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 26), (1 << 10,)
 
 
 def measure(timer: Timer) -> Measured:
@@ -33,7 +36,9 @@ def measure(timer: Timer) -> Measured:
     device = cuda_device()
     sizes = BRIEF_SIZES if timer.brief else SIZES
     rows = [row for size in sizes for row in _bandwidth(timer, device, size)]
-    rows += [_own_time(timer, device or "simulated:0"), *_overlap(timer, device)]
+    rows += _own_time(timer, device or "simulated:0")
+    for size in BRIEF_PUSHED if timer.brief else PUSHED:
+        rows += _overlap(timer, device, size)
     if device is not None:
         rows += [row for size in sizes[:3] for row in _loop(timer, device, size)]
     notes = [] if device else ["there is no CUDA device: the simulated device's copies are timed"]
@@ -121,8 +126,11 @@ def _bandwidth(timer: Timer, device: str | None, nbytes: int) -> list[Row]:
     return rows
 
 
-def _own_time(timer: Timer, device: str) -> Row:
-    """Time a transfer of a few bytes, with both of its accesses, against the device's copy."""
+def _own_time(timer: Timer, device: str) -> list[Row]:
+    """Time a transfer of a few bytes, with both of its accesses, against the device's copy.
+
+    And against itself while a log or a guard is open, and after a `prefetch`.
+    """
     blob = Blob(SMALL, "uint8", device=device)
 
     def there_and_back() -> None:
@@ -138,16 +146,43 @@ def _own_time(timer: Timer, device: str) -> Row:
         backend.upload(host, buffer)
         backend.download(buffer, host)
 
+    def many(context: Callable[[], Any]) -> None:
+        with context():
+            for _ in range(MANY):
+                there_and_back()
+
+    def upload() -> None:
+        blob.mutable_cpu_data()
+        blob.gpu_data()
+
+    def prefetched() -> None:
+        blob.mutable_cpu_data()
+        blob.prefetch()
+        blob.gpu_data()
+
     times = timer.medians({"ours": there_and_back, "alone": alone})
     name = "mutable_cpu_data, gpu_data, mutable_gpu_data, cpu_data"
     section = f"an upload and a download of {human_bytes(SMALL)}"
     goal = Goal(2 * OWN_TIME, "difference")
-    return Row(section, name, times["ours"], "the device's copies", times["alone"], goal=goal)
+    rows = [Row(section, name, times["ours"], "the device's copies", times["alone"], goal=goal)]
+    contexts: dict[str, Callable[[], Any]] = {
+        "no log": nullcontext,
+        "record_transfers": record_transfers,
+    }
+    contexts["max_transfers"] = partial(max_transfers, 2 * MANY)
+    times = timer.medians({name: partial(many, context) for name, context in contexts.items()})
+    plain = times.pop("no log")
+    section = f"{MANY} of them, while a log or a guard is open"
+    rows += [Row(section, key, time, "no log", plain, goal=Goal(2)) for key, time in times.items()]
+    times = timer.medians({"prefetch": prefetched, "none": upload})
+    section = f"an upload of {human_bytes(SMALL)}, with and without prefetch"
+    name = "mutable_cpu_data, prefetch, gpu_data"
+    return [*rows, Row(section, name, times["prefetch"], "without prefetch", times["none"])]
 
 
-def _overlap(timer: Timer, device: str | None) -> list[Row]:
+def _overlap(timer: Timer, device: str | None, pushed: int) -> list[Row]:
     """Time an upload and a computation of about the same length, overlapped and in sequence."""
-    pushed, work = (1 << 10, 1 << 8) if timer.brief else (PUSHED, WORK)
+    work = pushed >> 4
     xp: Any = np
     if device is not None:
         import cupy as xp  # there is a CUDA device, so CuPy is there

@@ -5,7 +5,9 @@ from __future__ import annotations
 import inspect
 import logging
 import operator
+import re
 import statistics
+import sys
 import threading
 import time
 from collections import Counter
@@ -17,7 +19,7 @@ import pytest
 from in_threads import in_threads
 
 import syncblob
-from syncblob import Blob, TransferGuardError, no_transfers, record_transfers
+from syncblob import Blob, TransferGuardError, max_transfers, no_transfers, record_transfers
 from syncblob import simulated as simulated_backend
 from syncblob.devices import HOST, SimulatedBackend
 from syncblob.devices.base import Push
@@ -439,5 +441,91 @@ def test_a_summary_tells_named_memories_apart() -> None:
         for blob in blobs:
             blob.gpu_data()
     summary = log.summary()
-    assert "1 x upload, 12 bytes of weights, for gpu_data" in summary
-    assert "1 x upload, 12 bytes of bias, for gpu_data" in summary
+    for name in ("weights", "bias"):
+        assert re.search(f"1 x upload, 12 bytes of {name} in [0-9.]+ ms, for gpu_data", summary)
+
+
+def test_many_small_transfers_of_a_line_are_reported() -> None:
+    blob, rows = Blob((32, 8), device="simulated"), Blob((32, 2048), device="simulated")
+    for each in (blob, rows):
+        each.mutable_gpu_data()[...] = 1
+    with record_transfers() as log:
+        for row in rows:
+            row.cpu_data()
+        for row in blob[1:]:
+            row[0].item()
+        assert log.many_small() == []
+        for row in blob:
+            row[0].item()
+    (found,) = log.many_small()
+    assert found.line.text == "row[0].item()"
+    assert (found.direction, found.reason) == ("download", "item")
+    assert (found.transfers, found.nbytes) == (32, 128)
+    of_line = [each.seconds for each in log if each.line == found.line]
+    assert found.seconds == pytest.approx(sum(of_line))
+    text = "many small: 32 x download, 128 bytes in "
+    assert text in log.summary()
+    assert log.to_dict()["many_small"][0]["transfers"] == 32
+
+
+def test_a_log_may_keep_only_the_last_transfers(simulated: SimulatedBackend) -> None:
+    blob = Blob(3, device="simulated")
+    with record_transfers(last=3, operations=True) as log:
+        for _ in range(5):
+            blob.mutable_cpu_data()
+            blob.gpu_data()
+            blob += 1
+            blob.cpu_data()
+    assert [each.direction for each in log] == ["download", "upload", "download"]
+    assert (len(log), len(log.operations), len(log[1:])) == (3, 3, 2)
+    assert (log.uploads, log.downloads, log.nbytes) == (5, 5, 120)
+    assert log.seconds > sum(each.seconds for each in log)
+    assert "\n  the last 3 of 10 transfers:\n  2 x download, 24 bytes" in log.summary()
+    assert simulated.uploads == 5
+    with pytest.raises(ValueError, match="at least 1, or None, got 0"):
+        record_transfers(last=0)
+
+
+def test_evictions_before_the_transfers_of_a_log_are_forgotten_with_them() -> None:
+    blob = Blob(3, device="simulated")
+    blob.mutable_cpu_data()
+    with record_transfers(last=4) as log:
+        for _ in range(4):
+            blob.gpu_data()
+            log.add_eviction(blob.memory.ledger.buffers.serial, 0, 12)
+            blob.evict("gpu")
+        found = [each.uploads for each in log.thrashing()]
+        other = at_gpu()
+        for _ in range(4):
+            other.mutable_gpu_data()
+            other.cpu_data()
+    assert found == [3]
+    assert log.thrashing() == []
+
+
+@pytest.mark.parametrize("context", [record_transfers, lambda: max_transfers(1000)])
+def test_a_small_transfer_takes_few_more_steps_in_a_log_or_a_guard(context: Any) -> None:
+    blob = Blob(3, device="simulated")
+    steps = 0
+
+    def count(*_: object) -> None:
+        nonlocal steps
+        steps += 1
+
+    def measured() -> int:
+        nonlocal steps
+        for _ in range(3):
+            steps = 0
+            sys.setprofile(count)
+            try:
+                blob.mutable_cpu_data()
+                blob.gpu_data()
+                blob.mutable_gpu_data()
+                blob.cpu_data()
+            finally:
+                sys.setprofile(None)
+        return steps
+
+    alone = measured()
+    with context():
+        assert measured() < 2 * alone

@@ -41,6 +41,7 @@ from syncblob.guards import no_transfers as no_transfers
 from syncblob.memory import Head as Head
 from syncblob.memory import SyncedMemory as SyncedMemory
 from syncblob.memory.verify import verified_const as verified_const
+from syncblob.transfer_log import ManySmall as ManySmall
 from syncblob.transfer_log import Operation as Operation
 from syncblob.transfer_log import PingPong as PingPong
 from syncblob.transfer_log import Thrashing as Thrashing

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import operator
+from collections import deque
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from operator import attrgetter, itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, overload
 
 from syncblob._formatting import counted, noun
 from syncblob._locks_lost_in_fork import Lock
-from syncblob._source_lines import SourceLine, user_line
+from syncblob._source_lines import Place, SourceLine, user_line
 from syncblob._timeline import draw
 from syncblob.devices import Device, allow_direct_calls, forbid_direct_calls
 from syncblob.devices.timed_computations import watchers
@@ -27,6 +29,13 @@ _TOTALS = (
     *("seconds", "avoided", "avoided_bytes"),
 )
 _TEXTS = (SourceLine, Device)
+
+_LINE = Transfer._fields.index("line")
+_DIRECTIONS = ("upload", "download", "peer")
+
+# So many transfers of at most so many bytes, for one line, are reported: each takes about as long
+# as one byte does.
+_MANY, _SMALL = 32, 1 << 12
 
 # The parts of one memory among which alternations are looked for at a time.
 _MOST_PARTS = 32
@@ -83,6 +92,35 @@ class Thrashing(NamedTuple):
         )
 
 
+class ManySmall(NamedTuple):
+    """A line of code that makes many small transfers.
+
+    Attributes
+    ----------
+    line
+        The line.
+    direction, reason
+        As of each `Transfer`.
+    transfers, nbytes, seconds
+        The number of these transfers, their bytes and their time.
+    """
+
+    line: SourceLine
+    direction: str
+    reason: str
+    transfers: int
+    nbytes: int
+    seconds: float
+
+    def __str__(self) -> str:
+        """Describe it in one line."""
+        return (
+            f"{self.transfers} x {noun(self.direction)}, {self.nbytes} bytes in "
+            f"{self.seconds * 1e3:.3f} ms, for {self.reason} at {self.line.described()}; "
+            "one transfer of all of them takes about as long as one of these"
+        )
+
+
 class Operation(NamedTuple):
     """One operation on Blobs: a call of a function of NumPy, CuPy or PyTorch.
 
@@ -107,11 +145,28 @@ class Operation(NamedTuple):
     seconds: float
 
 
-def _total(of: Callable[[list[Transfer]], int], direction: str, description: str) -> Any:
-    def total(log: TransferLog) -> int:
-        return of([transfer for transfer in log if transfer.direction == direction])
+# A transfer in a log: its fields as `transfer` gives them, or, once it has been read, a `Transfer`;
+# and what tells when it arrives, if it has not been seen to.
+_Entry = list[Any]
 
-    return property(total, doc=description)
+
+def _read(entry: _Entry) -> Transfer:
+    """Return the transfer of an entry. Several threads may read it at once."""
+    made, arrival = entry
+    if type(made) is not Transfer:
+        *fields, because, offset, name = made
+        fields[_LINE] = Place(*fields[_LINE]).line
+        fields += ["" if because is None else because(), offset, name]
+        made = entry[0] = Transfer._make([*fields, None])
+    arrived = None if arrival is None else arrival()
+    if arrived is not None:
+        made = entry[0] = made._replace(arrived=arrived)
+        entry[1] = None
+    return made
+
+
+def _total(part: int, direction: str, description: str) -> Any:
+    return property(lambda log: log._totals[direction][part], doc=description)  # noqa: SLF001  # of this file
 
 
 def _bytes_of(transfers: Iterable[Transfer]) -> int:
@@ -121,23 +176,27 @@ def _bytes_of(transfers: Iterable[Transfer]) -> int:
 class TransferLog:
     """A sequence of the transfers made while it was open, in order; a context manager.
 
-    Transfers of every thread of the process are recorded.
+    Transfers of every thread of the process are recorded. If the log keeps only the last ones, its
+    totals are those of all.
 
     Attributes
     ----------
+    seconds
+        The time spent in transfers, in seconds.
     avoided, avoided_bytes
         The transfers that were not needed: uses of one side after a use of the other that found the
         newest contents already there. A program that copies at each change of side makes them too.
     """
 
-    def __init__(self, *, operations: bool = False) -> None:
-        self._transfers: list[Transfer] = []
-        # By the indices of asynchronous transfers that have not arrived yet.
-        self._arrivals: dict[int, Moment] = {}
+    def __init__(self, *, operations: bool = False, last: int | None = None) -> None:
+        self._entries: deque[_Entry] = deque(maxlen=last)
+        # The number and the bytes of all transfers, and their time.
+        self._totals: dict[str, tuple[int, int]] = dict.fromkeys(_DIRECTIONS, (0, 0))
+        self.seconds: float = 0.0
         # Each without its times, and what tells its beginning and its end, until they are known.
-        self._operations: list[tuple[Operation, tuple[Moment, Moment] | None]] = []
+        self._operations: deque[list[Any]] = deque(maxlen=last)
         # The number of transfers before each, the memory and the range.
-        self._evictions: list[tuple[int, int, int, int]] = []
+        self._evictions: deque[tuple[int, int, int, int]] = deque(maxlen=last)
         self._watches = operations
         self.avoided: int = 0
         self.avoided_bytes: int = 0
@@ -169,15 +228,23 @@ class TransferLog:
             with suppress(ValueError):
                 watchers.remove(self._add_operation)
 
-    def add(self, transfer: Transfer, arrival: Moment | None = None) -> None:
-        """Record a transfer, and a function that tells when an asynchronous one arrived."""
+    def add(self, fields: tuple[Any, ...], arrival: Moment | None = None) -> None:
+        """Record a transfer, and a function that tells when an asynchronous one arrived.
+
+        `fields` are those of a `Transfer`, with those of a `Place` for the line, and for `because`
+        None or a function that returns it.
+        """
+        direction, nbytes, seconds = fields[:3]
         with self._lock.held:
-            if arrival is not None:
-                self._arrivals[len(self._transfers)] = arrival
-            self._transfers.append(transfer)
+            count, total = self._totals[direction]
+            self._totals[direction] = count + 1, total + nbytes
+            self.seconds += seconds
+            self._entries.append([fields, arrival])
 
     def _add_operation(self, device: Device, name: str, start: Moment, end: Moment) -> None:
-        self._operations.append((Operation(name, device, user_line(), 0, 0), (start, end)))
+        entry = [Operation(name, device, user_line(), 0, 0), (start, end)]
+        with self._lock.held:
+            self._operations.append(entry)
 
     def add_avoided(self, nbytes: int) -> None:
         """Record an access that needed no transfer, after one on the other side."""
@@ -188,62 +255,63 @@ class TransferLog:
     def add_eviction(self, memory: int, start: int, stop: int) -> None:
         """Record that a range of a memory has left an accelerator to make room."""
         with self._lock.held:
-            self._evictions.append((len(self._transfers), memory, start, stop))
+            self._evictions.append((self._sum(0), memory, start, stop))
 
     def __len__(self) -> int:
-        """Return the number of transfers."""
-        return len(self._transfers)
+        """Return the number of transfers in the log."""
+        return len(self._entries)
 
     def __iter__(self) -> Iterator[Transfer]:
         """Iterate over the transfers so far."""
-        self._note_arrivals()
-        return iter(tuple(self._transfers))
+        return iter([_read(entry) for entry in self._entries_so_far()])
 
-    def __getitem__(self, index: int) -> Transfer:
-        """Return one transfer."""
-        self._note_arrivals()
-        return self._transfers[index]
+    @overload
+    def __getitem__(self, index: int) -> Transfer: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Transfer]: ...
+    def __getitem__(self, index: int | slice) -> Transfer | list[Transfer]:
+        """Return one transfer, or a list of some."""
+        if isinstance(index, slice):
+            return [_read(entry) for entry in self._entries_so_far()[index]]
+        return _read(self._entries[index])
 
-    def _note_arrivals(self) -> None:
-        """Note when asynchronous transfers have arrived."""
-        for index, arrival in list(self._arrivals.items()):
-            arrived = arrival()
-            if arrived is not None:
-                self._transfers[index] = self._transfers[index]._replace(arrived=arrived)
-                self._arrivals.pop(index, None)
+    def _entries_so_far(self) -> list[_Entry]:
+        # Without a GIL, another thread may append meanwhile.
+        with self._lock.held:
+            return list(self._entries)
 
     @property
     def operations(self) -> list[Operation]:
         """The operations that have run, if the log records them; see `record_transfers`."""
         known = []
-        for index, (operation, moments) in enumerate(self._operations):
+        with self._lock.held:
+            entries = list(self._operations)
+        for entry in entries:
+            operation, moments = entry
             if moments is not None:
                 # The end first, because a CUDA device may have to look at its clock for it.
                 end, start = moments[1](), moments[0]()
                 if start is None or end is None:
                     continue
-                self._operations[index] = operation._replace(start=start, seconds=end - start), None
-            known.append(self._operations[index][0])
+                operation = operation._replace(start=start, seconds=end - start)
+                entry[:] = operation, None
+            known.append(operation)
         return known
 
-    uploads: int = _total(len, "upload", "The number of copies from host to accelerator.")
-    downloads: int = _total(len, "download", "The number of copies from accelerator to host.")
-    peer_copies: int = _total(len, "peer", "The number of copies between accelerators.")
-    uploaded_bytes: int = _total(_bytes_of, "upload", "The bytes copied from host to accelerator.")
-    downloaded_bytes: int = _total(
-        _bytes_of, "download", "The bytes copied from accelerator to host."
-    )
-    peer_bytes: int = _total(_bytes_of, "peer", "The bytes copied between accelerators.")
+    uploads: int = _total(0, "upload", "The number of copies from host to accelerator.")
+    downloads: int = _total(0, "download", "The number of copies from accelerator to host.")
+    peer_copies: int = _total(0, "peer", "The number of copies between accelerators.")
+    uploaded_bytes: int = _total(1, "upload", "The bytes copied from host to accelerator.")
+    downloaded_bytes: int = _total(1, "download", "The bytes copied from accelerator to host.")
+    peer_bytes: int = _total(1, "peer", "The bytes copied between accelerators.")
 
     @property
     def nbytes(self) -> int:
         """The bytes copied in all directions."""
-        return _bytes_of(self)
+        return self._sum(1)
 
-    @property
-    def seconds(self) -> float:
-        """The time spent in transfers, in seconds."""
-        return sum(transfer.seconds for transfer in self)
+    def _sum(self, part: int) -> int:
+        return sum([total[part] for total in self._totals.values()])
 
     def ping_pongs(self) -> list[PingPong]:
         """Return the pairs of lines that transfer the contents of one memory back and forth.
@@ -268,11 +336,13 @@ class TransferLog:
 
     def thrashing(self) -> list[Thrashing]:
         """Return the lines that bring back Blobs which evictions have taken away at least twice."""
-        transfers, evictions = list(self), list(self._evictions)
+        with self._lock.held:
+            transfers, before = list(self), self._sum(0) - len(self)
+            evictions = [each for each in self._evictions if each[0] >= before]
         gone: dict[int, list[tuple[int, int]]] = {}
         brought: dict[int, list[Transfer]] = {}
-        for index, transfer in enumerate(transfers):
-            while evictions and evictions[0][0] <= index:
+        for number, transfer in enumerate(transfers, before):
+            while evictions and evictions[0][0] <= number:
                 _, memory, start, stop = evictions.pop(0)
                 gone.setdefault(memory, []).append((start, stop))
             first, last = transfer.offset, transfer.offset + transfer.nbytes
@@ -291,13 +361,32 @@ class TransferLog:
         ]
         return sorted(found, key=lambda each: -each.nbytes)
 
+    def many_small(self) -> list[ManySmall]:
+        """Return the lines that make many small transfers, such as `Blob.item` in a loop.
+
+        A line is reported if it makes at least 32 of at most 4 KiB each.
+        """
+        found: dict[tuple[SourceLine, str, str], list[Transfer]] = {}
+        for each in self:
+            if each.nbytes <= _SMALL:
+                found.setdefault((each.line, each.direction, each.reason), []).append(each)
+        lines = [
+            ManySmall(*key, len(of), _bytes_of(of), sum(each.seconds for each in of))
+            for key, of in found.items()
+            if len(of) >= _MANY
+        ]
+        return sorted(lines, key=lambda each: -each.transfers)
+
     def summary(self) -> str:
-        """Return a text with the totals, the lines that moved most, ping-pongs and thrashing."""
+        """Return a text with the totals, the lines that moved most, and the problems found."""
         totals = (
-            f"{self._totals()}, {self.seconds * 1e3:.3f} ms; "
+            f"{self._in_words()}, {self.seconds * 1e3:.3f} ms; "
             f"{counted(self.avoided, 'transfer')} of {self.avoided_bytes} bytes avoided"
         )
+        count = self._sum(0)
         parts = [totals]
+        if len(self) < count:
+            parts.append(f"  the last {len(self)} of {counted(count, 'transfer')}:")
         groups: dict[tuple[str, str, SourceLine, str], list[Transfer]] = {}
         for transfer in self:
             key = (transfer.direction, transfer.reason, transfer.line, transfer.name)
@@ -307,7 +396,8 @@ class TransferLog:
             direction, reason, line, name = key
             named = f" of {name}" if name else ""
             parts.append(
-                f"  {len(groups[key])} x {noun(direction)}, {nbytes} bytes{named}, for {reason} at "
+                f"  {len(groups[key])} x {noun(direction)}, {nbytes} bytes{named} in "
+                f"{sum(x.seconds for x in groups[key]) * 1e3:.3f} ms, for {reason} at "
                 f"{line.described()}"
             )
             because = next((one.because for one in groups[key] if one.because), "")
@@ -315,6 +405,7 @@ class TransferLog:
                 parts.append(f"    again at each access, because of {because}")
         parts += [f"  ping-pong: {pair}" for pair in self.ping_pongs()]
         parts += [f"  thrashing: {each}" for each in self.thrashing()]
+        parts += [f"  many small: {each}" for each in self.many_small()]
         return "\n".join(parts)
 
     def to_dict(self) -> dict[str, Any]:
@@ -324,6 +415,7 @@ class TransferLog:
             "transfers": [_plain(transfer) for transfer in self],
             "ping_pongs": [_plain(pair) for pair in self.ping_pongs()],
             "thrashing": [_plain(each) for each in self.thrashing()],
+            "many_small": [_plain(each) for each in self.many_small()],
             "operations": [_plain(operation) for operation in self.operations],
         }
 
@@ -359,9 +451,9 @@ class TransferLog:
 
     def __repr__(self) -> str:
         """Return the totals."""
-        return f"<TransferLog: {self._totals()}>"
+        return f"<TransferLog: {self._in_words()}>"
 
-    def _totals(self) -> str:
+    def _in_words(self) -> str:
         peers = counted(self.peer_copies, "peer copy", "peer copies")
         return (
             f"{counted(self.uploads, 'upload')} of {self.uploaded_bytes} bytes, "
@@ -369,7 +461,7 @@ class TransferLog:
         ) + (f", {peers} of {self.peer_bytes} bytes" if self.peer_copies else "")
 
 
-def _plain(record: Transfer | Operation | PingPong | Thrashing) -> dict[str, Any]:
+def _plain(record: Transfer | Operation | PingPong | Thrashing | ManySmall) -> dict[str, Any]:
     """Return a record for JSON; the line of a transfer or an operation has three entries."""
     plain = record._asdict()
     if isinstance(record, (Transfer, Operation)):
@@ -378,7 +470,7 @@ def _plain(record: Transfer | Operation | PingPong | Thrashing) -> dict[str, Any
     return {name: str(x) if isinstance(x, _TEXTS) else x for name, x in plain.items()}
 
 
-def record_transfers(*, operations: bool = False) -> TransferLog:
+def record_transfers(*, operations: bool = False, last: int | None = None) -> TransferLog:
     """Record every transfer made inside a ``with`` block.
 
     Parameters
@@ -386,6 +478,9 @@ def record_transfers(*, operations: bool = False) -> TransferLog:
     operations
         Also record the operations on Blobs, for `TransferLog.operations` and `TransferLog.plot`.
         Each then takes some microseconds longer.
+    last
+        The number of transfers, and of operations, to keep, for programs that run for long: the
+        log forgets older ones, but its totals include them. The default, None, keeps all.
 
     Returns
     -------
@@ -407,7 +502,9 @@ def record_transfers(*, operations: bool = False) -> TransferLog:
     >>> log.avoided
     1
     """
-    return TransferLog(operations=operations)
+    if last is not None and operator.index(last) < 1:
+        raise ValueError(f"expected a number of transfers to keep, at least 1, or None, got {last}")
+    return TransferLog(operations=operations, last=last)
 
 
 def _without_repeated(transfers: list[Transfer]) -> list[Transfer]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from syncblob._formatting import noun
 from syncblob._locks_lost_in_fork import Lock
-from syncblob._source_lines import SourceLine, user_line
+from syncblob._source_lines import SourceLine, user_instruction
 from syncblob.devices.base import Push
 from syncblob.guards import count_transfer, running_guards, uncount_transfer
 
@@ -150,7 +150,7 @@ class Copying(NamedTuple):
     reason: str
     memory: int
     name: str = ""
-    because: str = ""
+    because: Callable[[], str] | None = None
 
 
 def transfer(  # a copy
@@ -166,9 +166,10 @@ def transfer(  # a copy
     copy, args
         A function of the accelerator. An asynchronous copy returns a Push.
     """
-    if not (open_logs or running_guards.get()):
+    guarded = running_guards.get()
+    if not (open_logs or guarded):
         return copy(*args)
-    blocks = count_transfer(direction, nbytes, copying.reason, copying.name)
+    blocks = count_transfer(direction, nbytes, copying.reason, copying.name) if guarded else ()
     start = time.perf_counter()
     try:
         result = copy(*args)
@@ -177,21 +178,12 @@ def transfer(  # a copy
         raise
     if not open_logs:
         return result
+    seconds = time.perf_counter() - start
     arrival = result.arrival if isinstance(result, Push) else None
-    made = Transfer(
-        direction,
-        nbytes,
-        time.perf_counter() - start,
-        copying.reason,
-        copying.accelerator.device,
-        user_line(),
-        copying.memory,
-        start,
-        arrival is not None,
-        copying.because,
-        offset,
-        copying.name,
-    )
+    device, reason, memory, name, because = copying
+    # The fields of a `Transfer`. Its line and `because` take longer, and are found when it is read.
+    place, apart = user_instruction(), arrival is not None
+    fields = direction, nbytes, seconds, reason, device.device, place, memory, start, apart
     for log in [*open_logs]:
-        log.add(made, arrival)
+        log.add((*fields, because, offset, name), arrival)
     return result

@@ -74,6 +74,20 @@ def test_a_blob_may_be_larger_than_the_device(room, function):
     assert np.array_equal(np.asarray(result.on("cpu")), expected)
 
 
+@pytest.mark.parametrize(
+    "function",
+    [lambda x: np.divmod(x, 3), lambda x: np.divmod(x, x + 1), np.modf, np.frexp],
+    ids=["number", "two Blobs", "modf", "frexp"],
+)
+def test_a_function_of_several_results_is_computed_in_parts(room, function):
+    values = np.arange(4 * COUNT, dtype=np.float32).reshape(4, COUNT) / 2
+    results = function(blob_of(values))
+    assert room.used_nbytes <= room.capacity
+    for result, expected in zip(results, function(values), strict=True):
+        assert (str(result.device), result.dtype) == (LIMITED, expected.dtype)
+        assert np.array_equal(np.asarray(result.on("cpu")), expected)
+
+
 @pytest.mark.parametrize("held", ["nowhere", "first", "second"])
 @pytest.mark.parametrize("devices", [(LIMITED, LIMITED), (LIMITED, "cpu"), ("cpu", LIMITED)])
 def test_a_blob_is_written_in_parts(room, held, devices):

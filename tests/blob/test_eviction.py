@@ -1012,6 +1012,21 @@ def test_a_call_stands_in_one_line_and_leaves_it_at_its_end(limited, simulated):
     assert not any(wait_for_room._lines.values())
 
 
+@pytest.mark.parametrize("leaves", [True, False])
+def test_a_call_that_another_thread_looks_at_ends_without_an_error(limited, monkeypatch, leaves):
+    raised = []
+    monkeypatch.setattr(sys, "unraisablehook", raised.append)
+    first = in_line(limited)
+    looked_at = wait_for_room._lines[limited][:]
+    if leaves:
+        first.leave_line()
+    else:
+        wait_for_room._lines[limited].clear()
+    del first
+    assert [place() for place in looked_at] == [None]
+    assert not raised
+
+
 def test_who_is_first_in_line_for_long_is_forgotten(limited, clock):
     first, second = in_line(limited), in_line(limited)
     first.thread, second.thread = 1, 2

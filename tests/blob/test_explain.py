@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import io
 import json
+import re
 import sys
 import warnings
 from xml.etree import ElementTree as ET
@@ -477,7 +478,7 @@ def test_a_log_is_drawn_for_a_notebook() -> None:
                     blob.mutable_cpu_data()
     root = ET.fromstring(log._repr_html_())  # noqa: S314  # our own
     assert (root.tag, root.text) == ("pre", log.summary())
-    assert "of <0>, for gpu_data at " in log.summary()
+    assert re.search("of <0> in [0-9.]+ ms, for gpu_data at ", log.summary())
     assert "again at each access, because of a DLPack alias of the host side, created at " in (
         log.summary()
     )
@@ -497,6 +498,24 @@ def test_a_log_becomes_json() -> None:
     assert upload["memory"] == download["memory"] > 0
     assert upload["start"] <= download["start"]
     assert upload["device"] == "simulated:0"
+
+
+def test_of_many_aliases_the_first_few_are_described_and_the_others_counted() -> None:
+    blob = Blob((2000, 8), device="simulated")
+    rows = [np.asarray(row.cpu) for row in blob]
+    kept = str(blob.explain())
+    assert len(kept) < 5000
+    assert "1,992 more of the host side" in kept
+    with pytest.warns(StaleAliasWarning):
+        blob[1000].mutable_gpu_data()
+    text = str(blob.explain())
+    first = next(line for line in text.splitlines() if "NumPy alias" in line)
+    assert first.strip().startswith("stale alias")
+    bars = re.search(r"host aliases +(.*)", text)
+    assert bars is not None
+    assert set(bars[1]) == {"▓"}
+    assert blob.explain()._repr_html_().count("more aliases") == 2
+    assert len(rows) == 2000
 
 
 # --- verified const ------------------------------------------------------------------------------

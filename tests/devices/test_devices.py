@@ -15,7 +15,7 @@ from in_threads import in_threads
 from interrupt_points import Interrupt, interrupted_at, points_of
 
 import syncblob
-from syncblob import Blob, Device, NoDeviceError, use_device
+from syncblob import Blob, Device, Head, NoDeviceError, use_device
 from syncblob.devices import (
     CPU,
     HOST,
@@ -329,3 +329,39 @@ def test_names_that_are_taken_or_no_names_are_refused(kind: str) -> None:
     with pytest.raises(ValueError, match="expected a registered kind"):
         unregister(kind)
     assert syncblob.available_devices()[0] == CPU
+
+
+@pytest.mark.parametrize("nbytes", [8, 1 << 21])
+@pytest.mark.parametrize("delay", [0, 0.01])
+def test_a_small_asynchronous_copy_is_made_at_once_unless_the_stream_is_busy(
+    simulated: SimulatedBackend, monkeypatch: pytest.MonkeyPatch, nbytes: int, delay: float
+) -> None:
+    threads: list[int] = []
+    monkeypatch.setattr(simulated, "upload", lambda *_: threads.append(threading.get_ident()))
+    host, buffer = np.ones(nbytes, np.uint8), simulated.allocate(nbytes)
+    stream = simulated.stream(delay=delay)
+    works = [simulated.push(host, buffer, stream)]
+    if delay:
+        stream.delay = 0
+        works.append(simulated.push(host[:8], buffer[:8], stream))
+    for work in works:
+        work.wait()
+    at_once = nbytes == 8 and not delay
+    assert [thread == threading.get_ident() for thread in threads] == [at_once] * len(works)
+
+
+def test_an_interrupt_of_a_copy_that_is_made_at_once_leaves_the_blob_as_it_was(
+    simulated: SimulatedBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blob = Blob(3, device="simulated:0")
+    blob.mutable_cpu_data()[...] = 1
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(simulated, "upload", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            blob.prefetch()
+    assert blob.head is Head.HEAD_AT_CPU
+    assert blob.gpu_data().tolist() == [1, 1, 1]

@@ -1,6 +1,7 @@
 """Living arrays: which of them overlap a range, whoever adds or drops some meanwhile."""
 
 import gc
+import sys
 import threading
 from functools import partial
 
@@ -98,6 +99,15 @@ def test_only_what_is_near_a_range_is_compared(count):
     else:
         assert kept.expected(80, 88) < set(near)
         assert len(near) <= 4
+
+
+def test_arrays_that_are_in_the_index_take_no_room_beside_it():
+    """A set keeps its table when it is empty, and to look through that takes long."""
+    kept = Kept()
+    for place in range(40 * FEW):
+        kept.add(8 * place, 8 * place + 8)
+    kept.found(0, 8)
+    assert sys.getsizeof(kept.living.index.fresh) < 1000
 
 
 def test_many_are_compared_one_by_one_before_an_index_pays(monkeypatch):

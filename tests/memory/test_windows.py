@@ -1,6 +1,7 @@
 """Windows: an accelerator holds the parts of a large memory that were needed there, and no more."""
 
 import random
+import sys
 import threading
 import time
 import types
@@ -10,6 +11,8 @@ import numpy as np
 import pytest
 import tiers
 from devices import LIMITED
+from hypothesis import given
+from hypothesis import strategies as st
 from in_threads import in_threads
 
 import syncblob
@@ -18,6 +21,8 @@ from syncblob.blob import automatic_eviction
 from syncblob.blob.compute import write_by
 from syncblob.devices import POISON, Side
 from syncblob.memory import CONST, MUTABLE, Ledger, window_allocation
+from syncblob.memory import windows as windows_module
+from syncblob.memory.windows import Window, Windows
 
 
 def ranges(blob):
@@ -477,6 +482,27 @@ def test_a_walk_waits_for_no_other_thread_to_bring_its_next_part(limited, monkey
 
 
 @pytest.mark.usefixtures("small")
+def test_a_walk_that_is_given_up_leaves_what_an_alias_needs_without_an_error(limited, monkeypatch):
+    raised = []
+    monkeypatch.setattr(sys, "unraisablehook", raised.append)
+    blob, limited.capacity = numbered(), 300
+    walk = blob.parts(nbytes=40)
+    alias = np.asarray(next(walk).gpu)
+    del walk
+    assert not raised
+    assert ranges(blob) == [(0, 10)]
+    walk = blob.parts(nbytes=40)
+    next(walk)
+    with pytest.raises(ZeroDivisionError):
+        walk.throw(ZeroDivisionError)
+    walk = blob.parts(nbytes=40)
+    next(walk)
+    with pytest.raises(BufferError, match="NumPy alias"):
+        next(walk)
+    assert alias.tolist() == list(range(10))
+
+
+@pytest.mark.usefixtures("small")
 def test_a_walk_leaves_what_another_thread_uses(limited):
     blob = numbered()
     blob[50:].gpu_data()
@@ -558,17 +584,87 @@ def test_another_accelerator_copies_what_a_window_holds(limited):
     assert one.because.startswith("a NumPy alias of the accelerator side, created at")
 
 
-@pytest.mark.usefixtures("small")
-def test_reads_of_windows_are_not_counted_as_avoided(limited):
-    """Their shortcuts are not cleared when a log is opened, so it could not know of all."""
-    blob = numbered()
-    part = blob[10:20]
-    with syncblob.record_transfers() as log:
-        for _ in range(2):
+REACHES = st.tuples(st.integers(0, 60), st.integers(1, 9)).map(lambda pair: (pair[0], sum(pair)))
+
+
+@given(st.lists(st.tuples(st.booleans(), REACHES), max_size=40), st.integers(50, 80))
+def test_windows_in_groups_are_found_as_in_a_list(steps, used):
+    windows, expected = Windows(), []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(windows_module, "_GROUP", 2)
+        for makes, (start, stop) in steps:
+            over = [w for w in expected if w.start < stop and start < w.stop]
+            inside = [w for w in expected if start <= w.start and min(w.stop, used) <= stop]
+            held = [w for w in expected if w.start <= start and stop <= w.stop]
+            assert windows.overlapping(start, stop) == over
+            assert windows.inside(start, stop, used) == inside
+            assert [windows.containing(start, stop)] == (held or [None])
+            new = [Window(min([start, *(w.start for w in over)]), stop, None)] * makes
+            for each in new:
+                each.stop = max([stop, *(w.stop for w in over)])
+            gone = over if makes else inside
+            windows = windows.exchange(gone, new)
+            left = [w for w in expected if w not in gone]
+            expected = sorted([*left, *new], key=lambda w: w.start)
+            assert list(windows) == expected
+            assert bool(windows) == bool(expected)
+            assert windows.nbytes == sum(w.nbytes for w in expected)
+
+
+@pytest.mark.usefixtures("small", "limited")
+def test_making_a_window_takes_no_more_steps_if_there_are_many():
+    blob = Blob((4000, 8), device=LIMITED)
+    blob.mutable_cpu_data()
+    steps = []
+    for row in range(0, 4000, 10):
+        part = blob[row]
+        steps.append(0)
+
+        def count(*_):
+            steps[-1] += 1
+
+        sys.setprofile(count)
+        try:
             part.gpu_data()
-            part.cpu_data()
-    assert (len(log), log.avoided) == (1, 0)
-    assert limited.uploaded_bytes == 40
+        finally:
+            sys.setprofile(None)
+    assert len(blob.memory.windows(Side.ACCELERATOR)) == 400
+    assert max(steps[-20:]) < 2 * max(steps[10:30])
+
+
+ACCESSES = st.lists(
+    st.tuples(
+        st.sampled_from([(0, 20), (0, 4), (2, 9), (8, 12), (15, 20)]),
+        st.sampled_from(["", "mutable_", "overwrite_"]),
+        st.sampled_from(["cpu", "gpu"]),
+    ),
+    max_size=15,
+)
+
+
+@pytest.mark.usefixtures("exact_parts")
+@pytest.mark.parametrize("whole", [0, 1 << 20])
+@given(before=ACCESSES, accesses=ACCESSES)
+def test_what_a_side_holds_that_another_one_used_last_is_avoided(whole, before, accesses):
+    blob = Blob(20, "uint8", device=LIMITED)
+
+    def use(reach, kind, side):
+        getattr(blob[slice(*reach)], f"{kind}{side}_data")()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(window_allocation, "_WHOLE", whole)
+        for access in before:
+            use(*access)
+        user, avoided = [None] * 20, []
+        with syncblob.record_transfers() as log:
+            for reach, kind, side in accesses:
+                mine, places = side == "gpu", range(*reach)
+                held = {i for i in places if blob.memory.spans.any(i, i + 1) >> mine & 1}
+                use(reach, kind, side)
+                avoided.append(len([i for i in held if user[i] == (not mine)]))
+                user[slice(*reach)] = [mine] * len(places)
+        assert log.avoided == len([nbytes for nbytes in avoided if nbytes])
+        assert log.avoided_bytes == sum(avoided)
 
 
 @pytest.mark.usefixtures("small")

@@ -258,10 +258,9 @@ def _evict_unseen(  # noqa: PLR0911, PLR0913, PLR0917  # a buffer, and who may s
 ) -> int:
     """Evict the window at a byte if nobody sees it, under the lock. Return the bytes freed."""
     side = ledger.side_of(home)
-    windows = [each for each in ledger.buffers.all_of(side) if each.start == start]
-    if not windows:
+    window = ledger.buffers.all_of(side).containing(start, start)
+    if window is None or window.start != start:
         return 0
-    (window,) = windows
     stop = window.stop
     loans = ledger.loans[side]
     if ledger.moving:

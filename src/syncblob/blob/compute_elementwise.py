@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from numbers import Number
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from syncblob.blob.operands import as_blob, converted, gather, is_number, refusa
 from syncblob.devices import HOST
 from syncblob.guards import may_compute_directly, require_device
 from syncblob.memory import compute
+
+if TYPE_CHECKING:
+    from syncblob.devices.base import Home
 
 # These also accept sequences, buffers and other numbers, which Python would otherwise call unequal.
 _COMPARISONS = (np.equal, np.not_equal)
@@ -49,7 +52,7 @@ def unary(kernel: Callable[..., Any], x: Any) -> Any:
         return compute_in_room(_computed, kernel, (x,))
     result = kernel(array)
     if type(result) is not np.ndarray:
-        result = home.as_array(result)
+        return fresh(x, result, home)
     return x._fresh(result, home)
 
 
@@ -95,7 +98,7 @@ def binary(  # noqa: C901  # cases are inlined to save time
             ):
                 result = kernel(array1, array2)
                 if type(result) is not np.ndarray:
-                    result = home.as_array(result)
+                    return fresh(x1, result, home)
                 return x1._fresh(result, home)
     elif type(x2) in SCALARS:
         try:
@@ -111,7 +114,7 @@ def binary(  # noqa: C901  # cases are inlined to save time
             ):
                 result = kernel(array, x2)
                 if type(result) is not np.ndarray:
-                    result = home.as_array(result)
+                    return fresh(x1, result, home)
                 return x1._fresh(result, home)
     # They may have to go to make room.
     array = array1 = array2 = shortcut = shortcut1 = shortcut2 = None
@@ -150,7 +153,13 @@ def _binary(kernel: Callable[..., Any], x1: Any, x2: Any, operator: str) -> Any:
 def _computed(kernel: Callable[..., Any], *operands: Any) -> Any:
     arrays, home, operands = gather(kernel.__name__, *operands)
     result = kernel(*arrays) if home.direct else compute(home, kernel, *arrays)
-    like = next(x for x in operands if isinstance(x, BlobCore))
+    return fresh(next(x for x in operands if isinstance(x, BlobCore)), result, home)
+
+
+def fresh(like: Any, result: Any, home: Home) -> Any:
+    """Return a Blob of the result of a kernel, as an array or a scalar; a tuple of several."""
+    if type(result) is tuple:
+        return tuple([fresh(like, each, home) for each in result])
     return like._fresh(home.as_array(result), home)
 
 

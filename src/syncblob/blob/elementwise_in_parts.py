@@ -37,11 +37,12 @@ def compute_in_room(
 ) -> Any:
     """Call a function with a kernel and operands; in parts if they do not fit on a device together.
 
-    The function computes the kernel elementwise, in a new Blob. If it `writes`, it only brings the
-    operands, and returns a function that writes into the first. In parts, the device needs room for
-    a part of each operand, and for two of a new Blob. When room is needed, the finished parts of
-    that are downloaded, and those of the operands dropped. If it writes, the first Blob gets the
-    contents of the new one, on the host and in one step, so that a failure changes nothing.
+    The function computes the kernel elementwise, in a new Blob, or in a tuple of several. If it
+    `writes`, it only brings the operands, and returns a function that writes into the first. In
+    parts, the device needs room for a part of each operand, and for two of each new Blob. When room
+    is needed, finished parts of these are downloaded, and those of the operands dropped. If it
+    writes, the first Blob gets the contents of the new one, on the host and in one step, so that a
+    failure changes nothing.
 
     Raises
     ------
@@ -65,27 +66,43 @@ def compute_in_room(
         return begin_again(compute_in_room, (function, kernel, operands), {"writes": writes}, home)
     if not _can_divide(kernel, operands, writes=writes):
         return from_the_start(compute, *operands)
+    return _compute_in_parts(compute, kernel, operands, writes=writes)
+
+
+def _compute_in_parts(
+    compute: Callable[..., Any],
+    kernel: Callable[..., Any],
+    operands: Sequence[Any],
+    *,
+    writes: bool,
+) -> Any:
+    """Call the function of `compute_in_room` with parts of the operands, which are freed first."""
     like: Any = next(x for x in operands if isinstance(x, BlobCore))
     home, flat = _divide(operands)
 
     def parts(part: slice) -> list[Any]:
         return [x if type(x) in SCALARS else x[part] for x in flat]
 
-    dtype = like.dtype if writes else patiently(compute, *parts(slice(1))).dtype
-    result = type(like)(like.shape, dtype, device=home.device)
-    into: Any = result.reshape(-1)
+    def made(part: slice) -> tuple[Any, ...]:
+        done = compute(*parts(part))
+        return done if type(done) is tuple else (done,)
+
+    dtypes = [like.dtype] if writes else [x.dtype for x in patiently(made, slice(1))]
+    results = [type(like)(like.shape, dtype, device=home.device) for dtype in dtypes]
+    into: list[Any] = [x.reshape(-1) for x in results]
 
     def write_part(part: slice) -> None:
         if writes:
-            into[part], *others = parts(part)
-            compute(into[part], *others)
+            into[0][part], *others = parts(part)
+            compute(into[0][part], *others)
         else:
-            into[part] = compute(*parts(part))
+            for target, values in zip(into, made(part), strict=True):
+                target[part] = values
 
-    _for_each_part(write_part, result.size)
+    _for_each_part(write_part, like.size)
     if not writes:
-        return result
-    contents = result._memory.array(Side.HOST, CONST, result._layout, kernel.__name__)
+        return tuple(results) if len(results) > 1 else results[0]
+    contents = results[0]._memory.array(Side.HOST, CONST, results[0]._layout, kernel.__name__)
     place = Side.HOST, OVERWRITE, like._layout, kernel.__name__
     like._memory.write(*place, operator.setitem, ..., contents)
     return like

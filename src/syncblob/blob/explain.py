@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from syncblob.blob.core import BlobCore
     from syncblob.memory.borrows_and_aliases import Lease
     from syncblob.memory.history import Transition
+
+# The aliases of a side that are described one by one.
+_FEW = 8
 
 # The width of a picture of a memory, in characters.
 _CELLS = 40
@@ -100,20 +103,30 @@ def _seen(blob: BlobCore, memory: SyncedMemory) -> MemorySeen:
     runs = list(memory.spans.runs(0, nbytes))
     homes = []
     for side in memory.sides:
-        loans = memory.ledger.loans[side]
-        lent = [_alias(memory, side, lease) for lease in list(loans.leases)]
-        for exposure in loans.exposures:
+        loans, mine = memory.ledger.loans[side], 1 << side
+
+        def order(lease: Lease, mine: int = mine) -> tuple[bool, int, int]:
+            """Put stale aliases first."""
+            lacking = memory.spans.lacking(lease.start, min(lease.stop, nbytes), mine)
+            return not lacking, lease.start, lease.stop
+
+        leases = sorted(list(loans.leases), key=order)  # noqa: C414  # they vanish at any time
+        exposures = loans.exposures
+        lent = [_alias(memory, side, lease) for lease in leases[:_FEW]]
+        others: list[Any] = [*leases[_FEW:], *exposures[_FEW:]]
+        rest = [(one.start, one.stop) for one in others]
+        more = joined((start, min(stop, nbytes)) for start, stop in rest if start < nbytes)
+        for exposure in exposures[:_FEW]:
             whose = f"the {side.name.lower()} side, to an alias of unknown lifetime"
             where = _bytes(memory, exposure.start, exposure.stop)
             text = f"{whose}, at {exposure.place.line.described()}{where}"
             lent.append(Lent("exposed", text, exposure.start, exposure.stop))
-        newest = joined((run.start, run.stop) for run in runs if run.holders & (1 << side))
-        ended = [*_ended(memory, side)]
-        homes.append(
-            HomeSeen(
-                side, _contents(memory, side), memory.buffer(side) is not None, newest, lent, ended
-            )
+        newest = joined((run.start, run.stop) for run in runs if run.holders & mine)
+        ended, allocated = [*_ended(memory, side)], memory.buffer(side) is not None
+        seen = HomeSeen(
+            side, _contents(memory, side), allocated, newest, lent, len(rest), more, ended
         )
+        homes.append(seen)
     history = [str(transition) for transition in memory.history]
     view = layout.start, layout.stop
     return MemorySeen(head, nbytes, view, _part(memory, layout), homes, history)
@@ -160,6 +173,11 @@ def _rows(memory: MemorySeen) -> list[tuple[str, str]]:
     rows = [(home.side.name.lower(), home.contents) for home in memory.homes]
     rows += _picture(memory)
     rows += [(lent.label, lent.text) for home in memory.homes for lent in home.lent]
+    rows += [
+        ("aliases", f"{home.more:,} more of the {home.side.name.lower()} side")
+        for home in memory.homes
+        if home.more
+    ]
     rows += [("ended borrow", ended) for home in memory.homes for ended in home.ended]
     rows += [("then", transition) for transition in memory.history]
     return rows
@@ -170,7 +188,8 @@ def _picture(memory: MemorySeen) -> list[tuple[str, str]]:
     nbytes = memory.nbytes
     lent = {
         home.side.name.lower(): [
-            (one.start, min(one.stop, nbytes)) for one in home.lent if one.start < nbytes
+            *((one.start, min(one.stop, nbytes)) for one in home.lent if one.start < nbytes),
+            *home.ranges,
         ]
         for home in memory.homes
     }

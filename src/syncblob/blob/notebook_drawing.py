@@ -50,7 +50,9 @@ class HomeSeen(NamedTuple):
     contents: str
     allocated: bool
     newest: list[Range]  # in order
-    lent: list[Lent]
+    lent: list[Lent]  # the first few
+    more: int  # the number of others
+    ranges: list[Range]  # of those, in order
     ended: list[str]  # borrows that have become read-only
 
 
@@ -103,6 +105,7 @@ def _memory(memory: MemorySeen) -> Iterator[str]:
     nbytes = memory.nbytes
     for home in memory.homes:
         lent = [(one.start, min(one.stop, nbytes), one.text) for one in home.lent]
+        lent += [(*part, "more aliases") for part in home.ranges]
         # Host aliases are above the host's bytes, accelerator aliases below the accelerator's, so
         # that the bytes of both are next to each other.
         strips = [_lane(home, nbytes), _strip([one for one in lent if one[0] < one[1]], nbytes)]

@@ -59,7 +59,6 @@ def _walk_views(blob: BlobCore, views: Sequence[Any]) -> Iterator[Any]:
     buffers = blob._memory.ledger.buffers
     for view, following in itertools.zip_longest(views, views[1:]):
         of = view._memory.ledger.range_of(view._layout)
-        left = [view, following]
         try:
             if following is not None:
                 view.prefetch()
@@ -72,10 +71,18 @@ def _walk_views(blob: BlobCore, views: Sequence[Any]) -> Iterator[Any]:
                 _start_to_bring(following)
                 del held, seen
             yield view
-            left = [view]
-        finally:
-            for each in left:
+        except BaseException:
+            # The walk ends. A part that cannot leave stays until room is needed, and nobody could
+            # catch an error of a walk that is given up.
+            for each in (view, following):
                 if each is not None:
-                    # What another thread uses is evicted when room is needed.
-                    reach = each._memory.ledger.range_of(each._layout)
-                    give_up(each, each._side, *reach, needed=False)
+                    with suppress(Exception):
+                        _leave(each)
+            raise
+        _leave(view)
+
+
+def _leave(view: Any) -> None:
+    """Give up a part. What another thread uses is evicted when room is needed."""
+    reach = view._memory.ledger.range_of(view._layout)
+    give_up(view, view._side, *reach, needed=False)

@@ -1,8 +1,8 @@
 """The simulated device: ordinary memory that behaves like a discrete accelerator.
 
 Its memory is separate from the host's and poisoned on allocation, so that a missing copy shows as
-NaN. Allocations and transfers are counted, and can be made to fail. Asynchronous uploads run on
-another thread, after an optional delay, so that a missing wait shows as poison, too. NumPy is its
+NaN. Allocations and transfers are counted, and can be made to fail. Large asynchronous copies, and
+those with a delay, run on another thread, so that a missing wait shows as poison, too. NumPy is its
 array library.
 """
 
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 # All bits set: NaN in every floating-point type, -1 or the largest value in integers.
 POISON = 0xFF
+
+# The most bytes that are copied in less time than another thread needs to begin.
+_AT_ONCE = 1 << 20
 
 _COUNTERS = (
     *("allocations", "host_allocations", "uploads", "downloads", "peer_copies"),
@@ -273,11 +276,11 @@ class SimulatedBackend(NumpyHome, Accelerator):
             stream = self._own_stream()
         if not isinstance(stream, SimulatedStream) or stream.backend is not self:
             raise TypeError(f"expected a stream of {self.device} or None, got {stream!r}")
-        return stream.submit(lambda: self.upload(host, buffer))
+        return stream.submit(lambda: self.upload(host, buffer), host.nbytes)
 
     def pull(self, buffer: NDArray[np.uint8], host: NDArray[np.uint8]) -> Push:
         """Start a download on the thread of the device's own stream."""
-        return self._own_stream().submit(lambda: self.download(buffer, host))
+        return self._own_stream().submit(lambda: self.download(buffer, host), host.nbytes)
 
     def _own_stream(self) -> SimulatedStream:
         with self._lock.held:
@@ -325,7 +328,10 @@ class _Block(weakref.ref[Any]):
 
 
 class SimulatedStream:
-    """A thread that runs asynchronous uploads in order.
+    """A thread that runs asynchronous copies in order.
+
+    A small copy without a delay takes less time than to wake the thread. So it runs at once, if the
+    thread has nothing to do.
 
     Parameters
     ----------
@@ -342,6 +348,7 @@ class SimulatedStream:
 
     def _start(self) -> None:
         self._process = os.getpid()
+        self._last: _Work | None = None
         self._queue: SimpleQueue[tuple[SimulatedStream, _Work] | None] = SimpleQueue()
         # Not by `threading`, whose wait for the start of the thread an interrupt can break.
         _thread.start_new_thread(_run_all, (self._queue,))
@@ -351,9 +358,16 @@ class SimulatedStream:
         if self._process == os.getpid():
             self._queue.put(None)
 
-    def submit(self, upload: Callable[[], None]) -> Push:
-        """Queue an upload."""
-        return self._queued(upload, self.backend.delay if self.delay is None else self.delay)
+    def submit(self, copy: Callable[[], None], nbytes: int) -> Push:
+        """Queue a copy."""
+        delay, last = self.backend.delay if self.delay is None else self.delay, self._last
+        if delay or nbytes > _AT_ONCE or not (last is None or last.over):
+            return self._queued(copy, delay)
+        work = _Work(copy, delay)
+        work.run()
+        if work.interrupted:
+            work.wait()
+        return work
 
     def synchronize(self) -> None:
         """Block until everything queued so far has run."""
@@ -364,6 +378,7 @@ class SimulatedStream:
             # In a forked child: the thread exists only in the parent.
             self._start()
         work = _Work(function, delay)
+        self._last = work
         # With the stream, which has to live until the work has run.
         self._queue.put((self, work))
         return work
@@ -389,18 +404,17 @@ class _Work(Push):
     def run(self) -> None:
         """Run the work after its delay, and release waiters."""
         try:
-            time.sleep(self._delay)
+            if self._delay:
+                time.sleep(self._delay)
             if self._function is not None:
                 self._function()
         except BaseException as error:  # noqa: BLE001  # raised in `wait`
-            self._error = error
+            # Without the traceback, which would keep all objects of the callers' frames alive.
+            self._error = error.with_traceback(None)
         finally:
             self._ended.append(time.perf_counter())
             self._function = None
             self._running.release()
-            # The error's traceback refers to this frame. A name here for the object that holds the
-            # error would make a cycle, which keeps all objects of the waiters' frames alive.
-            del self
 
     def order(self) -> bool:
         """Wait: NumPy has no stream that could wait in its place."""
@@ -424,7 +438,12 @@ class _Work(Push):
         finally:
             # The traceback of a kept exception would keep the callers' frames alive.
             self._error = None
-            del self  # as in `run`
+            del self
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether a signal handler has ended the work, which ran on the thread that queued it."""
+        return not (self._error is None or isinstance(self._error, Exception))
 
     @property
     def arrived(self) -> bool:

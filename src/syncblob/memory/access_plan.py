@@ -5,6 +5,7 @@ Call the functions under the memory's lock.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from syncblob.devices import Side
@@ -141,8 +142,8 @@ def _bring(ledger: Ledger, change: Change, reason: str) -> tuple[Any, Sequence[U
         if not holders:
             buffers.fill(ledger.source, side, buffer, start, stop, reason)
             continue
-        origin, because = buffers.nearest(side, holders), ""
-        if not change.writes and open_logs:
-            because = ledger.loans[origin].writer_in(origin, start, stop)
+        origin = buffers.nearest(side, holders)
+        writers = ledger.loans[origin].writers(start, stop) if open_logs else ()
+        because = partial(writers[0].described, origin) if writers and not change.writes else None
         buffers.bring(origin, side, buffer, start, stop, reason, because)
     return buffer, ()

@@ -7,6 +7,7 @@ Call the functions under the memory's lock, unless they take it.
 from __future__ import annotations
 
 import operator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from syncblob.devices import Side
@@ -15,12 +16,12 @@ from syncblob.memory import span_limit
 from syncblob.memory.access_plan import DIRECTIONS, PAIR, SMALL, plan_crossing
 from syncblob.memory.await_async_copies import await_uploads
 from syncblob.memory.changes import commit, take
-from syncblob.memory.history import note_use
+from syncblob.memory.history import note_arrival, note_use
 from syncblob.memory.spans import Spans
 from syncblob.memory.stale_alias_warning import require_announced
 from syncblob.memory.state_machine import CONST, MUTABLE, OVERWRITE, Access
 from syncblob.memory.window_allocation import provide
-from syncblob.transfers import open_logs
+from syncblob.transfers import open_logs, transfer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -119,11 +120,8 @@ def claim(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0915, PLR0917  # an acce
                 if not (held and pair):
                     # What `others` returns is a copy then, and misses what is lent from here on.
                     return False
-                if access is not OVERWRITE and (
-                    open_logs
-                    or running_guards.get()
-                    or (part and side is Side.HOST and before.nbytes <= SMALL)
-                ):
+                beyond = part and side is Side.HOST and before.nbytes <= SMALL
+                if beyond and access is not OVERWRITE:
                     return False
                 lent = access is CONST and (here.leases or here.exposures)
                 if lent and here.may_write_in(start, stop):
@@ -154,13 +152,17 @@ def claim(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0915, PLR0917  # an acce
                     if contents.nbytes != nbytes:
                         contents = contents[start:stop]
                     accelerator: Accelerator = buffers.accelerator  # type: ignore[assignment]  # it has bytes
-                    if side:
+                    copied = DIRECTIONS[side]
+                    if open_logs or running_guards.get():
+                        again = sticky and access is CONST
+                        because = partial(sticky[0].described, Side(1 - side)) if again else None
+                        copying = buffers.copying(accelerator, reason, because)
+                        copy = accelerator.upload if side else accelerator.download
+                        transfer(copying, copied, nbytes, start, copy, contents, target)
+                    elif side:
                         accelerator.upload(contents, target)
                     else:
                         accelerator.download(contents, target)
-                    copied = DIRECTIONS[side]
-                elif open_logs:
-                    note_use(ledger, side, start, stop)
             if array is not None:
                 home = buffers.home(side)
                 if home.direct:
@@ -169,8 +171,10 @@ def claim(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0915, PLR0917  # an acce
                     home.compute(operator.setitem, array, ..., value)
             if after is before and not copied:
                 return True
-            epoch = shortcuts.epoch
             buffers.sides[side] = buffer
+            if open_logs and not held & mine:
+                note_arrival(ledger, side, start, stop)
+            epoch = shortcuts.epoch
             # Until now, the other side has the contents of what it alone holds.
             ledger.spans = after
             if ledger.follows_logs and after.uniform is not None:

@@ -170,11 +170,8 @@ class Loans:
 
     def writer_in(self, side: Side, start: int, stop: int) -> str:
         """Describe one lease or exposure of a side that may write into a range; empty if none."""
-        for lease in self.leases_in(start, stop):
-            return lease.described(side)
-        for exposure in self.exposures_in(start, stop):
-            return f"the {side.name.lower()} side, exposed at {exposure.place.line.described()}"
-        return ""
+        writers = self.writers(start, stop)
+        return writers[0].described(side) if writers else ""
 
     def alias(self, home: Home, buffer: Any, layout: Layout) -> tuple[Any, object]:
         """Return an array over the side's buffer, and the object that dies with its last use."""

@@ -8,8 +8,6 @@ gives its buffer memory page by page.
 from __future__ import annotations
 
 import itertools
-from bisect import bisect_right
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,10 +23,12 @@ from syncblob.devices import (
     home_accelerator,
 )
 from syncblob.memory.wait_for_room import leave_room
-from syncblob.memory.windows import Window, array_of, part_of
+from syncblob.memory.windows import Window, Windows, array_of, part_of
 from syncblob.transfers import Copying, transfer
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from syncblob._layout import Layout
     from syncblob.devices.base import Home
     from syncblob.memory.sources import Source
@@ -84,23 +84,25 @@ class Buffers:
         self.homes: tuple[Home, ...] = (HOST,) if accelerator is None else (HOST, accelerator)
         self.all_sides: tuple[Side, ...] = _PAIR
         self.sides: list[Any] = [None, None]
-        self.windows: list[tuple[Window, ...]] = [(), ()]
+        self.windows: list[Windows] = [Windows(), Windows()]
         self.nbytes: int = nbytes
         self.name: str = ""
         self.serial: int = next(_serials)
 
     @property
     def on_several_sides(self) -> bool:
-        """Whether several sides have a buffer of the whole memory."""
-        count = 0
-        for buffer in self.sides:
-            count += buffer is not None
+        """Whether several sides have a buffer or windows."""
+        sides, windows, count = self.sides, self.windows, 0
+        if sides[0] is not None and sides[1] is not None:
+            # The usual case. Logs ask at each access.
+            return True
+        for side in self.all_sides:
+            count += sides[side] is not None or bool(windows[side])
         return count > 1
 
     def tracks_borrows(self, side: Side) -> bool:
         """Whether borrows of a side are tracked: they have a write permission to revoke."""
-        windows = self.all_of(side)
-        return not windows or isinstance(windows[0].array, np.ndarray)
+        return all(isinstance(window.array, np.ndarray) for window in self.all_of(side))
 
     def home(self, side: int) -> Home:
         """Return the home of one side. Allocates and moves nothing.
@@ -121,7 +123,7 @@ class Buffers:
             if len(self.sides) < len(after):
                 self.sides.append(None)
             if len(self.windows) < len(after):
-                self.windows.append(())
+                self.windows.append(Windows())
             # A signal handler may have added another. None can run from here on: nothing is called.
             # The homes come first: readers without the lock that find one of the others use them.
             if self.homes is homes:
@@ -145,27 +147,28 @@ class Buffers:
                     return other
         return others[0]
 
-    def all_of(self, side: int) -> tuple[Window, ...]:
+    def all_of(self, side: int) -> Windows:
         """Return the windows of a side; one that is everything if it has one buffer."""
         buffer = self.sides[side]
-        return self.windows[side] if buffer is None else (Window(0, buffer.nbytes, buffer),)
+        if buffer is None:
+            return self.windows[side]
+        return Windows([[Window(0, buffer.nbytes, buffer)]], buffer.nbytes)
 
-    def within(self, side: int, start: int, stop: int) -> tuple[Window, ...]:
+    def within(self, side: int, start: int, stop: int) -> list[Window]:
         """Return the windows of a side that overlap a range."""
-        return tuple(w for w in self.all_of(side) if w.start < stop and start < w.stop)
+        buffer = self.sides[side]
+        if buffer is None:
+            return self.windows[side].overlapping(start, stop)
+        return [Window(0, buffer.nbytes, buffer)] if start < buffer.nbytes and stop > 0 else []
 
-    def inside(self, side: int, start: int, stop: int, used: int) -> tuple[Window, ...]:
+    def inside(self, side: int, start: int, stop: int, used: int) -> list[Window]:
         """Return the windows of a side whose bytes in use lie in a range."""
-        return tuple(w for w in self.all_of(side) if start <= w.start and min(w.stop, used) <= stop)
+        return self.all_of(side).inside(start, stop, used)
 
     def containing(self, side: int, start: int, stop: int) -> Any:
         """Return the buffer or the window of a side that contains a range; None if none does."""
-        buffer, windows = self.sides[side], self.windows[side]
-        if buffer is None and windows:
-            index = bisect_right(windows, start, key=_START) - 1
-            if index >= 0 and stop <= windows[index].stop:
-                return windows[index]
-        return buffer
+        buffer = self.sides[side]
+        return self.windows[side].containing(start, stop) if buffer is None else buffer
 
     def get(self, side: Side, start: int, stop: int, *, zeroed: bool) -> Any:
         """Return one side's buffer or window for a range; allocate a buffer if there is none.
@@ -225,7 +228,9 @@ class Buffers:
             "of it, as Blob.parts() does",
         )
 
-    def copying(self, accelerator: Accelerator, reason: str, because: str = "") -> Copying:
+    def copying(
+        self, accelerator: Accelerator, reason: str, because: Callable[[], str] | None = None
+    ) -> Copying:
         """Return the description of a copy of this memory for the log and the guards."""
         return Copying(accelerator, reason, self.serial, self.name, because)
 
@@ -237,7 +242,7 @@ class Buffers:
         target: Any,
         offset: int,
         reason: str,
-        because: str = "",
+        because: Callable[[], str] | None = None,
     ) -> None:
         """Copy bytes of one side into the same number of bytes of another.
 
@@ -250,7 +255,7 @@ class Buffers:
         offset
             Their offset in the memory, for the log.
         reason, because
-            The access, and the alias that made it copy again, for the log.
+            The access, and what describes the alias that made it copy again, for the log.
         """
         device: Any = self.homes[side or origin]
         copying, nbytes = self.copying(device, reason, because), contents.nbytes
@@ -263,7 +268,14 @@ class Buffers:
             transfer(copying, "peer", nbytes, offset, device.copy_from, peer, contents, target)
 
     def bring(  # noqa: PLR0913, PLR0917  # a copy, and what the log says of it
-        self, origin: int, side: int, buffer: Any, start: int, stop: int, reason: str, because: str
+        self,
+        origin: int,
+        side: int,
+        buffer: Any,
+        start: int,
+        stop: int,
+        reason: str,
+        because: Callable[[], str] | None = None,
     ) -> None:
         """Copy a range of one side into a buffer or window of another; see `move`."""
         contents = self.sides[origin]
@@ -300,6 +312,3 @@ class Buffers:
             self.move(Side.HOST, side, part, part_of(buffer, start, known), start, reason)
         if known < stop:
             self.home(side).zero(part_of(buffer, known, stop))
-
-
-_START = attrgetter("start")

@@ -23,7 +23,7 @@ from syncblob.memory.span_limit import shortened
 from syncblob.memory.spans import Run, Spans
 from syncblob.memory.stale_alias_warning import require_announced
 from syncblob.memory.state_machine import CONST, MUTABLE, OVERWRITE, Access
-from syncblob.memory.windows import Window
+from syncblob.memory.windows import Window, Windows
 from syncblob.transfers import open_logs
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Change(NamedTuple):
         Whether the side's buffer is filled with zeros first.
     prepare
         A function of the ledger, the change and the reason. It does what can fail, and returns the
-        side's buffer, or the window of the access, or a tuple of all windows that the side gets;
+        side's buffer, or the window of the access, or all `Windows` that the side gets;
         and the uploads that it has started. None if there is nothing to prepare.
     undo
         A function of the ledger that is called if `prepare` or anything after it fails.
@@ -161,10 +161,10 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
         uploads: Sequence[Upload] = ()
         if change.prepare is not None:
             buffer, uploads = change.prepare(ledger, change, reason)
-            if type(buffer) is tuple:
+            if type(buffer) is Windows:
                 whole, windows = None, buffer
             elif type(buffer) is not Window:
-                whole, windows = buffer, ()
+                whole, windows = buffer, Windows()
         if change.between is not None:
             # Before the exchange: afterwards, an interrupt could leave it to be renewed.
             shortcuts.forget(side)

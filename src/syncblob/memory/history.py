@@ -77,24 +77,21 @@ def note_use(ledger: Ledger, side: Side, start: int, stop: int) -> None:
 
     These are the bytes that another side used last and that this side holds already.
     """
-    if is_use_noted(ledger, side, start, stop):
+    last = _last_used(ledger)
+    if _is_noted(ledger, last, side, start, stop):
         return
     # The next use of another side is to be recorded, too.
     ledger.shortcuts.revoke()
-    spans, mine = ledger.spans, 1 << side
-    last = _last_used(ledger)
-    if last is None:
-        last = Spans.whole(spans.nbytes, 0)
-    nbytes = sum(
-        held.nbytes
-        for run in last.runs(start, stop)
-        if run.holders and run.holders != mine
-        for held in spans.runs(run.start, run.stop)
-        if held.holders & mine
-    )
-    if nbytes:
-        avoided(nbytes)
-    ledger.last_used = log_generation(), last.put(start, stop, mine)
+    if last is not None:
+        nbytes = _held_by(1 << side, ledger.spans, last, start, stop)
+        if nbytes:
+            avoided(nbytes)
+    _note_last(ledger, last, side, start, stop)
+
+
+def note_arrival(ledger: Ledger, side: Side, start: int, stop: int) -> None:
+    """Record for the open logs that a side has got a non-empty range, and so used it last."""
+    _note_last(ledger, _last_used(ledger), side, start, stop)
 
 
 def is_use_noted(ledger: Ledger, side: Side, start: int, stop: int) -> bool:
@@ -102,12 +99,42 @@ def is_use_noted(ledger: Ledger, side: Side, start: int, stop: int) -> bool:
 
     What a side alone holds is copied before another one uses it, so that it may be used unnoted.
     """
+    return _is_noted(ledger, _last_used(ledger), side, start, stop)
+
+
+def _is_noted(ledger: Ledger, last: Spans | None, side: Side, start: int, stop: int) -> bool:
     if not ledger.buffers.on_several_sides or start >= stop:
         return True
-    mine, last = 1 << side, _last_used(ledger)
+    mine = 1 << side
     if ledger.spans.any(start, stop) == mine:
         return last is None or not last.any(start, stop) & ~mine
     return last is not None and last.alike(start, stop) == mine
+
+
+def _held_by(mine: int, spans: Spans, last: Spans, start: int, stop: int) -> int:
+    """Return the number of bytes of a range that a side holds and another one used last."""
+    user, holders = last.alike(start, stop), spans.alike(start, stop)
+    if user is not None and holders is not None:
+        # The usual case, in fewer steps.
+        return stop - start if user and user != mine and holders & mine else 0
+    return sum(
+        held.nbytes
+        for run in last.runs(start, stop)
+        if run.holders and run.holders != mine
+        for held in spans.runs(run.start, run.stop)
+        if held.holders & mine
+    )
+
+
+def _note_last(ledger: Ledger, last: Spans | None, side: Side, start: int, stop: int) -> None:
+    known = last or Spans.whole(ledger.spans.nbytes, 0)
+    ledger.last_used = log_generation(), known.put(start, stop, 1 << side)
+
+
+def noted_user(ledger: Ledger) -> int:
+    """Return as a bit the side that, as the open logs know, used everything last; 0 if none did."""
+    last = _last_used(ledger)
+    return 0 if last is None else last.uniform or 0
 
 
 def _last_used(ledger: Ledger) -> Spans | None:

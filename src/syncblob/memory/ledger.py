@@ -15,7 +15,7 @@ from syncblob._source_lines import user_instruction
 from syncblob.devices import Side
 from syncblob.memory.borrows_and_aliases import NO_LOANS, Loans, joined
 from syncblob.memory.buffers import Buffers
-from syncblob.memory.history import Transition, is_use_noted
+from syncblob.memory.history import Transition, is_use_noted, noted_user
 from syncblob.memory.shortcut import NO_SHORTCUT, Shortcut
 from syncblob.memory.spans import Run, Spans
 from syncblob.memory.verify import Watch
@@ -286,7 +286,7 @@ class Ledger:
         with self.lock:
             shortcuts = self.shortcuts
             if not self.follows_logs and buffers.on_several_sides:
-                # Only memories with several buffers tell logs anything.
+                # Only memories with buffers on several sides tell logs anything.
                 follow_logs(shortcuts)
                 self.follows_logs = True
             if shortcuts.parts:
@@ -369,7 +369,7 @@ class Ledger:
         Only if everything has the same holders, and they and the copies under way alone decide.
         Not if the shortcuts were cleared since an epoch.
         """
-        if self.watch is not None or self.source is not None or open_logs:
+        if self.watch is not None or self.source is not None:
             return
         for loans in self.loans:
             if loans.leases or loans.exposures:
@@ -378,11 +378,14 @@ class Ledger:
         for upload in self.uploads:
             awaited |= 1 << upload.side
         shortcuts, mine = self.shortcuts, 1
+        usable = holders & ~awaited
+        if open_logs:
+            usable &= noted_user(self)
         for shortcut in shortcuts.sides:
             # Each time: a signal handler may run between two rounds, but not in one.
             if shortcut is not None and shortcuts.epoch is epoch:
-                shortcut.readable = readable = holders & mine & ~awaited != 0
-                shortcut.writable = writable = holders == mine and not awaited
+                shortcut.readable = readable = usable & mine != 0
+                shortcut.writable = writable = readable and holders == mine and not awaited
                 shortcut.shared = readable and not (writable or awaited)
             mine <<= 1
         if shortcuts.epoch is not epoch:

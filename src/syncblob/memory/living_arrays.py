@@ -8,6 +8,7 @@ a reference may vanish between any two steps here.
 from __future__ import annotations
 
 import weakref
+from collections import deque
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class LivingArrays(Generic[R]):
                 # Most of it is dead. The next search makes another one.
                 self.index = None
             else:
-                index.fresh.add(reference)
+                index.fresh.append(reference)
 
     def overlapping(self, start: int, stop: int) -> list[R]:
         """Return the references whose ranges overlap a range.
@@ -94,7 +95,7 @@ class LivingArrays(Generic[R]):
             return [each for each in list(live) if each.start < stop and start < each.stop]
         if index is None or not index.filled or index.outgrown(len(live)):
             index = self.index = _Index()
-            index.fresh.update(list(live))
+            index.fresh.extend(list(live))
             index.filled = True
         near = index.near(start, stop)
         return [each for each in near if each.start < stop and start < each.stop and each in live]
@@ -124,7 +125,8 @@ class _Index(Generic[R]):
 
     def __init__(self) -> None:
         self.filled: bool = False
-        self.fresh: set[R] = set()
+        # Not a set: one that was large is slow to iterate over when it is empty, too.
+        self.fresh: deque[R] = deque()
         self.count: int = 0
         self.levels: dict[int, dict[int, set[R]]] = {}
 
@@ -134,12 +136,16 @@ class _Index(Generic[R]):
 
     def near(self, start: int, stop: int) -> list[R]:
         """Return the references whose ranges overlap a range, and some that nearly do."""
-        for reference in list(self.fresh):
+        fresh = self.fresh
+        while fresh:
+            reference = fresh[0]
             level = (reference.stop - reference.start).bit_length()
             blocks = self.levels.setdefault(level, {})
             blocks.setdefault(reference.start >> level, set()).add(reference)
             self.count += 1
-            self.fresh.discard(reference)
+            # A signal handler may have taken it. None can run between this comparison and the call.
+            if fresh and fresh[0] is reference:
+                fresh.popleft()
         near: list[R] = []
         for level, blocks in list(self.levels.items()):
             first, last = (start >> level) - 1, (stop - 1) >> level

@@ -396,7 +396,7 @@ class SyncedMemory:
 
     def windows(self, side: Side) -> tuple[Window, ...]:
         """Return the windows of one side; one that is everything if it has a buffer."""
-        return self.ledger.buffers.all_of(side)
+        return tuple(self.ledger.buffers.all_of(side))
 
     def newest(self, side: int, layout: Layout) -> Any:
         """Return a side's buffer or window if a const access may read it as it is, else None."""

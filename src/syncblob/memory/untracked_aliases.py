@@ -39,6 +39,10 @@ class Exposure(NamedTuple):
         """Always False: there is no permission to revoke."""
         return False
 
+    def described(self, side: Side) -> str:
+        """Describe the exposure of a side, with the line that made it."""
+        return f"the {side.name.lower()} side, exposed at {self.place.line.described()}"
+
     def without(self, start: int, stop: int) -> list[Exposure]:
         """Return the parts of it outside of a range."""
         left = self._replace(stop=min(self.stop, start))

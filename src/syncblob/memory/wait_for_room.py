@@ -40,7 +40,8 @@ _OVERTAKEN, _LEAVES_ROOM = 0.05, 0.25
 BESIDE_OTHERS = "beside_others"
 
 # The calls in line, by home. Lists change in single steps, and so need no lock. The references are
-# weak, so a call leaves when it ends; one that fails leaves before, because its error keeps it.
+# weak, and those of calls that have ended are removed. A call that fails leaves before, because its
+# error keeps it.
 _lines: dict[Home, list[ref[Shortage]]] = {}
 if hasattr(os, "register_at_fork"):
     # The child has one thread.
@@ -57,9 +58,14 @@ class NotFirstError(MemoryError):
 
 def ahead(home: Home) -> int | None:
     """Return the thread that has waited longest for room on a home, unless it is this one."""
-    for place in _lines.get(home, [])[:]:
+    line = _lines.get(home, [])
+    for place in line[:]:
         first = place()
-        if first is not None and not first.outdated():
+        if first is None:
+            # Unless another thread has.
+            with suppress(ValueError):
+                line.remove(place)
+        elif not first.outdated():
             return first.thread if first.thread != threading.get_ident() else None
     return None
 
@@ -129,9 +135,7 @@ class Shortage:
         if home is not self.home and time.monotonic() - since > _OVERTAKEN:
             self.leave_line()
             self.home, self.first = home, 0.0
-            line = _lines.setdefault(home, [])
-            # A reference that has been removed calls nothing.
-            line.append(ref(self, line.remove))
+            _lines.setdefault(home, []).append(ref(self))
 
     def outdated(self) -> bool:
         """Tell whether it has been first in line for too long; call this if it is the first."""

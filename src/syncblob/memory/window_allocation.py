@@ -6,7 +6,6 @@ Call the functions under the memory's lock.
 from __future__ import annotations
 
 import operator
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from syncblob.memory.changes import Change, commit
@@ -60,7 +59,7 @@ def reaches(buffers: Buffers, side: int, start: int, stop: int) -> Sequence[tupl
     low = min([start, *(window.start for window in replaced)])
     # An array of no elements needs an address, too.
     high = max([stop, low + 1, *(window.stop for window in replaced)])
-    apart = sum(window.nbytes for window in buffers.windows[side] if window not in replaced)
+    apart = buffers.windows[side].nbytes - sum(window.nbytes for window in replaced)
     if high - low + apart <= _MOST * buffers.nbytes or (low, high) == everything:
         return ((low, high),)
     return everything, (low, high)
@@ -131,5 +130,4 @@ def _enlarge(ledger: Ledger, change: Change, _reason: str) -> tuple[Any, Sequenc
         accelerator.compute(operator.setitem, target, ..., old.array)
     if window.nbytes == buffers.nbytes:
         return window.array, ()
-    others = (other for other in buffers.windows[side] if other not in replaced)
-    return tuple(sorted((*others, window), key=attrgetter("start"))), ()
+    return buffers.windows[side].exchange(replaced, [window]), ()

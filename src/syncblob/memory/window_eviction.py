@@ -103,4 +103,5 @@ def _drop(ledger: Ledger, change: Change, _reason: str) -> tuple[Any, Sequence[U
             home.settle(window.array)
     for window in gone:
         ledger.compare_watch(side, window.start, window.stop, writes=True)
-    return tuple(each for each in buffers.windows[side] if each not in gone), ()
+    windows = buffers.windows[side]
+    return windows.exchange(gone) if windows else windows, ()

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from bisect import bisect_left, bisect_right
+from itertools import chain
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from syncblob._layout import Layout
     from syncblob.devices.base import Home
 
@@ -31,6 +37,85 @@ class Window:
     def nbytes(self) -> int:
         """The number of bytes."""
         return self.stop - self.start
+
+
+class Windows:
+    """Windows of disjoint ranges, in ascending order. Immutable.
+
+    They are in groups. So a change copies one group, and not all windows.
+
+    Parameters
+    ----------
+    groups
+        The groups, none of them empty.
+    nbytes
+        As below.
+
+    Attributes
+    ----------
+    nbytes
+        The number of bytes of all windows.
+    """
+
+    __slots__ = ("_groups", "_starts", "nbytes")
+
+    def __init__(self, groups: Sequence[list[Window]] = (), nbytes: int = 0) -> None:
+        self._groups: Sequence[list[Window]] = groups
+        self._starts: list[int] = [group[0].start for group in groups]
+        self.nbytes: int = nbytes
+
+    def __iter__(self) -> Iterator[Window]:
+        """Iterate over the windows."""
+        return chain.from_iterable(self._groups)
+
+    def __bool__(self) -> bool:
+        """Return whether there are any."""
+        return bool(self._groups)
+
+    def containing(self, start: int, stop: int) -> Window | None:
+        """Return the window that contains a range; None if none does."""
+        place = bisect_right(self._starts, start) - 1
+        if place < 0:
+            return None
+        group = self._groups[place]
+        window = group[bisect_right(group, start, key=_START) - 1]
+        return window if stop <= window.stop else None
+
+    def overlapping(self, start: int, stop: int) -> list[Window]:
+        """Return the windows that overlap a range."""
+        near = chain.from_iterable(self._groups[self._near(start, stop)])
+        return [window for window in near if window.start < stop and start < window.stop]
+
+    def inside(self, start: int, stop: int, used: int) -> list[Window]:
+        """Return the windows whose bytes in use lie in a range."""
+        end = stop if stop < used else sys.maxsize
+        near = chain.from_iterable(self._groups[self._near(start, end)])
+        return [each for each in near if start <= each.start and min(each.stop, used) <= stop]
+
+    def exchange(self, gone: Sequence[Window], new: Sequence[Window] = ()) -> Windows:
+        """Return the windows without some, and with new ones."""
+        changed = [*gone, *new]
+        if not changed:
+            return self
+        near = self._near(min(map(_START, changed)), max(each.stop for each in changed))
+        left = set(chain.from_iterable(self._groups[near])).difference(gone).union(new)
+        ordered = sorted(left, key=_START)
+        step = len(ordered) if len(ordered) <= 2 * _GROUP else _GROUP
+        made = [ordered[at : at + step] for at in range(0, len(ordered), step or 1)]
+        nbytes = sum(each.nbytes for each in new) - sum(each.nbytes for each in gone)
+        groups = [*self._groups[: near.start], *made, *self._groups[near.stop :]]
+        return Windows(groups, self.nbytes + nbytes)
+
+    def _near(self, start: int, stop: int) -> slice:
+        """Return the groups, one at least, in which windows may overlap a range."""
+        low = max(bisect_right(self._starts, start) - 1, 0)
+        return slice(low, max(bisect_left(self._starts, stop), low + 1))
+
+
+_START = attrgetter("start")
+
+# A group has at most twice as many windows.
+_GROUP = 64
 
 
 def laid(  # an array, and its use

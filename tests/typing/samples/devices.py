@@ -8,6 +8,7 @@ import syncblob
 from syncblob import (
     Blob,
     Device,
+    ManySmall,
     MemoryRow,
     Operation,
     PingPong,
@@ -40,6 +41,7 @@ for transfer in log:
 assert_type(log.avoided, int)
 assert_type(log.seconds, float)
 assert_type(log.ping_pongs(), list[PingPong])
+assert_type(log.many_small(), list[ManySmall])
 assert_type(log.thrashing(), list[Thrashing])
 assert_type(syncblob.memory_summary().rows, list[MemoryRow])
 assert_type(log.operations, list[Operation])

@@ -121,12 +121,8 @@ METHODS: dict[Callable[..., Any], Callable[..., Any]] = {
     getattr(np, name): getattr(np.ndarray, name) for name in _METHODS.split()
 }
 
-# NumPy's ufuncs with one result. For supported dtypes, their results have supported dtypes.
-ELEMENTWISE = frozenset(
-    function
-    for function in vars(np).values()
-    if isinstance(function, np.ufunc) and function.nout == 1
-)
+# NumPy's ufuncs. For supported dtypes, their results have supported dtypes.
+ELEMENTWISE = frozenset(each for each in vars(np).values() if isinstance(each, np.ufunc))
 
 
 def positions(function: Callable[..., Any]) -> dict[str, int]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from syncblob._dtypes import SCALARS, is_supported
 from syncblob.arrays.foreign import is_stranger
-from syncblob.blob.compute_elementwise import binary, unary
+from syncblob.blob.compute_elementwise import binary, fresh, unary
 from syncblob.blob.core import BlobCore
 from syncblob.devices import HOST
 from syncblob.dispatch.numpy.foreign_protocols import ufunc_with_strangers
@@ -29,7 +29,7 @@ def array_ufunc(like: Any, ufunc: np.ufunc, method: str, inputs: Any, kwargs: An
         if array is not None:
             array1 = array if x1 is like else x1
             array2 = array if x2 is like else x2
-            return like._fresh(np.asarray(ufunc(array1, array2)), like._home)
+            return fresh(like, ufunc(array1, array2), like._home)
     out = kwargs.get("out", ())
     if type(out) is not tuple or (method == "__call__" and len(inputs) > ufunc.nin):
         # Numba's `vectorize` passes what to write as it was given, unlike NumPy.

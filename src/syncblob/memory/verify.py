@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 _MOST_ENDED = 64
 
 _depth = 0
-# Also for `_watches`. May be taken under the lock of a memory, but not before it.
 _depth_lock = Lock()
-_watches: weakref.WeakSet[Watch] = weakref.WeakSet()
+# Changed and copied by single calls in C, because a finaliser may do so at any time.
+_watches: set[weakref.ref[Watch]] = set()
 
 
 @contextmanager
@@ -75,9 +75,10 @@ def verified_const() -> Iterator[None]:
         allow_direct_calls(block)
         with _depth_lock.held:
             _depth -= 1
-            watches = [] if _depth else [*_watches]
-        for watch in watches:
-            watch.compare_if_idle()
+        for reference in () if _depth else tuple(_watches):
+            watch = reference()
+            if watch is not None:
+                watch.compare_if_idle()
 
 
 def verifying() -> bool:
@@ -104,6 +105,7 @@ class Watch:
         self._lock = lock
         self._buffers = buffers
         self._checks: list[_Check] = []
+        _watches.add(weakref.ref(self, _watches.discard))
 
     @property
     def idle(self) -> bool:
@@ -121,12 +123,10 @@ class Watch:
             weakref.ref(target, self.compare_if_idle), side, kind, start, stop, user_place()
         )
         check.checksum = self._checksum(check)
+        # Of those that have ended, the last one of each range is enough.
         ended = [each for each in self._checks if each.over]
         dropped = [each for each in ended if each.reach == check.reach] or ended[:-_MOST_ENDED]
-        self._checks = [each for each in self._checks if each not in dropped]
-        self._checks.append(check)
-        with _depth_lock.held:
-            _watches.add(self)
+        self._checks = [each for each in self._checks if each not in dropped] + [check]
 
     def compare(self) -> None:
         """Report the exports whose bytes have changed. After the block, forget those that ended."""

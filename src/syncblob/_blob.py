@@ -43,8 +43,8 @@ from syncblob.blob.operators import Operators
 from syncblob.blob.proto_hook import messages
 from syncblob.blob.views import reshape
 from syncblob.devices import HOST, Device, Side, home_of
+from syncblob.dispatch.ndarray_methods import NdarrayMethods
 from syncblob.dispatch.numpy.array_function import array_function
-from syncblob.dispatch.numpy.ndarray_methods import NdarrayMethods
 from syncblob.dispatch.numpy.ufuncs import array_ufunc
 from syncblob.interop import export_arrow, export_cuda, export_dlpack, export_numpy, shared_memory
 from syncblob.memory import CONST, MUTABLE, OVERWRITE, Head, SyncedMemory
@@ -1565,6 +1565,21 @@ class Blob(Operators, NdarrayMethods):
         import jax.numpy
 
         return lambda: jax.numpy.array(np.asarray(self))
+
+    @property
+    def _sympy_(self) -> Callable[[], Any]:
+        """The function that SymPy calls for a 0-d Blob. It reads the element, and returns a number.
+
+        Raises
+        ------
+        AttributeError
+            If there are axes: SymPy makes an Array of such a Blob, as of an ndarray.
+        """
+        if self.ndim:
+            raise AttributeError("_sympy_ is for a 0-d Blob")
+        import sympy
+
+        return lambda: sympy.sympify(scalars.element(self, "_sympy_")[()])
 
     @property
     def __pandas_priority__(self) -> int:

@@ -168,6 +168,68 @@ def test_an_alias_excuses_writes_into_its_own_part(side: Side, place: int, accus
     assert alias.shape == (2,)
 
 
+@pytest.mark.parametrize("use", [SyncedMemory.cpu_data, SyncedMemory.gpu_data, None])
+def test_a_consumer_that_kept_only_the_address_is_found_until_the_block_ends(use: Any) -> None:
+    memory = at(Side.ACCELERATOR)
+    with warnings.catch_warnings(record=True, action="always") as caught, verified_const():
+        for _ in range(3):  # the last one alone is named
+            address = under_watch(memory, Side.HOST).ctypes.data
+        memory.mutable_gpu_data()[:] = 5
+        assert memory.cpu_data().tolist() == [5] * COUNT
+        np.ctypeslib.ctypes.memset(address, 9, 1)
+        if use is not None:
+            use(memory)
+    assert [warning.category for warning in caught] == [ConstWriteWarning]
+    np.ctypeslib.ctypes.memset(address, 8, 1)
+    memory.cpu_data()
+    assert memory.ledger.watch is None
+
+
+def test_the_exports_that_have_ended_and_are_checked_are_the_last_of_each_memory() -> None:
+    memory = SyncedMemory(1000, device="simulated")
+    memory.cpu_data()
+    with verified_const():
+        for place in range(1000):
+            address = under_watch(memory, Side.HOST, Layout.raw(1, place)).ctypes.data
+        assert memory.ledger.watch is not None
+        assert len(memory.ledger.watch._checks) < 100
+        np.ctypeslib.ctypes.memset(address, 9, 1)
+        with pytest.warns(ConstWriteWarning):
+            memory.cpu_data()
+
+
+def test_a_living_export_is_suspected_before_one_that_has_ended() -> None:
+    memory = at(Side.HOST)
+    with verified_const(), warnings.catch_warnings(record=True, action="always") as caught:
+        under_watch(memory, Side.HOST, Layout.raw(1))
+        export = memory.export(Side.HOST, Access.CONST, WHOLE, "const", "living")
+        write_past_permissions(export)
+        memory.cpu_data()
+    assert ["living" in str(warning.message) for warning in caught] == [True]
+
+
+def test_what_other_processes_wrote_accuses_nobody() -> None:
+    blob = Blob.in_shared_memory((COUNT,), device="simulated")
+    blob[...] = 1
+    blob.assume_unaliased()
+    with verified_const():
+        export = np.asarray(blob)
+        np.ctypeslib.ctypes.memset(export.ctypes.data, 0, 4)  # as another process does
+        blob.refresh()
+        assert blob.gpu_data().tolist() == [0, 1, 1, 1]
+
+
+def test_an_eviction_ends_a_watch_of_exports_that_have_ended() -> None:
+    blob = Blob((4, COUNT), device="simulated")
+    with verified_const():
+        np.asarray(blob[3])
+        blob.resize(1, COUNT)
+        blob.set_cpu_data(np.ones((1, COUNT), np.float32))
+        np.asarray(blob)
+        assert blob.evict("cpu")
+        assert blob.tolist() == [[1] * COUNT]
+
+
 @contextmanager
 def in_use_by_another_thread(memory: SyncedMemory) -> Iterator[None]:
     """Let another thread hold the lock while the block runs, for at most a minute."""

@@ -762,6 +762,15 @@ def test_whatever_needs_memory_makes_room(limited, use):
     assert [other.tolist() for other in others] == [[2] * COUNT] * 3
 
 
+def test_buffers_whose_checked_exports_have_ended_are_evicted(limited):
+    limited.capacity = 2 * NBYTES
+    with syncblob.verified_const():
+        blobs = []
+        for value in (1, 2, 3):
+            blobs.append(filled(value))
+            assert np.from_dlpack(blobs[-1].const).max() == value
+
+
 def test_what_is_written_into_an_adopted_array_is_written_once(limited):
     blob, others = Blob(COUNT, "int32", device=LIMITED), [filled(2), filled(3)]
     blob.set_gpu_data(np.zeros(COUNT, np.int32))

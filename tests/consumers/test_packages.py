@@ -73,6 +73,32 @@ def test_jax_converts_where_it_asks():
         numpy.sin(blob)
 
 
+def run_alone(program):
+    """Run a program in a process of its own."""
+    paths = os.pathsep.join(filter(None, sys.path))
+    subprocess.run(
+        [sys.executable, "-c", program], env=os.environ | {"PYTHONPATH": paths}, check=True
+    )
+
+
+def test_sympy_takes_items_as_numbers_and_moves_nothing_else():
+    sympy = pytest.importorskip("sympy")
+    symbol = sympy.Symbol("a")
+    for array in (np.array([8.5, 2]), np.array([11, 3]), np.array([True]), np.array([1 + 2j])):
+        blob = Blob(array.shape, array.dtype, device="simulated")
+        blob.overwrite_gpu_data()[...] = array
+        for convert in (sympy.sympify, lambda x: symbol.subs(symbol, x)):
+            assert convert(blob[0]) == convert(array[0])
+        assert blob.head is Head.HEAD_AT_GPU
+        assert sympy.sympify(blob) == sympy.sympify(array)
+    item = Blob.asarray(np.array([11, 3]))[0]
+    assert (symbol + item, item * symbol, sympy.Rational(item, 3)) == (
+        symbol + 11,
+        11 * symbol,
+        sympy.Rational(11, 3),
+    )
+
+
 def test_jax_takes_blobs_everywhere_after_an_import():
     pytest.importorskip("jax")
     # In another process, because a pytree cannot be unregistered.
@@ -96,10 +122,7 @@ def test_jax_takes_blobs_everywhere_after_an_import():
         blob[...] = 0
         assert kept.tolist() == array.tolist()  # JAX's arrays never change
     """
-    paths = os.pathsep.join(filter(None, sys.path))
-    subprocess.run(
-        [sys.executable, "-c", program], env=os.environ | {"PYTHONPATH": paths}, check=True
-    )
+    run_alone(program)
 
 
 @pytest.mark.parametrize("shape", [(5,), (2, 3), (2, 3, 4)])
@@ -126,6 +149,46 @@ def test_polars_gets_what_its_constructors_make_of_an_ndarray(shape):
             same(call(blob), expected)
     kept = pl.Series("name", blob_in(Head.HEAD_AT_GPU, shape=(5,)))
     assert kept.to_list() == values(shape=(5,)).tolist()
+
+
+def test_cuda_core_takes_the_host_side_of_a_simulated_device():
+    view = pytest.importorskip("cuda.core.utils", exc_type=ImportError).StridedMemoryView
+    blob = blob_in(Head.HEAD_AT_GPU)
+    with pytest.raises(AssertionError):
+        view.from_dlpack(blob, stream_ptr=-1)
+    assert view.from_dlpack(blob.cpu, stream_ptr=-1).shape == blob.shape
+
+
+def test_max_ignores_strides():
+    take = pytest.importorskip("max.driver").Buffer.from_dlpack
+    blob = blob_in(Head.HEAD_AT_GPU)
+    assert take(blob.T).to_numpy().tolist() == values().reshape(3, 2).tolist()
+    assert take(blob.T.copy()).to_numpy().tolist() == values().T.tolist()
+
+
+@pytest.mark.parametrize(
+    ("module", "make"), [("mlx.core", "array"), ("tensorflow", "constant")], ids=str
+)
+def test_what_converts_a_right_operand_to_integers_does_so_to_ndarrays_too(module, make):
+    numbers = getattr(pytest.importorskip(module), make)([1, 2])
+    array = np.array([1.5, 2.5], np.float32)
+    blob = Blob.asarray(array, device="simulated")
+    for right in (array, blob):
+        assert np.array(numbers + right).tolist() == [2, 4]
+    assert (blob + numbers).tolist() == [2.5, 4.5]
+
+
+@pytest.mark.parametrize("array", [[1.5, 2.5], [2**53 + 1, 2]])
+def test_polars_takes_lists_of_items(array):
+    pytest.importorskip("polars")
+    # In another process, because Polars converts all Blobs as it does the first one.
+    run_alone(f"""if True:
+        import polars as pl, syncblob
+        x = syncblob.asarray({array})
+        for series in (pl.Series([x[0], x[1]]), pl.DataFrame({{"a": [x[0], x[1]]}})["a"]):
+            assert series.to_list() == x.tolist()
+            assert series.dtype == pl.Series(x.tolist()).dtype
+    """)
 
 
 @pytest.mark.parametrize(
@@ -202,7 +265,18 @@ def rasterio_writes(array):
     features.rasterize([({"type": "Polygon", "coordinates": row}, 9)], out=array)
 
 
-@pytest.mark.parametrize("write", [vtk_writes, rasterio_writes])
+def warp_writes(array):
+    """Set the first row to 9, by a kernel that runs after the export has ended."""
+    warp = pytest.importorskip("warp")
+
+    @warp.kernel
+    def fill(y: warp.array2d(dtype=warp.float32)):
+        y[0, warp.tid()] = 9.0
+
+    warp.launch(fill, 3, inputs=[array])
+
+
+@pytest.mark.parametrize("write", [vtk_writes, rasterio_writes, warp_writes])
 def test_writes_through_const_arrays_are_found_where_they_have_no_right(write):
     adopted = values()
     for own in (True, False):
@@ -212,7 +286,7 @@ def test_writes_through_const_arrays_are_found_where_they_have_no_right(write):
             syncblob.verified_const(),
             warnings.catch_warnings(record=True, action="always") as caught,
         ):
-            write(np.asarray(blob))
+            write(blob)
             first = blob.gpu_data()[0].tolist()
         assert [w.category.__name__ for w in caught] == ["ConstWriteWarning"] * own
         # If other libraries may write the memory, the device gets the newest contents.

@@ -86,6 +86,14 @@ def test_what_dpnp_lacks_says_what_to_do(dpnp):
     assert uneven.on("cpu").cpu_data().tolist() == [[1j], [3 + 4j], [6 + 7j], [9 + 10j]]
 
 
+def test_dpnp_takes_the_host_side_of_a_simulated_device(dpnp):
+    blob = Blob(3, device="simulated")
+    blob[...] = 2
+    with pytest.raises(BufferError, match="unsupported device"):
+        dpnp.from_dlpack(blob)
+    assert dpnp.from_dlpack(blob.cpu).tolist() == [2, 2, 2]
+
+
 def test_bfloat16_stays_on_the_host(dpnp):
     del dpnp
     pytest.importorskip("ml_dtypes")

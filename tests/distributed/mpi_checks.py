@@ -106,6 +106,14 @@ def dtypes(device):
         expect(target, SUM.astype(dtype))
 
 
+def transposed_views_are_sent_in_the_order_of_memory(device):
+    blob = made(np.arange(6.0).reshape(2, 3), device)
+    for sent, order in ((blob.T.cpu.const, "F"), (blob.T.copy().cpu.const, "C")):
+        received = Blob(6, "float64", device=device)
+        WORLD.Sendrecv(sent, 1 - RANK, recvbuf=received.cpu.overwrite)
+        expect(received, np.asarray(blob.T).ravel(order))
+
+
 def data_parallel_training(device):
     """Least squares: each process has half of the samples, and both get the same weights."""
     random = np.random.default_rng(0)
@@ -134,6 +142,7 @@ CHECKS = {
         const_blobs_are_not_received_into,
         persistent_requests_have_what_the_host_holds_at_their_start,
         dtypes,
+        transposed_views_are_sent_in_the_order_of_memory,
         data_parallel_training,
     )
 }

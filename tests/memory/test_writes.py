@@ -64,6 +64,21 @@ def test_a_write_brings_what_it_needs_and_warns_of_the_alias_that_it_leaves(side
     assert memory.cpu_data().tolist() == memory.gpu_data().tolist() == expected
 
 
+@pytest.mark.parametrize("side", Side)
+def test_what_a_write_wrote_before_it_raised_is_newest(side):
+    memory = at(side)
+
+    def write(array):
+        array[0] = 9
+        getattr(memory, READS[Side(1 - side)])()
+        array[1] = 9
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        memory.write(side, Access.MUTABLE, Layout.raw(NBYTES), "a write", write)
+    assert memory.cpu_data().tolist() == memory.gpu_data().tolist() == [9, 9, 1, 1, 1, 1, 1, 1]
+
+
 @pytest.mark.parametrize(
     ("count", "names"),
     [

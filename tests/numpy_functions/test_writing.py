@@ -481,3 +481,49 @@ def test_a_failure_changes_none_of_several_results(simulated, call, key, dtype, 
         except (MemoryError, RuntimeError):
             assert [set(out.ravel().tolist()) for out in outs] == [{9}, {9}]
     assert outs[0].tolist() != outs[1].tolist()
+
+
+class Reader:
+    """A number that reads the host side of a Blob when it is converted, and the last one raises."""
+
+    def __init__(self, blob, number):
+        self.blob, self.number = blob, number
+
+    def __float__(self):
+        if isinstance(self.blob, Blob):
+            self.blob.cpu_data()
+            self.blob.gpu_data()
+        return 9 / (5 - self.number)
+
+
+def raising(function):
+    """Let a function raise after it has written, by floating-point errors."""
+    return np.errstate(all="raise")(function)
+
+
+RAISING = {
+    "ufunc": raising(lambda x: np.divide(x, 0, out=x)),
+    "in place": raising(lambda x: x.__itruediv__(0)),
+    "in place, an array": raising(lambda x: x.__itruediv__(np.zeros(3, "f4"))),
+    "accumulate": raising(lambda x: np.cumprod(np.full(6, 1e30, "f4"), out=x.reshape(-1))),
+    "number": raising(lambda x: x.__setitem__(..., 1e300)),
+    "put": lambda x: np.put(x, [0, 1, 99], 5),
+    "method": lambda x: x.put([0, 1, 99], 5),
+    "objects": lambda x: np.copyto(
+        x, np.array([Reader(x, i) for i in range(6)], object).reshape(2, 3), casting="unsafe"
+    ),
+}
+
+
+@pytest.mark.parametrize("call", RAISING.values(), ids=RAISING)
+@pytest.mark.parametrize("head", PAIR)
+def test_what_a_call_wrote_before_it_raised_is_newest(call, head):
+    blob, expected = blob_in(head), values() * bool(head)
+    before = expected.copy()
+    for x in (blob, expected):
+        with pytest.raises((ArithmeticError, IndexError)):
+            call(x)
+    np.testing.assert_array_equal(blob.cpu_data(), blob.gpu_data())
+    # An output that is not up to date where NumPy computes is written only after a success.
+    late = head is not SYNCED and np.array_equal(blob, before)
+    np.testing.assert_array_equal(blob, before if late else expected)

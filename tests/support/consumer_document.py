@@ -29,6 +29,7 @@ NAMES = {
     "pyvista": "PyVista",
     "random": "Python",
     "rasterio": "Rasterio",
+    "rerun": "Rerun",
     "scipy": "SciPy",
     "skimage": "scikit-image",
     "sklearn": "scikit-learn",
@@ -37,6 +38,7 @@ NAMES = {
     "tensorflow": "TensorFlow",
     "torch": "PyTorch",
     "vtkmodules": "VTK",
+    "warp": "Warp",
     "zarr": "Zarr",
 }
 

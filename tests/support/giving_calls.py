@@ -61,6 +61,16 @@ def session():
     )
 
 
+def doubling():
+    import warp as wp
+
+    @wp.kernel
+    def double(y: wp.array(dtype=wp.float32)):
+        y[wp.tid()] *= 2.0
+
+    return double
+
+
 def dataset():
     import h5py
 
@@ -92,6 +102,8 @@ NAMES = dict(
         functional=torchvision.transforms:functional librosa=librosa soxr=soxr pv=pyvista
         numpy_to_vtk=vtkmodules.util.numpy_support:numpy_to_vtk features=rasterio:features
         transform=rasterio:transform warp=rasterio:warp fill=rasterio:fill nx=networkx
+        rr=rerun imagecodecs=imagecodecs mahotas=mahotas einx=einx vector=vector wp=warp
+        get_problem=pymoo.problems:get_problem
         onnxruntime=onnxruntime lgb=lightgbm catboost=catboost spaces=gymnasium:spaces
     """.split()
 )
@@ -144,6 +156,8 @@ random | ALIAS | NUMBERS | random.shuffle(b) | random.seed(1); random.shuffle(b)
 numpy | ALIAS | GRAY | rng.shuffle(b), of rows | np.random.default_rng(1).shuffle(b)
 numpy | ALIAS | NUMBERS | rng.random(out=b) | np.random.default_rng(1).random(out=b, dtype='f4')
 torch | ALIAS | GRAY | torch.from_numpy(b) | torch.from_numpy(b).mul_(2).tolist()
+torch | CONST | GRAY | torch.asarray(b.const, copy=True), written |
+    torch.asarray(getattr(b, 'const', b), copy=True).mul_(2); None
 torch | ITSELF | GRAY | torch.tensor([b, b]) | torch.tensor([b, b]).tolist()
 torch | ITSELF | np.array([0, 1]) | tensor[b] | torch.tensor(GRAY)[b].tolist()
 torch | ITSELF | np.array([0, 1]) | tensor[b] = value | written = torch.zeros(4, 4);
@@ -183,6 +197,14 @@ pint | ITSELF | GRAY | b @ quantity | (b @ (GRAY * pint.UnitRegistry().m)).magni
 cffi | ALIAS | NUMBERS | ffi.from_buffer(np.asarray(b)), written |
     cffi.FFI().from_buffer('float[]', np.asarray(b))[0] = 9
 sympy | ITSELF | NUMBERS | sympy.Matrix(b) | sympy.Matrix(b).tolist()
+sympy | ITSELF | NUMBERS | symbol + b[0] | [str(sympy.Symbol('a') + b[1])]
+sympy | CONST | NUMBERS | symbol * b | [str(sympy.Symbol('a') * b)]
+einx | CONST | GRAY | einx.sum('a [b]', b)
+vector | CONST | NUMBERS | vectors * b | (vector.array({'x': NUMBERS, 'y': NUMBERS}) * b).x
+pymoo | CONST | np.eye(8)[:, :2] | problem.evaluate(b) | get_problem('zdt1', n_var=2).evaluate(b)
+warp | ALIAS | NUMBERS | wp.launch(kernel, …, inputs=[b]) | wp.launch(doubling(), 8, inputs=[b])
+warp | ALIAS | NUMBERS | wp.array(b, copy=False), written |
+    wp.launch(doubling(), 8, inputs=[wp.array(b, copy=False)])
 numba | ITSELF | GRAY | njit(…)(b) | njit(lambda y: y.sum())(b)
 numba | SIDE | GRAY | njit(…)(b), which writes | njit(lambda y: y.fill(2))(b)
 jax | ITSELF | GRAY | jnp.einsum(…, b, b) | jnp.einsum('ij,ij->i', b, b)
@@ -207,6 +229,10 @@ polars | CONST | NUMBERS | pl.DataFrame([b, b]) |
     [str(kind) for kind in pl.DataFrame([b, b]).dtypes]
 polars | ITSELF | TABLE | pl.DataFrame(b) | pl.DataFrame(b).to_numpy()
 polars | CONST | NUMBERS > 3 | frame.filter(b) | pl.DataFrame({'x': NUMBERS}).filter(b).to_numpy()
+polars | CONST | NUMBERS | pl.lit(b), column + b | frame = pl.DataFrame({'x': NUMBERS});
+    frame.select(pl.lit(b) + 1, pl.col('x') + b).to_numpy()
+polars | CONST | NUMBERS | series + b | (pl.Series(NUMBERS) + b).to_numpy()
+polars | CONST | np.array([2, 0]) | frame[b] | pl.DataFrame({'x': NUMBERS})[b].to_numpy()
 matplotlib | ITSELF | TABLE | axes.boxplot(b), axes.hist(b) | axes = Figure().subplots();
     medians = [line.get_ydata()[0] for line in axes.boxplot(b)['medians']];
     np.vstack([medians, axes.hist(b, bins=4)[0].T])
@@ -232,6 +258,10 @@ pyvista | ALIAS | TABLE | mesh.point_data['x'] = b, written |
     mesh = pv.PolyData(np.zeros((40, 3), 'f4')); mesh.point_data['x'] = b;
     mesh.point_data['x'][0] = 9
 vtkmodules | ALIAS | TABLE | numpy_to_vtk(b), written | numpy_to_vtk(b).SetTuple3(0, 9, 9, 9)
+rerun | CONST | np.ones((2, 4, 3), "f4") | rr.LineStrips3D(b) |
+    rr.LineStrips3D(b).strips.as_arrow_array().to_pylist()
+imagecodecs | CONST | IMAGE[..., 0] * np.uint16(99) | imagecodecs.delta_encode(b)
+mahotas | ALIAS | GRAY | mahotas.haar(b, inline=True)
 # maps and graphs
 rasterio | ALIAS | 0 * GRAY | features.rasterize(shapes, out=b)
 rasterio | ALIAS | 0 * GRAY | warp.reproject(x, b) | place = transform.from_origin(0, 16, 1, 1);

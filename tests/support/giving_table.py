@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import warnings
+from typing import Any
 
 import numpy as np
 from consumer_document import Row, Table, row_of
@@ -44,25 +45,32 @@ def _outcome(call: Giving, give: str) -> str:
     blob.overwrite_gpu_data()[...] = array
     with warnings.catch_warnings(action="ignore"):
         expected = call.function(array)
-        try:
-            result = call.function(WAYS[give](blob))
-        except Exception as error:  # noqa: BLE001  # libraries raise various errors
-            kind = type(error)
-            module = kind.__module__.partition(".")[0].lstrip("_")
-            return (
-                f"raises `{kind.__name__ if module == 'builtins' else f'{module}.{kind.__name__}'}`"
-            )
-    on_device = blob.gpu_data()
+        result, raised = _made(call, WAYS[give](blob))
+    on_device, buffer = blob.gpu_data(), blob.memory.buffer(Side.HOST)
+    if raised:
+        changed = buffer is not None and buffer.tobytes() != on_device.tobytes()
+        return f"{'writes const memory, and ' * changed}raises `{raised}`"
     if not np.array_equal(on_device, array):
-        # The write went to the host's buffer, unknown to the device.
-        buffer = blob.memory.buffer(Side.HOST)
-        if buffer is not None and buffer.tobytes() == array.tobytes():
+        # The write went to the host's buffer, unknown to the device, or where none was expected.
+        if np.array_equal(array, call.array) or (
+            buffer is not None and buffer.tobytes() == array.tobytes()
+        ):
             return "**silently** writes const memory"
         unchanged = np.array_equal(on_device, call.array)
         return f"**silently** {'writes nothing' if unchanged else 'writes wrong contents'}"
     if not (result is None is expected or _equal(result, expected)):
         return "**silently** gives a wrong result"
     return "works"
+
+
+def _made(call: Giving, argument: Any) -> tuple[Any, str]:
+    """Make a call; return the result, and the name of the error if there was one."""
+    try:
+        return call.function(argument), ""
+    except Exception as error:  # noqa: BLE001  # libraries raise various errors
+        kind = type(error)
+        module = kind.__module__.partition(".")[0].lstrip("_")
+        return None, kind.__name__ if module == "builtins" else f"{module}.{kind.__name__}"
 
 
 def _equal(result, expected) -> bool:

@@ -271,7 +271,7 @@ def _evict_unseen(  # noqa: PLR0911, PLR0913, PLR0917  # a buffer, and who may s
         except Exception:  # noqa: BLE001  # not of the operation that needs room
             return 0
     if (
-        ledger.watch is not None
+        (ledger.watch is not None and ledger.watch.lives)
         or loans.may_write_in(start, stop)
         or loans.borrows.overlapping(start, stop)
     ):

@@ -329,7 +329,12 @@ def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0917  # an access
         # No borrow or alias can write on the other side: the access that synced both ended that.
         take(ledger, side, start, stop, reason)
     if fill is not None:
-        fill(buffer)
+        try:
+            fill(buffer)
+        except BaseException:
+            # It may have written in part, after a read on another side.
+            take(ledger, side, start, stop, reason)
+            raise
         if start < stop and not ledger.spans.common(start, stop) & mine:
             # A signal handler or a finaliser has written on the other side meanwhile.
             return acquire(ledger, side, access, layout, reason, announced, fill)

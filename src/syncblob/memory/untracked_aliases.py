@@ -90,6 +90,9 @@ def expose(  # noqa: PLR0913  # a range, and who writes
         except BaseException:
             loans.exposures = before
             raise
+        if ledger.watch is not None:
+            # Others write here by right, and may have done so already.
+            ledger.watch.drop(side, start, exposure.stop)
 
 
 def is_exposed(ledger: Ledger, side: Side, start: int, stop: int) -> bool:

@@ -1,8 +1,9 @@
 """Verified const: detecting writes through read-only exports.
 
 Some consumers ignore the read-only flag. Inside `verified_const`, every const export through a
-protocol is recorded with a checksum of its bytes. The checksum is compared when the export ends
-or the side is next used.
+protocol is recorded with a checksum of its bytes. The checksum is compared when the export ends and
+at each later use of the memory. A consumer may keep the address and write after the export has
+ended, so the checksum is kept until the bytes are written by right, or the block ends.
 """
 
 from __future__ import annotations
@@ -29,8 +30,13 @@ if TYPE_CHECKING:
     from syncblob.devices.base import Side
     from syncblob.memory.buffers import Buffers
 
+# The number of exports of one memory that have ended and are still checked.
+_MOST_ENDED = 64
+
 _depth = 0
 _depth_lock = Lock()
+# Changed and copied by single calls in C, because a finaliser may do so at any time.
+_watches: set[weakref.ref[Watch]] = set()
 
 
 @contextmanager
@@ -38,8 +44,10 @@ def verified_const() -> Iterator[None]:
     """Check const exports made inside a ``with`` block, in the whole process. For debugging.
 
     A `ConstWriteWarning` at the line of the export reports a consumer that writes through it. It
-    is emitted when the consumer releases the export or the side is next used. Each check reads
-    all bytes of the export; those of an accelerator are copied to the host for that.
+    is emitted when the consumer releases the export, at a later use of the memory, or when the
+    block ends. Each check reads all bytes of the export; those of an accelerator are copied to the
+    host for that. Exports that have ended are checked, too, the last 64 of each memory, until their
+    bytes are written by right or the block ends.
 
     Examples
     --------
@@ -67,6 +75,10 @@ def verified_const() -> Iterator[None]:
         allow_direct_calls(block)
         with _depth_lock.held:
             _depth -= 1
+        for reference in () if _depth else tuple(_watches):
+            watch = reference()
+            if watch is not None:
+                watch.compare_if_idle()
 
 
 def verifying() -> bool:
@@ -77,7 +89,7 @@ def verifying() -> bool:
 class Watch:
     """The const exports of one memory that are checked.
 
-    Used under the memory's lock, except by the callback for an export that ends.
+    Used under the memory's lock, except `compare_if_idle`.
 
     Parameters
     ----------
@@ -87,34 +99,51 @@ class Watch:
         The memory's buffers.
     """
 
-    __slots__ = ("_buffers", "_checks", "_lock")
+    __slots__ = ("__weakref__", "_buffers", "_checks", "_lock")
 
     def __init__(self, lock: threading.RLock, buffers: Buffers) -> None:
         self._lock = lock
         self._buffers = buffers
         self._checks: list[_Check] = []
+        _watches.add(weakref.ref(self, _watches.discard))
 
     @property
     def idle(self) -> bool:
         """Whether nothing is watched any more."""
         return not self._checks
 
+    @property
+    def lives(self) -> bool:
+        """Whether an export that is watched has not ended."""
+        return any(check.target() is not None for check in self._checks)
+
     def add(self, side: Side, target: object, kind: str, start: int, stop: int) -> None:
         """Watch an export of a range of a side that lives as long as `target`."""
-        ended = weakref.ref(target, self._ended)
-        check = _Check(ended, side, kind, start, stop, user_place())
+        check = _Check(
+            weakref.ref(target, self.compare_if_idle), side, kind, start, stop, user_place()
+        )
         check.checksum = self._checksum(check)
-        self._checks.append(check)
+        # Of those that have ended, the last one of each range is enough.
+        ended = [each for each in self._checks if each.over]
+        dropped = [each for each in ended if each.reach == check.reach] or ended[:-_MOST_ENDED]
+        self._checks = [each for each in self._checks if each not in dropped] + [check]
 
     def compare(self) -> None:
-        """Report the exports whose bytes have changed, and forget those that ended."""
-        checks = self._checks
-        self._checks = [check for check in checks if check.target() is not None]
-        for check in checks:
+        """Report the exports whose bytes have changed. After the block, forget those that ended."""
+        changed = []
+        for check in self._checks:
             before = check.checksum
             check.checksum = self._checksum(check)
             if check.checksum != before:
-                check.report()
+                changed.append(check)
+        # Of several, those that had ended before are the least likely to have been written through.
+        suspects = [check for check in changed if not check.over] or changed
+        for check in self._checks:
+            check.over = check.target() is None
+        if not verifying():
+            self._checks = [check for check in self._checks if not check.over]
+        for check in suspects:
+            check.report()
 
     def renew(self, side: Side, start: int, stop: int) -> None:
         """Accept the current bytes of a range of one side: a transfer has written them."""
@@ -134,7 +163,8 @@ class Watch:
         array: np.ndarray[Any, Any] = part if isinstance(part, np.ndarray) else part.get()
         return zlib.crc32(array.data)
 
-    def _ended(self, _: object) -> None:
+    def compare_if_idle(self, _: object = None) -> None:
+        """Compare, unless the memory is in use: an export or the block has ended."""
         # If the lock is taken, the memory is in use, and its next access compares. This thread may
         # have it: the garbage collector runs at any time, also in the middle of a transfer.
         own = self._lock._is_owned()  # type: ignore[attr-defined]  # noqa: SLF001  # no public way
@@ -156,6 +186,13 @@ class _Check:
     stop: int
     place: Place
     checksum: int = 0
+    # Whether the export had ended when the checksum was last compared.
+    over: bool = False
+
+    @property
+    def reach(self) -> tuple[Side, int, int]:
+        """The side and the range."""
+        return self.side, self.start, self.stop
 
     def concerns(self, side: Side, start: int, stop: int) -> bool:
         """Tell whether it is an export of a side that overlaps a range."""

@@ -39,6 +39,28 @@ def test_arrows_capsules_are_over_the_memory_of_a_blob_of_one_axis():
         assert not hasattr(Blob(shape), "__arrow_c_array__")
 
 
+def test_arrays_of_pyarrow_that_have_no_capsule_become_blobs():
+    pa = pytest.importorskip("pyarrow")
+    bools = Blob.asarray(np.array([True, False]))
+    back = syncblob.asarray(pa.array(bools))
+    assert (back.dtype, back.tolist()) == ("bool", [True, False])
+    assert (bools ^ pa.array([True, True])).tolist() == [False, True]
+    with_null = pa.array([1, None])
+    assert np.isnan(syncblob.asarray(with_null).cpu_data()).tolist() == [False, True]
+    np.testing.assert_array_equal(Blob.asarray(np.ones(2)) + with_null, [2, np.nan])
+    with pytest.raises(TypeError, match="object"):
+        syncblob.asarray(pa.array(["text"]))
+
+
+@pytest.mark.parametrize("dtype", ["int4", "float8_e4m3fn"])
+def test_small_dtypes_of_jax_are_converted(dtype):
+    jax = pytest.importorskip("jax")
+    array = jax.numpy.array([1, 2], dtype=dtype)
+    assert syncblob.asarray(array, dtype="float32").tolist() == [1, 2]
+    with pytest.raises(TypeError, match=dtype):
+        syncblob.asarray(array)
+
+
 def test_arrays_of_jax_become_blobs_and_simulated_devices_are_not_jaxs():
     jax = pytest.importorskip("jax")
     blob = blob_in(Head.SYNCED)

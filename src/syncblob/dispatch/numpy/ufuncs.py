@@ -8,9 +8,10 @@ import numpy as np
 
 from syncblob._dtypes import SCALARS, is_supported
 from syncblob.arrays.foreign import is_stranger
-from syncblob.blob.compute_elementwise import binary, unary
-from syncblob.blob.core import BlobCore
+from syncblob.blob.compute_elementwise import binary, out_for, unary
+from syncblob.blob.core import BlobCore, fresh
 from syncblob.devices import HOST
+from syncblob.devices.host import LARGE
 from syncblob.dispatch.numpy.foreign_protocols import ufunc_with_strangers
 from syncblob.dispatch.numpy.general_call import call
 from syncblob.dispatch.numpy.tables import ELEMENTWISE
@@ -29,7 +30,11 @@ def array_ufunc(like: Any, ufunc: np.ufunc, method: str, inputs: Any, kwargs: An
         if array is not None:
             array1 = array if x1 is like else x1
             array2 = array if x2 is like else x2
-            return like._fresh(np.asarray(ufunc(array1, array2)), like._home)
+            if array.nbytes < LARGE:
+                result = ufunc(array1, array2)
+            else:
+                result = ufunc(array1, array2, **out_for(like._home, ufunc, array1, array2))
+            return fresh(type(like), np.asarray(result), like._home)
     operands = (*inputs, *kwargs.get("out", ()))
     kinds = [type(x) for x in operands if not isinstance(x, BlobCore)]
     if kinds and any(is_stranger(kind, "__array_ufunc__") for kind in kinds):

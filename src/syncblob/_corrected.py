@@ -1,7 +1,7 @@
 """Elementwise functions where NumPy and CuPy differ from the array API standard.
 
 The functions are composed of ufuncs, which CuPy arrays override through NumPy's protocol, so that
-all devices share this code. Functions of two arguments have an optional `out`.
+all devices share this code. They have an optional `out`.
 
 The rules are those of the special cases in the standard, version 2025.12
 (https://data-apis.org/array-api/2025.12/API_specification/elementwise_functions.html).
@@ -65,52 +65,52 @@ def matmul(x1: Any, x2: Any, out: Any = None) -> Any:
     return np.matmul(x1, x2, out)
 
 
-def expm1(x: Any) -> Any:
+def expm1(x: Any, out: Any = None) -> Any:
     """Compute ``exp(x) - 1``; by this formula for non-finite and zero complex numbers."""
-    result = np.expm1(x)
+    result = np.expm1(x, out)
     if result.dtype.kind == "c":
         special = ~np.isfinite(x) | np.equal(x, 0)
         with np.errstate(all="ignore"):
-            result = np.where(special, np.exp(x) - 1, result)
+            result = _put(np.where(special, np.exp(x) - 1, result), out)
     return result
 
 
-def log(x: Any) -> Any:
+def log(x: Any, out: Any = None) -> Any:
     """Compute the natural logarithm; infinite if one part of `x` is, even if the other is NaN."""
-    return _infinite_with_a_part(np.log, x)
+    return _infinite_with_a_part(np.log, x, out)
 
 
-def log1p(x: Any) -> Any:
+def log1p(x: Any, out: Any = None) -> Any:
     """Compute the natural logarithm of ``1 + x``; infinite in the cases of `log`."""
-    return _infinite_with_a_part(np.log1p, x)
+    return _infinite_with_a_part(np.log1p, x, out)
 
 
-def _infinite_with_a_part(logarithm: Any, x: Any) -> Any:
+def _infinite_with_a_part(logarithm: Any, x: Any, out: Any) -> Any:
     if x.dtype.kind != "c":
-        return logarithm(x)
-    result = logarithm(x, out=np.empty_like(x))
+        return logarithm(x, out)
+    result = logarithm(x, np.empty_like(x) if out is None else out)
     result.real[np.isinf(x.real) | np.isinf(x.imag)] = np.inf
     return result
 
 
-def arccosh(x: Any) -> Any:
+def arccosh(x: Any, out: Any = None) -> Any:
     """Compute the inverse hyperbolic cosine; its imaginary part at ``0 + NaN j`` is π/2."""
     if x.dtype.kind != "c":
-        return np.arccosh(x)
-    result = np.arccosh(x, out=np.empty_like(x))
+        return np.arccosh(x, out)
+    result = np.arccosh(x, np.empty_like(x) if out is None else out)
     result.imag[np.equal(x.real, 0) & np.isnan(x.imag)] = np.pi / 2
     return result
 
 
-def tanh(x: Any) -> Any:
+def tanh(x: Any, out: Any = None) -> Any:
     """Compute the hyperbolic tangent; its real part is ±1 if the real part of `x` is infinite.
 
     If the real part is zero, so is that of the result, even if the imaginary part is NaN.
     """
     if x.dtype.kind != "c":
-        return np.tanh(x)
+        return np.tanh(x, out)
     # With `out`, because NumPy returns scalars for 0-d arrays, which cannot be written.
-    result = np.tanh(x, out=np.empty_like(x))
+    result = np.tanh(x, np.empty_like(x) if out is None else out)
     infinite = np.isinf(x.real)
     result.real[infinite] = np.copysign(1, x.real)[infinite]
     zero = np.equal(x.real, 0)
@@ -119,17 +119,17 @@ def tanh(x: Any) -> Any:
     return result
 
 
-def sign(x: Any) -> Any:
+def sign(x: Any, out: Any = None) -> Any:
     """Return the sign of each element; +0 for both zeros."""
-    result = np.sign(x)
+    result = np.sign(x, out)
     if result.dtype.kind in "fc":
-        result = np.add(result, 0)
+        result = np.add(result, 0, out)
     return result
 
 
-def rint(x: Any) -> Any:
+def rint(x: Any, out: Any = None) -> Any:
     """Round to the nearest integer, and halves to even. Integers are copied."""
-    return x.copy() if x.dtype.kind in "iu" else np.rint(x)
+    return (np.positive if x.dtype.kind in "iu" else np.rint)(x, out)
 
 
 def sum(x: Any) -> Any:

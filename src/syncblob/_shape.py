@@ -28,7 +28,7 @@ def as_shape(shape: SupportsIndex | Iterable[SupportsIndex], itemsize: int = 1) 
     ValueError
         If an entry is negative, there are more than 64 axes, or the bytes cannot be addressed.
     """
-    entries = (shape,) if is_integer(shape) else shape
+    entries = (shape,) if type(shape) is not tuple and is_integer(shape) else shape
     try:
         dims = tuple(map(operator.index, entries))  # type: ignore[arg-type]  # a wrong kind raises the TypeError handled here
     except TypeError:
@@ -36,11 +36,12 @@ def as_shape(shape: SupportsIndex | Iterable[SupportsIndex], itemsize: int = 1) 
             f"a shape is an integer or a tuple of integers, got {shape!r}; a Blob of data is made "
             "by syncblob.asarray()"
         ) from None
-    if min(dims, default=0) < 0:
+    smallest = min(dims, default=1)
+    if smallest < 0:
         raise ValueError(f"the dimensions of a shape are non-negative, got {dims}")
     if len(dims) > MAX_AXES:
         raise ValueError(f"a shape has at most {MAX_AXES} axes, got {len(dims)}")
-    if math.prod(filter(None, dims)) * itemsize > _MAX_BYTES:
+    if math.prod(dims if smallest else filter(None, dims)) * itemsize > _MAX_BYTES:
         each = f" with {itemsize} bytes an element" if itemsize > 1 else ""
         raise ValueError(f"shape {dims}{each} exceeds 2**63 - 1 bytes")
     return dims

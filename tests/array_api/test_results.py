@@ -303,3 +303,82 @@ def test_a_host_operand_is_uploaded_once(simulated: SimulatedBackend) -> None:
     assert (host.head, host.device) == (Head.SYNCED, "cpu")
     assert host.tolist() == [1, 1, 1]
     assert simulated.downloads == 0
+
+
+# --- alignment ---------------------------------------------------------------------------------
+
+# The elements of float64 from which docs/consumers.md promises aligned results.
+LARGE = (6 << 20) // 8
+# An odd number of values, special ones among them.
+VALUES = [0.5, -0.0, 3, -2.5, np.inf, 1, -np.inf, 0.0, 2, np.nan, -1]
+
+# Of NumPy's or syncblob's namespace m, and two of its arrays.
+CREATION = (
+    "m.zeros(LARGE)",
+    "m.zeros((2, LARGE), dtype='float32')",
+    "m.ones(LARGE, dtype='int64')",
+    "m.full((LARGE, 1), 2.5)",
+    "m.zeros_like(m.ones(LARGE))",
+)
+OPERATIONS = (
+    "x + y",
+    "2 - x",
+    "m.reshape(x, (-1, 3)) * y[:3]",
+    "y[:3] * m.reshape(x, (-1, 3))",
+    "x + np.asarray(y)",
+    "np.asarray(y) + x",
+    "np.add(x, y)",
+    "m.reshape(x, (-1, 2)) @ m.reshape(y[:8], (2, 4))",
+    "m.reshape(x, (-1, 2)) @ m.reshape(y[:8], (4, 2)).T",
+    "m.astype(x, 'complex128')",
+    "x.copy()",
+)
+
+
+def check_alignment(text: str, *arrays: np.ndarray) -> None:
+    """Compare several results of an expression with NumPy's, and look at their addresses."""
+
+    def call(m: Any, *operands: Any) -> Any:
+        names = {"m": m, "np": np, "LARGE": LARGE, **dict(zip("xy", operands, strict=False))}
+        return eval(text, names)  # noqa: S307  # a row above
+
+    expected = call(np, *arrays)
+    operands = [Blob.asarray(x, device="cpu") for x in arrays]
+    results = [call(xp, *operands) for _ in range(3)]
+    for result in results:
+        assert result.head is Head.HEAD_AT_CPU
+        array = result.cpu_data()
+        assert (array.dtype, array.strides) == (expected.dtype, expected.strides)
+        np.testing.assert_array_equal(array, expected)
+        assert address(array) % 64 == 0
+
+
+@pytest.mark.parametrize("text", CREATION)
+def test_large_arrays_made_on_the_host_are_aligned(text: str) -> None:
+    with use_device("cpu"):
+        check_alignment(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "guard"), [*((text, use_device) for text in OPERATIONS), ("x + y", xp.compute_only_on)]
+)
+def test_large_results_on_the_host_are_aligned(text: str, guard: Callable[..., Any]) -> None:
+    with guard("cpu"):
+        check_alignment(text, np.arange(LARGE * 1.0), np.arange(LARGE, 0.0, -1))
+
+
+@pytest.mark.parametrize(
+    "name", "acosh expm1 floor_divide log log1p pow remainder round sign tanh".split()
+)
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_corrected_functions_compute_the_same_in_large_arrays(name: str, dtype: str) -> None:
+    values = VALUES * 64
+    if dtype == "complex128" and name in {"floor_divide", "remainder"}:
+        dtype, values = "int64", [2, 3, -1, 4, 5] * 64
+    function, few = getattr(xp, name), Blob.asarray(np.array(values, dtype), device="cpu")
+    many = xp.tile(few, (LARGE // few.size + 1,))
+    operands = [(few, many), (xp.flip(few), xp.flip(many))]
+    operands = operands[: function.__code__.co_posonlyargcount]
+    with np.errstate(all="ignore"):
+        expected, result = (function(*each) for each in zip(*operands, strict=True))
+    np.testing.assert_array_equal(result, xp.tile(expected, (many.size // few.size,)))

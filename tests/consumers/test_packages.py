@@ -39,6 +39,50 @@ def test_arrows_capsules_are_over_the_memory_of_a_blob_of_one_axis():
         assert not hasattr(Blob(shape), "__arrow_c_array__")
 
 
+def test_arrays_of_pyarrow_that_have_no_capsule_become_blobs():
+    pa = pytest.importorskip("pyarrow")
+    bools = Blob.asarray(np.array([True, False]))
+    back = syncblob.asarray(pa.array(bools))
+    assert (back.dtype, back.tolist()) == ("bool", [True, False])
+    assert (bools ^ pa.array([True, True])).tolist() == [False, True]
+    with_null = pa.array([1, None])
+    assert np.isnan(syncblob.asarray(with_null).cpu_data()).tolist() == [False, True]
+    np.testing.assert_array_equal(Blob.asarray(np.ones(2)) + with_null, [2, np.nan])
+    with pytest.raises(TypeError, match="object"):
+        syncblob.asarray(pa.array(["text"]))
+
+
+def _pointer_of_jax(blob):
+    jax = pytest.importorskip("jax")
+    return jax.device_put(np.asarray(blob)).unsafe_buffer_pointer()
+
+
+def _pointer_of_tensorflow(blob):
+    tf = pytest.importorskip("tensorflow")
+    return address(np.asarray(memoryview(tf.convert_to_tensor(blob))))
+
+
+@pytest.mark.parametrize("pointer", [_pointer_of_jax, _pointer_of_tensorflow])
+def test_memory_is_shared_at_multiples_of_64_bytes_which_large_results_have(pointer):
+    ones, size = syncblob.ones, 1 << 21
+    for make in (ones, syncblob.arange, lambda n, **_: -ones(n, dtype="float32")):
+        blob = make(size, dtype="float32")
+        assert pointer(blob) == address(blob.cpu_data())
+    memory = np.ones(32, "float32")
+    start = (16 - address(memory)) % 64 // 4
+    between = syncblob.asarray(memory[start : start + 8])
+    assert pointer(between) != address(between.cpu_data())
+
+
+@pytest.mark.parametrize("dtype", ["int4", "float8_e4m3fn"])
+def test_small_dtypes_of_jax_are_converted(dtype):
+    jax = pytest.importorskip("jax")
+    array = jax.numpy.array([1, 2], dtype=dtype)
+    assert syncblob.asarray(array, dtype="float32").tolist() == [1, 2]
+    with pytest.raises(TypeError, match=dtype):
+        syncblob.asarray(array)
+
+
 def test_arrays_of_jax_become_blobs_and_simulated_devices_are_not_jaxs():
     jax = pytest.importorskip("jax")
     blob = blob_in(Head.SYNCED)

@@ -379,6 +379,77 @@ def test_a_type_that_no_blob_has_is_named(take, dtype, name):
         take(producer)
 
 
+class Refuses(Producer):
+    """A producer that refuses to export, and that NumPy takes, as PyArrow's arrays of bool."""
+
+    error = BufferError
+
+    def __dlpack__(self, **kwargs):
+        super().__dlpack__(**kwargs)
+        raise self.error("bits")
+
+    def __array__(self, dtype=None, copy=None):
+        return self.array.copy()
+
+
+@pytest.mark.parametrize("error", [BufferError, TypeError, ValueError, NotImplementedError])
+def test_what_dlpack_refuses_is_taken_as_numpy_takes_it(error):
+    producer = Refuses(values())
+    producer.error = error
+    blob = Blob.asarray(producer)
+    blob += 100
+    assert blob.tolist() == (values() + 100).tolist()
+    assert Blob.asarray(producer, "int8").tolist() == values().tolist()
+    for result in (blob + producer, producer + blob):
+        assert result.tolist() == (2 * values() + 100).tolist()
+    blob[1:] = Refuses(values()[:1])
+    assert blob[1].tolist() == values()[0].tolist()
+    with pytest.raises((error, ValueError), match=r"bits|copy=False"):
+        Blob.asarray(producer, copy=False)
+    with pytest.raises((error, BufferError), match="bits"):
+        Blob.from_dlpack(producer)
+
+
+def test_another_device_is_not_copied_behind_the_back():
+    class Metal(Refuses):
+        def __dlpack_device__(self):
+            return (8, 0)
+
+    with pytest.raises(BufferError, match="type 8"):
+        Blob.asarray(Metal(values()))
+
+
+class Named:
+    """A dtype of a library, such as TensorFlow, that has a name."""
+
+    def __init__(self, name):
+        self.name = name
+
+
+@pytest.mark.parametrize(
+    "dtype", ["torch.float8_e5m2", *map(Named, ("string", "variant", "int4", "qint8", "float4"))]
+)
+def test_no_capsule_is_asked_for_of_a_dtype_that_no_blob_has(dtype):
+    producer = Refuses(values())
+    producer.dtype = dtype
+    assert Blob.asarray(producer, "float64").tolist() == values().tolist()
+    for refused in (
+        lambda: Blob.from_dlpack(producer),
+        lambda: Blob.asarray(producer, copy=False),
+        lambda: Blob((2, 3)).set_cpu_data(producer),
+    ):
+        with pytest.raises(TypeError, match=r"cannot hold \w+, the type of this Refuses"):
+            refused()
+    assert not producer.asked
+
+
+@pytest.mark.parametrize("dtype", ["torch.float32", "vec3f", "FLOAT", np.float32, Named("float32")])
+def test_other_names_of_dtypes_do_not_prevent_sharing(dtype):
+    producer = Producer(values())
+    producer.dtype = dtype
+    assert address(Blob.asarray(producer).cpu_data()) == address(producer.array)
+
+
 def test_a_tensor_without_elements_may_have_no_address():
     producer = HandWritten(np.zeros((0, 3), "f4"), null=True)
     assert (Blob.from_dlpack(producer).shape, Blob.asarray(producer).tolist()) == ((0, 3), [])

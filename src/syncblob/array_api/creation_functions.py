@@ -17,9 +17,11 @@ from syncblob._made_functions import name_made_functions
 from syncblob._shape import as_shape
 from syncblob.array_api._checks import require_blobs
 from syncblob.blob.compute import apply
+from syncblob.blob.core import fresh
 from syncblob.blob.operands import as_blob
 from syncblob.devices import Device, home_of
 from syncblob.guards import require_device
+from syncblob.interop.adopt import can_adopt
 from syncblob.memory import compute, from_the_start
 
 if TYPE_CHECKING:
@@ -89,7 +91,7 @@ def _maker_like(function: str, contents: str) -> Any:
 
 def _filled(name: str, shape: Shape, dtype: DTypeLike | None, device: Device | str | None) -> Blob:
     home = home_of(device)
-    make = home.empty if name == "empty" else getattr(home.namespace, name)
+    make = getattr(home, name, None) or getattr(home.namespace, name)
     wanted = _FLOAT64 if dtype is None else as_dtype(dtype)
     if type(shape) is not int or shape < 0:
         shape = as_shape(shape, wanted.itemsize)
@@ -98,7 +100,7 @@ def _filled(name: str, shape: Shape, dtype: DTypeLike | None, device: Device | s
     else:
         require_device(home.device, name)
         array = from_the_start(compute, home, make, shape, dtype=wanted)
-    return Blob._fresh(array, home)
+    return fresh(Blob, array, home)
 
 
 empty: _Maker = _maker("empty", "with arbitrary contents, to be overwritten")
@@ -361,12 +363,14 @@ def _made(
     home = home_of(device)
     require_device(home.device, name)
     wanted = None if dtype is None else as_dtype(dtype)
-    make = getattr(home.namespace, name)
+    make = getattr(home, name, None) or getattr(home.namespace, name)
     array = from_the_start(compute, home, make, *args, dtype=wanted, **keywords)
     if wanted is None:
         # Long doubles, dates and large integers give dtypes that Blobs do not support.
         as_dtype(array.dtype)
-    return Blob._fresh(array if home.owns(array) else compute(home, array.copy), home)
+    if not (home.owns(array) or can_adopt(array, home)):
+        array = compute(home, array.copy)
+    return fresh(Blob, array, home)
 
 
 def _triangle(name: str, x: Blob, k: int) -> Blob:

@@ -6,6 +6,7 @@ The structures are those of ``dlpack.h``, version 1.0; the type codes are those 
 from __future__ import annotations
 
 import ctypes
+import re
 from typing import Any
 
 from syncblob._dtypes import NAMES
@@ -20,6 +21,8 @@ _TYPES = (
     *("float8_e5m2fnuz", "float8_e8m0fnu", "float6_e2m3fn", "float6_e3m2fn", "float4_e2m1fn"),
 )
 _SUPPORTED = frozenset({*NAMES, "bfloat16", "bool8"})
+# Libraries' names of dtypes. Others, such as those of vectors, may be exported as one of these.
+_KNOWN = re.compile(r"(q?u?int|b?float|complex)\d\w*|string|resource|variant")
 # DLPACK_FLAG_BITMASK_*
 READ_ONLY = 1
 IS_COPIED = 2
@@ -113,11 +116,26 @@ def supported_type(capsule: Any, producer: Any) -> str:
     if dtype.lanes != 1:
         name = f"{name}x{dtype.lanes}"
     if name not in _SUPPORTED:
-        raise TypeError(
-            f"a Blob cannot hold {name}, the DLPack type of this {type(producer).__name__}; "
-            "convert it to another one first"
-        )
+        raise _refusal(name, producer)
     return name
+
+
+def require_type(producer: Any) -> None:
+    """Raise TypeError for a producer whose dtype has a known name, and is none that Blobs support.
+
+    Call this before ``__dlpack__``, which aborts the process for some dtypes in TensorFlow 2.21.
+    """
+    dtype = getattr(producer, "dtype", None)
+    name = str(getattr(dtype, "name", dtype)).rpartition(".")[2]
+    if _KNOWN.fullmatch(name) and name not in _SUPPORTED:
+        raise _refusal(name, producer)
+
+
+def _refusal(name: str, producer: Any) -> TypeError:
+    return TypeError(
+        f"a Blob cannot hold {name}, the type of this {type(producer).__name__}; convert it to "
+        "another one first"
+    )
 
 
 def edit(

@@ -6,6 +6,7 @@ Independent of `SyncedMemory`, which gets its buffers from here.
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,8 +42,9 @@ def native_array(
 ) -> tuple[Any, bool]:
     """Return `x` as a NumPy or CuPy array, over its own memory if a protocol allows it.
 
-    The protocols of devices are tried first, then DLPack. NumPy converts everything else:
-    ``__array__``, buffers, nested sequences and scalars. `dtype` is that of Python numbers.
+    The protocols of devices are tried first, then DLPack. NumPy converts everything else, and what
+    a DLPack producer on the host refuses to export: ``__array__``, buffers, nested sequences and
+    scalars. `dtype` is that of Python numbers.
 
     Also returns whether the array has no other owner.
 
@@ -80,14 +82,25 @@ def native_array(
     if owner is not None:
         return owner.import_array(x, copy=copy), False
     if hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__"):
-        try:
-            return import_array(x, copy=copy), False
-        except NoValuesError:
-            if not hasattr(x, "__array__"):
-                raise
+        return _exported(x, copy), False
     array = np.asarray(x, copy=False if copy is False else None)
     # NumPy's own copy of another sequence, such as a range, belongs to no other object.
     return array, array.base is None and not hasattr(x, "__array__")
+
+
+def _exported(x: Any, copy: bool | None) -> Any:
+    """Return a DLPack producer's array; what one on the host refuses to export, as NumPy takes it.
+
+    PyArrow, for example, refuses arrays of bool, and those with nulls.
+    """
+    try:
+        return import_array(x, copy=copy)
+    except Exception:  # whatever the producer raises
+        on_host = hasattr(x, "__array__") and int(x.__dlpack_device__()[0]) in DLPACK_HOST_TYPES
+        if on_host and copy is not False:
+            with suppress(Exception):
+                return np.asarray(x)
+        raise
 
 
 def backend_of(array: Any) -> Accelerator:
@@ -188,6 +201,7 @@ def import_array(x: Any, *, copy: bool | None = None) -> Any:
     if isinstance(x, np.ndarray):
         _require_no_mask(x)
     _require_values(x)
+    dlpack_capsules.require_type(x)
     try:
         kind = int(x.__dlpack_device__()[0])
     except Exception as error:  # whatever the producer raises

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob._dtypes import SCALARS
-from syncblob.blob.core import BlobCore
+from syncblob.blob.core import BlobCore, fresh
 from syncblob.blob.lockless_writes_at_fork import writes
 from syncblob.blob.operands import as_blob, gather
 from syncblob.guards import may_compute_directly
@@ -61,7 +61,7 @@ def apply(function: str | Callable[..., Any], *operands: Any, **keywords: Any) -
                 if result is array:
                     break
             else:
-                return like._fresh(result, home)
+                return fresh(type(like), result, home)
     else:
         # They may have to go to make room.
         arrays.clear()

@@ -5,21 +5,24 @@ The operators of Blob, the functions of the array API and NumPy's ufuncs on Blob
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from numbers import Number
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from syncblob import _corrected as corrected
 from syncblob._dtypes import SCALARS, is_supported
 from syncblob.arrays.foreign import is_ndarray_like
-from syncblob.blob.core import BlobCore
+from syncblob.blob.core import BlobCore, fresh
 from syncblob.blob.device_of_operands import require_device_of
 from syncblob.blob.elementwise_in_parts import compute_in_room
 from syncblob.blob.foreign_operators import answer_of, by_array, has_operator
 from syncblob.blob.operands import as_blob, converted, gather, is_number, refusal
 from syncblob.devices import HOST
+from syncblob.devices.host import LARGE
 from syncblob.guards import may_compute_directly, require_device
 from syncblob.memory import compute
 
@@ -50,13 +53,15 @@ def unary(kernel: Callable[..., Any], x: Any) -> Any:
         # They may have to go to make room.
         array = shortcut = None
         return compute_in_room(_computed, kernel, (x,))
-    result = kernel(array)
+    result = (
+        kernel(array) if array.nbytes < LARGE else kernel(array, **out_for(home, kernel, array))
+    )
     if type(result) is not np.ndarray:
-        return fresh(x, result, home)
-    return x._fresh(result, home)
+        return as_blobs(x, result, home)
+    return fresh(type(x), result, home)
 
 
-def binary(  # noqa: C901  # cases are inlined to save time
+def binary(  # noqa: C901, PLR0912  # cases are inlined to save time
     kernel: Callable[..., Any], x1: Any, x2: Any, operator: str = ""
 ) -> Any:
     """Compute ``kernel(x1, x2)``, elementwise, in a new Blob.
@@ -96,10 +101,13 @@ def binary(  # noqa: C901  # cases are inlined to save time
                 and (shortcut1.readable or x1._brought(kernel.__name__) is array1)
                 and (shortcut2.readable or x2._brought(kernel.__name__) is array2)
             ):
-                result = kernel(array1, array2)
+                if array1.nbytes < LARGE and array2.nbytes < LARGE:
+                    result = kernel(array1, array2)
+                else:
+                    result = kernel(array1, array2, **out_for(home, kernel, array1, array2))
                 if type(result) is not np.ndarray:
-                    return fresh(x1, result, home)
-                return x1._fresh(result, home)
+                    return as_blobs(x1, result, home)
+                return fresh(type(x1), result, home)
     elif type(x2) in SCALARS:
         try:
             shortcut, array = x1._shortcut, x1._array
@@ -112,10 +120,13 @@ def binary(  # noqa: C901  # cases are inlined to save time
                 and (home.direct or may_compute_directly(home, kernel.__name__))
                 and (shortcut.readable or x1._brought(kernel.__name__) is array)
             ):
-                result = kernel(array, x2)
+                if array.nbytes < LARGE:
+                    result = kernel(array, x2)
+                else:
+                    result = kernel(array, x2, **out_for(home, kernel, array, x2))
                 if type(result) is not np.ndarray:
-                    return fresh(x1, result, home)
-                return x1._fresh(result, home)
+                    return as_blobs(x1, result, home)
+                return fresh(type(x1), result, home)
     # They may have to go to make room.
     array = array1 = array2 = shortcut = shortcut1 = shortcut2 = None
     return _binary(kernel, x1, x2, operator)
@@ -133,8 +144,10 @@ def _binary(kernel: Callable[..., Any], x1: Any, x2: Any, operator: str) -> Any:
                 run = partial(HOST.compute, kernel)
             if like._home is HOST:
                 array = like._array_in(HOST, kernel.__name__)
+                if array.nbytes >= LARGE:
+                    run = partial(run, **out_for(HOST, kernel, array, other))
                 result = run(array, other) if like is x1 else run(other, array)
-                return like._fresh(HOST.as_array(result), HOST)
+                return fresh(type(like), HOST.as_array(result), HOST)
         if not isinstance(other, BlobCore) and type(other) not in SCALARS:
             if getattr(other, "requires_grad", False) is True:
                 # torch's own operator, which Python tries next, computes the gradient.
@@ -152,15 +165,66 @@ def _binary(kernel: Callable[..., Any], x1: Any, x2: Any, operator: str) -> Any:
 
 def _computed(kernel: Callable[..., Any], *operands: Any) -> Any:
     arrays, home, operands = gather(kernel.__name__, *operands)
-    result = kernel(*arrays) if home.direct else compute(home, kernel, *arrays)
-    return fresh(next(x for x in operands if isinstance(x, BlobCore)), result, home)
+    out = out_for(home, kernel, *arrays)
+    result = kernel(*arrays, **out) if home.direct else compute(home, kernel, *arrays, **out)
+    return as_blobs(next(x for x in operands if isinstance(x, BlobCore)), result, home)
 
 
-def fresh(like: Any, result: Any, home: Home) -> Any:
+def as_blobs(like: Any, result: Any, home: Home) -> Any:
     """Return a Blob of the result of a kernel, as an array or a scalar; a tuple of several."""
     if type(result) is tuple:
-        return tuple([fresh(like, each, home) for each in result])
-    return like._fresh(home.as_array(result), home)
+        return tuple([as_blobs(like, each, home) for each in result])
+    return fresh(type(like), home.as_array(result), home)
+
+
+def out_for(home: Home, kernel: Callable[..., Any], *operands: Any) -> dict[str, Any]:
+    """Return ``out=`` with aligned memory for a large result on the host.
+
+    Empty if NumPy has to make the array: a small one, or of operands that are not C-contiguous,
+    whose order the result would have.
+    """
+    if home is not HOST:
+        return {}
+    large, dense, kinds, shapes = False, True, [], []
+    for x in operands:
+        if isinstance(x, np.ndarray):
+            large = large or x.nbytes >= LARGE
+            dense = dense and x.flags.c_contiguous
+            kinds.append(x.dtype)
+            shapes.append(x.shape)
+        else:
+            kinds.append(type(x))
+    if not large or (dtype := _result_dtype(kernel, *kinds)) is None:
+        return {}
+    shape = shapes[0]
+    if kernel is np.matmul:
+        if [len(each) for each in shapes] != [2, 2]:
+            return {}
+        shape = shape[0], shapes[1][1]
+    elif not dense:
+        return {}
+    elif shapes[-1] != shape:
+        try:
+            shape = np.broadcast_shapes(*shapes)
+        except ValueError:
+            # The kernel's own message is better.
+            return {}
+    return {"out": HOST.empty(shape, dtype)} if math.prod(shape) * dtype.itemsize >= LARGE else {}
+
+
+@lru_cache(maxsize=256)
+def _result_dtype(kernel: Callable[..., Any], *kinds: Any) -> np.dtype[Any] | None:
+    """Return the dtype of results, or None for a kernel that is not given memory for them.
+
+    A kind is the dtype of an array, or the class of a scalar.
+    """
+    # `floor_divide` would copy its result there.
+    generalized = getattr(kernel, "signature", None) is not None and kernel is not np.matmul
+    if generalized or kernel is corrected.floor_divide or getattr(kernel, "nout", 1) > 1:
+        return None
+    operands = [kind(1) if isinstance(kind, type) else np.empty((0, 0), kind) for kind in kinds]
+    dtype: np.dtype[Any] = kernel(*operands).dtype
+    return dtype if is_supported(dtype) else None
 
 
 def _by_value(name: str, kernel: Callable[..., Any], x1: Any, x2: Any, like: Any) -> Any:

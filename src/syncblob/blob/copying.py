@@ -73,7 +73,7 @@ def _converted(blob: BlobCore, wanted: DTypeLike, order: Any) -> Any:
     array = blob._make_readable()
     if array is None:
         array = blob._elements(blob._side, "astype")
-    return compute(blob._home, array.astype, wanted, order=order)
+    return compute(blob._home, blob._home.astype, array, wanted, order)
 
 
 def to_device(blob: AnyBlob, device: Device | str, *, stream: Any) -> AnyBlob:

@@ -100,6 +100,25 @@ def keep_diff(blob: BlobCore) -> None:
             _former_diffs[blob._memory] = [*kept, (ref(blob), diff)]
 
 
+def fresh(cls: type[AnyBlob], array: Any, home: Home) -> AnyBlob:
+    """Make a Blob of an array that nothing else references, in the home where it was computed.
+
+    The array must own its memory, or be one that `adopt` accepts. As a function, because looking up
+    a class method takes longer.
+    """
+    # The attributes are assigned inline, because calling `_fill` would slow every operation.
+    blob = _new(cls)
+    blob._array = array
+    blob._home = home
+    blob._shortcut = FRESH
+    blob._held = blob._placed = blob._diff = blob._base = None
+    blob._readonly = False
+    blob._exposed = ()
+    blob._kept = NOTHING_KEPT
+    blob._shape_blob = NO_SHAPE
+    return blob
+
+
 class BlobCore:
     """The fields of a Blob, its memories, and arrays over them.
 
@@ -212,21 +231,8 @@ class BlobCore:
 
     @classmethod
     def _fresh(cls, array: Any, home: Home) -> Self:
-        """Make a Blob of an array that nothing else references, in the home where it was computed.
-
-        The array must own its memory, or be one that `adopt` accepts.
-        """
-        # The attributes are assigned inline, because calling `_fill` would slow every operation.
-        blob = _new(cls)
-        blob._array = array
-        blob._home = home
-        blob._shortcut = FRESH
-        blob._held = blob._placed = blob._diff = blob._base = None
-        blob._readonly = False
-        blob._exposed = ()
-        blob._kept = NOTHING_KEPT
-        blob._shape_blob = NO_SHAPE
-        return blob
+        """Make a Blob by `fresh`."""
+        return fresh(cls, array, home)
 
     @classmethod
     def _lent(cls, array: NDArray[Any]) -> Self:

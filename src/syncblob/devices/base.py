@@ -166,6 +166,10 @@ class Home(ABC):
         """Return a new array with arbitrary contents. Call it by `compute`."""
         return self.namespace.empty(shape, dtype=dtype)
 
+    def astype(self, array: Any, dtype: Any, order: str = "C") -> Any:
+        """Return a copy of an array in a dtype. Call it by `compute`."""
+        return array.astype(dtype, order=order, copy=True)
+
     @abstractmethod
     def zero(self, buffer: Any) -> None:
         """Set every byte of a buffer to zero."""

@@ -52,7 +52,7 @@ def adopt(  # noqa: PLR0913  # an array, its target, and its ownership
         raise ValueError(f"copy=False was asked for, but {obstacle}")
     if obstacle is not None or copy:
         target = as_dtype(array.dtype.newbyteorder("=")) if dtype is None else dtype
-        array = compute(home, array.astype, target, order="C", copy=True)
+        array = compute(home, home.astype, array, target)
         owned = True
     base = _dense_base(array, home)
     own = base is array

@@ -640,7 +640,8 @@ class SyncedMemory:
     def _copy(self, side: Side, layout: Layout, reason: str) -> Any:
         if not layout.gapless:
             return self.gather(side, layout, reason)
-        return compute(self.home(side), self.array(side, CONST, layout, reason).copy)
+        home, array = self.home(side), self.array(side, CONST, layout, reason)
+        return compute(home, home.astype, array, array.dtype)
 
     def gather(self, side: Side, layout: Layout, reason: str) -> Any:
         """Return a private, C-contiguous copy of elements on one side. Changes no holders.

@@ -8,9 +8,10 @@ import numpy as np
 
 from syncblob._dtypes import SCALARS, is_supported
 from syncblob.arrays.foreign import is_stranger
-from syncblob.blob.compute_elementwise import binary, fresh, unary
+from syncblob.blob.compute_elementwise import as_blobs, binary, out_for, unary
 from syncblob.blob.core import BlobCore
 from syncblob.devices import HOST
+from syncblob.devices.host import LARGE
 from syncblob.dispatch.numpy.foreign_protocols import ufunc_with_strangers
 from syncblob.dispatch.numpy.general_call import call
 from syncblob.dispatch.numpy.tables import ELEMENTWISE
@@ -29,7 +30,11 @@ def array_ufunc(like: Any, ufunc: np.ufunc, method: str, inputs: Any, kwargs: An
         if array is not None:
             array1 = array if x1 is like else x1
             array2 = array if x2 is like else x2
-            return fresh(like, ufunc(array1, array2), like._home)
+            if array.nbytes < LARGE:
+                result = ufunc(array1, array2)
+            else:
+                result = ufunc(array1, array2, **out_for(like._home, ufunc, array1, array2))
+            return as_blobs(like, result, like._home)
     out = kwargs.get("out", ())
     if type(out) is not tuple or (method == "__call__" and len(inputs) > ufunc.nin):
         # Numba's `vectorize` passes what to write as it was given, unlike NumPy.

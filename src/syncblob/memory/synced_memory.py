@@ -575,7 +575,9 @@ class SyncedMemory:
             if verifying():
                 use = side, layout, reason, kind, target
                 return self._in_room(side, reason, _locked, export_watched, *use)
-            return self.array(side, access, layout, reason)
+            array = self.array(side, access, layout, reason)
+            self.home(side).lend(array)
+            return array
         hand_out = partial(alias, kind, target)
         return self._announced(side, reason, lend, side, access, layout, reason, hand_out)
 
@@ -585,6 +587,9 @@ class SyncedMemory:
         if shortcut is not None and self.claim(shortcut, layout, reason):
             # The usual case, in fewer steps, unless another thread uses the other side meanwhile.
             self.ledger.own_loans(side).lease(target, kind, layout.start, layout.stop)
+            home = self.home(side)
+            if not home.native:
+                home.lend(laid(home, shortcut.buffer, layout, writable=True, own=True))
             if shortcut.writable or (self.ledger.shortcut(side, layout) or shortcut).writable:
                 return
         hand_out = partial(alias, kind, target)

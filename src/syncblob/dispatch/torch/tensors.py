@@ -28,6 +28,7 @@ from syncblob.devices import HOST, Side
 from syncblob.dispatch.torch.devices import require_reach
 from syncblob.dispatch.torch.tracing import untraced
 from syncblob.memory import CONST, MUTABLE, Access, SyncedMemory, Window
+from syncblob.memory.verify import verifying
 
 if TYPE_CHECKING:
     from syncblob._layout import Layout
@@ -262,7 +263,12 @@ def tensor_over_memory(
         An object that lives exactly as long as the tensor's storage.
     """
     require_reach(home)
-    array = memory.export(memory.side_of(home), access, layout.forwards(), reason, _KIND)
+    side, layout = memory.side_of(home), layout.forwards()
+    if access is CONST and not verifying():
+        # Not exported, because nothing but the call uses it, and the call is noted.
+        array = memory.array(side, access, layout, reason)
+    else:
+        array = memory.export(side, access, layout, reason, _KIND)
     if access is CONST and isinstance(array, np.ndarray):
         # Torch has no read-only tensors: depending on its version, it rejects a read-only array or
         # ignores the flag. Only this function references the array.

@@ -30,11 +30,9 @@ def array_ufunc(like: Any, ufunc: np.ufunc, method: str, inputs: Any, kwargs: An
         if array is not None:
             array1 = array if x1 is like else x1
             array2 = array if x2 is like else x2
-            if array.nbytes < LARGE:
-                result = ufunc(array1, array2)
-            else:
-                result = ufunc(array1, array2, **out_for(like._home, ufunc, array1, array2))
-            return as_blobs(like, result, like._home)
+            large = array.nbytes >= LARGE
+            aligned = out_for(like._home, ufunc, array1, array2) if large else {}
+            return as_blobs(like, ufunc(array1, array2, **aligned), like._home)
     out = kwargs.get("out", ())
     if type(out) is not tuple or (method == "__call__" and len(inputs) > ufunc.nin):
         # Numba's `vectorize` passes what to write as it was given, unlike NumPy.

@@ -251,7 +251,7 @@ def _plan_taking(  # a range
     before, mine = ledger.spans, 1 << side
     after = (before.put if everything else before.left_to)(start, stop, mine)
     if after is not before:
-        after = shortened(ledger, (), after, side, start, stop, origins=0)[1]
+        after = shortened(ledger, (), after, side, start, stop, moves=False)[1]
     return Change(side, before, after, start, stop)
 
 

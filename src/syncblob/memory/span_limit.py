@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from functools import reduce
-from itertools import compress
 from operator import and_
 from typing import TYPE_CHECKING
 
 from syncblob.memory.spans import Run, Spans
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from syncblob.devices.base import Side
     from syncblob.memory.ledger import Ledger
@@ -18,10 +17,10 @@ if TYPE_CHECKING:
 MAX_SPANS = 1024
 """An access that would leave more spans than this is widened to the whole memory.
 
-A map may get longer if arrays are held over many of its parts, or a source has many.
+A map may get longer by pushes, or if arrays are held over many parts, or only a source has many.
 """
 
-ANYWHERE = ~0
+_ALL = ~0
 
 
 def shortened(  # noqa: PLR0913, PLR0917  # an access, and its plan
@@ -32,13 +31,14 @@ def shortened(  # noqa: PLR0913, PLR0917  # an access, and its plan
     start: int,
     stop: int,
     *,
-    origins: int = ANYWHERE,
+    moves: bool = True,
 ) -> tuple[Sequence[Run], Spans]:
     """Widen an access to the whole memory if the map that it would leave is too long.
 
     The side then lacks nothing that another side holds, apart from bytes that arrays are held over
     or that uploads are under way to, and bytes that only a source has. All that it got, or had, has
-    the same holders afterwards.
+    the same holders afterwards. If nothing can move, bytes that several sides hold are left to the
+    side alone, or to the others, whichever makes the map shorter.
 
     Parameters
     ----------
@@ -48,9 +48,8 @@ def shortened(  # noqa: PLR0913, PLR0917  # an access, and its plan
         What the access copies, and the map that it leaves.
     side, start, stop
         The side and the range of the access.
-    origins
-        The sides to copy from, as a bit mask. If it is 0, nothing moves, and bytes that several
-        sides hold are left to the side alone.
+    moves
+        Whether bytes may be copied for this.
 
     Returns
     -------
@@ -64,26 +63,35 @@ def shortened(  # noqa: PLR0913, PLR0917  # an access, and its plan
         return pieces, after
     buffers, mine = ledger.buffers, 1 << side
     others = [each for each in buffers.all_sides if each is not side]
-    if buffers.windows[side] or not all(map(buffers.tracks_borrows, others)):
-        # Windows may not contain what would be copied, and a copy would end borrows.
-        origins = 0
     in_use = [upload[:2] for upload in ledger.uploads]
     for loans in ledger.loans:
         in_use += loans.ranges()
     kept = Spans.covering(after.nbytes, in_use)
     runs = [*after.runs(0, after.nbytes)]
-    widened = [
-        run.holders & (mine | origins) != 0
+    free = [
+        run.holders != 0
         and not (run.start < stop and start < run.stop)
         and not kept.any(run.start, run.stop)
         for run in runs
     ]
-    more = [run for run in compress(runs, widened) if not run.holders & mine]
-    holders = reduce(and_, [run.holders | mine for run in compress(runs, widened)], ANYWHERE)
-    after = after.replaced(
-        run._replace(holders=holders) if wide else run
-        for run, wide in zip(runs, widened, strict=True)
-    )
+
+    def change(holders: Callable[[int], int]) -> Spans:
+        pairs = zip(runs, free, strict=True)
+        return after.replaced(
+            run._replace(holders=holders(run.holders)) if each else run for run, each in pairs
+        )
+
+    more: Sequence[Run] = ()
+    # Windows may not contain what would be copied, and a copy would end borrows.
+    if moves and not buffers.windows[side] and all(map(buffers.tracks_borrows, others)):
+        wide = [run for run, each in zip(runs, free, strict=True) if each]
+        more = [run for run in wide if not run.holders & mine]
+        common = reduce(and_, [run.holders | mine for run in wide], _ALL)
+        after = change(lambda _: common)
+    else:
+        alone = change(lambda held: mine if held & mine else held)
+        shared = change(lambda held: held & ~mine or held)
+        after = min(alone, shared, key=lambda spans: len(spans.holders))
     # To look at all spans takes long, so the next time is when there are twice as many.
     ledger.span_limit = max(MAX_SPANS, 2 * len(after.holders))
     return sorted([*pieces, *more]), after

@@ -12,7 +12,6 @@ from syncblob.devices import Side
 from syncblob.memory import access_plan
 from syncblob.memory.await_async_copies import Upload, await_uploads
 from syncblob.memory.changes import Change, commit
-from syncblob.memory.span_limit import shortened
 from syncblob.memory.spans import Run
 from syncblob.memory.state_machine import CONST, MUTABLE, Access, Head, head_over, plan_access
 from syncblob.memory.window_allocation import provide
@@ -77,10 +76,8 @@ def _plan_push(  # noqa: PLR0913, PLR0917  # a copy
     of_sides = [writers] * len(ledger.buffers.all_sides)
     lacking, runs = plan_access(before, target, CONST, start, stop, writers=of_sides)
     after = before.replaced(runs if before.nbytes else [Run(0, 0, before.holders[0] | 1 << target)])
-    # Not more than the range, because whoever pushes the rest expects to find it on the host alone.
-    pieces, after = shortened(ledger, lacking, after, target, start, stop, origins=0)
-    ranges = [piece[:2] for piece in pieces] if before.nbytes else [(0, 0)]
-    change = target, before, after, start, stop, pieces, "upload" if target else "download"
+    ranges = [piece[:2] for piece in lacking] if before.nbytes else [(0, 0)]
+    change = target, before, after, start, stop, lacking, "upload" if target else "download"
     return Change(
         *change,
         losses=((side, ranges),),

@@ -219,7 +219,7 @@ def test_what_other_processes_wrote_accuses_nobody() -> None:
         assert blob.gpu_data().tolist() == [0, 1, 1, 1]
 
 
-def test_an_eviction_ends_a_watch_of_exports_that_have_ended() -> None:
+def test_bytes_that_left_their_side_or_use_are_not_watched() -> None:
     blob = Blob((4, COUNT), device="simulated")
     with verified_const():
         np.asarray(blob[3])

@@ -62,7 +62,8 @@ def _zero(ledger: Ledger, change: Change, _reason: str) -> tuple[Any, Sequence[U
     buffers = ledger.buffers
     for side in buffers.all_sides:
         if ledger.watch is not None:
-            ledger.watch.drop(side, change.start, change.stop)
+            # So no bytes out of use are watched.
+            ledger.watch.drop(side, *sorted((change.start, change.stop)))
         for run in change.after.runs(change.start, change.stop):
             # Several, if aliases of windows reach there.
             for window in buffers.within(side, run.start, run.stop):

@@ -272,8 +272,8 @@ def adopt(ledger: Ledger, side: Side, buffer: Any, announced: Collection[Lease])
     used = ledger.spans.nbytes
     ledger.forget_source(0, used)
     await_uploads(ledger, side, OVERWRITE, 0, used)
+    ledger.compare_watch(side, 0, used, writes=True)
     capacity = ledger.buffers.nbytes
-    ledger.compare_watch(side, 0, capacity, writes=True)
     commit(ledger, _plan_adoption, side, OVERWRITE, 0, used, "adoption", buffer, announced)
     for loans in ledger.loans:
         if loans.exposures:

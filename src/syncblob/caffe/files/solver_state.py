@@ -112,8 +112,8 @@ def save_solver_state(state: SolverState, path: Target) -> None:
         If `state` is not a SolverState, or a number, name or array in it has the wrong type. Arrays
         must be float32 or float64; float16 and bfloat16 are widened.
     ValueError
-        If a number is not an int32, if `learned_net` is no name, if the file would have 2 GiB or more and is not HDF5, or if
-        the extension is that of another format.
+        If a number is not an int32, if `learned_net` is no name, if the file would have 2 GiB or
+        more and is not HDF5, or if the extension is that of another format.
     OSError
         If the file cannot be written.
     """
@@ -131,8 +131,8 @@ def save_solver_state(state: SolverState, path: Target) -> None:
         raise TypeError(f"expected a string as learned_net, got {state.learned_net!r}")
     if not may_be_name(encoded(state.learned_net)):
         raise ValueError(
-            f"expected the name of a file as learned_net, got {state.learned_net!r}, which reads as "
-            f"a message, and the file would not be recognised"
+            f"expected the name of a file as learned_net, got {state.learned_net!r}, which reads "
+            f"as a message, so that the file would not be recognised"
         )
     state.__post_init__()  # the history may have been assigned
     history = [

@@ -112,3 +112,18 @@ def test_what_does_not(tmp_path, content):
     (tmp_path / "x").write_bytes(content)
     model = syncblob.open_model(tmp_path / "x")
     assert len(model.layers) == len(NetParameter.FromString(content).layers) or model["a\x1b[0m"]
+
+
+@pytest.mark.parametrize("name", ["", "net", "a\nb", "\n\x01a", "\n\x01a\x12\x01b", "\x08\x01"])
+@pytest.mark.parametrize("layers", [[], [Layer("a")]])
+def test_what_is_written_is_read_or_refused_before(tmp_path, name, layers):
+    path = tmp_path / "x.caffemodel"
+    model = ModelFile(name, layers)
+    model.settings.MergeFromString(field(1001, b"of a fork"))
+    if not layers and name.startswith(("\n", "\x08")):
+        with pytest.raises(ValueError, match="expected a net with layers, or another name"):
+            syncblob.save_model(model, path)
+        assert not path.exists()
+    else:
+        syncblob.save_model(model, path)
+        assert syncblob.open_model(path).name == name

@@ -1,9 +1,9 @@
 """Compares the scanner with protobuf: both accept or both refuse, and find the same bits.
 
 Known and intended differences: the scanner refuses shapes of more than 64 axes, files that it
-recognises as messages of another type, and Caffe's fields with another wire type than Caffe's. It
-takes absent dimensions of the older formats as 1 if there are values, which Caffe refuses. protobuf
-7 accepts field number 0 within a group, unlike other releases and Caffe.
+recognises as messages of another type or program, and Caffe's fields with another wire type than
+Caffe's. It takes absent dimensions of the older formats as 1 if there are values, which Caffe
+refuses. protobuf 7 accepts field number 0 within a group, unlike other releases and Caffe.
 """
 
 import numpy as np
@@ -46,6 +46,7 @@ DIFFERENCES = (
     "at most 64 axes",
     "this is one blob",
     "this is the state of a solver",
+    "got a message of another program",
     # For a tag or a length. Older releases of protobuf accept longer ones.
     "has over 5 bytes",
 )

@@ -159,11 +159,12 @@ def refuse_other_formats(reader: WireReader) -> None:
     if found:
         raise reader.error(f"this is {_SIGNATURES[found][1]}", 0)
     head = head_of(reader.contents)
-    if found := framework_of(reader.contents, reader.path, head):
+    is_text_file = is_text(head)
+    if found := framework_of(reader.contents, reader.path, head, is_text=is_text_file):
         raise reader.error(f"this is {found}, not a file of Caffe's; {_ELSEWHERE}", 0)
     if _WEB_PAGE.match(head):
         raise reader.error("this is a web page; the download went wrong", 0)
-    if not is_text(head):
+    if not is_text_file:
         return
     if _PROTOTXT.match(head):
         raise reader.error(

@@ -13,19 +13,22 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from syncblob.caffe._pb.caffe_pb2 import LayerParameter, NetParameter, V1LayerParameter
 from syncblob.caffe.messages.read_blobproto import wire_types_of
-from syncblob.caffe.messages.wire import Field, WireReader, WireType
+from syncblob.caffe.messages.wire import Buffer, Field, WireReader, WireType
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
     from syncblob.caffe.messages.wire import Contents
 
 _SIGNATURES = {
-    rb".{4}TFL3": "a model of TensorFlow Lite (.tflite)",
+    rb".{2}\0\0TFL3": "a model of TensorFlow Lite (.tflite)",
     rb"\x12\x01\0{6}": "a file of MXNet's (.params)",
-    rb'\s*\{\s*"nodes"\s*:': "a definition of MXNet's (.json), without weights",
     rb"MATLAB 5\.0 MAT-file": "an older file of MATLAB's (.mat)",
-    rb"7767517\s|\xdd\x85\x76\0": "a definition of ncnn's (.param), without weights",
+    rb"\xdd\x85\x76\0": "a definition of ncnn's (.param.bin), without weights",
     rb"\0{4}[\1\2]\0{3}[\0-\xff]\0{3}": "a file of Darknet's (.weights)",
+}
+_TEXTS = {
+    rb'\s*\{\s*"nodes"\s*:': "a definition of MXNet's (.json), without weights",
+    rb"7767517\s": "a definition of ncnn's (.param), without weights",
     rb"\s*\[(net|network|convolutional)\]": "a definition of Darknet's (.cfg), without weights",
     rb"\s*node\s*\{": "a graph of TensorFlow's as text (.pbtxt)",
 }
@@ -81,9 +84,9 @@ class _Part(NamedTuple):
         return self.is_text() or not self.fields()
 
 
-def framework_of(contents: Contents, path: str | None, head: bytes) -> str:
+def framework_of(contents: Contents, path: str | None, head: bytes, *, is_text: bool) -> str:
     """Return which file of another framework it is, in words; ``""`` if none that is known."""
-    for signature, description in _SIGNATURES.items():
+    for signature, description in (_TEXTS if is_text else _SIGNATURES).items():
         if re.match(signature, head, re.DOTALL):
             return description
     message = _Part(contents, 0, len(contents))
@@ -146,6 +149,11 @@ _LAYERS = {
     NetParameter.LAYERS_FIELD_NUMBER: V1LayerParameter,
 }
 _TELLING = {"name", "type", "blobs", "layer"}
+
+
+def may_be_name(text: bytes) -> bool:
+    """Return whether a net without layers may have a name, so that it is recognised."""
+    return _Part(Buffer(b"." + text), 1, 1 + len(text)).is_name()
 
 
 def why_no_net(contents: Contents) -> str:

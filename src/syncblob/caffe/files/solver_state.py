@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from syncblob.caffe._pb import caffe_pb2 as messages
 from syncblob.caffe.files.caffe_hdf5 import plan_state_hdf5, read_state
 from syncblob.caffe.files.other_formats import file_signature, require_message, require_path
+from syncblob.caffe.files.other_frameworks import may_be_name
 from syncblob.caffe.messages.file_objects import Source, Target, open_source, writing
 from syncblob.caffe.messages.lazy_blobs import lazy_blob
 from syncblob.caffe.messages.pieces import Piece, require_message_size, size_of, write_pieces
@@ -111,8 +112,8 @@ def save_solver_state(state: SolverState, path: Target) -> None:
         If `state` is not a SolverState, or a number, name or array in it has the wrong type. Arrays
         must be float32 or float64; float16 and bfloat16 are widened.
     ValueError
-        If a number is not an int32, if the file would have 2 GiB or more and is not HDF5, or if
-        the extension is that of another format.
+        If a number is not an int32, if `learned_net` is no name, if the file would have 2 GiB or
+        more and is not HDF5, or if the extension is that of another format.
     OSError
         If the file cannot be written.
     """
@@ -128,6 +129,11 @@ def save_solver_state(state: SolverState, path: Target) -> None:
             setattr(message, name, operator.index(getattr(state, name)))
     if not isinstance(state.learned_net, str):
         raise TypeError(f"expected a string as learned_net, got {state.learned_net!r}")
+    if not may_be_name(encoded(state.learned_net)):
+        raise ValueError(
+            f"expected the name of a file as learned_net, got {state.learned_net!r}, which reads "
+            f"as a message, so that the file would not be recognised"
+        )
     state.__post_init__()  # the history may have been assigned
     history = [
         as_named_blob(f"history {number}", array) for number, array in enumerate(state.history)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from syncblob.caffe._pb.caffe_pb2 import NetParameter
+from syncblob.caffe.files.other_frameworks import may_be_name
 from syncblob.caffe.messages.fields import LEGACY_AXES
 from syncblob.caffe.messages.lazy_blobs import unchanged
 from syncblob.caffe.messages.pieces import FileRange, Piece, size_of
-from syncblob.caffe.messages.string_fields import naming
+from syncblob.caffe.messages.string_fields import encoded, naming
 from syncblob.caffe.messages.wire import length_field, length_header
 from syncblob.caffe.messages.write_blobproto import blob_pieces
 from syncblob.caffe.nets.layer import serialised
@@ -46,6 +47,11 @@ def file_pieces(
 
 def model_pieces(model: ModelFile, *, write_diff: bool | None) -> list[Piece]:
     """Return the message of a net, as a new one; see `plan_model`."""
+    if not model.layers and not may_be_name(encoded(model.name)):
+        raise ValueError(
+            f"expected a net with layers, or another name: {model.name!r} reads as a message, and "
+            f"the file would not be recognised"
+        )
     pieces: list[Piece] = [serialised(model.message())]
     for layer in model.layers:
         with naming(f"layer {layer.name!r}"):

@@ -47,7 +47,7 @@ def read_prototxt(
 
     Nothing is upgraded: layers of the previous format stay in ``layers``. `ModelFile.from_net`
     makes a model from the result. As in Caffe, strings may be in any encoding; protobuf returns
-    those that are not UTF-8 as bytes.
+    those that are not UTF-8 as bytes, and in pure Python as strings with surrogates.
 
     Parameters
     ----------

@@ -527,6 +527,7 @@ def test_integers_of_any_size_are_compared(device: str, dtype: str, number: int)
         lambda x: xp.full_like(x, 300),
         lambda x: x + 300,
         lambda x: np.copyto(x, 300),
+        lambda x: np.copyto(src=-300, dst=x),
         lambda x: np.putmask(x, x > 1, 300),
         lambda x: x.put([0], 300),
         lambda x: np.pad(x, 1, constant_values=300),

@@ -26,18 +26,13 @@ _NUMBERS = (bool, int, float, complex, np.generic)
 _COMPARISONS = frozenset(
     (np.equal, np.greater, np.greater_equal, np.less, np.less_equal, np.not_equal)
 )
-# The position of the value that a function assigns to elements of its first argument.
+# The position of the value that a function assigns to elements of its first argument; its names.
 _ASSIGNMENTS = {
-    "copyto": 1,
-    "fill_diagonal": 1,
-    "full_like": 1,
-    "insert": 2,
+    **dict.fromkeys(("copyto", "fill_diagonal", "full_like"), 1),
+    **dict.fromkeys(("insert", "place", "put", "put_along_axis", "putmask"), 2),
     "pad": 3,
-    "place": 2,
-    "put": 2,
-    "put_along_axis": 2,
-    "putmask": 2,
 }
+_VALUES = frozenset(("constant_values", "fill_value", "src", "v", "val", "vals", "values"))
 
 
 class Namespace:
@@ -179,12 +174,12 @@ def _shape_beside_large(x1: Any, x2: Any) -> Any:
 
 def _require_fit(name: str, args: Any, keywords: Any) -> None:
     """Raise an OverflowError for a Python integer that does not fit; libraries may wrap it."""
-    position = _ASSIGNMENTS[name]
-    values = (*args[position : position + 1], *keywords.values())
-    dtype = keywords.get("dtype") or args[0].dtype
-    for value in values:
+    others = [x for key, x in keywords.items() if key not in _VALUES]
+    named = [x for key, x in keywords.items() if key in _VALUES]
+    dtype, position = keywords.get("dtype"), _ASSIGNMENTS[name]
+    for value in (*args[position : position + 1], *named):
         if type(value) is int:
-            np.empty((), dtype)[()] = value
+            np.empty((), (*args, *others)[0].dtype if dtype is None else dtype)[()] = value
 
 
 def _into(out: Any, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:

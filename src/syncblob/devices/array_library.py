@@ -87,6 +87,9 @@ class LibraryHome(Accelerator):
                 if all(isinstance(x, _NUMBERS) for x in args):
                     # Libraries take no numbers only.
                     own = ufunc
+                elif ufunc is np.true_divide:
+                    # An integer that does not fit is divided, too, because the result is a float.
+                    args = tuple([float(x) if type(x) is int else x for x in args])
                 elif name == "power":
                     self.require_powers(*args)
                 elif ufunc in _COMPARISONS and (shape := _shape_beside_large(*args)) is not None:

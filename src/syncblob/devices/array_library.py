@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from operator import getitem, setitem
 from types import ModuleType
 from typing import Any
 
@@ -102,8 +101,6 @@ class LibraryHome(Accelerator):
             args = tuple([x.tolist() if isinstance(x, np.ndarray) else x for x in args])
             out = keywords.pop("out", None)
             function = own if out is None else partial(_into, out, own)
-        elif function in {getitem, setitem}:
-            args = (args[0], self._index(args[1]), *args[2:])
         return super().compute(function, *args, **keywords)
 
     def own(self, name: str) -> Callable[..., Any]:
@@ -121,15 +118,6 @@ class LibraryHome(Accelerator):
                 f"{self.device} cannot compute {name}, which its array library lacks; compute on "
                 "the host, with blob.on('cpu')"
             ) from None
-
-    def _index(self, key: Any) -> Any:
-        """Replace lists and NumPy arrays in an index."""
-        if isinstance(key, tuple):
-            return tuple(map(self._index, key))
-        if not isinstance(key, (list, np.ndarray)):
-            return key
-        array = np.asarray(key)
-        return self.namespace.asarray(array if array.size else array.astype(np.intp))
 
     def as_array(self, result: Any) -> Any:
         """Return an array; a 0-d array for a number."""

@@ -497,13 +497,21 @@ def test_lists_and_tuples_are_compared_element_by_element(device: str) -> None:
         _ = x < [1, 5, 3]
 
 
+@pytest.mark.parametrize("device", DEVICES)
+def test_dtypes_that_an_operator_does_not_take_are_a_type_error(device: str) -> None:
+    x = xp.ones(3, device=device)
+    for call in (lambda: x & 1, lambda: 1 << x, lambda: ~x, lambda: np.gcd(x, x)):
+        with pytest.raises(TypeError):
+            call()
+
+
 # --- integers that do not fit, as in NumPy --------------------------------------------------------
 
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", "uint64"])
 @pytest.mark.parametrize("number", [-(2**70), -1, 127, 300, 2**63, 2**64])
-def test_integers_of_any_size_are_compared(device: str, dtype: str, number: int) -> None:
+def test_integers_of_any_size_are_operands(device: str, dtype: str, number: int) -> None:
     limits = np.iinfo(dtype)
     array = np.array([limits.min, 1, limits.max], dtype)
     x = xp.asarray(array, device=device)
@@ -512,6 +520,8 @@ def test_integers_of_any_size_are_compared(device: str, dtype: str, number: int)
         expected = [compare(int(each), number) for each in array]
         assert compare(x, number).tolist() == expected
         assert compare(x, number).device == device
+    assert (x / number).tolist() == (array / number).tolist()
+    assert (number / x[1:]).tolist() == (number / array[1:]).tolist()
     out = xp.zeros(3, dtype="bool", device=device)
     assert np.less(number, x, out=out) is out
     assert out.tolist() == [number < int(each) for each in array]
@@ -527,6 +537,7 @@ def test_integers_of_any_size_are_compared(device: str, dtype: str, number: int)
         lambda x: xp.full_like(x, 300),
         lambda x: x + 300,
         lambda x: np.copyto(x, 300),
+        lambda x: np.copyto(src=-300, dst=x),
         lambda x: np.putmask(x, x > 1, 300),
         lambda x: x.put([0], 300),
         lambda x: np.pad(x, 1, constant_values=300),

@@ -282,6 +282,19 @@ def test_arrays_out_of_bounds_are_refused_and_change_nothing(device):
     assert blob.tolist() == array.tolist()
 
 
+def test_a_device_that_must_not_wait_checks_what_the_host_knows(monkeypatch):
+    monkeypatch.setattr(syncblob.devices.accelerator(OTHER), "checks_values", False)
+    blob, there = on_side(numbers(3), OTHER), on_side([3], OTHER)
+    computed = there + on_side([0], OTHER)
+    with syncblob.no_transfers():
+        # This library clips.
+        assert blob[there].shape == blob[computed].shape == (1,)
+    for index in ([3], np.array([3]), on_side([3], OTHER, there=False), on_side([3], "cpu") * 1):
+        for call in (blob.__getitem__, blob.take, lambda i: syncblob.take(blob, on_side(i, "cpu"))):
+            with pytest.raises(IndexError, match="index 3 is out of bounds"):
+                call(index)
+
+
 @pytest.mark.parametrize("device", EVERYWHERE)
 def test_leading_axes_of_length_one_are_dropped_from_values(device):
     blob, array = on_side(numbers(2, 3), device), numbers(2, 3)

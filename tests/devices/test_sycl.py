@@ -111,6 +111,11 @@ def test_arrays_of_dpnp_are_indices(dpnp):
             call()
 
 
+def test_a_selection_without_elements_has_memory():
+    selected = made(np.zeros((3, 0, 2)))[0, ..., np.array(1)]
+    assert (selected.shape, selected.tolist(), np.asarray(selected).shape) == ((0,), [], (0,))
+
+
 def test_float16_is_computed_as_precisely_as_by_numpy(dpnp):
     del dpnp
     ones = np.ones(3000, np.float16)

@@ -17,7 +17,7 @@ from syncblob.arrays.foreign import is_array
 from syncblob.arrays.native import native_array
 from syncblob.blob.core import BlobCore
 from syncblob.blob.operands import blob_to_read
-from syncblob.devices import Side
+from syncblob.devices import HOST, Side
 from syncblob.memory import CONST, compute
 
 if TYPE_CHECKING:
@@ -204,6 +204,10 @@ def require_bounds(home: Home, indices: Any, lowest: int, length: int, axis: int
 
 def _on_host(blob: BlobCore) -> Any:
     """Return the contents of a Blob that are up to date on the host; None if they are not."""
+    array = blob._array
+    if blob._held is None and array is not None:
+        # It is the result of a computation, and needs no memory for this.
+        return array if blob._home is HOST else None
     memory, layout = blob._memory, blob._layout
     on_host = memory.spans.common(*memory.ledger.range_of(layout)) & (1 << Side.HOST)
     return blob._array_on(Side.HOST, CONST, "__getitem__") if on_host else None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from operator import getitem, setitem
 from types import ModuleType
 from typing import Any
 
@@ -26,18 +25,13 @@ _NUMBERS = (bool, int, float, complex, np.generic)
 _COMPARISONS = frozenset(
     (np.equal, np.greater, np.greater_equal, np.less, np.less_equal, np.not_equal)
 )
-# The position of the value that a function assigns to elements of its first argument.
+# The position of the value that a function assigns to elements of its first argument; its names.
 _ASSIGNMENTS = {
-    "copyto": 1,
-    "fill_diagonal": 1,
-    "full_like": 1,
-    "insert": 2,
+    **dict.fromkeys(("copyto", "fill_diagonal", "full_like"), 1),
+    **dict.fromkeys(("insert", "place", "put", "put_along_axis", "putmask"), 2),
     "pad": 3,
-    "place": 2,
-    "put": 2,
-    "put_along_axis": 2,
-    "putmask": 2,
 }
+_VALUES = frozenset(("constant_values", "fill_value", "src", "v", "val", "vals", "values"))
 
 
 class Namespace:
@@ -92,6 +86,9 @@ class LibraryHome(Accelerator):
                 if all(isinstance(x, _NUMBERS) for x in args):
                     # Libraries take no numbers only.
                     own = ufunc
+                elif ufunc is np.true_divide:
+                    # An integer that does not fit is divided, too, because the result is a float.
+                    args = tuple([float(x) if type(x) is int else x for x in args])
                 elif name == "power":
                     self.require_powers(*args)
                 elif ufunc in _COMPARISONS and (shape := _shape_beside_large(*args)) is not None:
@@ -104,8 +101,6 @@ class LibraryHome(Accelerator):
             args = tuple([x.tolist() if isinstance(x, np.ndarray) else x for x in args])
             out = keywords.pop("out", None)
             function = own if out is None else partial(_into, out, own)
-        elif function in {getitem, setitem}:
-            args = (args[0], self._index(args[1]), *args[2:])
         return super().compute(function, *args, **keywords)
 
     def own(self, name: str) -> Callable[..., Any]:
@@ -123,15 +118,6 @@ class LibraryHome(Accelerator):
                 f"{self.device} cannot compute {name}, which its array library lacks; compute on "
                 "the host, with blob.on('cpu')"
             ) from None
-
-    def _index(self, key: Any) -> Any:
-        """Replace lists and NumPy arrays in an index."""
-        if isinstance(key, tuple):
-            return tuple(map(self._index, key))
-        if not isinstance(key, (list, np.ndarray)):
-            return key
-        array = np.asarray(key)
-        return self.namespace.asarray(array if array.size else array.astype(np.intp))
 
     def as_array(self, result: Any) -> Any:
         """Return an array; a 0-d array for a number."""
@@ -179,12 +165,12 @@ def _shape_beside_large(x1: Any, x2: Any) -> Any:
 
 def _require_fit(name: str, args: Any, keywords: Any) -> None:
     """Raise an OverflowError for a Python integer that does not fit; libraries may wrap it."""
-    position = _ASSIGNMENTS[name]
-    values = (*args[position : position + 1], *keywords.values())
-    dtype = keywords.get("dtype") or args[0].dtype
-    for value in values:
+    others = [x for key, x in keywords.items() if key not in _VALUES]
+    named = [x for key, x in keywords.items() if key in _VALUES]
+    dtype, position = keywords.get("dtype"), _ASSIGNMENTS[name]
+    for value in (*args[position : position + 1], *named):
         if type(value) is int:
-            np.empty((), dtype)[()] = value
+            np.empty((), (*args, *others)[0].dtype if dtype is None else dtype)[()] = value
 
 
 def _into(out: Any, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:

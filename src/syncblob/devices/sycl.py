@@ -85,6 +85,15 @@ class SyclBackend(LibraryHome):
             )
         return self._own_queue
 
+    def compute(self, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+        """Call a function; raise a TypeError for dtypes that it does not take, as NumPy does."""
+        try:
+            return super().compute(function, *args, **keywords)
+        except ValueError as error:
+            if "does not support input type" not in str(error):
+                raise
+            raise TypeError(str(error)) from None
+
     def own(self, name: str) -> Callable[..., Any]:
         """Return dpnp's function of a name, on float32 in place of float16 where that is needed."""
         function = super().own(name)
@@ -172,6 +181,9 @@ class SyclBackend(LibraryHome):
                 f"{self.device_of(array)}; arrays are not copied between accelerators: copy it "
                 "through the host"
             )
+        if not array.size:
+            # It may lie at an invalid address.
+            return self.allocate(0)
         return self.view(array, Layout.raw(array.nbytes), writable=True)
 
     # --- arrays of others ------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from syncblob.caffe import Layer, ModelFile, open_model, read_blob, save_model
 from syncblob.caffe._pb.caffe_pb2 import NetParameter
 from syncblob.caffe.files import caffe_hdf5
 from syncblob.caffe.files.solver_state import open_solver_state
+from syncblob.caffe.messages import open_file
 from syncblob.errors import ModelFileError
 from syncblob.memory import Head
 
@@ -312,13 +313,13 @@ def test_closing_while_h5py_reads(h5, path, monkeypatch):
     h5.create_dataset("data/a/0", data=WEIGHTS, chunks=(1, 1))
     h5.close()
     model = open_model(path)
-    read_into = caffe_hdf5._Contents.readinto
+    read_into = open_file.Stream.readinto
 
     def close_then_read(contents, buffer):
         model.close()
         return read_into(contents, buffer)
 
-    monkeypatch.setattr(caffe_hdf5._Contents, "readinto", close_then_read)
+    monkeypatch.setattr(open_file.Stream, "readinto", close_then_read)
     with pytest.raises(ValueError, match="was closed before this part of it was read") as caught:
         model["a"].blobs[0].cpu_data()
     assert not isinstance(caught.value, ModelFileError)

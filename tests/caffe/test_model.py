@@ -23,7 +23,7 @@ from syncblob.caffe._pb.caffe_pb2 import BlobProto, BlobShape, LayerParameter, N
 from syncblob.caffe.convert import from_tensors, to_tensors
 from syncblob.caffe.messages import file_objects
 from syncblob.caffe.messages.open_file import OpenFile
-from syncblob.caffe.messages.read_blobproto import Values
+from syncblob.caffe.messages.values import Values
 from syncblob.caffe.messages.wire import length_field
 from syncblob.devices import use_device
 from syncblob.memory import Head

@@ -19,7 +19,7 @@ from syncblob.caffe.convert.format_of_file import (
     open_weights,
     writable_extensions,
 )
-from syncblob.caffe.convert.weights import LayerWeights, Weights, lazy_blob
+from syncblob.caffe.convert.weights import LayerWeights, Weights, filled_by
 from syncblob.errors import ModelFileError, SyncblobError
 from syncblob.formats import Blob, as_dtype, counted, is_bfloat16
 
@@ -142,7 +142,9 @@ class Conversion(AbstractContextManager["Conversion"]):
 
 
 def _converted(name: str, blob: Blob, dtype: np.dtype[np.generic]) -> Blob:
-    return lazy_blob(blob.shape, dtype, lambda: _cast(name, blob_values(blob), dtype))
+    if blob.dtype == dtype:
+        return blob
+    return filled_by(lambda: _cast(name, blob_values(blob), dtype), blob.shape, dtype)
 
 
 def convert(  # the options of the command
@@ -291,8 +293,6 @@ def _cast(
     name: str, values: NDArray[np.generic], dtype: np.dtype[np.generic]
 ) -> NDArray[np.generic]:
     """Convert to a floating-point dtype. Raise if values overflow, or if integers change."""
-    if values.dtype == dtype:
-        return values
     with np.errstate(all="ignore"):
         result = values.astype(dtype)
         if values.dtype.kind in "iu":

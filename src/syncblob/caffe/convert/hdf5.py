@@ -24,7 +24,7 @@ def read(path: str) -> Weights:
         return caffe_models.read(path, "caffemodel.h5")
     datasets, links = tree
     others = [f"the link {name!r}" for name in links]
-    return Weights.of_names(path, "hdf5", datasets, file.close, others=others)
+    return Weights.of_names(path, "hdf5", datasets, file, others=others)
 
 
 def plan(weights: Weights) -> Callable[[Path], None]:

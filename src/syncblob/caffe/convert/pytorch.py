@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import re
+import sys
 import warnings
 import zipfile
 from collections import OrderedDict
@@ -16,8 +19,10 @@ import numpy as np
 from syncblob.caffe import blob_values
 from syncblob.caffe.convert.checkpoint import Found, find_net
 from syncblob.caffe.convert.weights import Weights
+from syncblob.caffe.messages.open_file import OpenFile, Stream
+from syncblob.caffe.messages.values import CHUNK, StridedValues, Values
 from syncblob.errors import ModelFileError
-from syncblob.formats import Blob, import_optional, is_bfloat16
+from syncblob.formats import Blob, as_dtype, import_optional, is_bfloat16
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,25 +38,48 @@ _REFUSED = re.compile(r"Unsupported global: GLOBAL ([\w.]+)")
 
 
 def read(path: str) -> Weights:
-    """Open a file. Its tensors are memory-mapped, except those of files older than PyTorch 1.6."""
+    """Open a file. Reads no values, except those of files older than PyTorch 1.6."""
     torch = import_optional("torch")
+    file = OpenFile(path)
     try:
-        with warnings.catch_warnings():
-            # If torch refuses the file, the error below says why.
-            warnings.simplefilter("ignore")
-            archive = zipfile.is_zipfile(path)
-            loaded = torch.load(path, map_location="cpu", weights_only=True, mmap=archive)
+        loaded = _load(torch, file)
     except Exception as error:  # torch raises nearly any exception for a damaged file
-        if isinstance(error, OSError) and error.filename is not None:
-            raise
+        file.require_unchanged()
         raise ModelFileError(
             f"torch.load cannot read it as tensors ({_reason(error)}); copy it again, or save a "
             f"state_dict: torch.save(model.state_dict(), path)",
             path=path,
         ) from error
+    file.require_unchanged()
     found = _find_state(torch, loaded, path)
-    tensors = {name: _entry(torch, name, tensor, path) for name, tensor in found.tensors.items()}
-    return Weights.of_names(path, "torch", tensors, others=found.others)
+    tensors = {name: _entry(torch, file, name, each) for name, each in found.tensors.items()}
+    return Weights.of_names(path, "torch", tensors, file, others=found.others)
+
+
+def _load(torch: ModuleType, file: OpenFile) -> Any:
+    """Load the contents of a file. Tensors on "meta" only know where their values are."""
+    with warnings.catch_warnings():
+        # If torch refuses the file, its error says why.
+        warnings.simplefilter("ignore")
+        # There are no quantized tensors on "meta".
+        with contextlib.suppress(NotImplementedError):
+            if _has_plain_records(file):
+                return torch.load(_stream(file), map_location="meta", weights_only=True)
+        return torch.load(_stream(file), map_location="cpu", weights_only=True)
+
+
+def _stream(file: OpenFile) -> io.BufferedReader:
+    return io.BufferedReader(Stream(file), CHUNK)
+
+
+def _has_plain_records(file: OpenFile) -> bool:
+    """Tell whether a file is an archive whose values can be read at their offsets."""
+    with contextlib.suppress(zipfile.BadZipFile), zipfile.ZipFile(Stream(file)) as archive:
+        order = [each for each in archive.namelist() if each.endswith("/byteorder")]
+        return all(info.compress_type == zipfile.ZIP_STORED for info in archive.infolist()) and all(
+            archive.read(each).decode() == sys.byteorder for each in order
+        )
+    return False
 
 
 def _reason(error: Exception) -> str:
@@ -78,11 +106,47 @@ def _find_state(torch: ModuleType, loaded: Any, path: str) -> Found:
         ) from error
 
 
-def _entry(torch: ModuleType, name: str, tensor: Tensor, path: str) -> Entry:
-    if tensor.layout is not torch.strided or tensor.is_meta:
-        kind = "has no values (meta)" if tensor.is_meta else f"is {tensor.layout}, not dense"
-        return ModelFileError(f"tensor {name!r} {kind}; save a dense tensor", path=path)
-    return tensor.shape, str(tensor.dtype).removeprefix("torch."), partial(_values, tensor)
+def _entry(torch: ModuleType, file: OpenFile, name: str, tensor: Tensor) -> Entry:
+    if tensor.layout is not torch.strided:
+        why = f"is {tensor.layout}, not dense"
+    elif not tensor.is_meta:
+        return tensor.shape, _name_of(tensor), partial(_values, tensor)
+    else:
+        storage: Any = tensor.untyped_storage()
+        offset = getattr(storage, "_checkpoint_offset", None)  # PyTorch documents this attribute
+        if offset is None:
+            why = "has no values (meta)"
+        elif offset + storage.nbytes() > len(file):
+            why = "is truncated"
+        else:
+            return tensor.shape, _name_of(tensor), _in_file(file, tensor, offset)
+    return ModelFileError(f"tensor {name!r} {why}; save a dense tensor", path=file.path)
+
+
+def _name_of(tensor: Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+def _in_file(file: OpenFile, tensor: Tensor, offset: int) -> Any:
+    """Return where the values of a tensor are, or the function that reads them."""
+    try:
+        dtype = as_dtype(_name_of(tensor))
+    except TypeError:
+        return 0  # is refused for its dtype
+    storage = Values.packed(dtype, offset, tensor.untyped_storage().nbytes() // dtype.itemsize)
+    begin = int(tensor.storage_offset())
+    shape, strides = tuple(tensor.shape), tensor.stride()
+    values = StridedValues.of(storage.part(begin, storage.count), shape, strides)
+    if not tensor.is_conj() and not tensor.is_neg():
+        return values
+
+    def read() -> NDArray[np.generic]:
+        array: NDArray[Any] = np.empty(shape, dtype)
+        values.read_into(file, array.reshape(-1))
+        array = array.conj() if tensor.is_conj() else array
+        return -array if tensor.is_neg() else array
+
+    return read
 
 
 def _values(tensor: Tensor) -> NDArray[np.generic]:

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
 from syncblob.caffe import Layer, NetParameter, squeezed_blobs
 from syncblob.caffe.convert.naming import group_names
+from syncblob.caffe.messages.lazy_blobs import lazy_blob
+from syncblob.caffe.messages.read_blobproto import BlobIndex
+from syncblob.caffe.messages.values import Values
 from syncblob.errors import ModelFileError
-from syncblob.formats import NAMES, Blob, as_dtype
+from syncblob.formats import NAMES, Blob, as_dtype, as_shape
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
+    from syncblob.caffe.messages.open_file import OpenFile
+
     Read = Callable[[], NDArray[np.generic]]
-    # A tensor, the error of one that a Blob cannot hold, or the shape and the dtype of one and the
+    # A tensor, the error of one that a Blob cannot hold, or the shape and the dtype of one and its
+    # values: their offset in the file, if they are in C's order, or where else they are, or a
     # function that returns an array of this shape.
-    Entry = Blob | ModelFileError | tuple[Iterable[int], DTypeLike, Read]
+    Entry = Blob | ModelFileError | tuple[Iterable[int], DTypeLike, int | Values | Read]
 
 ALL_DTYPES = frozenset((*NAMES, "bfloat16"))
 
@@ -79,9 +86,17 @@ class Weights(AbstractContextManager["Weights"]):
     unreadable
         The names of tensors that a Blob cannot hold, such as those of float8, and why. Their layers
         are left out.
+
+    Attributes
+    ----------
+    metadata
+        The metadata of a ``.safetensors`` file, which `save_weights` writes again.
     """
 
-    __slots__ = ("_close", "kind", "layers", "name", "others", "path", "settings", "unreadable")
+    __slots__ = (
+        *("_close", "kind", "layers", "metadata", "name", "others", "path", "settings"),
+        "unreadable",
+    )
 
     def __init__(  # noqa: PLR0913  # what a file contains
         self,
@@ -103,6 +118,7 @@ class Weights(AbstractContextManager["Weights"]):
         self.settings: NetParameter = NetParameter() if settings is None else settings
         self.others: tuple[str, ...] = tuple(others)
         self.unreadable: dict[str, str] = dict(unreadable or {})
+        self.metadata: dict[str, str] = {}
 
     @classmethod
     def of_names(
@@ -110,11 +126,11 @@ class Weights(AbstractContextManager["Weights"]):
         path: str,
         kind: str,
         entries: Mapping[str, Entry],
-        close: Callable[[], object] = lambda: None,
+        file: OpenFile | None = None,
         *,
         others: Iterable[str] = (),
     ) -> Self:
-        """Group the tensors of a file into layers by their names.
+        """Group the tensors of a file, or of none, into layers by their names.
 
         Raises the errors of `readable`.
         """
@@ -122,7 +138,8 @@ class Weights(AbstractContextManager["Weights"]):
             (Layer(name, kind), {key: entries[key] for key in names})
             for name, kind, names in group_names(entries)
         ]
-        layers, unreadable = readable(path, grouped)
+        layers, unreadable = readable(path, grouped, file)
+        close = (lambda: None) if file is None else file.reference.close
         return cls(path, kind, layers, close, others=others, unreadable=unreadable)
 
     @property
@@ -174,7 +191,7 @@ def squeezed(layers: Iterable[LayerWeights]) -> list[LayerWeights]:
 
 
 def readable(
-    path: str, layers: Iterable[tuple[Layer, Mapping[str, Entry]]]
+    path: str, layers: Iterable[tuple[Layer, Mapping[str, Entry]]], file: OpenFile | None = None
 ) -> tuple[list[LayerWeights], dict[str, str]]:
     """Leave out layers with tensors that a Blob cannot hold, and return why, by their names.
 
@@ -188,7 +205,7 @@ def readable(
     found = []
     errors: dict[str, ModelFileError] = {}
     for layer, entries in layers:
-        tensors = {name: _tensor(name, entry, path) for name, entry in entries.items()}
+        tensors = {name: _tensor(name, entry, path, file) for name, entry in entries.items()}
         blobs = {name: each for name, each in tensors.items() if isinstance(each, Blob)}
         if len(blobs) == len(tensors):
             found.append(LayerWeights.of(layer, blobs))
@@ -201,14 +218,14 @@ def readable(
 # --- Blobs whose values are read from a file on first access --------------------------------------
 
 
-def _tensor(name: str, entry: Entry, path: str) -> Blob | ModelFileError:
+def _tensor(name: str, entry: Entry, path: str, file: Any) -> Blob | ModelFileError:
     """Return the Blob of an entry, or the error if Blobs do not support its shape or dtype.
 
     A dtype in the other byte order is converted.
     """
     if not isinstance(entry, tuple):
         return entry
-    shape, dtype, read = entry
+    dims, dtype, values = entry
     try:
         native = as_dtype(dtype.newbyteorder("=") if isinstance(dtype, np.dtype) else dtype)
     except TypeError:
@@ -218,12 +235,18 @@ def _tensor(name: str, entry: Entry, path: str) -> Blob | ModelFileError:
             path=path,
         )
     try:
-        return lazy_blob(tuple(shape), native, read)
+        shape = as_shape(dims, native.itemsize)
+        if isinstance(values, int):
+            values = Values.packed(native, values, math.prod(shape))
+        if not isinstance(values, Values):
+            return filled_by(values, shape, native)
+        index = BlobIndex(shape, legacy=False, data=values, diff=None, of_caffe=False)
+        return lazy_blob(file, index)
     except (TypeError, ValueError) as error:
         return ModelFileError(f"tensor {name!r}: {error}", path=path)
 
 
-def lazy_blob(shape: tuple[int, ...], dtype: np.dtype[np.generic], read: Read) -> Blob:
+def filled_by(read: Read, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Blob:
     """Make a Blob filled on first access by a function that returns an array of this shape."""
 
     def read_bytes() -> NDArray[np.uint8]:

@@ -20,7 +20,6 @@ because HDF5 itself would need each converted array in memory as a whole.
 from __future__ import annotations
 
 import contextlib
-import io
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -35,9 +34,11 @@ from syncblob.caffe.files.other_formats import OTHER_HDF5
 from syncblob.caffe.files.read_model import LayerInFile, ModelIndex
 from syncblob.caffe.messages.fields import MOST_ELEMENTS
 from syncblob.caffe.messages.lazy_blobs import had_diff, lazy_blob
+from syncblob.caffe.messages.open_file import OpenFile, Stream
 from syncblob.caffe.messages.pieces import BlobValues
-from syncblob.caffe.messages.read_blobproto import BlobIndex, Run, Values
+from syncblob.caffe.messages.read_blobproto import BlobIndex
 from syncblob.caffe.messages.string_fields import decoded, encoded, naming, put_texts
+from syncblob.caffe.messages.values import RowsOfValues, Run, Values
 from syncblob.caffe.messages.write_blobproto import require_axes, wire_dtype
 from syncblob.caffe.nets.infer_shapes import param_name
 from syncblob.caffe.nets.squeeze_blobs import own_shapes
@@ -49,11 +50,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from syncblob.caffe.messages.open_file import OpenFile
     from syncblob.caffe.nets.layer import Layer
 
-    # The shape and the dtype of an array of any kind, and the function that reads it.
-    Dataset = tuple[tuple[int, ...], np.dtype[np.generic], Callable[[], NDArray[np.generic]]]
+    # The shape, the dtype and the values of an array of any kind.
+    Dataset = tuple[tuple[int, ...], np.dtype[np.generic], Values]
 
 _MOST_OBJECTS = 1 << 14
 """Limit on groups and datasets. Links can make a small file look endless."""
@@ -143,38 +143,13 @@ def read_tree(file: OpenFile) -> tuple[dict[str, Dataset | ModelFileError], list
         return datasets, h5.links
 
 
-class _Contents(io.RawIOBase):
-    """An open file for h5py, whatever file its path names by now.
-
-    If HDF5 opened the path itself and the process had a file open there already, HDF5 would use its
-    cached contents of that file.
-    """
-
-    def __init__(self, file: OpenFile) -> None:
-        self._file = file
-        self._position = 0
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        """Set the position."""
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: len(self._file)}
-        self._position = start[whence] + offset
-        return self._position
-
-    def readinto(self, buffer: Any, /) -> int:
-        """Fill a buffer up to the end of the file. Raises the errors of `OpenFile.read_into`."""
-        count = max(0, min(len(buffer), len(self._file) - self._position))
-        self._file.read_into(np.frombuffer(buffer, np.uint8)[:count], self._position)
-        self._position += count
-        return count
-
-
 @contextlib.contextmanager
 def _opened(file: OpenFile) -> Iterator[_Walk]:
     """Open a file with h5py, and turn its errors into ModelFileError."""
     h5py = import_optional("h5py", "hdf5")
     walk = None
     try:
-        with h5py.File(_Contents(file), "r") as root:
+        with h5py.File(Stream(file), "r") as root:
             walk = _Walk(h5py, file, root)
             yield walk
     except (ModelFileError, ModuleNotFoundError):
@@ -313,15 +288,7 @@ class _Walk:
         """Describe a dataset that need not be a blob."""
         if dataset.shape is None:
             return self.error(f"dataset {dataset.name!r} has no values", dataset)
-        file, shape, dtype = self.file, dataset.shape, dataset.dtype
-        values = self._values(dataset, dtype, harmless=HARMLESS)
-
-        def read() -> NDArray[np.generic]:
-            contents: NDArray[np.generic] = np.empty(math.prod(shape), dtype)
-            values.read_into(file, contents)
-            return contents.reshape(shape)
-
-        return shape, dtype, read
+        return dataset.shape, dataset.dtype, self._values(dataset, dataset.dtype, harmless=HARMLESS)
 
     # --- datasets ----------------------------------------------------------------------------
 
@@ -335,8 +302,7 @@ class _Walk:
                     f"expected a diff of shape {shape}, as the data, got {diff_shape}", diff
                 )
             diff_values = self._values(diff, diff_dtype)
-        # HDF5 has no message around the values, so there is no start and stop.
-        return BlobIndex(shape, legacy=False, data=values, diff=diff_values, start=0, stop=0)
+        return BlobIndex(shape, legacy=False, data=values, diff=diff_values)
 
     def _describe(self, dataset: Any) -> tuple[tuple[int, ...], np.dtype[np.generic]]:
         """Return the shape and the dtype of a dataset; refuse it if it cannot be a blob."""
@@ -360,10 +326,10 @@ class _Walk:
             return Values(stored, ())
         # Chunked or compact; or a type such as bfloat16, which h5py gives as a larger dtype.
         as_numpy = dataset.id.get_type() == self.h5py.h5t.py_create(stored)
-        if offset is None or not as_numpy:
-            run = Run(0, count, stored.itemsize)
-            return _ValuesByH5py(stored, (run,), dataset.name, dataset.shape)
-        return Values(stored, (Run(offset, count, stored.itemsize),))
+        if offset is not None and as_numpy:
+            return Values.packed(stored, offset, count)
+        run, rows = Run(0, count, stored.itemsize), (dataset.chunks or [1])[0]
+        return _ValuesByH5py(stored, (run,), dataset.shape, dataset.name, rows)
 
     def _require_sound(self, dataset: Any, *, harmless: int = 0) -> None:
         """Refuse a dataset whose values should not be read.
@@ -408,39 +374,28 @@ class _Walk:
 
 
 @dataclass(frozen=True, slots=True)
-class _ValuesByH5py(Values):
-    """Values that h5py reads: chunked or compact ones, or of types NumPy lacks.
-
-    The runs are those of the bytes that a contiguous dataset would have.
-    """
+class _ValuesByH5py(RowsOfValues):
+    """Values that h5py reads: chunked or compact ones, or of types NumPy lacks."""
 
     name: str
-    shape: tuple[int, ...]
-    in_pieces: ClassVar[bool] = False  # each would unpack its chunks again
+    rows: int
+    """The rows that a chunk of the file has."""
+    longest_chunk: ClassVar[int] = 1 << 23  # each is found anew in the file
 
-    def read_into(self, contents: Any, target: NDArray[np.generic], *, first: int = 0) -> None:
-        """Read values into an array, converting them to its dtype.
+    @property
+    def grain(self) -> int:
+        """The number of values in whole chunks: others would be unpacked twice."""
+        return self.rows * math.prod(self.shape[1:])
 
-        Reads whole rows of the first axis, and only the chunks that contain them.
-        """
+    def read_rows(self, contents: Any, rows: NDArray[np.generic], first: int) -> None:
+        """Read rows, and only the chunks that contain them."""
         contents.require_unchanged()
-        for run in self.part(first, first + len(target)).runs:
-            # A scalar is one row.
-            size = math.prod(self.shape[1:])
-            begin = run.start // run.stride
-            first_row, last_row = begin // size, -(-(begin + run.count) // size)
-            count = (last_row - first_row) * size
-            rows = target if count == run.count else np.empty(count, target.dtype)
-            with _opened(contents) as h5:
-                dataset = h5.root[self.name]
-                if self.shape:
-                    shaped = rows.reshape(-1, *self.shape[1:])
-                    dataset.read_direct(shaped, np.s_[first_row:last_row])
-                else:
-                    dataset.read_direct(rows.reshape(()))
-            if rows is not target:
-                begin -= first_row * size
-                target[:] = rows[begin : begin + run.count]
+        with _opened(contents) as h5:
+            dataset = h5.root[self.name]
+            if self.shape:
+                dataset.read_direct(rows, np.s_[first : first + len(rows)])
+            else:
+                dataset.read_direct(rows.reshape(()))
 
 
 # --- writing --------------------------------------------------------------------------------------

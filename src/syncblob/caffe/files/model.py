@@ -66,8 +66,9 @@ class ModelFile(MutableMapping[str, Layer]):
     settings of the net besides its name and its layers; you can change it. `origin`, what the model
     was read from, is for this package.
 
-    The file stays open as long as the ModelFile, one of its layers, or a Blob with unread values
-    needs it. Windows cannot replace or delete an open file; `close` closes it earlier.
+    The file stays open as long as a Blob has values that were not read. Later, saving opens it
+    again, to copy what has not changed, if it is still the same. Windows cannot replace or delete
+    an open file; `close` closes it earlier.
 
     Parameters
     ----------
@@ -303,7 +304,9 @@ class ModelFile(MutableMapping[str, Layer]):
         """
         origin = self.origin
         if origin is not None:
-            origin = origin._replace(file=copy.deepcopy(origin.file, memo))
+            reference = copy.deepcopy(origin.file, memo)
+            lone = None if origin.lone is None else reference()
+            origin = origin._replace(file=reference, lone=lone)
         return self.of_own(self.message(), copy.deepcopy(self._layers, memo), origin)
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -548,7 +551,8 @@ def open_model(path: Source) -> ModelFile:
     ]
     model = ModelFile.of_own(found.net, layers)
     there = tuple((serialised(proto), blobs) for proto, blobs in found.layers)
-    model.origin = Origin(file, found.version, serialised(model.message()), there)
+    lone = None if file.reference.is_named else file
+    model.origin = Origin(file.reference, lone, found.version, serialised(model.message()), there)
     return model
 
 

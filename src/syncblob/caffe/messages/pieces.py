@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob.caffe.messages.lazy_blobs import CHUNK, ValuesInFile, parts_of
+from syncblob.caffe.messages.lazy_blobs import ValuesInFile, parts_of
+from syncblob.caffe.messages.values import CHUNK
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,6 +18,8 @@ from syncblob.caffe.messages.values import CHUNK
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from numpy.typing import NDArray
+
     from syncblob.caffe.messages.open_file import OpenFile
     from syncblob.formats import Blob
 
@@ -61,13 +63,18 @@ class BlobValues:
         return self.blob.size * self.dtype.itemsize
 
     def chunks(self) -> Iterator[memoryview]:
-        """Yield the bytes: unread values from their source, others from the host."""
+        """Yield the bytes. Each buffer is valid until the next one is yielded."""
+        for array in self.arrays():
+            yield array.view(np.uint8).data
+
+    def arrays(self) -> Iterator[NDArray[np.generic]]:
+        """Yield the values: unread ones from their source, others from the host."""
         for part in parts_of(self.blob, diff=self.diff):
             if isinstance(part, ValuesInFile):
-                arrays: Any = part.chunks(self.dtype)
+                yield from part.chunks(self.dtype)
             else:
                 # Copies only if dtype or layout differ.
-                arrays = np.nditer(  # type: ignore[call-overload]  # the stubs misspell "contig"
+                arrays: Any = np.nditer(  # type: ignore[call-overload]  # the stubs misspell "contig"
                     # NumPy 2.2 gives no values of a 0-d array in a buffer.
                     np.atleast_1d(part),
                     flags=["external_loop", "buffered", "zerosize_ok"],
@@ -77,8 +84,7 @@ class BlobValues:
                     casting="unsafe",
                     buffersize=CHUNK // self.dtype.itemsize,
                 )
-            for array in arrays:
-                yield array.view(np.uint8).data
+                yield from arrays
 
 
 Piece = bytes | FileRange | BlobValues

@@ -11,9 +11,9 @@ import pytest
 from syncblob._blob import Blob
 from syncblob.caffe import Layer, ModelFile, open_model, read_blob, save_model
 from syncblob.caffe._pb.caffe_pb2 import NetParameter
-from syncblob.caffe.files import caffe_hdf5
 from syncblob.caffe.files.solver_state import open_solver_state
 from syncblob.caffe.messages import open_file
+from syncblob.caffe.messages.fields import MOST_OBJECTS
 from syncblob.errors import ModelFileError
 from syncblob.memory import Head
 
@@ -200,10 +200,7 @@ def data_for_a_layer(h5):
         ),
         (virtual_dataset, "the values of dataset '/data/a/0' are in another file"),
         (lambda h5: h5["data"].__setitem__("b", h5["data"]), "contains itself"),
-        (
-            contain_each_other,
-            f"expected at most {caffe_hdf5._MOST_OBJECTS} groups and datasets, got more",
-        ),
+        (contain_each_other, f"expected at most {MOST_OBJECTS} groups and datasets, got more"),
         (lambda h5: h5.create_group("data/" + "a/" * 40), "nested more than 32 deep"),
         (short_chunk, "chunks of dataset '/data/a/0' are not as long as it says: the file is dam"),
         (bad_compression, "dataset '/data/a/0' claims 4000000000 bytes, but only"),

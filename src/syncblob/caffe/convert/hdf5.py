@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from syncblob.caffe import blob_values
 from syncblob.caffe.convert import caffe_models
 from syncblob.caffe.convert.weights import Weights
-from syncblob.caffe.files.caffe_hdf5 import read_tree
+from syncblob.caffe.files.caffe_hdf5 import plan_tree, read_tree
 from syncblob.caffe.messages.open_file import OpenFile
-from syncblob.formats import import_optional
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,16 +27,9 @@ def read(path: str) -> Weights:
 
 def plan(weights: Weights) -> Callable[[Path], None]:
     """Plan a file. Raises ValueError if a tensor has a name that HDF5 would change."""
-    h5py = import_optional("h5py", "hdf5")
     for name in weights.tensors:
-        if not {"", ".", ".."}.isdisjoint(name.split("/")):
+        if "\0" in name or not {"", ".", ".."}.isdisjoint(name.split("/")):
             raise ValueError(
                 f"HDF5 makes groups of names with '/', and cannot hold a tensor {name!r}"
             )
-
-    def write(path: Path) -> None:
-        with h5py.File(path, "w") as file:
-            for name, blob in weights.tensors.items():
-                file.create_dataset(name, data=blob_values(blob))
-
-    return write
+    return plan_tree(weights.tensors)

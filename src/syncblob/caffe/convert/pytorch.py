@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob.caffe import blob_values
-from syncblob.caffe.convert.checkpoint import Found, find_net
+from syncblob.caffe.convert.checkpoint import MOST_ENTRIES, Found, find_net
 from syncblob.caffe.convert.weights import Weights
 from syncblob.caffe.messages.open_file import OpenFile, Stream
 from syncblob.caffe.messages.values import CHUNK, StridedValues, Values
@@ -157,6 +157,11 @@ def _values(tensor: Tensor) -> NDArray[np.generic]:
 def plan(weights: Weights) -> Callable[[Path], None]:
     """Plan a state_dict."""
     torch = import_optional("torch")
+    if len(weights.tensors) > MOST_ENTRIES:
+        raise ValueError(
+            f"a state_dict that can be opened again has at most {MOST_ENTRIES} tensors, got "
+            f"{len(weights.tensors)}"
+        )
 
     def write(path: Path) -> None:
         with warnings.catch_warnings():

@@ -32,7 +32,7 @@ import numpy as np
 from syncblob.caffe._pb.caffe_pb2 import LayerParameter, NetParameter
 from syncblob.caffe.files.other_formats import OTHER_HDF5
 from syncblob.caffe.files.read_model import LayerInFile, ModelIndex
-from syncblob.caffe.messages.fields import MOST_ELEMENTS
+from syncblob.caffe.messages.fields import MOST_ELEMENTS, MOST_OBJECTS
 from syncblob.caffe.messages.lazy_blobs import had_diff, lazy_blob
 from syncblob.caffe.messages.open_file import OpenFile, Stream
 from syncblob.caffe.messages.pieces import BlobValues
@@ -55,8 +55,6 @@ if TYPE_CHECKING:
     # The shape, the dtype and the values of an array of any kind.
     Dataset = tuple[tuple[int, ...], np.dtype[np.generic], Values]
 
-_MOST_OBJECTS = 1 << 14
-"""Limit on groups and datasets. Links can make a small file look endless."""
 _MOST_LEVELS = 32
 MOST_COMPRESSION = 1032
 """The highest compression ratio of deflate, also in zip; other common filters have lower ones."""
@@ -262,8 +260,8 @@ class _Walk:
 
     def _child(self, group: Any, name: str) -> Any:
         self._objects += 1
-        if self._objects > _MOST_OBJECTS:
-            raise self.error(f"expected at most {_MOST_OBJECTS} groups and datasets, got more")
+        if self._objects > MOST_OBJECTS:
+            raise self.error(f"expected at most {MOST_OBJECTS} groups and datasets, got more")
         links, key = group.id.links, encoded(name)
         link = links.get_info(key)
         if link.type != self.h5py.h5l.TYPE_HARD:  # perhaps to another file
@@ -442,7 +440,7 @@ def plan_hdf5(layers: Sequence[Layer], *, write_diff: bool | None) -> Callable[[
                 diffs.append(_Dataset(b"diff/" + place, diff, found.shape))
     roots = [b"data"] + [b"diff"] * bool(diffs)
     groups = [b"%s/%s" % (root, encoded(layer.name)) for root in roots for layer in layers]
-    return partial(_write, h5py, roots + groups, data + diffs, {})
+    return _plan(h5py, roots + groups, data + diffs)
 
 
 def plan_state_hdf5(
@@ -457,7 +455,44 @@ def plan_state_hdf5(
         _dataset(b"history/%d" % number, blob, f"history {number}")
         for number, blob in enumerate(history)
     ]
-    return partial(_write, h5py, [b"history"], datasets, facts)
+    return _plan(h5py, [b"history"], datasets, facts)
+
+
+def plan_tree(tensors: Mapping[str, Blob]) -> Callable[[Path], None]:
+    """Return a function that writes a dataset for each tensor into an existing file."""
+    h5py = import_optional("h5py", "hdf5")
+    datasets = [
+        _Dataset(encoded(name), BlobValues(blob, blob.dtype), blob.shape)
+        for name, blob in tensors.items()
+    ]
+    groups = {each.place.rpartition(b"/")[0] for each in datasets} - {b""}
+    return _plan(h5py, sorted(groups), datasets)
+
+
+def _plan(
+    h5py: ModuleType,
+    groups: Sequence[bytes],
+    datasets: list[_Dataset],
+    facts: Mapping[str, int | bytes] | None = None,
+) -> Callable[[Path], None]:
+    """Return a function that writes a file. Raise ValueError if it could not be read again."""
+    facts = facts or {}
+    steps = [group.split(b"/") for group in groups]
+    places = {b"/".join(path[:end]) for path in steps for end in range(1, len(path) + 1)}
+    count = len(places) + len(datasets) + len(facts)
+    longest = max((len(fact) for fact in facts.values() if isinstance(fact, bytes)), default=0)
+    for limit, found, what in (
+        (MOST_OBJECTS, count, "groups and datasets"),
+        (_MOST_LEVELS - 1, max(map(len, steps), default=0), "groups within each other"),
+        (_MOST_TEXT - 1, longest, "bytes of text"),
+    ):
+        if found > limit:
+            raise ValueError(
+                f"an HDF5 file that can be opened again has at most {limit} {what}, and this one "
+                f"would have {found}; write another format, or several files"
+            )
+    # Each group precedes those within it.
+    return partial(_write, h5py, sorted(places), datasets, facts)
 
 
 def _dataset(place: bytes, blob: Blob, name: str) -> _Dataset:
@@ -504,10 +539,9 @@ def _write(
     as_caffe.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
     # The same model gives the same bytes.
     as_caffe.set_obj_track_times(False)  # h5py takes it only by position
-    types = {4: h5py.h5t.IEEE_F32LE, 8: h5py.h5t.IEEE_F64LE}
     offsets: list[int] = []
     with h5py.File(path, "w") as file:
-        for group in sorted(groups):  # so that a group precedes those within it
+        for group in groups:
             file.create_group(group)
         for name, fact in facts.items():
             kind, value = np.dtype("<i4"), np.array([fact])
@@ -521,7 +555,7 @@ def _write(
             created = h5py.h5d.create(
                 file.id,
                 dataset.place,
-                types[dataset.values.dtype.itemsize],
+                h5py.h5t.py_create(dataset.values.dtype),
                 h5py.h5s.create_simple(dataset.shape),
                 as_caffe,
             )

@@ -31,7 +31,7 @@ from syncblob.caffe.files.read_model import Origin, index_model
 from syncblob.caffe.files.write_model import file_pieces, model_pieces
 from syncblob.caffe.messages.file_objects import Source, Target, open_source, writing
 from syncblob.caffe.messages.lazy_blobs import lazy_blob
-from syncblob.caffe.messages.pieces import require_message_size, write_pieces
+from syncblob.caffe.messages.pieces import require_message_size, require_readable, write_pieces
 from syncblob.caffe.messages.string_fields import decoded, put_texts
 from syncblob.caffe.messages.upgrade_old_nets import upgrade_net
 from syncblob.caffe.messages.wire import WireReader
@@ -684,4 +684,5 @@ def plan_model(
     if not hdf5:
         pieces = pieces or model_pieces(model, write_diff=write_diff)
         require_message_size(pieces, "a .caffemodel", "this model")
+        require_readable(pieces, NetParameter, "this model")
     return partial(write_pieces, pieces)

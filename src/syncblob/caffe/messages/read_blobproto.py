@@ -37,6 +37,7 @@ from syncblob.caffe.messages.fields import (
     DOUBLE_DATA,
     DOUBLE_DIFF,
     LEGACY_NAMES,
+    MOST_OBJECTS,
     RAW_DATA,
     RAW_DATA_TYPE,
     RAW_DIFF,
@@ -197,8 +198,10 @@ class MessageIndex(Generic[M]):
     def __init__(
         self, reader: WireReader, kind: type[M], start: int = 0, stop: int | None = None
     ) -> None:
-        self._reader = reader
+        # One of its own, because the fields that it has found count.
+        self._reader = WireReader(reader.contents, reader.path)
         self._blobs: list[_Blob] = []
+        self._layers = 0
         stop = len(reader.contents) if stop is None else stop
         rest = self._without_values(kind.DESCRIPTOR, start, stop)
         try:
@@ -271,6 +274,9 @@ class MessageIndex(Generic[M]):
         if kind is BlobProto.DESCRIPTOR:
             rest += length_field(RAW_DATA, b"%d" % len(self._blobs))
             self._blobs.append(_Blob(start, stop, {number: [] for number in _VALUES}, {}))
+        self._layers += kind.name in _LAYERS
+        if self._layers + len(self._blobs) > MOST_OBJECTS:
+            raise reader.error(f"expected at most {MOST_OBJECTS} layers and blobs, got more", start)
         copied = begin = start
         for found in reader.fields(start, stop):
             caffes = known.get(found.number, _UNKNOWN)

@@ -11,6 +11,7 @@ from syncblob.caffe.convert.conversion import (
     ConversionError,
     convert,
     plan_conversion,
+    save_weights,
 )
 from syncblob.caffe.convert.format_of_file import format_of, open_weights, writable_extensions
 from syncblob.caffe.convert.tensors import from_tensors, to_tensors
@@ -27,6 +28,7 @@ __all__ = [
     "from_tensors",
     "open_weights",
     "plan_conversion",
+    "save_weights",
     "to_tensors",
     "writable_extensions",
 ]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from syncblob.caffe.convert import caffe_models
 from syncblob.caffe.convert.weights import Weights
-from syncblob.caffe.files.caffe_hdf5 import plan_tree, read_tree
+from syncblob.caffe.files.caffe_hdf5 import plan_edit, plan_tree, read_tree
 from syncblob.caffe.messages.open_file import OpenFile
 
 if TYPE_CHECKING:
@@ -32,4 +32,5 @@ def plan(weights: Weights) -> Callable[[Path], None]:
             raise ValueError(
                 f"HDF5 makes groups of names with '/', and cannot hold a tensor {name!r}"
             )
-    return plan_tree(weights.tensors)
+    source = weights.opened_file()
+    return plan_tree(weights.tensors) if source is None else plan_edit(source, weights.tensors)

@@ -9,6 +9,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -222,10 +223,20 @@ def plan(weights: Weights) -> Callable[[Path], None]:
                 f"NUL, of at most {_MOST_NAME - len(_EXTENSION):,} bytes; rename its layer"
             )
 
+    source = weights.opened_file()
+
     def write(path: Path) -> None:
+        tensors = {name + _EXTENSION: blob for name, blob in weights.tensors.items()}
         with zipfile.ZipFile(path, "w") as archive:
-            for name, blob in weights.tensors.items():
-                with archive.open(name + _EXTENSION, "w", force_zip64=True) as file:
+            packing = {}
+            for info, contents in () if source is None else _members(source):
+                packing[info.filename] = info.compress_type
+                if info.filename not in tensors:
+                    archive.writestr(info, contents())
+            for name, blob in tensors.items():
+                info = zipfile.ZipInfo(name)
+                info.compress_type = packing.get(name, zipfile.ZIP_STORED)
+                with archive.open(info, "w", force_zip64=True) as file:
                     descr = npy.dtype_to_descr(blob.dtype)
                     header = {"descr": descr, "fortran_order": False, "shape": blob.shape}
                     npy.write_array_header_1_0(file, header)
@@ -233,3 +244,10 @@ def plan(weights: Weights) -> Callable[[Path], None]:
                         file.write(chunk)
 
     return write
+
+
+def _members(file: OpenFile) -> Iterator[tuple[zipfile.ZipInfo, Callable[[], bytes]]]:
+    """Yield the members of an archive, and the functions that read them."""
+    with _archive(file) as archive:
+        for info in archive.infolist():
+            yield info, partial(archive.read, info)

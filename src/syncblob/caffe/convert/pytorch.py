@@ -155,7 +155,7 @@ def _values(tensor: Tensor) -> NDArray[np.generic]:
 
 
 def plan(weights: Weights) -> Callable[[Path], None]:
-    """Plan a state_dict."""
+    """Plan a state_dict, or the file that was opened with new values."""
     torch = import_optional("torch")
     if len(weights.tensors) > MOST_ENTRIES:
         raise ValueError(
@@ -163,22 +163,52 @@ def plan(weights: Weights) -> Callable[[Path], None]:
             f"{len(weights.tensors)}"
         )
 
+    source = weights.opened_file()
+
+    def edit(source: OpenFile, path: Path) -> None:
+        loaded = torch.load(_stream(source), map_location="cpu", weights_only=True)
+        tensors = _find_state(torch, loaded, str(path)).tensors
+        # Found before the first is written, because tensors may share their values.
+        edits = [
+            (tensors[name], values)
+            for name, blob in weights.tensors.items()
+            if (values := _edited(tensors[name], blob)) is not None
+        ]
+        for tensor, values in edits:
+            new = _tensor(torch, values)
+            if new.shape == tensor.shape:
+                tensor.data.copy_(new)
+            else:
+                tensor.data = new
+        with path.open("wb") as file:
+            torch.save(loaded, file)
+
     def write(path: Path) -> None:
-        with warnings.catch_warnings():
-            # These tensors are only read. torch needs all of them at once.
-            warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
-            state = OrderedDict(
-                (name, _tensor(torch, blob_values(blob))) for name, blob in weights.tensors.items()
-            )
+        # torch needs all of them at once.
+        state = OrderedDict(
+            (name, _tensor(torch, blob_values(blob))) for name, blob in weights.tensors.items()
+        )
         # Given a path, torch would store its name in the file, but the name is temporary.
         with path.open("wb") as file:
             torch.save(state, file)
 
-    return write
+    return write if source is None else partial(edit, source)
+
+
+def _edited(tensor: Tensor, blob: Blob) -> NDArray[np.generic] | None:
+    """Return the values of a Blob if they differ from those of a tensor, bit for bit."""
+    before, values = _values(tensor), np.ascontiguousarray(blob_values(blob))
+    if before.dtype != values.dtype:
+        raise ValueError(f"expected {before.dtype}, as in the file, got a Blob of {values.dtype}")
+    same = before.shape == values.shape and before.tobytes() == values.tobytes()
+    return None if same else values.reshape(blob.shape)
 
 
 def _tensor(torch: ModuleType, values: NDArray[np.generic]) -> Any:
     dense = np.asarray(values, order="C")
-    if is_bfloat16(dense.dtype):
-        return torch.from_numpy(dense.view(np.int16)).view(torch.bfloat16)
-    return torch.from_numpy(dense)
+    narrow = is_bfloat16(dense.dtype)
+    with warnings.catch_warnings():
+        # The tensor is only read.
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        tensor = torch.from_numpy(dense.view(np.int16) if narrow else dense)
+    return tensor.view(torch.bfloat16) if narrow else tensor

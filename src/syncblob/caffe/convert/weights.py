@@ -6,6 +6,7 @@ import copy
 import math
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
@@ -21,7 +22,7 @@ from syncblob.formats import NAMES, Blob, as_dtype, as_shape
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
-    from syncblob.caffe.messages.open_file import OpenFile
+    from syncblob.caffe.messages.open_file import FileReference, OpenFile
 
     Read = Callable[[], NDArray[np.generic]]
     # A tensor, the error of one that a Blob cannot hold, or the shape and the dtype of one and its
@@ -40,32 +41,44 @@ class LayerWeights(NamedTuple):
     layer
         The layer, with the tensors as its blobs. Its type is ``""``, and it has no settings, if the
         file does not contain them.
-    tensors
-        The tensors by name, such as ``"conv1.weight"``, in the order of Caffe's blobs.
+    names
+        The names of the tensors, such as ``"conv1.weight"``, in the order of Caffe's blobs.
     """
 
     layer: Layer
-    tensors: Mapping[str, Blob]
+    names: tuple[str, ...]
+
+    @property
+    def tensors(self) -> Mapping[str, Blob]:
+        """The tensors by name."""
+        found, expected = len(self.layer.blobs), len(self.names)
+        if found != expected:
+            raise ValueError(
+                f"expected {expected} blobs in layer {self.layer.name!r}, named "
+                f"{', '.join(self.names)}, got {found}"
+            )
+        return MappingProxyType(dict(zip(self.names, self.layer.blobs, strict=True)))
 
     @classmethod
     def of(cls, layer: Layer, tensors: Mapping[str, Blob]) -> Self:
         """Make a layer of tensors; `layer` has its name, type and settings, and no blobs."""
         layer.blobs.assign(tensors.values())
-        return cls(layer, tensors)
+        return cls(layer, tuple(tensors))
 
     def with_blobs(self, blobs: Iterable[Blob]) -> Self:
         """Return the layer with other Blobs of the same names."""
         layer, blobs = copy.copy(self.layer), list(blobs)
         for number, blob in enumerate(blobs):
             layer.replace_blob(number, blob, resize=True)
-        return type(self)(layer, dict(zip(self.tensors, blobs, strict=True)))
+        return type(self)(layer, self.names)
 
 
 class Weights(AbstractContextManager["Weights"]):
     """The tensors of an open file, by name and by layer. Made by `open_weights`.
 
     The tensors are Blobs whose values are read on first access. As a context manager, it closes the
-    file. Blobs that have not been accessed by then cannot be read.
+    file. Blobs that have not been accessed by then cannot be read. Write into the Blobs, or replace
+    those in ``layer.blobs``, to edit the weights; `save_weights` writes the result.
 
     Parameters
     ----------
@@ -91,10 +104,12 @@ class Weights(AbstractContextManager["Weights"]):
     ----------
     metadata
         The metadata of a ``.safetensors`` file, which `save_weights` writes again.
+    file
+        Where the weights come from, for `save_weights`; None if that does not matter.
     """
 
     __slots__ = (
-        *("_close", "kind", "layers", "metadata", "name", "others", "path", "settings"),
+        *("_close", "file", "kind", "layers", "metadata", "name", "others", "path", "settings"),
         "unreadable",
     )
 
@@ -119,6 +134,7 @@ class Weights(AbstractContextManager["Weights"]):
         self.others: tuple[str, ...] = tuple(others)
         self.unreadable: dict[str, str] = dict(unreadable or {})
         self.metadata: dict[str, str] = {}
+        self.file: FileReference | None = None
 
     @classmethod
     def of_names(
@@ -140,12 +156,16 @@ class Weights(AbstractContextManager["Weights"]):
         ]
         layers, unreadable = readable(path, grouped, file)
         close = (lambda: None) if file is None else file.reference.close
-        return cls(path, kind, layers, close, others=others, unreadable=unreadable)
+        weights = cls(path, kind, layers, close, others=others, unreadable=unreadable)
+        weights.file = None if file is None else file.reference
+        return weights
 
     @property
     def tensors(self) -> Mapping[str, Blob]:
         """All tensors by name, layer by layer."""
-        return {name: blob for each in self.layers for name, blob in each.tensors.items()}
+        return MappingProxyType(
+            {name: blob for each in self.layers for name, blob in each.tensors.items()}
+        )
 
     @property
     def nbytes(self) -> int:
@@ -167,6 +187,19 @@ class Weights(AbstractContextManager["Weights"]):
                 f"--layers (layers=), or write a format of several, such as .npz"
             )
         return blobs[0]
+
+    def opened_file(self) -> OpenFile | None:
+        """Return the file whose other contents are written again; None if there is none.
+
+        Raises ModelFileError if it was closed or has changed.
+        """
+        file = None if self.file is None else self.file()
+        if self.file is not None and file is None:
+            raise ModelFileError(
+                "the file was closed or has changed since it was opened; open it again",
+                path=self.file.path,
+            )
+        return file
 
     def close(self) -> None:
         """Close the file. Blobs that have been accessed keep their values."""

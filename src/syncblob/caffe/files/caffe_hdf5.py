@@ -33,9 +33,9 @@ from syncblob.caffe._pb.caffe_pb2 import LayerParameter, NetParameter
 from syncblob.caffe.files.other_formats import OTHER_HDF5
 from syncblob.caffe.files.read_model import LayerInFile, ModelIndex
 from syncblob.caffe.messages.fields import MOST_ELEMENTS, MOST_OBJECTS
-from syncblob.caffe.messages.lazy_blobs import had_diff, lazy_blob
+from syncblob.caffe.messages.lazy_blobs import blob_values, had_diff, lazy_blob
 from syncblob.caffe.messages.open_file import OpenFile, Stream
-from syncblob.caffe.messages.pieces import BlobValues
+from syncblob.caffe.messages.pieces import BlobValues, FileRange, write_pieces
 from syncblob.caffe.messages.read_blobproto import BlobIndex
 from syncblob.caffe.messages.string_fields import decoded, encoded, naming, put_texts
 from syncblob.caffe.messages.values import RowsOfValues, Run, Values
@@ -467,6 +467,25 @@ def plan_tree(tensors: Mapping[str, Blob]) -> Callable[[Path], None]:
     ]
     groups = {each.place.rpartition(b"/")[0] for each in datasets} - {b""}
     return _plan(h5py, sorted(groups), datasets)
+
+
+def plan_edit(source: OpenFile, tensors: Mapping[str, Blob]) -> Callable[[Path], None]:
+    """Return a function that writes a file with new values of datasets, and all else as it is."""
+    h5py = import_optional("h5py", "hdf5")
+
+    def write(path: Path) -> None:
+        write_pieces([FileRange(source, 0, len(source))], path)
+        with h5py.File(path, "r+") as file:
+            for name, blob in tensors.items():
+                dataset, place = file[encoded(name)], encoded(name)
+                if (dataset.shape, dataset.dtype.newbyteorder("=")) != (blob.shape, blob.dtype):
+                    attributes = dict(dataset.attrs)
+                    del file[place]
+                    dataset = file.create_dataset(place, blob.shape, blob.dtype)
+                    dataset.attrs.update(attributes)
+                dataset[...] = blob_values(blob)
+
+    return write
 
 
 def _plan(

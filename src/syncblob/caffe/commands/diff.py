@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from syncblob.caffe import equal_shapes, squeezed_blobs
-from syncblob.caffe.commands.console import print_line, print_table, printable
+from syncblob.caffe.commands.console import print_line, print_table, printable, progress
 from syncblob.caffe.commands.contents import open_contents
 from syncblob.caffe.convert.naming import numbered
 from syncblob.caffe.messages.pieces import BlobValues
@@ -71,7 +71,9 @@ def run(arguments: argparse.Namespace) -> int:
     for contents in (before, after):
         for reason in contents.weights.unreadable.values():
             raise ModelFileError(reason, path=contents.weights.path)
-    compared = list(compare(before.layers, after.layers, arguments.tolerance))
+    total = before.weights.nbytes + after.weights.nbytes
+    with progress("comparing", total):
+        compared = list(compare(before.layers, after.layers, arguments.tolerance))
     if not compared:
         raise ModelFileError(
             f"expected blobs to compare, got none in this file, and none in {arguments.b}",

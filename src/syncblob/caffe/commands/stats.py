@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from syncblob.caffe import blob_values
+from syncblob.caffe.messages.pieces import on_progress
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,6 +32,7 @@ def stats_of(blob: Blob) -> dict[str, float | None]:
         and infinite values.
     """
     values = blob_values(blob)
+    on_progress.get()(blob.nbytes)
     count, least, most = 0, np.inf, -np.inf
     for block in _finite_blocks(values):
         count += block.size

@@ -20,6 +20,7 @@ from syncblob.caffe import blob_values
 from syncblob.caffe.convert.checkpoint import MOST_ENTRIES, Found, find_net
 from syncblob.caffe.convert.weights import Weights
 from syncblob.caffe.messages.open_file import OpenFile, Stream
+from syncblob.caffe.messages.pieces import on_progress
 from syncblob.caffe.messages.values import CHUNK, StridedValues, Values
 from syncblob.errors import ModelFileError
 from syncblob.formats import Blob, as_dtype, import_optional, is_bfloat16
@@ -184,10 +185,10 @@ def plan(weights: Weights) -> Callable[[Path], None]:
             torch.save(loaded, file)
 
     def write(path: Path) -> None:
-        # torch needs all of them at once.
-        state = OrderedDict(
-            (name, _tensor(torch, blob_values(blob))) for name, blob in weights.tensors.items()
-        )
+        state = OrderedDict()
+        for name, blob in weights.tensors.items():  # torch needs all of them at once
+            state[name] = _tensor(torch, blob_values(blob))
+            on_progress.get()(blob.nbytes)
         # Given a path, torch would store its name in the file, but the name is temporary.
         with path.open("wb") as file:
             torch.save(state, file)

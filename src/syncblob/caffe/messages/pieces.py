@@ -7,7 +7,8 @@ message precedes it. A piece is never in memory as a whole.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,11 @@ if TYPE_CHECKING:
 
     from syncblob.caffe.messages.open_file import OpenFile
     from syncblob.formats import Blob
+
+on_progress: ContextVar[Callable[[int], object]] = ContextVar(
+    "on_progress", default=lambda _nbytes: None
+)
+"""A function that is called with the size of values, in bytes, after these have been used."""
 
 MAX_MESSAGE = 2**31 - 1
 """The most bytes that a protobuf message can have, and that Caffe reads."""
@@ -75,6 +81,12 @@ class BlobValues:
 
     def arrays(self) -> Iterator[NDArray[np.generic]]:
         """Yield the values: unread ones from their source, others from the host."""
+        report = on_progress.get()
+        for array in self._arrays():
+            yield array
+            report(array.nbytes)
+
+    def _arrays(self) -> Iterator[NDArray[np.generic]]:
         for part in parts_of(self.blob, diff=self.diff):
             if isinstance(part, ValuesInFile):
                 yield from part.chunks(self.dtype)

@@ -28,6 +28,7 @@ from syncblob.caffe.messages.open_file import OpenFile
 from syncblob.caffe.messages.values import Values
 from syncblob.caffe.messages.wire import length_field
 from syncblob.devices import use_device
+from syncblob.formats import memory_of
 from syncblob.memory import Head
 
 BLOB = BlobProto(shape=BlobShape(dim=[2]), data=[0, 1])
@@ -389,6 +390,8 @@ def test_a_model_that_was_read_keeps_no_file_open_and_is_copied_from_it(write, v
     for layer in model.layers:
         for blob in layer.blobs:
             blob.cpu_data()
+            if memory_of(blob, diff=True) is not None:
+                blob.diff.cpu_data()
     assert not is_open(path)
     save_model(model, tmp_path / "again.caffemodel")
     assert (tmp_path / "again.caffemodel").read_bytes() == path.read_bytes()

@@ -122,8 +122,8 @@ class Conversion(AbstractContextManager["Conversion"]):
     def run(self) -> None:
         """Write the file. An existing file is replaced atomically.
 
-        ``.npz``, HDF5 and Caffe's formats are written tensor by tensor. The libraries of the other
-        formats need all tensors at once, and therefore memory of the size of the weights.
+        Values are written piece by piece, but PyTorch needs all tensors at once, and therefore
+        memory of the size of the weights.
 
         Raises
         ------

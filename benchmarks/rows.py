@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Unit = Literal["s", "B/s", "B", "bytes", "adds", "times"]
+Unit = Literal["s", "B/s", "B", "bytes", "adds", "times", "power"]
 Kind = Literal["ratio", "difference", "value"]
 
 _THOUSAND = 1000
@@ -65,7 +65,8 @@ class Row:
         Those of the rival in the same run. The value is None if there is no rival.
     unit
         ``"s"``, ``"B/s"``, ``"B"``, ``"bytes"`` for exact numbers of bytes, ``"adds"``: calls of
-        ``np.add`` of two small arrays, measured in the same run, or ``"times"`` for multiples.
+        ``np.add`` of two small arrays, measured in the same run, ``"times"`` for multiples, or
+        ``"power"`` for exponents.
     goal
         None if the project has no goal for it.
     cell
@@ -140,14 +141,14 @@ def quantity(value: float, unit: Unit) -> str:
     >>> quantity(2.5e-7, "s"), quantity(0.0125, "s"), quantity(3.2e10, "B/s"), quantity(4e6, "B")
     ('0.250 us', '12.500 ms', '32.00 GB/s', '4.0 MB')
     """
-    if unit == "bytes":
-        return f"{value:,.0f} B"
-    if unit in {"adds", "times"}:
-        return f"{value:.2f} {unit}"
-    if unit == "B":
-        return f"{value / 1e6:.1f} MB"
-    if unit == "B/s":
-        return f"{value / 1e9:.2f} GB/s"
+    texts = {
+        "bytes": f"{value:,.0f} B",
+        "power": f"n^{value:.2f}",
+        "B": f"{value / 1e6:.1f} MB",
+        "B/s": f"{value / 1e9:.2f} GB/s",
+    }
+    if unit != "s":
+        return texts.get(unit, f"{value:.2f} {unit}")
     for scale, name in ((1e6, "us"), (1e3, "ms")):
         if abs(value) * scale < _THOUSAND:
             return f"{value * scale:.3f} {name}"

@@ -300,18 +300,18 @@ EXCESSES = {
 def test_a_file_that_asks_for_too_much(write, name):
     path = write(EXCESSES[name])
     start = time.thread_time()
-    with pytest.raises(ModelFileError, match=r"damaged|got 1"):
+    with pytest.raises(ModelFileError, match=r"damaged|got 1|got more"):
         open_model(path)
     assert time.thread_time() - start < 10
 
 
 @pytest.mark.parametrize("content", EXCESSES.values(), ids=EXCESSES)
 def test_the_memory_that_it_gets(write, monkeypatch, content):
-    """Use a sixteenth of the limit, because measuring memory is slow."""
-    monkeypatch.setattr(wire, "_MAX_FIELDS", wire._MAX_FIELDS // 16)
+    """Use a part of the limit, because measuring memory is slow."""
+    monkeypatch.setattr(wire, "MOST_FIELDS", wire.MOST_FIELDS // 32)
     path = write(content)
     tracemalloc.start()
-    with pytest.raises(ModelFileError, match=r"damaged|got 1"):
+    with pytest.raises(ModelFileError, match=r"damaged|got 1|got more"):
         open_model(path)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()

@@ -11,8 +11,9 @@ import pytest
 from syncblob._blob import Blob
 from syncblob.caffe import Layer, ModelFile, open_model, read_blob, save_model
 from syncblob.caffe._pb.caffe_pb2 import NetParameter
-from syncblob.caffe.files import caffe_hdf5
 from syncblob.caffe.files.solver_state import open_solver_state
+from syncblob.caffe.messages import open_file
+from syncblob.caffe.messages.fields import MOST_OBJECTS
 from syncblob.errors import ModelFileError
 from syncblob.memory import Head
 
@@ -199,10 +200,7 @@ def data_for_a_layer(h5):
         ),
         (virtual_dataset, "the values of dataset '/data/a/0' are in another file"),
         (lambda h5: h5["data"].__setitem__("b", h5["data"]), "contains itself"),
-        (
-            contain_each_other,
-            f"expected at most {caffe_hdf5._MOST_OBJECTS} groups and datasets, got more",
-        ),
+        (contain_each_other, f"expected at most {MOST_OBJECTS} groups and datasets, got more"),
         (lambda h5: h5.create_group("data/" + "a/" * 40), "nested more than 32 deep"),
         (short_chunk, "chunks of dataset '/data/a/0' are not as long as it says: the file is dam"),
         (bad_compression, "dataset '/data/a/0' claims 4000000000 bytes, but only"),
@@ -312,13 +310,13 @@ def test_closing_while_h5py_reads(h5, path, monkeypatch):
     h5.create_dataset("data/a/0", data=WEIGHTS, chunks=(1, 1))
     h5.close()
     model = open_model(path)
-    read_into = caffe_hdf5._Contents.readinto
+    read_into = open_file.Stream.readinto
 
     def close_then_read(contents, buffer):
         model.close()
         return read_into(contents, buffer)
 
-    monkeypatch.setattr(caffe_hdf5._Contents, "readinto", close_then_read)
+    monkeypatch.setattr(open_file.Stream, "readinto", close_then_read)
     with pytest.raises(ValueError, match="was closed before this part of it was read") as caught:
         model["a"].blobs[0].cpu_data()
     assert not isinstance(caught.value, ModelFileError)

@@ -1,8 +1,10 @@
 """Models that are opened and edited."""
 
 import gc
+import os
 import weakref
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,9 +25,10 @@ from syncblob.caffe._pb.caffe_pb2 import BlobProto, BlobShape, LayerParameter, N
 from syncblob.caffe.convert import from_tensors, to_tensors
 from syncblob.caffe.messages import file_objects
 from syncblob.caffe.messages.open_file import OpenFile
-from syncblob.caffe.messages.read_blobproto import Values
+from syncblob.caffe.messages.values import Values
 from syncblob.caffe.messages.wire import length_field
 from syncblob.devices import use_device
+from syncblob.formats import memory_of
 from syncblob.memory import Head
 
 BLOB = BlobProto(shape=BlobShape(dim=[2]), data=[0, 1])
@@ -378,3 +381,25 @@ def test_empty_names_survive(tmp_path, layers):
     model.name = "z"
     save_model(model, tmp_path / "y.caffemodel")
     assert open_model(tmp_path / "y.caffemodel").name == "z"
+
+
+def test_a_model_that_was_read_keeps_no_file_open_and_is_copied_from_it(write, v2_net, tmp_path):
+    path = write(v2_net)
+    model = open_model(path)
+    assert is_open(path)
+    for layer in model.layers:
+        for blob in layer.blobs:
+            blob.cpu_data()
+            if memory_of(blob, diff=True) is not None:
+                blob.diff.cpu_data()
+    assert not is_open(path)
+    save_model(model, tmp_path / "again.caffemodel")
+    assert (tmp_path / "again.caffemodel").read_bytes() == path.read_bytes()
+    assert not is_open(path)
+    os.utime(path, ns=(1, 1))
+    save_model(model, tmp_path / "new.caffemodel")  # from memory
+    assert [*open_model(tmp_path / "new.caffemodel")] == [*model]
+
+
+def is_open(path):
+    return any(link.resolve() == path for link in Path("/proc/self/fd").iterdir())

@@ -6,9 +6,11 @@ import os
 import h5py
 import numpy as np
 import pytest
+import safetensors.numpy
 
 from syncblob import ModelFileError, SolverState, open_model, open_solver_state, read_blob
 from syncblob.caffe import Layer, ModelFile, save_model, save_solver_state, write_blob
+from syncblob.caffe.convert import convert, open_weights
 from syncblob.caffe.messages.open_file import Descriptor
 
 
@@ -30,6 +32,13 @@ def write_hdf5(number, path):
             file.create_dataset(f"data/{number} {at}/0", data=array, chunks=chunks)
 
 
+def write_tree(number, path):
+    with h5py.File(path, "w") as file:
+        for at, array in enumerate(arrays(number)):
+            packed = {"chunks": (7, 1), "compression": "gzip"} if at == 0 else {}
+            file.create_dataset(f"{number} {at}.weight", data=array, **packed)
+
+
 def one_of(numbers):
     """Return the only number, which no part of another version is beside."""
     (number,) = set(numbers)
@@ -47,6 +56,37 @@ def read_model(path):
     return number, [layer.blobs[0] for layer in (*model.layers, *copied.layers)]
 
 
+def writer_of(save):
+    """Return a writer of the arrays by names with the number."""
+
+    def write(number, path):
+        save(path, {f"{number} {at}.weight": each for at, each in enumerate(arrays(number))})
+
+    return write
+
+
+def write_torch(path, tensors):
+    torch = pytest.importorskip("torch")
+    # The first one is transposed.
+    named = {name: torch.from_numpy(each) for name, each in tensors.items()}
+    torch.save({n: t.T.contiguous().T if "0." in n else t for n, t in named.items()}, path)
+
+
+def read_weights(path):
+    """Return the number in the names, and the blobs, also those of a conversion."""
+    weights = open_weights(path)
+    number = one_of(int(name.split()[0]) for name in weights.tensors)
+    copy = path.with_name("copy.caffemodel")
+    convert(path, copy)
+    copied = open_model(copy)
+    copied_number = one_of(int(name.split()[0]) for name in copied)
+    found = {copied_number: [layer.blobs[0] for layer in copied.layers]}
+    found.setdefault(number, []).extend(weights.tensors.values())
+    for each, blobs in found.items():
+        assert {one_of(np.unique(blob).tolist()) for blob in blobs} == {each}
+    return number, weights.tensors.values()
+
+
 def read_state(path):
     state = open_solver_state(path)
     return one_of([state.iter, int(state.learned_net)]), state.history
@@ -59,6 +99,17 @@ FORMATS = {
         lambda number, path: write_blob(arrays(number)[1], path),
         lambda path: (None, [read_blob(path)]),
     ),
+    "x.safetensors": (
+        writer_of(lambda path, tensors: safetensors.numpy.save_file(tensors, path)),
+        read_weights,
+    ),
+    "x.npz": (writer_of(lambda path, tensors: np.savez(path, **tensors)), read_weights),
+    "packed.npz": (
+        writer_of(lambda path, tensors: np.savez_compressed(path, **tensors)),
+        read_weights,
+    ),
+    "x.pt": (writer_of(write_torch), read_weights),
+    "x.h5": (write_tree, read_weights),
     "net.solverstate": (
         lambda number, path: save_solver_state(
             SolverState(number, str(number), history=arrays(number)), path

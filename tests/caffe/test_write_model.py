@@ -374,8 +374,8 @@ def test_no_extension_and_unknown_ones(tmp_path, name):
 
 
 def test_pieces_larger_than_a_chunk(monkeypatch, tmp_path, write):
-    for module in ("lazy_blobs", "pieces"):
-        monkeypatch.setattr(f"syncblob.caffe.messages.{module}.CHUNK", 64)
+    for name in ("values.Values.longest_chunk", "pieces.CHUNK"):
+        monkeypatch.setattr(f"syncblob.caffe.messages.{name}", 64)
     values = np.random.default_rng(3).standard_normal((7, 30)).astype(np.float32)
     proto = BlobProto(shape=BlobShape(dim=[7, 30]), data=values.ravel())
     path = write(NetParameter(layer=[LayerParameter(name="a", blobs=[proto])]))

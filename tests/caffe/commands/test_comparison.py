@@ -1,5 +1,8 @@
 """Comparisons of two files with any contents, in both directions."""
 
+import gc
+import tracemalloc
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -7,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as of_numpy
 
-from syncblob import Layer
+from syncblob import Head, Layer
 from syncblob.caffe.commands.diff import compare
+from syncblob.caffe.convert import open_weights
 
 SHAPES = of_numpy.array_shapes(min_dims=0, max_dims=2, min_side=0, max_side=3)
 BLOBS = of_numpy.arrays(np.float32, SHAPES)
@@ -99,3 +103,21 @@ def test_repeated_layers_have_names_of_their_own():
     after = named([("a", [one]), ("a", [two]), ("a#2", [one])])
     found = {one.layer: one.status for one in compare(before, after, 0.0)}
     assert found == {"a": "same", "a#2": "changed", "a#2#2": "same"}
+
+
+def test_files_are_compared_in_pieces_that_are_not_kept(tmp_path):
+    paths = [tmp_path / f"{number}.npz" for number in range(2)]
+    for path in paths:
+        np.savez(path, a=np.full(1 << 22, len(path.name), np.float32), b=np.arange(1 << 22) % 7)
+    sides = [[each.layer for each in open_weights(path).layers] for path in paths]
+    list(compare(*sides, 0.0))  # imports
+    gc.collect()
+    tracemalloc.start()
+    found = list(compare(*sides, 0.0))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert {one.status for one in found} == {"same"}
+    assert peak < 8 << 20
+    assert {blob.head for side in sides for layer in side for blob in layer.blobs} == {
+        Head.UNINITIALIZED
+    }

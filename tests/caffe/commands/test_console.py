@@ -59,3 +59,46 @@ def test_what_a_stream_cannot_encode_is_escaped(run, monkeypatch, tmp_path):
 def test_columns_are_as_wide_as_a_terminal_shows_their_texts(capsys):
     print_table([{"name": "大", "n": "1"}, {"name": "Größe", "n": "20"}], title="T", right=["n"])
     assert capsys.readouterr().out == ("\nT\nname    n\n---------\n大      1\nGröße  20\n")
+
+
+# --- progress ------------------------------------------------------------------------------------
+
+
+class Terminal(io.StringIO):
+    """A stream that says that it is a terminal."""
+
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize("library", ["rich", "none"])
+@pytest.mark.parametrize("command", ["diff", "convert", "inspect"])
+def test_long_work_shows_itself_on_a_terminal(run, tmp_path, monkeypatch, command, library):
+    monkeypatch.setattr("syncblob.caffe.commands.console._MOMENT", -1)
+    if library == "none":
+        monkeypatch.setitem(sys.modules, "rich.console", None)
+    source = tmp_path / "x.npz"
+    np.savez(source, a=np.ones(2**19), b=np.ones(2))
+    rest = {"diff": [source], "convert": [tmp_path / "y.safetensors"], "inspect": ["--stats"]}[
+        command
+    ]
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    assert run(command, source, *rest).status == 0
+    shown = terminal.getvalue()
+    word = {"diff": "comparing", "convert": "converting", "inspect": "reading"}[command]
+    assert f"{word} " in shown
+    assert "100 %" in shown if library == "none" else "100%" in shown
+    assert "\x1b[" in shown.rpartition("100")[2]  # the line is cleared
+    terminal.truncate(0)
+    monkeypatch.setattr(terminal, "isatty", lambda: False)
+    assert run(command, source, *rest).status == 0
+    assert terminal.getvalue() == ""
+
+
+def test_short_work_shows_nothing(run, tmp_path, monkeypatch):
+    np.savez(tmp_path / "x.npz", a=np.ones(2))
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    assert run("diff", tmp_path / "x.npz", tmp_path / "x.npz").status == 0
+    assert terminal.getvalue() == ""

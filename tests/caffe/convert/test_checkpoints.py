@@ -108,7 +108,7 @@ def test_a_dictionary_in_itself():
 
 
 def test_dictionaries_that_look_endless(monkeypatch):
-    monkeypatch.setattr(checkpoint, "_MOST_ENTRIES", 1000)
+    monkeypatch.setattr(checkpoint, "MOST_ENTRIES", 1000)
     level = {"a": ONE}
     for _ in range(30):
         level = {"a": level, "b": level}

@@ -314,14 +314,9 @@ def test_a_missing_file(tmp_path):
             open_weights(tmp_path / f"nowhere.{extension}")
 
 
-@pytest.mark.parametrize(
-    ("package", "extension"), [("safetensors", "safetensors"), ("h5py", "h5"), ("torch", "pt")]
-)
+@pytest.mark.parametrize(("package", "extension"), [("h5py", "h5"), ("torch", "pt")])
 def test_a_missing_library_is_named(monkeypatch, model, tmp_path, package, extension):
     monkeypatch.setitem(sys.modules, package, None)
-    if package == "safetensors":
-        # A part of it that was imported earlier.
-        monkeypatch.delitem(sys.modules, "safetensors.numpy", raising=False)
     extra = {"h5py": "hdf5"}.get(package, package)
     with pytest.raises(ModuleNotFoundError, match=rf"pip install 'syncblob\[{extra}\]'"):
         plan_conversion(model.path, tmp_path / f"x.{extension}")

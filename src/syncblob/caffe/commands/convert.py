@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from syncblob.caffe.commands.console import print_facts, print_line, print_table, printable
+from syncblob.caffe.commands.console import (
+    print_facts,
+    print_line,
+    print_table,
+    printable,
+    progress,
+)
 from syncblob.caffe.convert import DTYPES, Conversion, plan_conversion, writable_extensions
 from syncblob.formats import counted, human_bytes
 
@@ -61,7 +67,8 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.source, arguments.target, dtype=arguments.dtype, layers=arguments.layers
     ) as conversion:
         if not arguments.dry_run:
-            conversion.run()
+            with progress("converting", conversion.result.nbytes):
+                conversion.run()
         _show(conversion, dry_run=arguments.dry_run)
     return 0
 

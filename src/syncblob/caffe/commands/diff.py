@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from syncblob.caffe import equal_shapes, squeezed_blobs
-from syncblob.caffe.commands.console import print_line, print_table, printable
+from syncblob.caffe.commands.console import print_line, print_table, printable, progress
 from syncblob.caffe.commands.contents import open_contents
-from syncblob.caffe.commands.stats import blocks
+from syncblob.caffe.convert.naming import numbered
+from syncblob.caffe.messages.pieces import BlobValues
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
     import argparse
+
+    from numpy.typing import NDArray
 
     from syncblob.caffe import Layer
     from syncblob.formats import Blob
@@ -38,6 +41,8 @@ in it, both in double precision. NaN is the same as NaN.
 """
 
 _TROUBLE = 2
+_BLOCK = 1 << 16
+"""The number of values to compare at a time, whose differences fit in the processor's cache."""
 _SAME, _CHANGED = "same", "changed"
 # The results, in the order of the totals.
 _STATUSES = ("added", "removed", "reshaped", _CHANGED, _SAME)
@@ -66,7 +71,9 @@ def run(arguments: argparse.Namespace) -> int:
     for contents in (before, after):
         for reason in contents.weights.unreadable.values():
             raise ModelFileError(reason, path=contents.weights.path)
-    compared = list(compare(before.layers, after.layers, arguments.tolerance))
+    total = before.weights.nbytes + after.weights.nbytes
+    with progress("comparing", total):
+        compared = list(compare(before.layers, after.layers, arguments.tolerance))
     if not compared:
         raise ModelFileError(
             f"expected blobs to compare, got none in this file, and none in {arguments.b}",
@@ -162,14 +169,14 @@ def compare(
 def _blobs(layers: Iterable[Layer]) -> dict[tuple[str, int], tuple[Blob, tuple[int, ...]]]:
     """Return the blobs by layer and number, each with its shape in a running net."""
     found: dict[tuple[str, int], tuple[Blob, tuple[int, ...]]] = {}
+    numbers: Counter[str] = Counter()
     for layer in layers:
         # Formats often omit layers without blobs, so they are not counted.
         if not layer.blobs:
             continue
-        name, number = layer.name, 1
-        while (name, 0) in found:
-            number += 1
-            name = f"{layer.name}#{number}"
+        numbers[layer.name] += 1
+        while (name := numbered(layer.name, numbers[layer.name]), 0) in found:
+            numbers[layer.name] += 1
         squeezed = squeezed_blobs(layer)
         for index, (blob, in_net) in enumerate(zip(layer.blobs, squeezed, strict=True)):
             found[name, index] = blob, in_net.shape
@@ -192,22 +199,61 @@ def _distance(before: Blob, after: Blob) -> tuple[int, int, float, float]:
     """
     values = incomparable = 0
     maximum = largest = 0.0
-    pairs = zip(blocks(np.asarray(before)), blocks(np.asarray(after)), strict=True)
-    for one, other in pairs:
-        dtype = np.result_type(one, other, np.float64)
-        ours, theirs = one.astype(dtype), other.astype(dtype)
-        # NumPy compares integers without rounding.
-        integers = all(side.dtype.kind in "iu" for side in (one, other))
-        unequal = one != other if integers else ours != theirs
-        different = unequal & ~(np.isnan(ours) & np.isnan(theirs))
-        finite = np.isfinite(ours) & np.isfinite(theirs)
-        values += int(np.count_nonzero(different))
-        incomparable += int(np.count_nonzero(different & ~finite))
-        with np.errstate(over="ignore", invalid="ignore"):
-            differences = np.abs(ours - theirs)
-        maximum = max(maximum, float(np.max(differences, initial=0, where=finite)))
-        for side in (ours, theirs):
-            largest = max(largest, float(np.max(np.abs(side), initial=0, where=finite)))
+    for one, other in _pairs(before, after):
+        found = _distance_of_finite(one, other) or _distance_of_any(one, other)
+        values += found[0]
+        incomparable += found[1]
+        maximum, largest = max(maximum, found[2]), max(largest, found[3])
     # The difference of the largest doubles overflows, and so does the magnitude of two.
     limit = float(np.finfo(np.float64).max)
     return values, incomparable, min(maximum, limit), min(largest, limit)
+
+
+def _pairs(before: Blob, after: Blob) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+    """Yield the values of two Blobs in small parts of the same size."""
+    streams = [BlobValues(blob, blob.dtype).arrays() for blob in (before, after)]
+    parts: list[NDArray[Any]] = [np.empty(0)] * 2
+    while True:
+        for side, stream in enumerate(streams):
+            if not parts[side].size:
+                parts[side] = next(stream, parts[side]).reshape(-1)
+        one, other = parts
+        count = min(_BLOCK, one.size, other.size)
+        if not count:
+            return
+        yield one[:count], other[:count]
+        parts = [one[count:], other[count:]]
+
+
+def _distance_of_finite(one: Any, other: Any) -> tuple[int, int, float, float] | None:
+    """Compare finite real numbers as `_distance` does; return None for others."""
+    if one.dtype.kind != "f" or other.dtype.kind != "f":
+        return None
+    greatest = float(np.max([-one.min(), one.max(), -other.min(), other.max()]))
+    if not np.isfinite(greatest):
+        return None
+    values = int(np.count_nonzero(one != other))
+    if not values:
+        return 0, 0, 0.0, greatest
+    with np.errstate(over="ignore"):
+        differences = np.subtract(one, other, dtype=np.float64)
+    return values, 0, float(max(differences.max(), -differences.min())), greatest
+
+
+def _distance_of_any(one: Any, other: Any) -> tuple[int, int, float, float]:
+    """Compare arrays as `_distance` does."""
+    dtype = np.result_type(one, other, np.float64)
+    ours, theirs = one.astype(dtype), other.astype(dtype)
+    # NumPy compares integers without rounding.
+    integers = all(side.dtype.kind in "iu" for side in (one, other))
+    unequal = one != other if integers else ours != theirs
+    different = unequal & ~(np.isnan(ours) & np.isnan(theirs))
+    finite = np.isfinite(ours) & np.isfinite(theirs)
+    with np.errstate(over="ignore", invalid="ignore"):
+        differences = np.abs(ours - theirs)
+    return (
+        int(np.count_nonzero(different)),
+        int(np.count_nonzero(different & ~finite)),
+        float(np.max(differences, initial=0, where=finite)),
+        max(float(np.max(np.abs(side), initial=0, where=finite)) for side in (ours, theirs)),
+    )

@@ -7,7 +7,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from syncblob.caffe.commands.console import print_json, printable
+from syncblob.caffe.commands.console import print_json, printable, progress
 from syncblob.caffe.commands.contents import Contents, open_contents, open_definition
 from syncblob.caffe.commands.inspect_output import as_json, show
 from syncblob.caffe.convert.caffe_models import as_model
@@ -100,7 +100,8 @@ def run(arguments: argparse.Namespace) -> int:
         _print_definition(contents)
         return 0
     found = {"file": arguments.file, "file_bytes": Path(arguments.file).stat().st_size}
-    found |= as_json(contents, stats=arguments.stats)
+    with progress("reading", contents.weights.nbytes):
+        found |= as_json(contents, stats=arguments.stats)
     if arguments.json:
         print_json(found)
     else:

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from syncblob.caffe import blob_values
+from syncblob.caffe.messages.pieces import on_progress
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -17,7 +20,9 @@ _BLOCK = 1 << 18
 
 
 def stats_of(blob: Blob) -> dict[str, float | None]:
-    """Compute the statistics of a Blob; of magnitudes if it is complex. Reads it on the host.
+    """Compute the statistics of a Blob; of magnitudes if it is complex.
+
+    Reads it on the host, and keeps no values that were only in a file.
 
     Returns
     -------
@@ -26,7 +31,8 @@ def stats_of(blob: Blob) -> dict[str, float | None]:
         there are none; the divisor of ``std`` is their number. ``non_finite``, the number of NaN
         and infinite values.
     """
-    values = np.asarray(blob)
+    values = blob_values(blob)
+    on_progress.get()(blob.nbytes)
     count, least, most = 0, np.inf, -np.inf
     for block in _finite_blocks(values):
         count += block.size

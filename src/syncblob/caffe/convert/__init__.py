@@ -1,8 +1,8 @@
 """Conversion of weights between Caffe's files, safetensors, ``.npz``, HDF5 and PyTorch's ``.pt``.
 
-Every format is read and written by its own library, which is imported when needed. Tensors have
-names, such as ``conv1.weight``; layers have types and settings, as in Caffe. Most other formats
-have tensors alone, and layers are inferred from the names of these (see `naming`).
+HDF5 and ``.pt`` need h5py and PyTorch, which are imported when needed. Tensors have names, such as
+``conv1.weight``; layers have types and settings, as in Caffe. Most other formats have tensors
+alone, and layers are inferred from the names of these (see `naming`).
 """
 
 from syncblob.caffe.convert.conversion import (
@@ -11,6 +11,7 @@ from syncblob.caffe.convert.conversion import (
     ConversionError,
     convert,
     plan_conversion,
+    save_weights,
 )
 from syncblob.caffe.convert.format_of_file import format_of, open_weights, writable_extensions
 from syncblob.caffe.convert.tensors import from_tensors, to_tensors
@@ -27,6 +28,7 @@ __all__ = [
     "from_tensors",
     "open_weights",
     "plan_conversion",
+    "save_weights",
     "to_tensors",
     "writable_extensions",
 ]

@@ -29,7 +29,7 @@ def name_layers(model: ModelFile) -> Iterator[LayerWeights]:
     """Name the blobs of the layers of a model."""
     names = name_tensors((layer.name, _kind(layer), len(layer.blobs)) for layer in model.layers)
     for layer, tensors in zip(model.layers, names, strict=True):
-        yield LayerWeights(layer, dict(zip(tensors, layer.blobs, strict=True)))
+        yield LayerWeights(layer, tuple(tensors))
 
 
 def _kind(layer: Layer) -> str:

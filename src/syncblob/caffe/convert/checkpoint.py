@@ -15,7 +15,7 @@ _USUAL_KEY = "state_dict"
 _EXTRA_STATE = "_extra_state"
 # Limits for hostile files, whose dictionaries may contain themselves, or each other many times.
 _MOST_LEVELS = 32
-_MOST_ENTRIES = 1 << 20
+MOST_ENTRIES = 1 << 20
 
 
 class Found(NamedTuple):
@@ -45,8 +45,8 @@ def flatten(nested: Mapping[Any, Any], is_tensor: Callable[[Any], bool]) -> Foun
     tensors: dict[str, Any] = {}
     others = []
     for number, (name, value) in enumerate(_leaves(nested, "", _MOST_LEVELS)):
-        if number == _MOST_ENTRIES:
-            raise ValueError(f"it has more than {_MOST_ENTRIES} entries")
+        if number == MOST_ENTRIES:
+            raise ValueError(f"it has more than {MOST_ENTRIES} entries")
         if _is_extra_state(name):
             others.append(f"the extra state {name!r}")
         elif not is_tensor(value):

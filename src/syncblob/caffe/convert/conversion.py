@@ -19,7 +19,7 @@ from syncblob.caffe.convert.format_of_file import (
     open_weights,
     writable_extensions,
 )
-from syncblob.caffe.convert.weights import LayerWeights, Weights, is_transposed, lazy_blob
+from syncblob.caffe.convert.weights import LayerWeights, Weights, filled_by, is_transposed
 from syncblob.errors import ModelFileError, SyncblobError
 from syncblob.formats import Blob, as_dtype, counted, is_bfloat16
 
@@ -50,6 +50,8 @@ class Conversion(AbstractContextManager["Conversion"]):
         The file to write.
     target
         The format of that file.
+    keeps_rest
+        Whether what the source has besides these layers is kept, if it has the same format.
 
     Raises
     ------
@@ -64,13 +66,15 @@ class Conversion(AbstractContextManager["Conversion"]):
     result: Weights
     """The weights as they will be written. The first access of a Blob reads and converts it."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # what a conversion is
         self,
         source: Weights,
         layers: Iterable[LayerWeights],
         asked: str | None,
         path: str,
         target: Format,
+        *,
+        keeps_rest: bool = False,
     ) -> None:
         self.source = source
         self.path: str = path
@@ -89,6 +93,8 @@ class Conversion(AbstractContextManager["Conversion"]):
             raise ConversionError(
                 f"{path}: expected weights to write, and {source.path} has none of them"
             )
+        if keeps_rest and target.name == source.kind:
+            self.result.metadata, self.result.file = source.metadata, source.file
         with _refusals(path):
             self._write = target.plan(self.result)
 
@@ -129,8 +135,8 @@ class Conversion(AbstractContextManager["Conversion"]):
     def run(self) -> None:
         """Write the file. An existing file is replaced atomically.
 
-        ``.npz``, HDF5 and Caffe's formats are written tensor by tensor. The libraries of the other
-        formats need all tensors at once, and therefore memory of the size of the weights.
+        Values are written piece by piece, but PyTorch needs all tensors at once, and therefore
+        memory of the size of the weights.
 
         Raises
         ------
@@ -155,7 +161,9 @@ class Conversion(AbstractContextManager["Conversion"]):
 
 
 def _converted(name: str, blob: Blob, dtype: np.dtype[np.generic]) -> Blob:
-    return lazy_blob(blob.shape, dtype, lambda: _cast(name, blob_values(blob), dtype))
+    if blob.dtype == dtype:
+        return blob
+    return filled_by(lambda: _cast(name, blob_values(blob), dtype), blob.shape, dtype)
 
 
 def convert(  # the options of the command
@@ -200,6 +208,46 @@ def convert(  # the options of the command
         conversion.run()
 
 
+def save_weights(weights: Weights, path: str | os.PathLike[str]) -> None:
+    """Write weights that were opened by `open_weights`, and perhaps edited, to a file.
+
+    The file is replaced as a whole or not at all, and may be the one that was opened. Unread values
+    are copied from that. If the format stays the same, so does all else that the file has: metadata
+    of ``.safetensors``; texts and other members of ``.npz``; attributes, links and other datasets
+    of HDF5; other entries of a checkpoint of PyTorch's.
+
+    Parameters
+    ----------
+    weights
+        The weights.
+    path
+        The file to write. Its extension selects the format, as for `convert`, whose limits apply.
+
+    Raises
+    ------
+    TypeError
+        If `weights` is not what `open_weights` returns.
+    ConversionError
+        If the format cannot hold the weights. Nothing has been written then.
+    ModelFileError
+        If the file that was opened was closed or has changed, or has a tensor that a Blob cannot
+        hold.
+    OSError
+        If a file cannot be read or written.
+    """
+    if not isinstance(weights, Weights):
+        raise TypeError(
+            f"expected what open_weights returns, got {type(weights).__name__}; save_model writes "
+            f"a model"
+        )
+    path = os.fspath(path)
+    target, layers = _target(path), _choose(weights, ())
+    with _refusals(path):
+        prepared = layers if target.name == weights.kind else target.prepare(layers)
+        conversion = Conversion(weights, prepared, None, path, target, keeps_rest=True)
+    conversion.run()
+
+
 def plan_conversion(  # the options of the command
     source: str | os.PathLike[str],
     path: str | os.PathLike[str],
@@ -212,12 +260,7 @@ def plan_conversion(  # the options of the command
     Parameters and errors are those of `convert`.
     """
     path = os.fspath(path)
-    target = format_of_name(path)
-    if target is None:
-        raise ConversionError(
-            f"{path}: expected a name that says the format, by its extension: "
-            f"{', '.join(writable_extensions())}"
-        )
+    target = _target(path)
     asked = None if dtype is None else _name_of(dtype)
     holds = target.dtypes
     if asked is not None and asked not in holds:
@@ -226,11 +269,6 @@ def plan_conversion(  # the options of the command
             f"{' or '.join(one for one in DTYPES if one in holds)}, got {asked}; choose one of "
             f"these, or write another format, such as .safetensors"
         )
-    folder = Path(path).parent
-    if not folder.is_dir():
-        raise FileNotFoundError(errno.ENOENT, "the folder to write to does not exist", str(folder))
-    if Path(path).is_dir():
-        raise IsADirectoryError(errno.EISDIR, "expected a file to write, got a folder", path)
     weights = open_weights(source)
     try:
         chosen = _choose(weights, [layers] if isinstance(layers, str) else layers)
@@ -238,6 +276,22 @@ def plan_conversion(  # the options of the command
     except BaseException:
         weights.close()
         raise
+
+
+def _target(path: str) -> Format:
+    """Return the format for a path that can be written."""
+    target = format_of_name(path)
+    if target is None:
+        raise ConversionError(
+            f"{path}: expected a name that says the format, by its extension: "
+            f"{', '.join(writable_extensions())}"
+        )
+    folder = Path(path).parent
+    if not folder.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "the folder to write to does not exist", str(folder))
+    if Path(path).is_dir():
+        raise IsADirectoryError(errno.EISDIR, "expected a file to write, got a folder", path)
+    return target
 
 
 def _name_of(dtype: DTypeLike) -> str:
@@ -304,8 +358,6 @@ def _cast(
     name: str, values: NDArray[np.generic], dtype: np.dtype[np.generic]
 ) -> NDArray[np.generic]:
     """Convert to a floating-point dtype. Raise if values overflow, or if integers change."""
-    if values.dtype == dtype:
-        return values
     with np.errstate(all="ignore"):
         result = values.astype(dtype)
         if values.dtype.kind in "iu":

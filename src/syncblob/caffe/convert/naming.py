@@ -27,20 +27,27 @@ def name_tensors(layers: Iterable[tuple[str, str, int]]) -> list[list[str]]:
     """
     found: list[list[str]] = []
     taken: set[str] = set()
+    # The number with which the last layer of a name got such parts: smaller ones are taken.
+    numbers: dict[tuple[str, Sequence[str]], int] = {}
     for layer, kind, count in layers:
         parts = _PARTS.get(kind, _USUAL_PARTS)
         parts = parts[:count] if count <= len(parts) else tuple(map(str, range(count)))
-        names, number = _names(layer, parts), 1
-        while not taken.isdisjoint(names):
+        number = numbers.get((layer, parts), 1)
+        while not taken.isdisjoint(names := _names(layer, number, parts)):
             number += 1
-            names = _names(f"{layer}#{number}", parts)
+        numbers[layer, parts] = number
         taken.update(names)
         found.append(names)
     return found
 
 
-def _names(layer: str, parts: Sequence[str]) -> list[str]:
-    return [f"{layer}.{part}" for part in parts]
+def _names(layer: str, number: int, parts: Sequence[str]) -> list[str]:
+    return [f"{numbered(layer, number)}.{part}" for part in parts]
+
+
+def numbered(name: str, number: int) -> str:
+    """Return the name of the first, the second, … of several layers of one name."""
+    return name if number == 1 else f"{name}#{number}"
 
 
 def group_names(names: Iterable[str]) -> list[tuple[str, str, list[str]]]:

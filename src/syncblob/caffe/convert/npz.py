@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import io
+import lzma
+import struct
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.lib import format as npy
 
-from syncblob.caffe import blob_values
 from syncblob.caffe.convert.weights import Weights
 from syncblob.caffe.files.caffe_hdf5 import HARMLESS, MOST_COMPRESSION
+from syncblob.caffe.messages.open_file import OpenFile, Stream
+from syncblob.caffe.messages.pieces import BlobValues
+from syncblob.caffe.messages.values import CHUNK, StridedValues, Values
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
@@ -22,83 +28,187 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from syncblob.caffe.convert.weights import Entry
+    from syncblob.caffe.messages.wire import Contents
 
 
 _EXTENSION = ".npy"
+# The length of the header of a member without its name and extra field, and the offset of the
+# lengths of these.
+_MEMBER_HEADER, _LENGTHS = 30, 26
+_ENCRYPTED = 1
 # The most bytes in the name of a member.
 _MOST_NAME = (1 << 16) - 1
 
 
 def read(path: str) -> Weights:
     """Open a file. Reads the headers of the arrays, but no values."""
+    file = OpenFile(path)
     try:
-        archive = zipfile.ZipFile(path)
+        with _archive(file) as archive:
+            infos = archive.infolist()
+            members = [info for info in infos if info.filename.endswith(_EXTENSION)]
+            if not members and infos:
+                raise ModelFileError("this is a zip archive without arrays (.npy)", path=path)
+            tensors: dict[str, Entry] = {}
+            others = []
+            for info in members:
+                name = info.filename.removesuffix(_EXTENSION)
+                shape, dtype, values = _entry(file, archive, info)
+                if dtype.kind in "US":
+                    others.append(f"the text {name!r}")
+                else:
+                    tensors[name] = shape, dtype, values
     except zipfile.BadZipFile as error:
+        file.require_unchanged()
         raise ModelFileError(
             f"the .npz file is truncated or damaged ({error}); copy it again", path=path
         ) from error
-    members = {
-        info.filename.removesuffix(_EXTENSION): info
-        for info in archive.infolist()
-        if info.filename.endswith(_EXTENSION)
-    }
-    if not members and archive.infolist():
-        archive.close()
-        raise ModelFileError("this is a zip archive without arrays (.npy)", path=path)
-    try:
-        tensors: dict[str, Entry] = {}
-        others = []
-        for name, info in members.items():
-            shape, dtype = _read_header(archive, info, path)
-            if dtype.kind in "US":
-                others.append(f"the text {name!r}")
-            else:
-                tensors[name] = shape, dtype, partial(_read_values, archive, info, path)
-        return Weights.of_names(path, "npz", tensors, archive.close, others=others)
-    except BaseException:
-        archive.close()
-        raise
+    file.require_unchanged()
+    return Weights.of_names(path, "npz", tensors, file, others=others)
 
 
-def _read_header(
-    archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: str
-) -> tuple[tuple[int, ...], np.dtype[np.generic]]:
-    """Read the shape and dtype of an array, and check them against the size of the member."""
+def _archive(file: OpenFile) -> zipfile.ZipFile:
+    return zipfile.ZipFile(io.BufferedReader(Stream(file), CHUNK))
+
+
+def _damage(file: OpenFile, name: str, error: object) -> ModelFileError:
+    why = str(error) or "it ends too early"
+    return ModelFileError(f"array {name!r} is damaged ({why})", path=file.path)
+
+
+def _entry(
+    file: OpenFile, archive: zipfile.ZipFile, info: zipfile.ZipInfo
+) -> tuple[tuple[int, ...], np.dtype[np.generic], Values]:
+    """Read the shape and dtype of an array, check them, and find its values."""
     try:
-        with archive.open(info) as file:
-            version = npy.read_magic(file)
+        with archive.open(info) as member:
+            version = npy.read_magic(member)
             reader = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-            shape, _, dtype = reader(file)
-            start = file.tell()
-    except OSError:
+            shape, in_fortran, dtype = reader(member)
+            start = member.tell()
+    except (OSError, ModelFileError):
         raise
     except Exception as error:  # a damaged archive raises nearly any exception
-        raise ModelFileError(f"array {info.filename!r} is damaged ({error})", path=path) from error
+        raise _damage(file, info.filename, error) from error
     if dtype.hasobject:
-        return shape, dtype  # pickled, so its size says nothing about that of the member
+        return shape, dtype, Values(dtype, ())  # pickled, and not read
     nbytes = int(np.prod(shape, dtype=object)) * dtype.itemsize
     if nbytes != info.file_size - start:
         raise ModelFileError(
             f"array {info.filename!r} of shape {shape} and dtype {dtype} needs {nbytes} bytes, "
             f"the file has {info.file_size - start}",
-            path=path,
+            path=file.path,
         )
     if nbytes > HARMLESS and nbytes > info.compress_size * MOST_COMPRESSION:
         raise ModelFileError(
             f"array {info.filename!r} claims {nbytes} bytes, of which {info.compress_size} are "
             f"stored; the file is damaged, or made to exhaust the memory",
-            path=path,
+            path=file.path,
         )
-    return shape, dtype
+    values = _values(file, info, dtype, start)
+    strides = [int(np.prod(shape[:axis], dtype=object)) for axis in range(len(shape))]
+    return shape, dtype, StridedValues.of(values, shape, (*strides,)) if in_fortran else values
 
 
-def _read_values(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: str) -> NDArray[np.generic]:
-    try:
-        with archive.open(info) as file:
-            values: NDArray[np.generic] = npy.read_array(file, allow_pickle=False)
-    except (zipfile.BadZipFile, EOFError, zlib.error) as error:
-        raise ModelFileError(f"array {info.filename!r} is damaged ({error})", path=path) from error
-    return values
+def _values(
+    file: OpenFile, info: zipfile.ZipInfo, dtype: np.dtype[np.generic], header: int
+) -> Values:
+    """Return the position of the values of a member, in the order of the file."""
+    count = (info.file_size - header) // max(1, dtype.itemsize)
+    runs = Values.packed(dtype, header, count).runs
+    if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & _ENCRYPTED:
+        return _PackedValues(dtype, runs, info, header)
+    # The header of a member in the archive, whose name and extra field end it, was read above.
+    lengths = file.read(info.header_offset + _LENGTHS, info.header_offset + _MEMBER_HEADER)
+    begin = info.header_offset + _MEMBER_HEADER + sum(struct.unpack("<HH", lengths)) + header
+    if begin + count * dtype.itemsize > len(file):
+        raise _damage(file, info.filename, "")
+    known = zlib.crc32(file.read(begin - header, begin))
+    runs = Values.packed(dtype, begin, count).runs
+    return _StoredValues(dtype, runs, info.filename, known, info.CRC)
+
+
+@dataclass(frozen=True, slots=True)
+class _StoredValues(Values):
+    """Values that are not compressed, and have a checksum.
+
+    The checksum is compared when all values are read in order.
+    """
+
+    name: str
+    crc_of_header: int
+    crc: int
+
+    def part(self, first: int, stop: int) -> Any:
+        """Return the position of the values in ``[first, stop)``, which have no checksum."""
+        whole = not first and stop >= self.count
+        return self if whole else Values(self.dtype, self.runs).part(first, stop)
+
+    def read_into(self, contents: Any, target: NDArray[np.generic], *, first: int = 0) -> None:
+        """Read values into an array, converting them to its dtype."""
+        if first or len(target) < self.count or target.dtype != self.dtype:
+            Values(self.dtype, self.runs).read_into(contents, target, first=first)
+            return
+        for run in self.runs:
+            contents.read_into(target.view(np.uint8), run.start)
+        self._check(contents, zlib.crc32(target.view(np.uint8).data, self.crc_of_header))
+
+    def chunks(
+        self, contents: Contents, dtype: np.dtype[np.generic]
+    ) -> Iterator[NDArray[np.generic]]:
+        """Read all values piece by piece, converted. Each array is valid until the next one."""
+        crc = self.crc_of_header
+        for chunk in Values(self.dtype, self.runs).chunks(contents, self.dtype):
+            crc = zlib.crc32(chunk.view(np.uint8).data, crc)
+            yield chunk.astype(dtype, copy=False)
+        self._check(contents, crc)
+
+    def _check(self, contents: Any, crc: int) -> None:
+        if crc != self.crc:
+            raise _damage(contents, self.name, f"Bad CRC-32 for file {self.name!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class _PackedValues(Values):
+    """Values in a compressed member, which is unpacked from its beginning on."""
+
+    info: zipfile.ZipInfo
+    header: int
+
+    @property
+    def grain(self) -> int:
+        """All values: they would be unpacked again for the next piece."""
+        return self.info.file_size
+
+    def read_into(self, contents: Any, target: NDArray[np.generic], *, first: int = 0) -> None:
+        """Read values into an array, converting them to its dtype."""
+        filled = 0
+        for chunk in self.part(first, first + len(target)).chunks(contents, target.dtype):
+            target[filled : filled + len(chunk)] = chunk
+            filled += len(chunk)
+
+    def chunks(self, contents: Any, dtype: np.dtype[np.generic]) -> Iterator[NDArray[np.generic]]:
+        """Read all values piece by piece, converted. Each array is valid until the next one."""
+        step = max(1, CHUNK // self.dtype.itemsize)
+        buffer: NDArray[np.generic] = np.empty(min(step, self.count), self.dtype)
+        try:
+            with _archive(contents) as archive, archive.open(self.info) as opened:
+                member: Any = opened
+                for run in self.runs:
+                    member.seek(run.start)
+                    for first in range(0, run.count, step):
+                        chunk = buffer[: run.count - first]
+                        view = chunk.view(np.uint8).data
+                        while view:
+                            if not (count := member.readinto(view)):
+                                raise EOFError  # noqa: TRY301  # caught below, as the library's
+                            view = view[count:]
+                        yield chunk.astype(dtype, copy=False)
+                if member.tell() == self.info.file_size:
+                    member.read(1)  # compares the checksum
+        except (zipfile.BadZipFile, EOFError, zlib.error, lzma.LZMAError) as error:
+            contents.require_unchanged()
+            raise _damage(contents, self.info.filename, error) from error
 
 
 def plan(weights: Weights) -> Callable[[Path], None]:
@@ -114,10 +224,31 @@ def plan(weights: Weights) -> Callable[[Path], None]:
                 f"NUL, of at most {_MOST_NAME - len(_EXTENSION):,} bytes; rename its layer"
             )
 
+    source = weights.opened_file()
+
     def write(path: Path) -> None:
+        tensors = {name + _EXTENSION: blob for name, blob in weights.tensors.items()}
         with zipfile.ZipFile(path, "w") as archive:
-            for name, blob in weights.tensors.items():
-                with archive.open(name + _EXTENSION, "w", force_zip64=True) as file:
-                    npy.write_array(file, blob_values(blob), allow_pickle=False)
+            packing = {}
+            for info, contents in () if source is None else _members(source):
+                packing[info.filename] = info.compress_type
+                if info.filename not in tensors:
+                    archive.writestr(info, contents())
+            for name, blob in tensors.items():
+                info = zipfile.ZipInfo(name)
+                info.compress_type = packing.get(name, zipfile.ZIP_STORED)
+                with archive.open(info, "w", force_zip64=True) as file:
+                    descr = npy.dtype_to_descr(blob.dtype)
+                    header = {"descr": descr, "fortran_order": False, "shape": blob.shape}
+                    npy.write_array_header_1_0(file, header)
+                    for chunk in BlobValues(blob, blob.dtype).chunks():
+                        file.write(chunk)
 
     return write
+
+
+def _members(file: OpenFile) -> Iterator[tuple[zipfile.ZipInfo, Callable[[], bytes]]]:
+    """Yield the members of an archive, and the functions that read them."""
+    with _archive(file) as archive:
+        for info in archive.infolist():
+            yield info, partial(archive.read, info)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import re
+import sys
 import warnings
 import zipfile
 from collections import OrderedDict
@@ -14,10 +17,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob.caffe import blob_values
-from syncblob.caffe.convert.checkpoint import Found, find_net
+from syncblob.caffe.convert.checkpoint import MOST_ENTRIES, Found, find_net
 from syncblob.caffe.convert.weights import Weights
+from syncblob.caffe.messages.open_file import OpenFile, Stream
+from syncblob.caffe.messages.pieces import on_progress
+from syncblob.caffe.messages.values import CHUNK, StridedValues, Values
 from syncblob.errors import ModelFileError
-from syncblob.formats import Blob, import_optional, is_bfloat16
+from syncblob.formats import Blob, as_dtype, import_optional, is_bfloat16
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,25 +39,48 @@ _REFUSED = re.compile(r"Unsupported global: GLOBAL ([\w.]+)")
 
 
 def read(path: str) -> Weights:
-    """Open a file. Its tensors are memory-mapped, except those of files older than PyTorch 1.6."""
+    """Open a file. Reads no values, except those of files older than PyTorch 1.6."""
     torch = import_optional("torch")
+    file = OpenFile(path)
     try:
-        with warnings.catch_warnings():
-            # If torch refuses the file, the error below says why.
-            warnings.simplefilter("ignore")
-            archive = zipfile.is_zipfile(path)
-            loaded = torch.load(path, map_location="cpu", weights_only=True, mmap=archive)
+        loaded = _load(torch, file)
     except Exception as error:  # torch raises nearly any exception for a damaged file
-        if isinstance(error, OSError) and error.filename is not None:
-            raise
+        file.require_unchanged()
         raise ModelFileError(
             f"torch.load cannot read it as tensors ({_reason(error)}); copy it again, or save a "
             f"state_dict: torch.save(model.state_dict(), path)",
             path=path,
         ) from error
+    file.require_unchanged()
     found = _find_state(torch, loaded, path)
-    tensors = {name: _entry(torch, name, tensor, path) for name, tensor in found.tensors.items()}
-    return Weights.of_names(path, "torch", tensors, others=found.others)
+    tensors = {name: _entry(torch, file, name, each) for name, each in found.tensors.items()}
+    return Weights.of_names(path, "torch", tensors, file, others=found.others)
+
+
+def _load(torch: ModuleType, file: OpenFile) -> Any:
+    """Load the contents of a file. Tensors on "meta" only know where their values are."""
+    with warnings.catch_warnings():
+        # If torch refuses the file, its error says why.
+        warnings.simplefilter("ignore")
+        # There are no quantized tensors on "meta".
+        with contextlib.suppress(NotImplementedError):
+            if _has_plain_records(file):
+                return torch.load(_stream(file), map_location="meta", weights_only=True)
+        return torch.load(_stream(file), map_location="cpu", weights_only=True)
+
+
+def _stream(file: OpenFile) -> io.BufferedReader:
+    return io.BufferedReader(Stream(file), CHUNK)
+
+
+def _has_plain_records(file: OpenFile) -> bool:
+    """Tell whether a file is an archive whose values can be read at their offsets."""
+    with contextlib.suppress(zipfile.BadZipFile), zipfile.ZipFile(Stream(file)) as archive:
+        order = [each for each in archive.namelist() if each.endswith("/byteorder")]
+        return all(info.compress_type == zipfile.ZIP_STORED for info in archive.infolist()) and all(
+            archive.read(each).decode() == sys.byteorder for each in order
+        )
+    return False
 
 
 def _reason(error: Exception) -> str:
@@ -78,11 +107,47 @@ def _find_state(torch: ModuleType, loaded: Any, path: str) -> Found:
         ) from error
 
 
-def _entry(torch: ModuleType, name: str, tensor: Tensor, path: str) -> Entry:
-    if tensor.layout is not torch.strided or tensor.is_meta:
-        kind = "has no values (meta)" if tensor.is_meta else f"is {tensor.layout}, not dense"
-        return ModelFileError(f"tensor {name!r} {kind}; save a dense tensor", path=path)
-    return tensor.shape, str(tensor.dtype).removeprefix("torch."), partial(_values, tensor)
+def _entry(torch: ModuleType, file: OpenFile, name: str, tensor: Tensor) -> Entry:
+    if tensor.layout is not torch.strided:
+        why = f"is {tensor.layout}, not dense"
+    elif not tensor.is_meta:
+        return tensor.shape, _name_of(tensor), partial(_values, tensor)
+    else:
+        storage: Any = tensor.untyped_storage()
+        offset = getattr(storage, "_checkpoint_offset", None)  # PyTorch documents this attribute
+        if offset is None:
+            why = "has no values (meta)"
+        elif offset + storage.nbytes() > len(file):
+            why = "is truncated"
+        else:
+            return tensor.shape, _name_of(tensor), _in_file(file, tensor, offset)
+    return ModelFileError(f"tensor {name!r} {why}; save a dense tensor", path=file.path)
+
+
+def _name_of(tensor: Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+def _in_file(file: OpenFile, tensor: Tensor, offset: int) -> Any:
+    """Return where the values of a tensor are, or the function that reads them."""
+    try:
+        dtype = as_dtype(_name_of(tensor))
+    except TypeError:
+        return 0  # is refused for its dtype
+    storage = Values.packed(dtype, offset, tensor.untyped_storage().nbytes() // dtype.itemsize)
+    begin = int(tensor.storage_offset())
+    shape, strides = tuple(tensor.shape), tensor.stride()
+    values = StridedValues.of(storage.part(begin, storage.count), shape, strides)
+    if not tensor.is_conj() and not tensor.is_neg():
+        return values
+
+    def read() -> NDArray[np.generic]:
+        array: NDArray[Any] = np.empty(shape, dtype)
+        values.read_into(file, array.reshape(-1))
+        array = array.conj() if tensor.is_conj() else array
+        return -array if tensor.is_neg() else array
+
+    return read
 
 
 def _values(tensor: Tensor) -> NDArray[np.generic]:
@@ -91,25 +156,60 @@ def _values(tensor: Tensor) -> NDArray[np.generic]:
 
 
 def plan(weights: Weights) -> Callable[[Path], None]:
-    """Plan a state_dict."""
+    """Plan a state_dict, or the file that was opened with new values."""
     torch = import_optional("torch")
+    if len(weights.tensors) > MOST_ENTRIES:
+        raise ValueError(
+            f"a state_dict that can be opened again has at most {MOST_ENTRIES} tensors, got "
+            f"{len(weights.tensors)}"
+        )
+
+    source = weights.opened_file()
+
+    def edit(source: OpenFile, path: Path) -> None:
+        loaded = torch.load(_stream(source), map_location="cpu", weights_only=True)
+        tensors = _find_state(torch, loaded, str(path)).tensors
+        # Found before the first is written, because tensors may share their values.
+        edits = [
+            (tensors[name], values)
+            for name, blob in weights.tensors.items()
+            if (values := _edited(tensors[name], blob)) is not None
+        ]
+        for tensor, values in edits:
+            new = _tensor(torch, values)
+            if new.shape == tensor.shape:
+                tensor.data.copy_(new)
+            else:
+                tensor.data = new
+        with path.open("wb") as file:
+            torch.save(loaded, file)
 
     def write(path: Path) -> None:
-        with warnings.catch_warnings():
-            # These tensors are only read. torch needs all of them at once.
-            warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
-            state = OrderedDict(
-                (name, _tensor(torch, blob_values(blob))) for name, blob in weights.tensors.items()
-            )
+        state = OrderedDict()
+        for name, blob in weights.tensors.items():  # torch needs all of them at once
+            state[name] = _tensor(torch, blob_values(blob))
+            on_progress.get()(blob.nbytes)
         # Given a path, torch would store its name in the file, but the name is temporary.
         with path.open("wb") as file:
             torch.save(state, file)
 
-    return write
+    return write if source is None else partial(edit, source)
+
+
+def _edited(tensor: Tensor, blob: Blob) -> NDArray[np.generic] | None:
+    """Return the values of a Blob if they differ from those of a tensor, bit for bit."""
+    before, values = _values(tensor), np.ascontiguousarray(blob_values(blob))
+    if before.dtype != values.dtype:
+        raise ValueError(f"expected {before.dtype}, as in the file, got a Blob of {values.dtype}")
+    same = before.shape == values.shape and before.tobytes() == values.tobytes()
+    return None if same else values.reshape(blob.shape)
 
 
 def _tensor(torch: ModuleType, values: NDArray[np.generic]) -> Any:
     dense = np.asarray(values, order="C")
-    if is_bfloat16(dense.dtype):
-        return torch.from_numpy(dense.view(np.int16)).view(torch.bfloat16)
-    return torch.from_numpy(dense)
+    narrow = is_bfloat16(dense.dtype)
+    with warnings.catch_warnings():
+        # The tensor is only read.
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        tensor = torch.from_numpy(dense.view(np.int16) if narrow else dense)
+    return tensor.view(torch.bfloat16) if narrow else tensor

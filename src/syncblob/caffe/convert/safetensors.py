@@ -1,6 +1,9 @@
-"""The safetensors format, through its own package.
+"""The safetensors format: a header in JSON, which says where the values of each tensor are.
 
-Its metadata has room for a description of the layers: a text in JSON with the name of the net; for
+The package of that name maps the file, needs all tensors at once to write one, and does not say
+where values are; so the format, which is simple, is read and written here.
+
+The metadata has room for a description of the layers: a text in JSON with the name of the net; for
 each layer the names of its tensors and, in base64, its LayerParameter message; and the rest of the
 NetParameter message.
 """
@@ -8,19 +11,22 @@ NetParameter message.
 from __future__ import annotations
 
 import json
+import math
+import re
 from base64 import b64decode, b64encode
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 from google.protobuf.message import DecodeError
 
-from syncblob.caffe import Layer, LayerParameter, NetParameter, blob_values
+from syncblob.caffe import Layer, LayerParameter, NetParameter
 from syncblob.caffe.convert.weights import Weights, readable
+from syncblob.caffe.messages.open_file import OpenFile
+from syncblob.caffe.messages.pieces import BlobValues, Piece, write_pieces
 from syncblob.caffe.messages.string_fields import parsed
 from syncblob.errors import ModelFileError
-from syncblob.formats import NAMES, import_optional
+from syncblob.formats import NAMES, counted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,7 +36,13 @@ if TYPE_CHECKING:
 # The names of dtypes in files, in the order of `NAMES`; there is none for complex128.
 _IN_FILES = "BOOL I8 I16 I32 I64 U8 U16 U32 U64 F16 F32 F64 C64"
 _NAMES = {"BF16": "bfloat16", **dict(zip(_IN_FILES.split(), NAMES, strict=False))}
+_IN_FILE = {name: code for code, name in _NAMES.items()}
 DTYPES = frozenset(_NAMES.values())
+# The code of any dtype begins with its kind and the number of bits.
+_WIDTH = re.compile(r"(?:BOOL|[FCIU]|BF)(\d*)(?:_|$)")
+_LENGTH_BYTES = 8
+# The limit of the package.
+_MOST_HEADER = 100_000_000
 # The entry of the header that is no tensor.
 _METADATA = "__metadata__"
 # The key of the description in it.
@@ -40,59 +52,117 @@ _VERSION = 1
 
 def read(path: str) -> Weights:
     """Open a file. Reads its header, but no values."""
-    safetensors = import_optional("safetensors")
+    file = OpenFile(path)
     try:
-        file = safetensors.safe_open(path, framework="numpy")
-    except safetensors.SafetensorError as error:
+        start, metadata, found = _header(file)
+    # Deep nesting raises RecursionError; other JSON raises TypeError, KeyError or AttributeError.
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        file.require_unchanged()
         raise ModelFileError(
             f"the safetensors file is truncated or damaged ({error}); copy it again", path=path
         ) from error
-    tensors: dict[str, Entry] = {}
-    for name in file.keys():  # noqa: SIM118  # not a mapping
-        header = file.get_slice(name)
-        found = header.get_dtype()
-        dtype = _NAMES.get(found, found)
-        tensors[name] = header.get_shape(), dtype, partial(file.get_tensor, name)
-    metadata = file.metadata() or {}
-
-    close = partial(file.__exit__, None, None, None)
+    file.require_unchanged()
+    tensors: dict[str, Entry] = {
+        name: (entry.shape, _NAMES.get(entry.dtype, entry.dtype), start + entry.begin)
+        for name, entry in found.items()
+    }
     others = [f"the metadata {key!r}" for key in metadata if key != _DESCRIPTION]
     text = metadata.get(_DESCRIPTION)
     if text is None:
-        return Weights.of_names(path, "safetensors", tensors, close, others=others)
-    return _described(text, path, tensors, close, others)
+        weights = Weights.of_names(path, "safetensors", tensors, file, others=others)
+    else:
+        weights = _described(text, path, tensors, file, others)
+    weights.metadata = metadata
+    return weights
+
+
+class _InFile(NamedTuple):
+    """A tensor, as the header describes it."""
+
+    dtype: str
+    shape: list[int]
+    begin: int
+    end: int
+
+    @property
+    def nbytes(self) -> float:
+        """The size of the values."""
+        width = _WIDTH.match(self.dtype)
+        if width is None:
+            raise ValueError(f"there is no dtype {self.dtype!r}")
+        return math.prod(self.shape) * int(width[1] or 8) / 8
+
+
+def _header(file: OpenFile) -> tuple[int, dict[str, str], dict[str, _InFile]]:
+    """Return where the values begin, the metadata, and the tensors by name.
+
+    Raises ValueError, TypeError, KeyError, AttributeError or RecursionError if it is damaged.
+    """
+    if len(file) < _LENGTH_BYTES:
+        raise ValueError("it has no header")
+    length = int.from_bytes(file.read(0, _LENGTH_BYTES), "little")
+    start = _LENGTH_BYTES + length
+    if length > _MOST_HEADER or start > len(file):
+        raise ValueError(f"it has no room for a header of {length} bytes, or that is too long")
+    header = json.loads(bytes(file.read(_LENGTH_BYTES, start)))
+    metadata = header.pop(_METADATA, None) or {}
+    found = {
+        name: _InFile(entry["dtype"], entry["shape"], *entry["data_offsets"])
+        for name, entry in sorted(header.items())
+    }
+    end = 0
+    for name, entry in sorted(found.items(), key=lambda item: (item[1].begin, item[1].end)):
+        numbers = (*entry.shape, entry.begin, entry.end)
+        if not all(type(number) is int and number >= 0 for number in numbers):
+            raise ValueError(f"tensor {name!r} has a negative size, or one that is no integer")
+        if entry.begin != end or entry.end - end != entry.nbytes:
+            raise ValueError(f"tensor {name!r} is not where it should be, from byte {end} on")
+        end = entry.end
+    if end != len(file) - start:
+        raise ValueError(f"its tensors have {end} bytes, and it has {len(file) - start}")
+    if not all(isinstance(text, str) for text in metadata.values()):
+        raise TypeError("its metadata are not all texts")
+    return start, metadata, found
 
 
 def plan(weights: Weights) -> Callable[[Path], None]:
-    """Plan a file. Raises ValueError if a tensor has the name of the metadata."""
-    numpy_module = import_optional("safetensors.numpy")
+    """Plan a file.
+
+    Raises ValueError if a tensor has the name of the metadata, or the header would be too large.
+    """
     weights.require_utf8()
     if _METADATA in weights.tensors:
         raise ValueError(
             f"safetensors cannot hold a tensor {_METADATA!r}, which is the name of its metadata; "
             f"rename the tensor"
         )
-
-    def write(path: Path) -> None:
-        # The package needs all arrays at once. Those in another order would be written wrongly.
-        arrays = {
-            name: np.asarray(blob_values(blob), order="C") for name, blob in weights.tensors.items()
-        }
-        mode = path.stat().st_mode
-        description = {
-            "version": _VERSION,
-            "net": weights.name,
-            "settings": _encoded(weights.settings),
-            "layers": [
-                {"tensors": list(each.tensors), "proto": _encoded(each.layer.proto)}
-                for each in weights.layers
-            ],
-        }
-        numpy_module.save_file(arrays, path, metadata={_DESCRIPTION: json.dumps(description)})
-        # save_file replaces the file by one that only the owner can read.
-        path.chmod(mode)
-
-    return write
+    description = {
+        "version": _VERSION,
+        "net": weights.name,
+        "settings": _encoded(weights.settings),
+        "layers": [
+            {"tensors": list(each.tensors), "proto": _encoded(each.layer.proto)}
+            for each in weights.layers
+        ],
+    }
+    header: dict[str, Any] = {_METADATA: weights.metadata | {_DESCRIPTION: json.dumps(description)}}
+    # In the order of the package, which aligns all values.
+    ordered = sorted(weights.tensors.items(), key=lambda item: (-item[1].itemsize, item[0]))
+    pieces: list[Piece] = []
+    end = 0
+    for name, blob in ordered:
+        begin, end = end, end + blob.nbytes
+        pieces.append(BlobValues(blob, blob.dtype))
+        dtype = _IN_FILE[blob.dtype.name]
+        header[name] = {"dtype": dtype, "shape": blob.shape, "data_offsets": (begin, end)}
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % _LENGTH_BYTES)
+    if len(text) > _MOST_HEADER:
+        raise ValueError(
+            f"the header of a safetensors file has at most {_MOST_HEADER:,} bytes, and that of "
+            f"{counted(len(ordered), 'tensor')} would have {len(text):,}; write .npz"
+        )
+    return partial(write_pieces, [len(text).to_bytes(_LENGTH_BYTES, "little"), text, *pieces])
 
 
 # --- the description of the layers ----------------------------------------------------------------
@@ -103,7 +173,7 @@ def _encoded(message: NetParameter | LayerParameter) -> str:
 
 
 def _described(
-    text: str, path: str, entries: dict[str, Entry], close: Callable[[], object], others: list[str]
+    text: str, path: str, entries: dict[str, Entry], file: OpenFile, others: list[str]
 ) -> Weights:
     """Make weights of tensors and a description. Raises ModelFileError if they do not fit."""
     try:
@@ -131,12 +201,12 @@ def _described(
             f"tensors",
             path=path,
         ) from None
-    kept, unreadable = readable(path, layers)
+    kept, unreadable = readable(path, layers, file)
     return Weights(
         path,
         "safetensors",
         kept,
-        close,
+        file.reference.close,
         name=name,
         settings=net,
         others=others,

@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, NamedTuple, Self
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
 from syncblob.caffe import Layer, NetParameter, squeezed_blobs
 from syncblob.caffe.convert.naming import group_names
+from syncblob.caffe.messages.lazy_blobs import lazy_blob
+from syncblob.caffe.messages.read_blobproto import BlobIndex
 from syncblob.caffe.messages.string_fields import is_utf8
+from syncblob.caffe.messages.values import Values
 from syncblob.errors import ModelFileError
-from syncblob.formats import NAMES, Blob, as_dtype
+from syncblob.formats import NAMES, Blob, as_dtype, as_shape
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
+    from syncblob.caffe.messages.open_file import FileReference, OpenFile
+
     Read = Callable[[], NDArray[np.generic]]
-    # A tensor, the error of one that a Blob cannot hold, or the shape and the dtype of one and the
+    # A tensor, the error of one that a Blob cannot hold, or the shape and the dtype of one and its
+    # values: their offset in the file, if they are in C's order, or where else they are, or a
     # function that returns an array of this shape.
-    Entry = Blob | ModelFileError | tuple[Iterable[int], DTypeLike, Read]
+    Entry = Blob | ModelFileError | tuple[Iterable[int], DTypeLike, int | Values | Read]
 
 ALL_DTYPES = frozenset((*NAMES, "bfloat16"))
 
@@ -34,32 +42,44 @@ class LayerWeights(NamedTuple):
     layer
         The layer, with the tensors as its blobs. Its type is ``""``, and it has no settings, if the
         file does not contain them.
-    tensors
-        The tensors by name, such as ``"conv1.weight"``, in the order of Caffe's blobs.
+    names
+        The names of the tensors, such as ``"conv1.weight"``, in the order of Caffe's blobs.
     """
 
     layer: Layer
-    tensors: Mapping[str, Blob]
+    names: tuple[str, ...]
+
+    @property
+    def tensors(self) -> Mapping[str, Blob]:
+        """The tensors by name."""
+        found, expected = len(self.layer.blobs), len(self.names)
+        if found != expected:
+            raise ValueError(
+                f"expected {expected} blobs in layer {self.layer.name!r}, named "
+                f"{', '.join(self.names)}, got {found}"
+            )
+        return MappingProxyType(dict(zip(self.names, self.layer.blobs, strict=True)))
 
     @classmethod
     def of(cls, layer: Layer, tensors: Mapping[str, Blob]) -> Self:
         """Make a layer of tensors; `layer` has its name, type and settings, and no blobs."""
         layer.blobs.assign(tensors.values())
-        return cls(layer, tensors)
+        return cls(layer, tuple(tensors))
 
     def with_blobs(self, blobs: Iterable[Blob]) -> Self:
         """Return the layer with other Blobs of the same names."""
         layer, blobs = copy.copy(self.layer), list(blobs)
         for number, blob in enumerate(blobs):
             layer.replace_blob(number, blob, resize=True)
-        return type(self)(layer, dict(zip(self.tensors, blobs, strict=True)))
+        return type(self)(layer, self.names)
 
 
 class Weights(AbstractContextManager["Weights"]):
     """The tensors of an open file, by name and by layer. Made by `open_weights`.
 
     The tensors are Blobs whose values are read on first access. As a context manager, it closes the
-    file. Blobs that have not been accessed by then cannot be read.
+    file. Blobs that have not been accessed by then cannot be read. Write into the Blobs, or replace
+    those in ``layer.blobs``, to edit the weights; `save_weights` writes the result.
 
     Parameters
     ----------
@@ -80,9 +100,19 @@ class Weights(AbstractContextManager["Weights"]):
     unreadable
         The names of tensors that a Blob cannot hold, such as those of float8, and why. Their layers
         are left out.
+
+    Attributes
+    ----------
+    metadata
+        The metadata of a ``.safetensors`` file, which `save_weights` writes again.
+    file
+        Where the weights come from, for `save_weights`; None if that does not matter.
     """
 
-    __slots__ = ("_close", "kind", "layers", "name", "others", "path", "settings", "unreadable")
+    __slots__ = (
+        *("_close", "file", "kind", "layers", "metadata", "name", "others", "path", "settings"),
+        "unreadable",
+    )
 
     def __init__(  # noqa: PLR0913  # what a file contains
         self,
@@ -104,6 +134,8 @@ class Weights(AbstractContextManager["Weights"]):
         self.settings: NetParameter = NetParameter() if settings is None else settings
         self.others: tuple[str, ...] = tuple(others)
         self.unreadable: dict[str, str] = dict(unreadable or {})
+        self.metadata: dict[str, str] = {}
+        self.file: FileReference | None = None
 
     @classmethod
     def of_names(
@@ -111,11 +143,11 @@ class Weights(AbstractContextManager["Weights"]):
         path: str,
         kind: str,
         entries: Mapping[str, Entry],
-        close: Callable[[], object] = lambda: None,
+        file: OpenFile | None = None,
         *,
         others: Iterable[str] = (),
     ) -> Self:
-        """Group the tensors of a file into layers by their names.
+        """Group the tensors of a file, or of none, into layers by their names.
 
         Raises the errors of `readable`.
         """
@@ -123,13 +155,18 @@ class Weights(AbstractContextManager["Weights"]):
             (Layer(name, kind), {key: entries[key] for key in names})
             for name, kind, names in group_names(entries)
         ]
-        layers, unreadable = readable(path, grouped)
-        return cls(path, kind, layers, close, others=others, unreadable=unreadable)
+        layers, unreadable = readable(path, grouped, file)
+        close = (lambda: None) if file is None else file.reference.close
+        weights = cls(path, kind, layers, close, others=others, unreadable=unreadable)
+        weights.file = None if file is None else file.reference
+        return weights
 
     @property
     def tensors(self) -> Mapping[str, Blob]:
         """All tensors by name, layer by layer."""
-        return {name: blob for each in self.layers for name, blob in each.tensors.items()}
+        return MappingProxyType(
+            {name: blob for each in self.layers for name, blob in each.tensors.items()}
+        )
 
     @property
     def nbytes(self) -> int:
@@ -160,6 +197,19 @@ class Weights(AbstractContextManager["Weights"]):
                 f"--layers (layers=), or write a format of several, such as .npz"
             )
         return blobs[0]
+
+    def opened_file(self) -> OpenFile | None:
+        """Return the file whose other contents are written again; None if there is none.
+
+        Raises ModelFileError if it was closed or has changed.
+        """
+        file = None if self.file is None else self.file()
+        if self.file is not None and file is None:
+            raise ModelFileError(
+                "the file was closed or has changed since it was opened; open it again",
+                path=self.file.path,
+            )
+        return file
 
     def close(self) -> None:
         """Close the file. Blobs that have been accessed keep their values."""
@@ -204,7 +254,7 @@ def squeezed(layers: Iterable[LayerWeights]) -> list[LayerWeights]:
 
 
 def readable(
-    path: str, layers: Iterable[tuple[Layer, Mapping[str, Entry]]]
+    path: str, layers: Iterable[tuple[Layer, Mapping[str, Entry]]], file: OpenFile | None = None
 ) -> tuple[list[LayerWeights], dict[str, str]]:
     """Leave out layers with tensors that a Blob cannot hold, and return why, by their names.
 
@@ -218,7 +268,7 @@ def readable(
     found = []
     errors: dict[str, ModelFileError] = {}
     for layer, entries in layers:
-        tensors = {name: _tensor(name, entry, path) for name, entry in entries.items()}
+        tensors = {name: _tensor(name, entry, path, file) for name, entry in entries.items()}
         blobs = {name: each for name, each in tensors.items() if isinstance(each, Blob)}
         if len(blobs) == len(tensors):
             found.append(LayerWeights.of(layer, blobs))
@@ -231,14 +281,14 @@ def readable(
 # --- Blobs whose values are read from a file on first access --------------------------------------
 
 
-def _tensor(name: str, entry: Entry, path: str) -> Blob | ModelFileError:
+def _tensor(name: str, entry: Entry, path: str, file: Any) -> Blob | ModelFileError:
     """Return the Blob of an entry, or the error if Blobs do not support its shape or dtype.
 
     A dtype in the other byte order is converted.
     """
     if not isinstance(entry, tuple):
         return entry
-    shape, dtype, read = entry
+    dims, dtype, values = entry
     try:
         native = as_dtype(dtype.newbyteorder("=") if isinstance(dtype, np.dtype) else dtype)
     except TypeError:
@@ -248,12 +298,18 @@ def _tensor(name: str, entry: Entry, path: str) -> Blob | ModelFileError:
             path=path,
         )
     try:
-        return lazy_blob(tuple(shape), native, read)
+        shape = as_shape(dims, native.itemsize)
+        if isinstance(values, int):
+            values = Values.packed(native, values, math.prod(shape))
+        if not isinstance(values, Values):
+            return filled_by(values, shape, native)
+        index = BlobIndex(shape, legacy=False, data=values, diff=None, of_caffe=False)
+        return lazy_blob(file, index)
     except (TypeError, ValueError) as error:
         return ModelFileError(f"tensor {name!r}: {error}", path=path)
 
 
-def lazy_blob(shape: tuple[int, ...], dtype: np.dtype[np.generic], read: Read) -> Blob:
+def filled_by(read: Read, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Blob:
     """Make a Blob filled on first access by a function that returns an array of this shape."""
 
     def read_bytes() -> NDArray[np.uint8]:

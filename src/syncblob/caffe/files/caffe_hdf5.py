@@ -20,7 +20,6 @@ because HDF5 itself would need each converted array in memory as a whole.
 from __future__ import annotations
 
 import contextlib
-import io
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,11 +32,13 @@ import numpy as np
 from syncblob.caffe._pb.caffe_pb2 import LayerParameter, NetParameter
 from syncblob.caffe.files.other_formats import OTHER_HDF5
 from syncblob.caffe.files.read_model import LayerInFile, ModelIndex
-from syncblob.caffe.messages.fields import MOST_ELEMENTS
-from syncblob.caffe.messages.lazy_blobs import had_diff, lazy_blob
-from syncblob.caffe.messages.pieces import BlobValues
-from syncblob.caffe.messages.read_blobproto import BlobIndex, Run, Values
+from syncblob.caffe.messages.fields import MOST_ELEMENTS, MOST_OBJECTS
+from syncblob.caffe.messages.lazy_blobs import blob_values, had_diff, lazy_blob
+from syncblob.caffe.messages.open_file import OpenFile, Stream
+from syncblob.caffe.messages.pieces import BlobValues, FileRange, write_pieces
+from syncblob.caffe.messages.read_blobproto import BlobIndex
 from syncblob.caffe.messages.string_fields import decoded, encoded, naming, put_texts
+from syncblob.caffe.messages.values import RowsOfValues, Run, Values
 from syncblob.caffe.messages.write_blobproto import require_axes, wire_dtype
 from syncblob.caffe.nets.infer_shapes import param_name
 from syncblob.caffe.nets.squeeze_blobs import own_shapes
@@ -49,14 +50,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from syncblob.caffe.messages.open_file import OpenFile
     from syncblob.caffe.nets.layer import Layer
 
-    # The shape and the dtype of an array of any kind, and the function that reads it.
-    Dataset = tuple[tuple[int, ...], np.dtype[np.generic], Callable[[], NDArray[np.generic]]]
+    # The shape, the dtype and the values of an array of any kind.
+    Dataset = tuple[tuple[int, ...], np.dtype[np.generic], Values]
 
-_MOST_OBJECTS = 1 << 14
-"""Limit on groups and datasets. Links can make a small file look endless."""
 _MOST_LEVELS = 32
 MOST_COMPRESSION = 1032
 """The highest compression ratio of deflate, also in zip; other common filters have lower ones."""
@@ -148,38 +146,13 @@ def read_tree(file: OpenFile) -> tuple[dict[str, Dataset | ModelFileError], list
         return {name: h5.dataset(dataset) for name, dataset in tree.items()}, others
 
 
-class _Contents(io.RawIOBase):
-    """An open file for h5py, whatever file its path names by now.
-
-    If HDF5 opened the path itself and the process had a file open there already, HDF5 would use its
-    cached contents of that file.
-    """
-
-    def __init__(self, file: OpenFile) -> None:
-        self._file = file
-        self._position = 0
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        """Set the position."""
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: len(self._file)}
-        self._position = start[whence] + offset
-        return self._position
-
-    def readinto(self, buffer: Any, /) -> int:
-        """Fill a buffer up to the end of the file. Raises the errors of `OpenFile.read_into`."""
-        count = max(0, min(len(buffer), len(self._file) - self._position))
-        self._file.read_into(np.frombuffer(buffer, np.uint8)[:count], self._position)
-        self._position += count
-        return count
-
-
 @contextlib.contextmanager
 def _opened(file: OpenFile) -> Iterator[_Walk]:
     """Open a file with h5py, and turn its errors into ModelFileError."""
     h5py = import_optional("h5py", "hdf5")
     walk = None
     try:
-        with h5py.File(_Contents(file), "r") as root:
+        with h5py.File(Stream(file), "r") as root:
             walk = _Walk(h5py, file, root)
             yield walk
     except (ModelFileError, ModuleNotFoundError):
@@ -292,8 +265,8 @@ class _Walk:
 
     def _child(self, group: Any, name: str) -> Any:
         self._objects += 1
-        if self._objects > _MOST_OBJECTS:
-            raise self.error(f"expected at most {_MOST_OBJECTS} groups and datasets, got more")
+        if self._objects > MOST_OBJECTS:
+            raise self.error(f"expected at most {MOST_OBJECTS} groups and datasets, got more")
         links, key = group.id.links, encoded(name)
         link = links.get_info(key)
         if link.type != self.h5py.h5l.TYPE_HARD:  # perhaps to another file
@@ -318,15 +291,7 @@ class _Walk:
         """Describe a dataset that need not be a blob."""
         if dataset.shape is None:
             return self.error(f"dataset {dataset.name!r} has no values", dataset)
-        file, shape, dtype = self.file, dataset.shape, dataset.dtype
-        values = self._values(dataset, dtype, harmless=HARMLESS)
-
-        def read() -> NDArray[np.generic]:
-            contents: NDArray[np.generic] = np.empty(math.prod(shape), dtype)
-            values.read_into(file, contents)
-            return contents.reshape(shape)
-
-        return shape, dtype, read
+        return dataset.shape, dataset.dtype, self._values(dataset, dataset.dtype, harmless=HARMLESS)
 
     # --- datasets ----------------------------------------------------------------------------
 
@@ -340,8 +305,7 @@ class _Walk:
                     f"expected a diff of shape {shape}, as the data, got {diff_shape}", diff
                 )
             diff_values = self._values(diff, diff_dtype)
-        # HDF5 has no message around the values, so there is no start and stop.
-        return BlobIndex(shape, legacy=False, data=values, diff=diff_values, start=0, stop=0)
+        return BlobIndex(shape, legacy=False, data=values, diff=diff_values)
 
     def _describe(self, dataset: Any) -> tuple[tuple[int, ...], np.dtype[np.generic]]:
         """Return the shape and the dtype of a dataset; refuse it if it cannot be a blob."""
@@ -365,10 +329,10 @@ class _Walk:
             return Values(stored, ())
         # Chunked or compact; or a type such as bfloat16, which h5py gives as a larger dtype.
         as_numpy = dataset.id.get_type() == self.h5py.h5t.py_create(stored)
-        if offset is None or not as_numpy:
-            run = Run(0, count, stored.itemsize)
-            return _ValuesByH5py(stored, (run,), dataset.name, dataset.shape)
-        return Values(stored, (Run(offset, count, stored.itemsize),))
+        if offset is not None and as_numpy:
+            return Values.packed(stored, offset, count)
+        run, rows = Run(0, count, stored.itemsize), (dataset.chunks or [1])[0]
+        return _ValuesByH5py(stored, (run,), dataset.shape, dataset.name, rows)
 
     def _require_sound(self, dataset: Any, *, harmless: int = 0) -> None:
         """Refuse a dataset whose values should not be read.
@@ -413,39 +377,28 @@ class _Walk:
 
 
 @dataclass(frozen=True, slots=True)
-class _ValuesByH5py(Values):
-    """Values that h5py reads: chunked or compact ones, or of types NumPy lacks.
-
-    The runs are those of the bytes that a contiguous dataset would have.
-    """
+class _ValuesByH5py(RowsOfValues):
+    """Values that h5py reads: chunked or compact ones, or of types NumPy lacks."""
 
     name: str
-    shape: tuple[int, ...]
-    in_pieces: ClassVar[bool] = False  # each would unpack its chunks again
+    rows: int
+    """The rows that a chunk of the file has."""
+    longest_chunk: ClassVar[int] = 1 << 23  # each is found anew in the file
 
-    def read_into(self, contents: Any, target: NDArray[np.generic], *, first: int = 0) -> None:
-        """Read values into an array, converting them to its dtype.
+    @property
+    def grain(self) -> int:
+        """The number of values in whole chunks: others would be unpacked twice."""
+        return self.rows * math.prod(self.shape[1:])
 
-        Reads whole rows of the first axis, and only the chunks that contain them.
-        """
+    def read_rows(self, contents: Any, rows: NDArray[np.generic], first: int) -> None:
+        """Read rows, and only the chunks that contain them."""
         contents.require_unchanged()
-        for run in self.part(first, first + len(target)).runs:
-            # A scalar is one row.
-            size = math.prod(self.shape[1:])
-            begin = run.start // run.stride
-            first_row, last_row = begin // size, -(-(begin + run.count) // size)
-            count = (last_row - first_row) * size
-            rows = target if count == run.count else np.empty(count, target.dtype)
-            with _opened(contents) as h5:
-                dataset = h5.root[self.name]
-                if self.shape:
-                    shaped = rows.reshape(-1, *self.shape[1:])
-                    dataset.read_direct(shaped, np.s_[first_row:last_row])
-                else:
-                    dataset.read_direct(rows.reshape(()))
-            if rows is not target:
-                begin -= first_row * size
-                target[:] = rows[begin : begin + run.count]
+        with _opened(contents) as h5:
+            dataset = h5.root[self.name]
+            if self.shape:
+                dataset.read_direct(rows, np.s_[first : first + len(rows)])
+            else:
+                dataset.read_direct(rows.reshape(()))
 
 
 # --- writing --------------------------------------------------------------------------------------
@@ -492,7 +445,7 @@ def plan_hdf5(layers: Sequence[Layer], *, write_diff: bool | None) -> Callable[[
                 diffs.append(_Dataset(b"diff/" + place, diff, found.shape))
     roots = [b"data"] + [b"diff"] * bool(diffs)
     groups = [b"%s/%s" % (root, encoded(layer.name)) for root in roots for layer in layers]
-    return partial(_write, h5py, roots + groups, data + diffs, {})
+    return _plan(h5py, roots + groups, data + diffs)
 
 
 def plan_state_hdf5(
@@ -507,7 +460,63 @@ def plan_state_hdf5(
         _dataset(b"history/%d" % number, blob, f"history {number}")
         for number, blob in enumerate(history)
     ]
-    return partial(_write, h5py, [b"history"], datasets, facts)
+    return _plan(h5py, [b"history"], datasets, facts)
+
+
+def plan_tree(tensors: Mapping[str, Blob]) -> Callable[[Path], None]:
+    """Return a function that writes a dataset for each tensor into an existing file."""
+    h5py = import_optional("h5py", "hdf5")
+    datasets = [
+        _Dataset(encoded(name), BlobValues(blob, blob.dtype), blob.shape)
+        for name, blob in tensors.items()
+    ]
+    groups = {each.place.rpartition(b"/")[0] for each in datasets} - {b""}
+    return _plan(h5py, sorted(groups), datasets)
+
+
+def plan_edit(source: OpenFile, tensors: Mapping[str, Blob]) -> Callable[[Path], None]:
+    """Return a function that writes a file with new values of datasets, and all else as it is."""
+    h5py = import_optional("h5py", "hdf5")
+
+    def write(path: Path) -> None:
+        write_pieces([FileRange(source, 0, len(source))], path)
+        with h5py.File(path, "r+") as file:
+            for name, blob in tensors.items():
+                dataset, place = file[encoded(name)], encoded(name)
+                if (dataset.shape, dataset.dtype.newbyteorder("=")) != (blob.shape, blob.dtype):
+                    attributes = dict(dataset.attrs)
+                    del file[place]
+                    dataset = file.create_dataset(place, blob.shape, blob.dtype)
+                    dataset.attrs.update(attributes)
+                dataset[...] = blob_values(blob)
+
+    return write
+
+
+def _plan(
+    h5py: ModuleType,
+    groups: Sequence[bytes],
+    datasets: list[_Dataset],
+    facts: Mapping[str, int | bytes] | None = None,
+) -> Callable[[Path], None]:
+    """Return a function that writes a file. Raise ValueError if it could not be read again."""
+    facts = facts or {}
+    steps = [group.split(b"/") for group in groups]
+    places = {b"/".join(path[:end]) for path in steps for end in range(1, len(path) + 1)}
+    count = len(places) + len(datasets) + len(facts)
+    longest = max((len(fact) for fact in facts.values() if isinstance(fact, bytes)), default=0)
+    for limit, found, what in (
+        (MOST_OBJECTS, count, "groups and datasets"),
+        (_MOST_LEVELS - 1, max(map(len, steps), default=0), "groups within each other"),
+        (_MOST_TEXT - 1, longest, "bytes of text"),
+    ):
+        if found > limit:
+            raise ValueError(
+                f"an HDF5 file that can be opened again has at most {limit} {what}, and this one "
+                f"would have {found}; write another format, or several files"
+            )
+    # Each group precedes those within it.
+    return partial(_write, h5py, sorted(places), datasets, facts)
 
 
 def _dataset(place: bytes, blob: Blob, name: str) -> _Dataset:
@@ -554,10 +563,9 @@ def _write(
     as_caffe.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
     # The same model gives the same bytes.
     as_caffe.set_obj_track_times(False)  # h5py takes it only by position
-    types = {4: h5py.h5t.IEEE_F32LE, 8: h5py.h5t.IEEE_F64LE}
     offsets: list[int] = []
     with h5py.File(path, "w") as file:
-        for group in sorted(groups):  # so that a group precedes those within it
+        for group in groups:
             file.create_group(group)
         for name, fact in facts.items():
             kind, value = np.dtype("<i4"), np.array([fact])
@@ -571,7 +579,7 @@ def _write(
             created = h5py.h5d.create(
                 file.id,
                 dataset.place,
-                types[dataset.values.dtype.itemsize],
+                h5py.h5t.py_create(dataset.values.dtype),
                 h5py.h5s.create_simple(dataset.shape),
                 as_caffe,
             )

@@ -8,6 +8,7 @@ two copies of a blob in memory.
 from __future__ import annotations
 
 import copy
+from collections import deque
 from collections.abc import (
     Callable,
     Collection,
@@ -30,7 +31,7 @@ from syncblob.caffe.files.read_model import Origin, index_model
 from syncblob.caffe.files.write_model import file_pieces, model_pieces
 from syncblob.caffe.messages.file_objects import Source, Target, open_source, writing
 from syncblob.caffe.messages.lazy_blobs import lazy_blob
-from syncblob.caffe.messages.pieces import require_message_size, write_pieces
+from syncblob.caffe.messages.pieces import require_message_size, require_readable, write_pieces
 from syncblob.caffe.messages.string_fields import decoded, parsed, put_texts
 from syncblob.caffe.messages.upgrade_old_nets import upgrade_net
 from syncblob.caffe.messages.wire import WireReader
@@ -66,8 +67,9 @@ class ModelFile(MutableMapping[str, Layer]):
     settings of the net besides its name and its layers; you can change it. `origin`, what the model
     was read from, is for this package.
 
-    The file stays open as long as the ModelFile, one of its layers, or a Blob with unread values
-    needs it. Windows cannot replace or delete an open file; `close` closes it earlier.
+    The file stays open as long as a Blob has values that were not read. Later, saving opens it
+    again, to copy what has not changed, if it is still the same. Windows cannot replace or delete
+    an open file; `close` closes it earlier.
 
     Parameters
     ----------
@@ -77,7 +79,7 @@ class ModelFile(MutableMapping[str, Layer]):
         The layers, in order. They are copied; their Blobs are shared.
     """
 
-    __slots__ = ("_by_name", "_layers", "name", "origin", "settings")
+    __slots__ = ("_by_name", "_order", "name", "origin", "settings")
 
     def __init__(self, name: str = "", layers: Iterable[Layer] = ()) -> None:
         if not isinstance(name, str):
@@ -90,8 +92,7 @@ class ModelFile(MutableMapping[str, Layer]):
         self.name: str = name
         self.settings: NetParameter = NetParameter()
         self.origin: Origin | None = None
-        self._layers = [*map(_copied, layers)]
-        self._index()
+        self._put(map(_copied, layers))
 
     @classmethod
     def of_own(
@@ -105,8 +106,7 @@ class ModelFile(MutableMapping[str, Layer]):
         for field in ("layer", *["name"] * bool(net.name)):
             net.ClearField(field)  # an empty name stays
         model.settings, model.origin = net, origin
-        model._layers += layers
-        model._index()
+        model._put(layers)
         return model
 
     @classmethod
@@ -167,7 +167,7 @@ class ModelFile(MutableMapping[str, Layer]):
         """
         net = self.message()
         self.require_consistent()
-        net.layer.extend(layer.proto for layer in self._layers)
+        net.layer.extend(layer.proto for layer in self.layers)
         return net
 
     def message(self) -> NetParameter:
@@ -186,13 +186,13 @@ class ModelFile(MutableMapping[str, Layer]):
         :meta private:
         """
         read = {} if self.origin is None else {settings for settings, _ in self.origin.layers}
-        for layer in self._layers:
+        for layer in self.layers:
             layer.require_consistent(read)
 
     def _with_inputs(self) -> list[Layer]:
         """Return the layers, after one for the inputs whose shapes the net itself gives."""
         inputs = upgrade_net(self.settings).layer
-        return [*map(Layer.from_proto, inputs), *self._layers]
+        return [*map(Layer.from_proto, inputs), *self._order]
 
     def copy_trained_layers_from(self, source: ModelFile | str | os.PathLike[str]) -> CopyReport:
         """Copy the weights of another model, layer by layer, as Caffe's function of that name.
@@ -231,7 +231,7 @@ class ModelFile(MutableMapping[str, Layer]):
             source = open_model(source)
         # Caffe writes a shared parameter once into HDF5, and with each layer into a .caffemodel.
         shared_once = source.origin is not None and source.origin.version is None
-        return copy_trained_layers(self._layers, source.layers, shared_once=shared_once)
+        return copy_trained_layers(self.layers, source.layers, shared_once=shared_once)
 
     def infer_shapes(self, shapes: Mapping[str, Sequence[int]] | None = None) -> NetShapes:
         """Compute the shapes of the layers' outputs and weights, as Caffe would allocate them.
@@ -304,7 +304,7 @@ class ModelFile(MutableMapping[str, Layer]):
 
     def __copy__(self) -> Self:
         """Return a model whose layers can be edited independently. The Blobs are shared."""
-        return self.of_own(self.message(), map(copy.copy, self._layers), self.origin)
+        return self.of_own(self.message(), map(copy.copy, self._order), self.origin)
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
         """Return an independent model of the same file, with Blobs of its own.
@@ -313,12 +313,14 @@ class ModelFile(MutableMapping[str, Layer]):
         """
         origin = self.origin
         if origin is not None:
-            origin = origin._replace(file=copy.deepcopy(origin.file, memo))
-        return self.of_own(self.message(), copy.deepcopy(self._layers, memo), origin)
+            reference = copy.deepcopy(origin.file, memo)
+            lone = None if origin.lone is None else reference()
+            origin = origin._replace(file=reference, lone=lone)
+        return self.of_own(self.message(), copy.deepcopy([*self._order], memo), origin)
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle the contents. Reads all values. The unpickled model has no file."""
-        return type(self), (self.name, self._layers), serialised(self.settings)
+        return type(self), (self.name, self.layers), serialised(self.settings)
 
     def __setstate__(self, settings: bytes) -> None:
         """Set the settings of an unpickled model."""
@@ -340,7 +342,7 @@ class ModelFile(MutableMapping[str, Layer]):
     @property
     def layers(self) -> tuple[Layer, ...]:
         """All layers, in the order of the file."""
-        return tuple(self._layers)
+        return tuple(self._order)
 
     def close(self) -> None:
         """Close the file.
@@ -381,7 +383,7 @@ class ModelFile(MutableMapping[str, Layer]):
     def __getitem__(self, name: str) -> Layer:
         """Return the first layer with a name."""
         try:
-            return self._by_name[name]
+            return self._by_name[name][0]
         except KeyError:
             raise KeyError(
                 f"{self.path or 'the model'} has no layer {name!r}; list(model) gives the names"
@@ -389,7 +391,7 @@ class ModelFile(MutableMapping[str, Layer]):
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over the names, in file order."""
-        return iter(self._by_name)
+        return (layer.name for layer in self._order if self._by_name[layer.name][0] is layer)
 
     def __len__(self) -> int:
         """Return the number of different names."""
@@ -401,16 +403,18 @@ class ModelFile(MutableMapping[str, Layer]):
         The layer is copied and gets this name; its Blobs are shared.
         """
         added = _copied(layer, name)
-        if name in self._by_name:
-            self._layers[self._position(name)] = added
-        else:
-            self._layers.append(added)
-        self._index()
+        if name not in self._by_name:
+            self._insert(added)
+            return
+        replaced = self._by_name[name][0]
+        self._by_name[name][0] = added
+        self._order.insert(added, replaced)
+        self._order.remove(replaced)
 
     def __delitem__(self, name: str) -> None:
         """Remove the first layer with a name. Bottoms and tops of the others stay."""
-        del self._layers[self._position(name)]
-        self._index()
+        self._order.remove(self[name])
+        self._forget(name)
 
     def add(self, layer: Layer, *, before: str | None = None, after: str | None = None) -> None:
         """Add a layer at the end, or before or after another one.
@@ -437,13 +441,10 @@ class ModelFile(MutableMapping[str, Layer]):
             )
         if before is not None and after is not None:
             raise ValueError(f"expected one of before and after, got {before!r} and {after!r}")
-        position = len(self._layers)
-        if before is not None:
-            position = self._position(before)
-        elif after is not None:
-            position = self._position(after) + 1
-        self._layers.insert(position, added)
-        self._index()
+        place = None if before is None else self[before]
+        if after is not None:
+            place = self._order.after(self[after])
+        self._insert(added, place)
 
     def rename(self, old: str, new: str) -> None:
         """Rename the first layer with a name. Bottoms and tops stay.
@@ -459,26 +460,68 @@ class ModelFile(MutableMapping[str, Layer]):
         if new != old and new in self._by_name:
             raise ValueError(f"cannot rename layer {old!r}: there is a layer {new!r} already")
         layer.rename(new)
-        self._index()
+        if new != old:
+            self._forget(old)
+            self._by_name[new] = deque([layer])
 
     def __repr__(self) -> str:
         """Show the path, the name of the net and the size of its contents."""
-        blobs = [blob for layer in self._layers for blob in layer.blobs]
+        blobs = [blob for layer in self._order for blob in layer.blobs]
         path = f"{self.path!r}, " if self.path else ""
         return (
             f"<ModelFile {path}net {self.name!r}, format V{self.version}: "
-            f"{len(self._layers)} layers, {len(blobs)} blobs, "
+            f"{len(self.layers)} layers, {len(blobs)} blobs, "
             f"{sum(blob.size for blob in blobs)} values>"
         )
 
-    def _position(self, name: str) -> int:
-        return self._layers.index(self[name])
+    def _put(self, layers: Iterable[Layer]) -> None:
+        self._order = _Order()
+        # The layers of each name, in order.
+        self._by_name: dict[str, deque[Layer]] = {}
+        for layer in layers:
+            self._insert(layer)
 
-    def _index(self) -> None:
-        """Find the first layer of each name."""
-        self._by_name: dict[str, Layer] = {}
-        for layer in self._layers:
-            self._by_name.setdefault(layer.name, layer)
+    def _insert(self, layer: Layer, before: Layer | None = None) -> None:
+        """Insert a layer: at the end, or one with a new name."""
+        self._order.insert(layer, before)
+        self._by_name.setdefault(layer.name, deque()).append(layer)
+
+    def _forget(self, name: str) -> None:
+        """Forget that the first layer of a name has it."""
+        self._by_name[name].popleft()
+        if not self._by_name[name]:
+            del self._by_name[name]
+
+
+class _Order:
+    """Layers in order. Each change takes the same time, however many there are."""
+
+    def __init__(self) -> None:
+        # A ring; None is before the first and after the last.
+        self._next: dict[Layer | None, Layer | None] = {None: None}
+        self._previous: dict[Layer | None, Layer | None] = {None: None}
+
+    def insert(self, layer: Layer, before: Layer | None) -> None:
+        """Insert a layer before another one, or at the end."""
+        previous = self._previous[before]
+        self._previous[layer], self._next[layer] = previous, before
+        self._next[previous] = self._previous[before] = layer
+
+    def remove(self, layer: Layer) -> None:
+        """Remove a layer."""
+        previous, after = self._previous.pop(layer), self._next.pop(layer)
+        self._next[previous], self._previous[after] = after, previous
+
+    def after(self, layer: Layer | None) -> Layer | None:
+        """Return the layer after another one; None after the last."""
+        return self._next[layer]
+
+    def __iter__(self) -> Iterator[Layer]:
+        """Iterate over the layers."""
+        layer = self._next[None]
+        while layer is not None:
+            yield layer
+            layer = self._next[layer]
 
 
 def _copied(layer: Layer, name: str | None = None) -> Layer:
@@ -558,7 +601,8 @@ def open_model(path: Source) -> ModelFile:
     ]
     model = ModelFile.of_own(found.net, layers)
     there = tuple((serialised(proto), blobs) for proto, blobs in found.layers)
-    model.origin = Origin(file, found.version, serialised(model.message()), there)
+    lone = None if file.reference.is_named else file
+    model.origin = Origin(file.reference, lone, found.version, serialised(model.message()), there)
     return model
 
 
@@ -656,4 +700,5 @@ def plan_consistent(
     if not hdf5:
         pieces = pieces or model_pieces(model, write_diff=write_diff)
         require_message_size(pieces, "a .caffemodel", "this model")
+        require_readable(pieces, NetParameter, "this model")
     return partial(write_pieces, pieces)

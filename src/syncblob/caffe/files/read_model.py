@@ -14,7 +14,7 @@ from syncblob.caffe.messages.upgrade_old_nets import upgrade_layers
 
 if TYPE_CHECKING:
     from syncblob.caffe._pb.caffe_pb2 import LayerParameter
-    from syncblob.caffe.messages.open_file import OpenFile
+    from syncblob.caffe.messages.open_file import FileReference, OpenFile
     from syncblob.caffe.messages.wire import WireReader
 
 
@@ -31,7 +31,9 @@ class Origin(NamedTuple):
     Attributes
     ----------
     file
-        The file.
+        The file, which stays open only for values that have not been read.
+    lone
+        The same, if it has no name, and so is lost when it is closed; else None.
     version
         The format of its layers; None in HDF5.
     settings
@@ -40,7 +42,8 @@ class Origin(NamedTuple):
         The settings of each layer there, and its blobs.
     """
 
-    file: OpenFile
+    file: FileReference
+    lone: OpenFile | None
     version: int | None
     settings: bytes
     layers: tuple[tuple[bytes, tuple[BlobIndex, ...]], ...]

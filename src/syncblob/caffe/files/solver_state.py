@@ -13,7 +13,13 @@ from syncblob.caffe.files.other_formats import file_signature, require_message, 
 from syncblob.caffe.files.other_frameworks import may_be_name
 from syncblob.caffe.messages.file_objects import Source, Target, open_source, writing
 from syncblob.caffe.messages.lazy_blobs import lazy_blob
-from syncblob.caffe.messages.pieces import Piece, require_message_size, size_of, write_pieces
+from syncblob.caffe.messages.pieces import (
+    Piece,
+    require_message_size,
+    require_readable,
+    size_of,
+    write_pieces,
+)
 from syncblob.caffe.messages.read_blobproto import MessageIndex
 from syncblob.caffe.messages.string_fields import decoded, encoded, naming, put_texts
 from syncblob.caffe.messages.wire import WireReader, length_header
@@ -156,6 +162,7 @@ def save_solver_state(state: SolverState, path: Target) -> None:
             pieces += [header, *payload]
         pieces.append(last.SerializeToString())
         require_message_size(pieces, "a .solverstate", "this state")
+        require_readable(pieces, messages.SolverState, "this state")
         write = partial(write_pieces, pieces)
     with writing(path) as temporary:
         write(temporary)

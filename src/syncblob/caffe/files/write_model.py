@@ -27,8 +27,10 @@ def file_pieces(
 ) -> list[Piece]:
     """Return the file that a model was read from, if it would be written as it is, else nothing."""
     origin = model.origin
+    file = None if origin is None else origin.file()
     if (
         origin is None
+        or file is None
         or hdf5 != (origin.version is None)
         or (upgrade and origin.version == 1)
         or (not hdf5 and serialised(model.message()) != origin.settings)
@@ -38,11 +40,11 @@ def file_pieces(
     is_unchanged = all(
         settings == serialised(layer.proto)
         and [unchanged(blob, write_diff=write_diff) for blob in layer.blobs]
-        == [(origin.file, blob) for blob in blobs]
+        == [(file, blob) for blob in blobs]
         for layer, (settings, blobs) in zip(model.layers, origin.layers, strict=True)
     )
     # In HDF5, the copy keeps attributes and times that a new file would not have.
-    return [FileRange(origin.file, 0, len(origin.file))] if is_unchanged else []
+    return [FileRange(file, 0, len(file))] if is_unchanged else []
 
 
 def model_pieces(model: ModelFile, *, write_diff: bool | None) -> list[Piece]:

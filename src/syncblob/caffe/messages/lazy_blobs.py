@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob.caffe.messages.open_file import OpenFile
 from syncblob.formats import (
     Blob,
     Device,
@@ -32,11 +31,9 @@ from syncblob.formats import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from syncblob.caffe.messages.read_blobproto import BlobIndex, Values
-
-
-CHUNK = 1 << 20
-"""Bytes to read or compare at a time: few calls, and they fit in the processor's cache."""
+    from syncblob.caffe.messages.open_file import FileReference, OpenFile
+    from syncblob.caffe.messages.read_blobproto import BlobIndex
+    from syncblob.caffe.messages.values import Values
 
 
 def lazy_blob(file: OpenFile, index: BlobIndex, device: Device | None = None) -> Blob:
@@ -63,10 +60,9 @@ def independent_copy(blob: Blob, memo: dict[int, Any]) -> Blob:
         made = memo[id(blob)] = independent_copy(whole, memo).reshape(blob.shape)
         return made
     origin = origin_of(blob)
-    file = None if origin is None else origin.file()
+    file = None if origin is None else copy.deepcopy(origin.file, memo)()
     if id(blob) in memo or origin is None or file is None:
         return copy.deepcopy(blob, memo)
-    file = copy.deepcopy(file, memo)
     index = origin.index
     sides = (False,) if index.diff is None and memory_of(blob, diff=True) is None else (False, True)
     if all(is_untouched(blob, diff=diff) and _in_file(blob, diff=diff) for diff in sides):
@@ -110,13 +106,7 @@ class ValuesInFile:
 
     def chunks(self, dtype: np.dtype[np.generic]) -> Iterator[NDArray[np.generic]]:
         """Read the values piece by piece, converted. Each array is valid until the next one."""
-        count = self.values.count
-        step = max(1, CHUNK // dtype.itemsize if self.values.in_pieces else count)
-        buffer: NDArray[np.generic] = np.empty(min(step, count), dtype)
-        for first in range(0, count, step):
-            chunk = buffer[: count - first]
-            self.values.read_into(self.file, chunk, first=first)
-            yield chunk
+        return self.values.chunks(self.file, dtype)
 
     @property
     def again(self) -> Callable[[], ValuesInFile | None]:
@@ -124,11 +114,11 @@ class ValuesInFile:
 
         It keeps no file open, and returns None if the file was closed or has changed.
         """
-        reopened, values, dtype = reopening(self.file), self.values, self.dtype
+        reference, values, dtype = self.file.reference, self.values, self.dtype
 
         def read_again() -> ValuesInFile | None:
-            file = reopened()
-            return None if file is None else ValuesInFile(copy.deepcopy(file), values, dtype)
+            file = copy.deepcopy(reference)()
+            return None if file is None else ValuesInFile(file, values, dtype)
 
         return read_again
 
@@ -141,28 +131,7 @@ class Origin:
     """The file and the position that a Blob was read from. Does not keep the file open."""
 
     index: BlobIndex
-    # Returns the file, reopened if necessary; None if it has been closed or has changed.
-    file: Callable[[], OpenFile | None]
-
-
-def reopening(file: OpenFile) -> Callable[[], OpenFile | None]:
-    """Return a function that returns a file, and opens it again if necessary.
-
-    It keeps no file open, and returns None if the file was closed or has changed.
-    """
-    known, path, identity = weakref.ref(file), file.absolute_path, file.identity
-
-    def reopened() -> OpenFile | None:
-        file = known()
-        if file is not None:
-            return file if file.readable else None
-        try:
-            file = OpenFile(path)
-        except OSError:
-            return None
-        return file if file.identity == identity else None
-
-    return reopened
+    file: FileReference
 
 
 _origins: weakref.WeakKeyDictionary[SyncedMemory, Origin] = weakref.WeakKeyDictionary()
@@ -170,7 +139,7 @@ _origins: weakref.WeakKeyDictionary[SyncedMemory, Origin] = weakref.WeakKeyDicti
 
 def register(blob: Blob, file: OpenFile, index: BlobIndex) -> None:
     """Record the origin of a new Blob."""
-    origin = Origin(index, reopening(file))
+    origin = Origin(index, file.reference)
     _origins[blob.memory] = origin
     diff = memory_of(blob, diff=True)
     if diff is not None:

@@ -11,18 +11,22 @@ from __future__ import annotations
 import contextlib
 import copy
 import errno
+import io
 import os
 import stat
 import threading
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
-    import numpy as np
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
 _HEAD = 1 << 12
@@ -105,12 +109,10 @@ class OpenFile:
         If the file cannot be opened.
     """
 
-    __slots__ = ("__weakref__", "_descriptor", "_head", "absolute_path", "identity", "path")
+    __slots__ = ("__weakref__", "_descriptor", "_head", "reference")
 
-    path: str
-    absolute_path: Path
-    identity: tuple[int, int, int, int]
-    """Device, inode, size and time of the last change. If they differ, the file has changed."""
+    reference: FileReference
+    """What finds the file again after this object is gone."""
 
     def __init__(self, path: str | os.PathLike[str], *, number: int | None = None) -> None:
         if not isinstance(path, (str, os.PathLike)):
@@ -119,16 +121,25 @@ class OpenFile:
                 f"{type(path).__name__}; put contents into io.BytesIO(contents), and decode a path "
                 f"in bytes by os.fsdecode"
             )
-        self.path = os.fspath(path)
-        self.absolute_path = Path(path).absolute() if number is None else Path(f"/dev/fd/{number}")
-        self._descriptor: Descriptor | None = Descriptor(path, number)
-        status = os.fstat(self._descriptor.number)
-        self.identity = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+        descriptor = Descriptor(path, number)
+        self.put(descriptor, FileReference(path, descriptor, is_named=number is None))
+
+    def put(self, descriptor: Descriptor, reference: FileReference) -> None:
+        """Set what is read from, for `FileReference`."""
+        self._descriptor: Descriptor | None = descriptor
+        self.reference = reference
+        reference.note(self)
         self._head = memoryview(b"")
 
-    def __deepcopy__(self, _memo: object) -> Self:
-        """Return another object over the same descriptor; each is closed separately."""
-        return copy.copy(self)
+    @property
+    def path(self) -> str:
+        """The path, for errors."""
+        return self.reference.path
+
+    @property
+    def identity(self) -> tuple[int, int, int, int]:
+        """Device, inode, size and time of the last change, when the file was opened."""
+        return self.reference.identity
 
     def __len__(self) -> int:
         """Return the number of bytes that the file had when it was opened."""
@@ -233,3 +244,103 @@ class OpenFile:
         """Close the file. Values that have been read stay; others can no longer be read."""
         # The last reference closes the descriptor: another thread may still be reading.
         self._descriptor = None
+
+
+class FileReference:
+    """A way back to a file, which does not keep it open.
+
+    Parameters
+    ----------
+    path
+        The path.
+    descriptor
+        The open file.
+    is_named
+        Whether the file has a name; otherwise, it is lost when it is closed.
+    """
+
+    __slots__ = ("_closed", "_descriptor", "_file", "_place", "identity", "is_named", "path")
+
+    identity: tuple[int, int, int, int]
+    """Device, inode, size and time of the last change. If they differ, the file has changed."""
+
+    def __init__(
+        self, path: str | os.PathLike[str], descriptor: Descriptor, *, is_named: bool
+    ) -> None:
+        self.path: str = os.fspath(path)
+        self.is_named: bool = is_named
+        self.identity = _identity(descriptor)
+        self._place = Path(path).absolute()
+        self._closed = False
+        self._descriptor = weakref.ref(descriptor)
+        self.note(None)
+
+    def note(self, file: OpenFile | None) -> None:
+        """Return this file from now on, as long as it exists."""
+        self._file: Callable[[], OpenFile | None] = lambda: None
+        if file is not None:
+            self._file = weakref.ref(file)
+
+    def __call__(self) -> OpenFile | None:
+        """Return the file, opened again if necessary; None if it was closed or has changed."""
+        if (file := self._file()) is not None:
+            return file if file.readable else None
+        descriptor = self._descriptor()
+        if self._closed or (descriptor is None and not self.is_named):
+            return None
+        try:
+            descriptor = descriptor or Descriptor(self._place)
+        except OSError:
+            return None
+        if _identity(descriptor) != self.identity:
+            return None
+        self._descriptor = weakref.ref(descriptor)
+        file = OpenFile.__new__(OpenFile)
+        file.put(descriptor, self)
+        return file
+
+    def __deepcopy__(self, _memo: object) -> FileReference:
+        """Return a reference to the same file, which is closed separately."""
+        made = copy.copy(self)
+        made.note(None)
+        return made
+
+    def close(self) -> None:
+        """Close the file, if it is open, for good."""
+        self._closed = True
+        if (file := self._file()) is not None:
+            file.close()
+
+
+def _identity(descriptor: Descriptor) -> tuple[int, int, int, int]:
+    status = os.fstat(descriptor.number)
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+class Stream(io.RawIOBase):
+    """An open file for a library that reads streams, whatever file its path names by now."""
+
+    def __init__(self, file: OpenFile) -> None:
+        self._file = file
+        self._position = 0
+
+    def readable(self) -> bool:
+        """Tell that it can be read."""
+        return True
+
+    def seekable(self) -> bool:
+        """Tell that the position can be set."""
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        """Set the position."""
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: len(self._file)}
+        self._position = start[whence] + offset
+        return self._position
+
+    def readinto(self, buffer: Any, /) -> int:
+        """Fill a buffer up to the end of the file. Raises the errors of `OpenFile.read_into`."""
+        count = max(0, min(len(buffer), len(self._file) - self._position))
+        self._file.read_into(np.frombuffer(buffer, np.uint8)[:count], self._position)
+        self._position += count
+        return count

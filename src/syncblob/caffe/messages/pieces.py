@@ -6,19 +6,34 @@ message precedes it. A piece is never in memory as a whole.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob.caffe.messages.lazy_blobs import CHUNK, ValuesInFile, parts_of
+from syncblob.caffe.messages.lazy_blobs import ValuesInFile, parts_of
+from syncblob.caffe.messages.read_blobproto import MessageIndex
+from syncblob.caffe.messages.values import CHUNK
+from syncblob.caffe.messages.wire import WireReader
+from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from google.protobuf.message import Message
+    from numpy.typing import NDArray
+
     from syncblob.caffe.messages.open_file import OpenFile
     from syncblob.formats import Blob
+
+on_progress: ContextVar[Callable[[int], object]] = ContextVar(
+    "on_progress", default=lambda _nbytes: None
+)
+"""A function that is called with the size of values, in bytes, after these have been used."""
 
 MAX_MESSAGE = 2**31 - 1
 """The most bytes that a protobuf message can have, and that Caffe reads."""
@@ -60,13 +75,24 @@ class BlobValues:
         return self.blob.size * self.dtype.itemsize
 
     def chunks(self) -> Iterator[memoryview]:
-        """Yield the bytes: unread values from their source, others from the host."""
+        """Yield the bytes. Each buffer is valid until the next one is yielded."""
+        for array in self.arrays():
+            yield array.view(np.uint8).data
+
+    def arrays(self) -> Iterator[NDArray[np.generic]]:
+        """Yield the values: unread ones from their source, others from the host."""
+        report = on_progress.get()
+        for array in self._arrays():
+            yield array
+            report(array.nbytes)
+
+    def _arrays(self) -> Iterator[NDArray[np.generic]]:
         for part in parts_of(self.blob, diff=self.diff):
             if isinstance(part, ValuesInFile):
-                arrays: Any = part.chunks(self.dtype)
+                yield from part.chunks(self.dtype)
             else:
                 # Copies only if dtype or layout differ.
-                arrays = np.nditer(  # type: ignore[call-overload]  # the stubs misspell "contig"
+                arrays: Any = np.nditer(  # type: ignore[call-overload]  # the stubs misspell "contig"
                     # NumPy 2.2 gives no values of a 0-d array in a buffer.
                     np.atleast_1d(part),
                     flags=["external_loop", "buffered", "zerosize_ok"],
@@ -76,8 +102,7 @@ class BlobValues:
                     casting="unsafe",
                     buffersize=CHUNK // self.dtype.itemsize,
                 )
-            for array in arrays:
-                yield array.view(np.uint8).data
+                yield from arrays
 
 
 Piece = bytes | FileRange | BlobValues
@@ -111,6 +136,56 @@ def require_message_size(pieces: Sequence[Piece], message: str, contents: str) -
             f"no such limit: save models and states of solvers with the extension .h5, and single "
             f"arrays with h5py"
         )
+
+
+def require_readable(pieces: Sequence[Piece], kind: type[Message], contents: str) -> None:
+    """Raise ValueError if a message could not be read again.
+
+    Parameters
+    ----------
+    pieces
+        The message.
+    kind
+        The class of the message.
+    contents
+        The name of its contents, for the error.
+    """
+    try:
+        MessageIndex(WireReader(_Planned(pieces)), kind)
+    except ModelFileError as error:
+        raise ValueError(f"{contents} could not be opened again: {error.message}") from error
+
+
+class _Planned:
+    """A message that is not yet written, to look for its fields. All values are zeros."""
+
+    def __init__(self, pieces: Sequence[Piece]) -> None:
+        self._pieces = [piece for piece in pieces if size_of([piece])]
+        self._ends = [*accumulate(size_of([piece]) for piece in self._pieces)]
+
+    def __len__(self) -> int:
+        """Return the number of bytes."""
+        return self._ends[-1] if self._ends else 0
+
+    def read(self, start: int, stop: int) -> memoryview:
+        """Return the bytes in ``[start, stop)``."""
+        contents = bytearray(stop - start)
+        at, position = bisect_right(self._ends, start), start
+        while position < stop:
+            piece, end = self._pieces[at], min(stop, self._ends[at])
+            begin = position - self._ends[at] + size_of([piece])
+            count = end - position
+            if isinstance(piece, bytes):
+                contents[position - start : end - start] = piece[begin : begin + count]
+            elif isinstance(piece, FileRange):
+                first = piece.start + begin
+                contents[position - start : end - start] = piece.file.read(first, first + count)
+            at, position = at + 1, end
+        return memoryview(contents)
+
+    def read_into(self, target: NDArray[np.uint8], offset: int) -> None:
+        """Fill an array with the bytes at an offset."""
+        target.data[:] = self.read(offset, offset + len(target))
 
 
 def write_pieces(pieces: Iterable[Piece], path: Path) -> None:

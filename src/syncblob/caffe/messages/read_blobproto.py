@@ -22,9 +22,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from google.protobuf.descriptor import FieldDescriptor
@@ -37,17 +37,16 @@ from syncblob.caffe.messages.fields import (
     DOUBLE_DATA,
     DOUBLE_DIFF,
     LEGACY_NAMES,
+    MOST_OBJECTS,
     RAW_DATA,
     RAW_DATA_TYPE,
     RAW_DIFF,
     RAW_DIFF_TYPE,
 )
 from syncblob.caffe.messages.string_fields import decoded, parsed
-from syncblob.caffe.messages.wire import Contents, Field, WireReader, WireType, length_field
+from syncblob.caffe.messages.values import Run, Values
+from syncblob.caffe.messages.wire import Field, WireReader, WireType, length_field
 from syncblob.formats import as_shape
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 M = TypeVar("M", bound=Message)
 
@@ -65,91 +64,6 @@ _RAW_TYPES = {
     BlobProto.FLOAT16: np.dtype("<f2"),
 }
 
-_CHUNK = 1 << 20
-"""Bytes of values to convert at a time."""
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """Values at a constant stride: a packed list, or a row of unpacked fields."""
-
-    start: int
-    count: int
-    stride: int
-
-
-@dataclass(frozen=True, slots=True)
-class Values:
-    """The position of a Blob's values in a file or a buffer.
-
-    Parameters
-    ----------
-    dtype
-        Little-endian float32 or float64, as on the wire; float16 in NVCaffe's raw data. HDF5 may
-        have other dtypes.
-    runs
-        The pieces, in order.
-    """
-
-    dtype: np.dtype[np.generic]
-    runs: tuple[Run, ...]
-    in_pieces: ClassVar[bool] = True
-    """Whether to read many values piece by piece."""
-
-    @property
-    def count(self) -> int:
-        """Number of values."""
-        return sum(run.count for run in self.runs)
-
-    def part(self, first: int, stop: int) -> Values:
-        """Return the position of the values in ``[first, stop)``."""
-        runs: list[Run] = []
-        for run in self.runs:
-            begin, end = max(first, 0), min(stop, run.count)
-            if begin < end:
-                runs.append(Run(run.start + begin * run.stride, end - begin, run.stride))
-            first -= run.count
-            stop -= run.count
-        return replace(self, runs=tuple(runs))
-
-    def read_into(self, contents: Contents, target: NDArray[np.generic], *, first: int = 0) -> None:
-        """Read values into an array, converting them to its dtype.
-
-        Parameters
-        ----------
-        contents
-            What was indexed.
-        target
-            One-dimensional and contiguous, with room for at most the values from `first` on.
-            Values that are packed and of this dtype are read directly into it.
-        first
-            The first value to read.
-        """
-        filled = 0
-        whole = not first and len(self.runs) == 1 and self.runs[0].count == len(target)
-        for run in self.runs if whole else self.part(first, first + len(target)).runs:
-            part = target[filled : filled + run.count]
-            if run.stride == self.dtype.itemsize and target.dtype == self.dtype:
-                contents.read_into(part.view(np.uint8), run.start)
-            else:
-                self._convert_into(contents, run, part)
-            filled += run.count
-
-    def _convert_into(self, contents: Contents, run: Run, target: NDArray[np.generic]) -> None:
-        """Read the first values of a piece through a buffer of limited size."""
-        step = max(1, _CHUNK // run.stride)
-        scratch = np.empty(min(step, len(target)) * run.stride, np.uint8)
-        for begin in range(0, len(target), step):
-            count = min(step, len(target) - begin)
-            # Do not read the gap after the last value: the file may end there.
-            used = scratch[: (count - 1) * run.stride + self.dtype.itemsize]
-            contents.read_into(used, run.start + begin * run.stride)
-            values = np.ndarray((count,), self.dtype, scratch, strides=(run.stride,))
-            # As C's static_cast; where it leaves the result undefined (NaN or a large value to an
-            # integer), as NumPy, without a warning.
-            with np.errstate(over="ignore", invalid="ignore"):
-                target[begin : begin + count] = values
-
 
 @dataclass(frozen=True, slots=True)
 class BlobIndex:
@@ -166,22 +80,31 @@ class BlobIndex:
     diff
         The gradient, likewise; None if the message has none.
     start, stop
-        The position of the message in the file or buffer.
+        The position of the message in the file or buffer. Both are 0 in formats without messages.
+    of_caffe
+        Whether it is a blob of Caffe's, which has floats.
     """
 
     shape: tuple[int, ...]
     legacy: bool
     data: Values
     diff: Values | None
-    start: int
-    stop: int
+    start: int = 0
+    stop: int = 0
+    of_caffe: bool = True
 
     @property
     def dtype(self) -> np.dtype[np.generic]:
-        """The floating-point dtype that holds data and diff, in native byte order."""
-        both = [self.data] if self.diff is None else [self.data, self.diff]
-        dtype = np.result_type(*(values.dtype for values in both))
-        return (dtype if dtype.kind == "f" else np.result_type(dtype, np.float32)).newbyteorder("=")
+        """The dtype of the Blob, in native byte order.
+
+        Of a blob of Caffe's, the floating-point dtype that holds data and diff.
+        """
+        dtype = self.data.dtype
+        if self.of_caffe:
+            both = [dtype] if self.diff is None else [dtype, self.diff.dtype]
+            dtype = np.result_type(*both)
+            dtype = dtype if dtype.kind == "f" else np.result_type(dtype, np.float32)
+        return dtype.newbyteorder("=")
 
 
 # --- messages -------------------------------------------------------------------------------------
@@ -275,8 +198,10 @@ class MessageIndex(Generic[M]):
     def __init__(
         self, reader: WireReader, kind: type[M], start: int = 0, stop: int | None = None
     ) -> None:
-        self._reader = reader
+        # One of its own, because the fields that it has found count.
+        self._reader = WireReader(reader.contents, reader.path)
         self._blobs: list[_Blob] = []
+        self._layers = 0
         stop = len(reader.contents) if stop is None else stop
         rest = self._without_values(kind.DESCRIPTOR, start, stop)
         try:
@@ -349,6 +274,9 @@ class MessageIndex(Generic[M]):
         if kind is BlobProto.DESCRIPTOR:
             rest += length_field(RAW_DATA, b"%d" % len(self._blobs))
             self._blobs.append(_Blob(start, stop, {number: [] for number in _VALUES}, {}))
+        self._layers += kind.name in _LAYERS
+        if self._layers + len(self._blobs) > MOST_OBJECTS:
+            raise reader.error(f"expected at most {MOST_OBJECTS} layers and blobs, got more", start)
         copied = begin = start
         for found in reader.fields(start, stop):
             caffes = known.get(found.number, _UNKNOWN)

@@ -21,10 +21,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from enum import IntEnum
-from typing import TYPE_CHECKING, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 
 import numpy as np
 
+from syncblob.caffe.messages.fields import MOST_FIELDS
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from syncblob.caffe.messages.open_file import OpenFile
 
 _MAX_LENGTH = 2**31 - 1
-_MAX_FIELDS = 1 << 17
 _LONGEST_VALUE = 10
 _LONGEST_TAG = 5
 
@@ -106,7 +106,17 @@ class Buffer:
         target.data[:] = self._bytes[offset : offset + len(target)]
 
 
-Contents: TypeAlias = "OpenFile | Buffer"
+class Contents(Protocol):
+    """The bytes of a file or a buffer."""
+
+    def __len__(self) -> int:
+        """Return the number of bytes."""
+
+    def read(self, start: int, stop: int, /) -> memoryview:
+        """Return the bytes in ``[start, stop)``."""
+
+    def read_into(self, target: NDArray[np.uint8], offset: int, /) -> None:
+        """Fill an array with the bytes at an offset."""
 
 
 class WireReader:
@@ -191,8 +201,8 @@ class WireReader:
     def _field(self, position: int, stop: int) -> Field:
         """Find the field at `position`."""
         self._fields += 1
-        if self._fields > _MAX_FIELDS:
-            raise self._no_message(f"expected at most {_MAX_FIELDS} fields, got more", position)
+        if self._fields > MOST_FIELDS:
+            raise self.error(f"expected at most {MOST_FIELDS} fields, got more", position)
         tag, start = self._varint(position, stop, _LONGEST_TAG)
         number = tag >> 3
         if number == 0 or tag >= 1 << 32:

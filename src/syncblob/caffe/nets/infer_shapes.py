@@ -236,7 +236,9 @@ class _Net:
 
 
 def _is_in_place(layer: Layer, number: int) -> bool:
-    return layer.bottoms[number : number + 1] == layer.tops[number : number + 1]
+    # Not the tuples of all names, which take as long as the whole layer.
+    proto = layer.proto
+    return list(proto.bottom[number : number + 1]) == list(proto.top[number : number + 1])
 
 
 def shared_entry(layer: Layer, number: int, entry: Entry, shape: Shape) -> Entry:

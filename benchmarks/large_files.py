@@ -1,0 +1,242 @@
+"""Files of 1 GiB and nets of 16,000 layers: rows, tensors, differences, and how work grows."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import gc
+import io
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.calls import traced
+from benchmarks.files import parsed
+from benchmarks.rows import Goal, Measured, Row
+from benchmarks.timing import Timer
+from syncblob import Layer, ModelFile, SolverState, open_model, save_model, save_solver_state
+from syncblob.caffe.commands import main
+from syncblob.caffe.convert import convert, open_weights, save_weights
+
+SHAPE, BRIEF_SHAPE, TENSORS = (65536, 1024), (1024, 64), 4
+ROWS = slice(100, 110)
+COUNTS, BRIEF_COUNTS = (1000, 4000, 16000), (10, 20, 40)
+MEBI = 1 << 20
+
+
+# --- the libraries of the formats ----------------------------------------------------------------
+
+
+def _load_safetensors(path: Path, part: slice) -> np.ndarray:
+    import safetensors  # a rival
+
+    with safetensors.safe_open(path, "numpy") as file:
+        found: np.ndarray = file.get_slice("a0.weight")[part]
+    return found
+
+
+def _load_hdf5(path: Path, part: slice) -> np.ndarray:
+    import h5py  # a rival
+
+    with h5py.File(path) as file:
+        found: np.ndarray = file["a0.weight"][part]
+    return found
+
+
+def _load_torch(path: Path, part: slice) -> Any:
+    import torch  # a rival
+
+    return torch.load(path, mmap=True, weights_only=True)["a0.weight"][part].clone()
+
+
+def _load_npz(path: Path, part: slice) -> np.ndarray:
+    with np.load(path) as file:
+        found: np.ndarray = file["a0.weight"][part]
+    return found
+
+
+def _load_caffemodel(path: Path, part: slice) -> np.ndarray:
+    return parsed(path)[0].reshape(-1)[part]
+
+
+FORMATS: dict[str, tuple[str, Callable[[Path, slice], Any]]] = {
+    "caffemodel": ("protobuf", _load_caffemodel),
+    "safetensors": ("safetensors", _load_safetensors),
+    "npz": ("numpy.load", _load_npz),
+    "h5": ("h5py", _load_hdf5),
+    "pt": ("torch.load, mapped", _load_torch),
+}
+
+
+def tensor(path: Path, part: slice) -> np.ndarray:
+    """Open a file, and read a part of its first tensor."""
+    with open_weights(path) as weights:
+        return next(iter(weights.tensors.values()))[part].cpu_data()
+
+
+def measure(timer: Timer) -> Measured:
+    """Make files in a temporary directory, one or two of a format at a time, and measure."""
+    shape = BRIEF_SHAPE if timer.brief else SHAPE
+    rows: dict[str, list[Row]] = {}
+    notes = []
+    with tempfile.TemporaryDirectory() as directory:
+        folder = Path(directory)
+        for extension, (library, load) in FORMATS.items():
+            paths = [folder / f"{side}.{extension}" for side in "ab"]
+            try:
+                for path, factor in zip(paths, (1.0, 1.001), strict=True):
+                    _write(path, shape, factor)
+            except ModuleNotFoundError as error:
+                notes.append(f"no .{extension}: {error}")
+                continue
+            for row in _of_format(timer, paths, library, load):
+                rows.setdefault(row.section, []).append(row)
+            for path in paths:
+                path.unlink()
+        found = [row for each in rows.values() for row in each]
+        found += _growth(folder, BRIEF_COUNTS if timer.brief else COUNTS)
+    return Measured(found, notes)
+
+
+def _write(path: Path, shape: tuple[int, int], factor: float) -> None:
+    """Write a file of a format, whose values are a multiple of the same ones."""
+    values = np.random.default_rng(0).standard_normal(shape, np.float32) * np.float32(factor)
+    layers = [Layer(f"a{number}", "Scale", blobs=[values]) for number in range(TENSORS)]
+    source = path.with_suffix(".caffemodel")
+    save_model(ModelFile("", layers), source)
+    if path != source:
+        convert(source, path)
+        source.unlink()
+
+
+def _of_format(
+    timer: Timer, paths: list[Path], library: str, load: Callable[[Path, slice], Any]
+) -> Iterator[Row]:
+    path = paths[0]
+    name, whole = path.suffix, slice(None)
+    size = path.stat().st_size
+    title = f"a file of {size / 2**30:.1f} GiB"
+    for part, section in (
+        (ROWS, f"ten rows of a tensor in {title}"),
+        (whole, f"a tensor in {title}"),
+    ):
+        ours, theirs = partial(tensor, path, part), partial(load, path, part)
+        times = timer.medians({"ours": ours, "theirs": theirs}, rounds=5, seconds=0)
+        goal = Goal(3) if part is ROWS else None
+        yield Row(section, name, times["ours"], library, times["theirs"], goal=goal)
+        kept, peak = traced(ours)
+        if part is ROWS:
+            limit = Goal(16 * MEBI, "value")
+            yield Row(f"memory for {section}", name, peak, unit="B", goal=limit)
+        else:
+            limit = Goal(1.2, "value")
+            yield Row(f"memory for {section}", name, peak / kept, unit="times", goal=limit)
+    difference, reading = partial(diff, *paths), partial(_read_both, paths, load)
+    times = timer.medians({"ours": difference, "theirs": reading}, rounds=3, seconds=0, of=min)
+    yield Row(
+        f"diff of two files like {title}",
+        name,
+        times["ours"],
+        f"reading both by {library}",
+        times["theirs"],
+        goal=Goal(2),
+    )
+    peak, limit = traced(difference)[1], Goal(64 * MEBI + size / TENSORS, "value")
+    yield Row(f"memory for diff of two files like {title}", name, peak, unit="B", goal=limit)
+
+
+def diff(*paths: Path) -> None:
+    """Compare two files, as the command does."""
+    _run("diff", *paths)
+
+
+def _run(*arguments: object) -> None:
+    with contextlib.redirect_stdout(io.StringIO()):
+        main([str(argument) for argument in arguments])
+
+
+def _read_both(paths: list[Path], load: Callable[[Path, slice], Any]) -> None:
+    """Read one tensor of each file, as often as it has tensors."""
+    for path in paths:
+        for _ in range(1 if path.suffix == ".caffemodel" else TENSORS):  # protobuf reads all
+            load(path, slice(None))
+
+
+# --- growth --------------------------------------------------------------------------------------
+
+
+def _growth(folder: Path, counts: tuple[int, ...]) -> Iterator[Row]:
+    """Yield the exponents of the growth of commands and edits with the number of layers."""
+    seconds: dict[str, list[float]] = {}
+    for count in counts:
+        for name, call in _work(folder, count).items():
+            gc.collect()
+            start = time.process_time()
+            call()
+            seconds.setdefault(name, []).append(time.process_time() - start)
+    section = f"exponent of the growth from {counts[0]:,} to {counts[-1]:,} layers"
+    for name, times in seconds.items():
+        exponent = np.polyfit(np.log(counts), np.log(np.maximum(times, 1e-6)), 1)[0]
+        yield Row(section, name, float(exponent), unit="power", goal=Goal(1.2, "value"))
+
+
+def _work(folder: Path, count: int) -> Mapping[str, Callable[[], object]]:
+    ones = np.ones(4, np.float32)
+    layers = [Layer(f"a{number}", "Scale", ["x"], ["x"], [ones]) for number in range(count)]
+    path = folder / "net.caffemodel"
+    save_model(ModelFile("net", layers), path)
+    opened, edited = open_model(path), ModelFile("net", layers)
+    state = SolverState(1, "net", 0, [ones] * count)
+
+    def add() -> None:
+        model = ModelFile("net", layers[:1])
+        for layer in layers[1:]:
+            model.add(layer, before="a0")
+
+    def edit() -> None:
+        for number in range(0, count - 2, 3):
+            edited.rename(f"a{number}", f"b{number}")
+            edited[f"a{number + 1}"] = layers[0]
+            del edited[f"a{number + 2}"]
+
+    def save_edited(name: str) -> None:
+        with open_weights(folder / name) as weights:
+            next(iter(weights.tensors.values()))[...] = 2
+            save_weights(weights, folder / name)
+
+    def save_state(name: str) -> None:
+        save_solver_state(state, folder / name)
+        _run("diff", folder / name, folder / name)
+
+    names = [f"top{number}" for number in range(count)]
+    data = Layer("data", "Input", [], ["data"])
+    data.proto.input_param.shape.add().dim.extend([2, 3])
+    tops = [data, Layer("split", "Split", ["data"], names), Layer("c", "Concat", names, ["out"])]
+    chain = [data, *(Layer(f"r{number}", "ReLU", ["data"], ["data"]) for number in range(count))]
+    work: dict[str, Callable[[], object]] = {
+        "open_model": partial(open_model, path),
+        "save_model": partial(save_model, ModelFile("net", layers), folder / "x.caffemodel"),
+        "add": add,
+        "rename, replace, del": edit,
+        "copy.deepcopy": partial(copy.deepcopy, opened),
+        "copy_trained_layers_from": partial(opened.copy_trained_layers_from, path),
+        "infer_shapes": ModelFile("", chain).infer_shapes,
+        "infer_shapes, tops of one layer": ModelFile("", tops).infer_shapes,
+        "inspect": partial(_run, "inspect", path),
+        "inspect --stats": partial(_run, "inspect", path, "--stats"),
+        "inspect --prototxt": partial(_run, "inspect", path, "--prototxt"),
+        "diff": partial(diff, path, path),
+        "diff, a state": partial(save_state, "x.solverstate"),
+    }
+    for extension in ("safetensors", "npz", "h5", "caffemodel.h5", "pt"):
+        name = f"y.{extension}"
+        with contextlib.suppress(ModuleNotFoundError):
+            convert(path, folder / f"try.{extension}", layers="a0")
+            work[f"convert to .{extension}"] = partial(convert, path, folder / name)
+            work[f"save_weights, .{extension}"] = partial(save_edited, name)
+    return work

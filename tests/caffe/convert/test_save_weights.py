@@ -1,0 +1,180 @@
+"""Edited weights are saved, with all else that their file has."""
+
+import json
+import struct
+import zipfile
+
+import h5py
+import ml_dtypes
+import numpy as np
+import pytest
+import safetensors
+import safetensors.numpy
+from comparable_models import need_library_of
+
+import syncblob
+from syncblob import Layer, ModelFile, ModelFileError
+from syncblob.caffe.convert import ConversionError, open_weights, save_weights
+
+WEIGHT = np.arange(6, dtype=np.float32).reshape(2, 3)
+BIAS = np.arange(2, dtype=np.float64)
+TENSORS = {"a.weight": WEIGHT, "a.bias": BIAS, "b.weight": WEIGHT + 10}
+
+
+def _hdf5(path):
+    with h5py.File(path, "w") as file:
+        file.attrs["version"] = "2.1"
+        for name, array in TENSORS.items():
+            file.create_dataset(name, data=array).attrs["units"] = name
+        file["link"] = h5py.SoftLink("/a.weight")
+        file.create_dataset("big", data=WEIGHT.astype(">f4"), chunks=(1, 3), compression="gzip")
+
+
+def _torch(path):
+    torch = pytest.importorskip("torch")
+    tensors = {name: torch.from_numpy(array.copy()) for name, array in TENSORS.items()}
+    tensors["tied.weight"] = tensors["b.weight"]
+    torch.save({"state_dict": tensors, "epoch": 7, "optimizer": {"lr": [0.1]}}, path)
+
+
+def _caffe(path):
+    layers = [Layer("a", "Scale", blobs=[WEIGHT, BIAS]), Layer("b", "Scale", blobs=[WEIGHT + 10])]
+    syncblob.save_model(ModelFile("net", layers), path)
+
+
+WRITERS = {
+    "x.safetensors": lambda path: safetensors.numpy.save_file(TENSORS, path, metadata={"by": "me"}),
+    "x.npz": lambda path: np.savez(path, text=np.array("words"), **TENSORS),
+    "packed.npz": lambda path: np.savez_compressed(path, text=np.array("words"), **TENSORS),
+    "x.h5": _hdf5,
+    "x.pt": _torch,
+    "x.caffemodel": _caffe,
+    "x.caffemodel.h5": _caffe,
+}
+
+
+@pytest.fixture(params=WRITERS)
+def path(request, tmp_path):
+    need_library_of(request.param.partition(".")[2])
+    WRITERS[request.param](tmp_path / request.param)
+    return tmp_path / request.param
+
+
+def values_of(path):
+    with open_weights(path) as weights:
+        return {name: np.array(blob) for name, blob in weights.tensors.items()}
+
+
+@pytest.mark.parametrize("to", ["itself", "another"])
+def test_edits_are_saved(path, to):
+    before = values_of(path)
+    target = path if to == "itself" else path.with_name(f"other_{path.name}")
+    with open_weights(path) as weights:
+        weights.tensors["a.weight"][1, 2] = 100
+        first = next(each for each in weights.layers if each.layer.name == "b")
+        first.layer.blobs[0] = WEIGHT * 2
+        save_weights(weights, target)
+        names = list(weights.tensors)
+    after = values_of(target)
+    assert list(after) == names
+    changed = np.where(np.arange(6).reshape(2, 3) == 5, 100, WEIGHT)
+    edited = {"a.weight": changed, "b.weight": WEIGHT * 2}
+    if path.suffix == ".pt":
+        edited["tied.weight"] = WEIGHT * 2  # in the file, they share their values
+    for name, array in (before | edited).items():
+        assert (after[name].dtype, after[name].tolist()) == (before[name].dtype, array.tolist())
+    assert {each.name for each in path.parent.iterdir()} == {path.name, target.name}
+
+
+def test_the_rest_of_a_file_is_kept(path):
+    with open_weights(path) as weights:
+        weights.tensors["a.bias"][...] = 5
+        save_weights(weights, path)
+    if path.suffix == ".safetensors":
+        with safetensors.safe_open(path, "numpy") as file:
+            assert file.metadata()["by"] == "me"
+    elif path.suffix == ".npz":
+        assert str(np.load(path)["text"]) == "words"
+        with zipfile.ZipFile(path) as archive:
+            kinds = {info.compress_type for info in archive.infolist()}
+        packed = path.name.startswith("packed")
+        assert kinds == {zipfile.ZIP_DEFLATED if packed else zipfile.ZIP_STORED}
+    elif path.name == "x.h5":
+        with h5py.File(path) as file:
+            assert file.attrs["version"] == "2.1"
+            assert file["a.bias"].attrs["units"] == "a.bias"
+            assert file.get("link", getlink=True).path == "/a.weight"
+            assert (file["big"].dtype, file["big"].compression) == (np.dtype(">f4"), "gzip")
+            assert file["big"][()].tolist() == WEIGHT.tolist()
+    elif path.suffix == ".pt":
+        torch = pytest.importorskip("torch")
+        loaded = torch.load(path, weights_only=True)
+        assert (loaded["epoch"], loaded["optimizer"]) == (7, {"lr": [0.1]})
+        tensors = loaded["state_dict"]
+        assert tensors["a.bias"].tolist() == [5, 5]
+        assert tensors["tied.weight"].data_ptr() == tensors["b.weight"].data_ptr()
+    elif path.name == "x.caffemodel":
+        model = syncblob.open_model(path)
+        assert (model.name, model["a"].type) == ("net", "Scale")
+
+
+def test_another_shape(path):
+    with open_weights(path) as weights:
+        layer = next(each for each in weights.layers if each.layer.name == "b").layer
+        layer.replace_blob(0, np.ones((4, 2), np.float32), resize=True)
+        save_weights(weights, path)
+    assert values_of(path)["b.weight"].tolist() == [[1, 1]] * 4
+
+
+def test_another_format(path):
+    before = values_of(path)
+    with open_weights(path) as weights:
+        weights.tensors["a.weight"][...] = 3
+        save_weights(weights, path.with_name("out.npz"))
+    after = values_of(path.with_name("out.npz"))
+    assert after.keys() == before.keys()
+    assert after["a.weight"].tolist() == [[3] * 3] * 2
+
+
+def test_what_cannot_be_saved_leaves_the_file_as_it_was(path):
+    contents = path.read_bytes()
+    with open_weights(path) as weights:
+        weights.tensors["a.weight"][...] = 3
+        layer = next(each for each in weights.layers if each.layer.name == "a").layer
+        with pytest.raises(TypeError, match="expected what open_weights returns"):
+            save_weights(weights.tensors, path)
+        with pytest.raises(ConversionError, match=r"expected a name that says the format"):
+            save_weights(weights, path.with_suffix(".txt"))
+        blob = layer.blobs.pop()
+        with pytest.raises(ConversionError, match=r"expected 2 blobs in layer 'a', named a.weight"):
+            save_weights(weights, path)
+        layer.blobs.append(blob)
+        layer.blobs[1] = BIAS.astype(ml_dtypes.bfloat16)
+        if path.suffix in {".npz", ".h5", ".pt"} and "caffemodel" not in path.name:
+            with pytest.raises(ConversionError, match="bfloat16"):
+                save_weights(weights, path)
+    assert path.read_bytes() == contents
+
+
+def test_weights_whose_file_was_closed_or_changed(path):
+    weights = open_weights(path)
+    weights.close()
+    with pytest.raises((ConversionError, ModelFileError), match=r"closed"):
+        save_weights(weights, path)
+    with open_weights(path) as weights:
+        path.write_bytes(path.read_bytes() + b" ")
+        with pytest.raises(ModelFileError, match=r"has changed|has written to it"):
+            save_weights(weights, path.with_name(f"other_{path.name}"))
+
+
+def test_a_tensor_that_a_blob_cannot_hold_is_not_lost(tmp_path):
+    header = json.dumps(
+        {
+            "a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]},
+            "b": {"dtype": "F8_E4M3", "shape": [4], "data_offsets": [4, 8]},
+        }
+    ).encode()
+    path = tmp_path / "x.safetensors"
+    path.write_bytes(struct.pack("<Q", len(header)) + header + bytes(8))
+    with open_weights(path) as weights, pytest.raises(ModelFileError, match="'b' has dtype F8"):
+        save_weights(weights, path)

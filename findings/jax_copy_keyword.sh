@@ -11,7 +11,7 @@ set -e
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"
-python3 -m venv venv
+"${PYTHON:-python3.11}" -m venv venv
 venv/bin/pip install -q jax==0.10.2 jaxlib==0.10.2 numpy==2.4.6
 cat > program.py <<'EOF'
 import numpy as np

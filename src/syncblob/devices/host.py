@@ -178,7 +178,7 @@ class _Host(NumpyHome):
 
     def astype(self, array: NDArray[Any], dtype: Any, order: Any = "C") -> NDArray[Any]:
         """Return a copy of an array in a dtype."""
-        if array.nbytes < LARGE or order != "C":
+        if array.size * dtype.itemsize < LARGE or order != "C":
             return array.astype(dtype, order)
         return self.full(array.shape, array, dtype)
 

@@ -330,7 +330,7 @@ OPERATIONS = (
     "np.add(x, y)",
     "m.reshape(x, (-1, 2)) @ m.reshape(y[:8], (2, 4))",
     "m.reshape(x, (-1, 2)) @ m.reshape(y[:8], (4, 2)).T",
-    "m.astype(x, 'complex128')",
+    "m.astype(x[: LARGE // 2], 'complex128')",
     "x.copy()",
 )
 

@@ -61,6 +61,15 @@ def plainly(module, taken, *texts, **others):
         taking(module, text, **others)(function)
 
 
+def _at_16_bytes(shape, dtype, **others):
+    """Make a Blob whose host memory is aligned as little as NumPy's arrays are."""
+    blob = Blob(shape, dtype, **others)
+    memory = np.zeros(blob.nbytes + 64, np.uint8)
+    start = (16 - address(memory)) % 64
+    blob.set_cpu_data(memory[start : start + blob.nbytes].view(dtype).reshape(shape))
+    return blob
+
+
 # --- NumPy and PyTorch ---------------------------------------------------------------------------
 
 
@@ -105,6 +114,13 @@ plainly(
     _of_jax,
     *("jax.dlpack.from_dlpack(blob.cpu)", "jax.device_put(np.asarray(blob))", "jnp.asarray(blob)"),
 )
+plainly(
+    "jax",
+    _of_jax,
+    "jax.dlpack.from_dlpack(blob.cpu)  # at 16 bytes",
+    "jax.device_put(np.asarray(blob))  # at 16 bytes",
+    made=_at_16_bytes,
+)
 
 
 plainly(
@@ -112,6 +128,12 @@ plainly(
     lambda tensor: _over(tensor, np.asarray(memoryview(tensor))),
     "tf.experimental.dlpack.from_dlpack(blob.__dlpack__())",
     "tf.convert_to_tensor(blob)",
+)
+plainly(
+    "tensorflow",
+    lambda tensor: _over(tensor, np.asarray(memoryview(tensor))),
+    "tf.convert_to_tensor(blob)  # at 16 bytes",
+    made=_at_16_bytes,
 )
 plainly(
     "xarray",

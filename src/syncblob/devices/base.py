@@ -170,6 +170,10 @@ class Home(ABC):
         """Return a copy of an array in a dtype. Call it by `compute`."""
         return array.astype(dtype, order=order, copy=True)
 
+    def copy(self, array: Any) -> Any:
+        """Return a C-contiguous copy of an array. Call it by `compute`."""
+        return self.astype(array, array.dtype)
+
     @abstractmethod
     def zero(self, buffer: Any) -> None:
         """Set every byte of a buffer to zero."""

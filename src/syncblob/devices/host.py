@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 
 # A cache line. Consumers with vector code, such as JAX, share no other memory.
 _ALIGNMENT = 64
-# Arrays of results have this alignment from so many bytes on, and else NumPy's.
+# Results have this alignment from so many bytes on, and else NumPy's. To give NumPy their memory
+# takes 3 us, or 6 if a large operand has just displaced the code from the caches. The fastest
+# operator, ``-x``, takes 150 us for 6 MiB of float32, so this is 2 to 4 % of it. For 3 MiB it would
+# be 6 to 8 %. Measured as the minimum of interleaved calls with and without it, on 2 shared cores.
 LARGE = 6 << 20
 # NumPy's large arrays begin 16 bytes into a page. If a result began a little further into its page
 # than an operand, each load would wait for an earlier store ("4K aliasing"), and `numpy.negative`
@@ -176,7 +179,7 @@ class _Host(NumpyHome):
 
     def astype(self, array: NDArray[Any], dtype: Any, order: Any = "C") -> NDArray[Any]:
         """Return a copy of an array in a dtype."""
-        if array.nbytes < LARGE or order != "C":
+        if array.size * dtype.itemsize < LARGE or order != "C":
             return array.astype(dtype, order)
         return self.full(array.shape, array, dtype)
 

@@ -51,7 +51,7 @@ def gather(  # noqa: C901  # each place that elements may come from
     if own is not None:
         await_uploads(ledger, side, CONST, *reach)
         array = laid(home, own, layout, writable=False, own=True)
-        return home.compute(home.astype, array, array.dtype)
+        return home.compute(home.copy, array)
     dense = Layout.c_order(layout.shape, layout.dtype)
     try:
         leave_room(home)

@@ -646,7 +646,7 @@ class SyncedMemory:
         if not layout.gapless:
             return self.gather(side, layout, reason)
         home, array = self.home(side), self.array(side, CONST, layout, reason)
-        return compute(home, home.astype, array, array.dtype)
+        return compute(home, home.copy, array)
 
     def gather(self, side: Side, layout: Layout, reason: str) -> Any:
         """Return a private, C-contiguous copy of elements on one side. Changes no holders.

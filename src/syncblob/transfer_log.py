@@ -160,7 +160,8 @@ def _read(entry: _Entry) -> Transfer:
         made = entry[0] = Transfer._make([*fields, None])
     arrived = None if arrival is None else arrival()
     if arrived is not None:
-        made = entry[0] = made._replace(arrived=arrived)
+        # A small one arrives before the call that starts it has returned.
+        made = entry[0] = made._replace(arrived=max(arrived, made.start + made.seconds))
         entry[1] = None
     return made
 

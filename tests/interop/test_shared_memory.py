@@ -183,7 +183,8 @@ def test_at_the_end_of_the_process_the_block_goes_and_arrays_are_still_good(name
 
 def run(code):
     source = Path(syncblob.__file__).parents[1]
-    paths = os.pathsep.join(filter(None, [str(source), os.environ.get("PYTHONPATH")]))
+    support = Path(other_processes.__file__).parent
+    paths = os.pathsep.join([str(source), str(support), os.environ.get("PYTHONPATH", "")])
     return subprocess.run(
         [sys.executable, "-c", code],
         env=os.environ | {"PYTHONPATH": paths},

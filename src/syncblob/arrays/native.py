@@ -95,9 +95,11 @@ def _exported(x: Any, copy: bool | None) -> Any:
     """
     try:
         return import_array(x, copy=copy)
-    except Exception:  # whatever the producer raises
-        on_host = hasattr(x, "__array__") and int(x.__dlpack_device__()[0]) in DLPACK_HOST_TYPES
-        if on_host and copy is not False:
+    except Exception as error:  # whatever the producer raises
+        if copy is False or not hasattr(x, "__array__"):
+            raise
+        # A producer that cannot tell its device has none.
+        if isinstance(error, NoValuesError) or int(x.__dlpack_device__()[0]) in DLPACK_HOST_TYPES:
             with suppress(Exception):
                 return np.asarray(x)
         raise

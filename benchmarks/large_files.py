@@ -6,6 +6,9 @@ import contextlib
 import copy
 import gc
 import io
+import itertools
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -23,7 +26,7 @@ from syncblob import Layer, ModelFile, SolverState, open_model, save_model, save
 from syncblob.caffe.commands import main
 from syncblob.caffe.convert import convert, open_weights, save_weights
 
-SHAPE, BRIEF_SHAPE, TENSORS = (65536, 1024), (1024, 64), 4
+SHAPE, BRIEF_SHAPE, TENSORS = (16384, 4096), (1024, 64), 4
 ROWS = slice(100, 110)
 COUNTS, BRIEF_COUNTS = (1000, 4000, 16000), (10, 20, 40)
 MEBI = 1 << 20
@@ -32,44 +35,50 @@ MEBI = 1 << 20
 # --- the libraries of the formats ----------------------------------------------------------------
 
 
-def _load_safetensors(path: Path, part: slice) -> np.ndarray:
+Reader = Callable[[slice], Any]
+"""Reads a part of the first tensor of a file that is open."""
+
+
+def _of_safetensors(path: Path) -> Reader:
     import safetensors  # a rival
 
-    with safetensors.safe_open(path, "numpy") as file:
-        found: np.ndarray = file.get_slice("a0.weight")[part]
-    return found
+    tensor = safetensors.safe_open(path, "numpy").get_slice("a0.weight")
+    return lambda part: tensor[part]
 
 
-def _load_hdf5(path: Path, part: slice) -> np.ndarray:
+def _of_hdf5(path: Path) -> Reader:
     import h5py  # a rival
 
-    with h5py.File(path) as file:
-        found: np.ndarray = file["a0.weight"][part]
-    return found
+    dataset = h5py.File(path)["a0.weight"]
+    return lambda part: dataset[part]
 
 
-def _load_torch(path: Path, part: slice) -> Any:
+def _of_torch(path: Path) -> Reader:
     import torch  # a rival
 
-    return torch.load(path, mmap=True, weights_only=True)["a0.weight"][part].clone()
+    tensor = torch.load(path, mmap=True, weights_only=True)["a0.weight"]
+    return lambda part: tensor[part].clone()
 
 
-def _load_npz(path: Path, part: slice) -> np.ndarray:
-    with np.load(path) as file:
-        found: np.ndarray = file["a0.weight"][part]
-    return found
+def _of_npz(path: Path) -> Reader:
+    return lambda part: np.load(path)["a0.weight"][part]
 
 
-def _load_caffemodel(path: Path, part: slice) -> np.ndarray:
-    return parsed(path)[0].reshape(-1)[part]
+def _of_caffemodel(path: Path) -> Reader:
+    return lambda part: parsed(path)[0].reshape(-1)[part]
 
 
-FORMATS: dict[str, tuple[str, Callable[[Path, slice], Any]]] = {
-    "caffemodel": ("protobuf", _load_caffemodel),
-    "safetensors": ("safetensors", _load_safetensors),
-    "npz": ("numpy.load", _load_npz),
-    "h5": ("h5py", _load_hdf5),
-    "pt": ("torch.load, mapped", _load_torch),
+def _of_ours(path: Path) -> Reader:
+    blob = next(iter(open_weights(path).tensors.values()))
+    return lambda part: blob[part].cpu_data()
+
+
+FORMATS: dict[str, tuple[str, Callable[[Path], Reader]]] = {
+    "caffemodel": ("protobuf", _of_caffemodel),
+    "safetensors": ("safetensors", _of_safetensors),
+    "npz": ("numpy.load", _of_npz),
+    "h5": ("h5py", _of_hdf5),
+    "pt": ("torch.load, mapped", _of_torch),
 }
 
 
@@ -86,7 +95,7 @@ def measure(timer: Timer) -> Measured:
     notes = []
     with tempfile.TemporaryDirectory() as directory:
         folder = Path(directory)
-        for extension, (library, load) in FORMATS.items():
+        for extension, (library, opener) in FORMATS.items():
             paths = [folder / f"{side}.{extension}" for side in "ab"]
             try:
                 for path, factor in zip(paths, (1.0, 1.001), strict=True):
@@ -94,7 +103,7 @@ def measure(timer: Timer) -> Measured:
             except ModuleNotFoundError as error:
                 notes.append(f"no .{extension}: {error}")
                 continue
-            for row in _of_format(timer, paths, library, load):
+            for row in _of_format(timer, paths, library, opener):
                 rows.setdefault(row.section, []).append(row)
             for path in paths:
                 path.unlink()
@@ -115,7 +124,7 @@ def _write(path: Path, shape: tuple[int, int], factor: float) -> None:
 
 
 def _of_format(
-    timer: Timer, paths: list[Path], library: str, load: Callable[[Path, slice], Any]
+    timer: Timer, paths: list[Path], library: str, opener: Callable[[Path], Reader]
 ) -> Iterator[Row]:
     path = paths[0]
     name, whole = path.suffix, slice(None)
@@ -125,18 +134,22 @@ def _of_format(
         (ROWS, f"ten rows of a tensor in {title}"),
         (whole, f"a tensor in {title}"),
     ):
-        ours, theirs = partial(tensor, path, part), partial(load, path, part)
-        times = timer.medians({"ours": ours, "theirs": theirs}, rounds=5, seconds=0)
+        ours, theirs = partial(tensor, path, part), _whole(opener, path)
+        if part is ROWS:  # other rows each time, of files that are open
+            count = (BRIEF_SHAPE if timer.brief else SHAPE)[0]
+            ours, theirs = (_rows(open_file(path), count) for open_file in (_of_ours, opener))
+        seconds = 0.0025 if part is ROWS else 0
+        times = timer.medians({"ours": ours, "theirs": theirs}, rounds=5, seconds=seconds)
         goal = Goal(3) if part is ROWS else None
         yield Row(section, name, times["ours"], library, times["theirs"], goal=goal)
-        kept, peak = traced(ours)
         if part is ROWS:
             limit = Goal(16 * MEBI, "value")
-            yield Row(f"memory for {section}", name, peak, unit="B", goal=limit)
+            yield Row(f"memory for {section}", name, _resident(path), unit="B", goal=limit)
         else:
+            kept, peak = traced(ours)
             limit = Goal(1.2, "value")
             yield Row(f"memory for {section}", name, peak / kept, unit="times", goal=limit)
-    difference, reading = partial(diff, *paths), partial(_read_both, paths, load)
+    difference, reading = partial(diff, *paths), partial(_read_both, paths, opener)
     times = timer.medians({"ours": difference, "theirs": reading}, rounds=3, seconds=0, of=min)
     yield Row(
         f"diff of two files like {title}",
@@ -150,6 +163,22 @@ def _of_format(
     yield Row(f"memory for diff of two files like {title}", name, peak, unit="B", goal=limit)
 
 
+def _resident(path: Path) -> int:
+    """Return the memory that ten rows take, in a new process: pages never used take none."""
+    code = (
+        "import resource, sys, pathlib; from benchmarks.large_files import ROWS, tensor\n"
+        "small, path = map(pathlib.Path, sys.argv[1:])\n"
+        "def most(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024\n"
+        "tensor(small, slice(0, 1)); before = most(); tensor(path, ROWS); print(most() - before)"
+    )
+    small = path.with_name(f"small{path.suffix}")
+    _write(small, (4, 4), 1.0)  # imports its library
+    call = [sys.executable, "-c", code, str(small), str(path)]
+    done = subprocess.run(call, check=True, capture_output=True, text=True)  # noqa: S603  # our own
+    small.unlink()
+    return int(done.stdout)
+
+
 def diff(*paths: Path) -> None:
     """Compare two files, as the command does."""
     _run("diff", *paths)
@@ -160,11 +189,22 @@ def _run(*arguments: object) -> None:
         main([str(argument) for argument in arguments])
 
 
-def _read_both(paths: list[Path], load: Callable[[Path, slice], Any]) -> None:
+def _rows(read: Reader, count: int) -> Callable[[], Any]:
+    """Return a function that reads ten rows of `count`, each time others."""
+    starts = itertools.cycle(range(0, count - 10, 10))
+    return lambda: read(slice(start := next(starts), start + 10))
+
+
+def _whole(opener: Callable[[Path], Reader], path: Path) -> Callable[[], Any]:
+    """Return a function that opens a file and reads a tensor."""
+    return lambda: opener(path)(slice(None))
+
+
+def _read_both(paths: list[Path], opener: Callable[[Path], Reader]) -> None:
     """Read one tensor of each file, as often as it has tensors."""
     for path in paths:
         for _ in range(1 if path.suffix == ".caffemodel" else TENSORS):  # protobuf reads all
-            load(path, slice(None))
+            _whole(opener, path)()
 
 
 # --- growth --------------------------------------------------------------------------------------

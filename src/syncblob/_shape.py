@@ -47,6 +47,26 @@ def as_shape(shape: SupportsIndex | Iterable[SupportsIndex], itemsize: int = 1) 
     return dims
 
 
+def require_repeats(shape: Shape, itemsize: int, repeats: Any, axis: int | None) -> None:
+    """Raise ValueError if an array of repeated elements cannot exist.
+
+    Parameters
+    ----------
+    shape, itemsize
+        Those of the array.
+    repeats, axis
+        As for `numpy.repeat`, which raises the errors for other problems.
+    """
+    counts = np.asarray(repeats)
+    if counts.dtype.kind not in "biu" or not -len(shape) <= (axis or 0) < max(1, len(shape)):
+        return
+    length = math.prod(shape) if axis is None else shape[axis]
+    total = int(np.sum(counts, dtype=np.float64)) * (length if counts.size == 1 else 1)
+    rest = 1 if axis is None else math.prod(shape[:axis]) * math.prod(shape[axis:][1:])
+    if total > 0:
+        as_shape((total, rest), itemsize)
+
+
 def is_integer(value: object) -> bool:
     """Return whether an object is an integer, which includes 0-d arrays of integers."""
     return hasattr(value, "__index__") and not getattr(value, "shape", ())

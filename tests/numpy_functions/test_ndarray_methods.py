@@ -380,3 +380,21 @@ def test_elements_cannot_be_deleted():
     with pytest.raises(ValueError, match=r"numpy\.delete"):
         del blob[0]
     assert np.delete(blob, 0, axis=0).shape == (1, 3)
+
+
+@pytest.mark.parametrize("device", ["cpu", "simulated:0"])
+@pytest.mark.parametrize(
+    "repeat",
+    [
+        lambda blob, count: np.repeat(blob, count, axis=1),
+        lambda blob, count: np.repeat(blob, [count] * 4, 1),
+        lambda blob, count: blob.repeat(count, axis=1),
+        lambda blob, count: syncblob.repeat(blob, count, axis=1),
+        lambda blob, count: syncblob.repeat(blob.on("cpu"), syncblob.asarray([count] * 4), axis=1),
+    ],
+)
+def test_a_result_of_repeat_that_cannot_exist_is_refused_before(repeat, device):
+    blob = Blob((2, 4), device=device)
+    assert repeat(blob, 3).shape == (2, 12)
+    with pytest.raises(ValueError, match=r"exceeds 2\*\*63 - 1 bytes"):
+        repeat(blob, 2**59)

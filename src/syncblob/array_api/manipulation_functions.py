@@ -17,6 +17,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from syncblob._blob import Blob
+from syncblob._shape import require_repeats
 from syncblob.array_api._checks import require_blobs, require_indices, require_some
 from syncblob.blob.compute import apply, view
 from syncblob.blob.operands import as_blob
@@ -300,10 +301,13 @@ def repeat(x: Blob, repeats: int | Blob, /, *, axis: int | None = None) -> Blob:
     TypeError
         If `repeats` is neither an integer nor an array of integers.
     ValueError
-        If a count is negative, or `repeats` does not broadcast to the length of the axis.
+        If a count is negative, `repeats` does not broadcast to the length of the axis, or the
+        result cannot be addressed.
     """
     x = as_blob("repeat", x, repeats)
     counts = repeats if isinstance(repeats, int) else require_indices("repeat", repeats, x)
+    if isinstance(repeats, int) or str(x.device) == "cpu":  # do not transfer counts for that
+        require_repeats(x.shape, x.itemsize, repeats, axis)
     return apply("repeat", x, counts, axis=axis)
 
 

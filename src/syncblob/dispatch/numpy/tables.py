@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from syncblob._shape import require_repeats
+
 
 class Views(NamedTuple):
     """Which views a function returns, and of which arguments."""
@@ -120,6 +122,14 @@ argmax argmin argsort cumprod cumsum diagonal max mean min prod ravel repeat rou
 METHODS: dict[Callable[..., Any], Callable[..., Any]] = {
     getattr(np, name): getattr(np.ndarray, name) for name in _METHODS.split()
 }
+
+
+def _repeat(array: Any, repeats: Any, axis: Any = None) -> Any:
+    require_repeats(array.shape, array.itemsize, repeats, axis)
+    return array.repeat(repeats, axis)
+
+
+METHODS[np.repeat] = _repeat
 
 # NumPy's ufuncs. For supported dtypes, their results have supported dtypes.
 ELEMENTWISE = frozenset(each for each in vars(np).values() if isinstance(each, np.ufunc))

@@ -42,10 +42,12 @@ def read(path: str) -> Weights:
     """Open a file. Reads no values, except those of files older than PyTorch 1.6."""
     torch = import_optional("torch")
     file = OpenFile(path)
+    stream = _Stream(file)
     try:
-        loaded = _load(torch, file)
+        loaded = _load(torch, stream)
     except Exception as error:  # torch raises nearly any exception for a damaged file
         file.require_unchanged()
+        stream.raise_failure()
         raise ModelFileError(
             f"torch.load cannot read it as tensors ({_reason(error)}); copy it again, or save a "
             f"state_dict: torch.save(model.state_dict(), path)",
@@ -57,30 +59,60 @@ def read(path: str) -> Weights:
     return Weights.of_names(path, "torch", tensors, file, others=found.others)
 
 
-def _load(torch: ModuleType, file: OpenFile) -> Any:
+class _Stream(Stream):
+    """A stream that keeps the system's error, in place of which torch raises one of its own."""
+
+    def __init__(self, file: OpenFile) -> None:
+        super().__init__(file)
+        self._failure: OSError | None = None
+
+    def readinto(self, buffer: Any, /) -> int:
+        """Fill a buffer up to the end of the file."""
+        try:
+            return super().readinto(buffer)
+        except OSError as error:
+            self._failure = error
+            raise
+
+    def raise_failure(self) -> None:
+        """Raise the error, and forget it: its traceback refers to this object."""
+        failure, self._failure = self._failure, None
+        try:
+            if failure is not None:
+                raise failure from None
+        finally:
+            del failure
+
+
+def _load(torch: ModuleType, stream: Stream) -> Any:
     """Load the contents of a file. Tensors on "meta" only know where their values are."""
     with warnings.catch_warnings():
         # If torch refuses the file, its error says why.
         warnings.simplefilter("ignore")
         # There are no quantized tensors on "meta".
         with contextlib.suppress(NotImplementedError):
-            if _has_plain_records(file):
-                return torch.load(_stream(file), map_location="meta", weights_only=True)
-        return torch.load(_stream(file), map_location="cpu", weights_only=True)
+            if _has_plain_records(stream):
+                return torch.load(_buffered(stream), map_location="meta", weights_only=True)
+        return torch.load(_buffered(stream), map_location="cpu", weights_only=True)
 
 
-def _stream(file: OpenFile) -> io.BufferedReader:
-    return io.BufferedReader(Stream(file), CHUNK)
+def _buffered(stream: Stream) -> io.BufferedReader:
+    stream.seek(0)
+    return io.BufferedReader(stream, CHUNK)
 
 
-def _has_plain_records(file: OpenFile) -> bool:
+def _has_plain_records(stream: Stream) -> bool:
     """Tell whether a file is an archive whose values can be read at their offsets."""
-    with contextlib.suppress(zipfile.BadZipFile), zipfile.ZipFile(Stream(file)) as archive:
-        order = [each for each in archive.namelist() if each.endswith("/byteorder")]
-        return all(info.compress_type == zipfile.ZIP_STORED for info in archive.infolist()) and all(
-            archive.read(each).decode() == sys.byteorder for each in order
-        )
-    return False
+    try:
+        with zipfile.ZipFile(stream) as archive:
+            infos = archive.infolist()
+            orders = [archive.read(each) for each in infos if each.filename.endswith("/byteorder")]
+    except zipfile.BadZipFile as error:
+        if isinstance(error.__context__, OSError):
+            raise  # a failure of the system
+        return False
+    stored = all(info.compress_type == zipfile.ZIP_STORED for info in infos)
+    return stored and all(order.decode() == sys.byteorder for order in orders)
 
 
 def _reason(error: Exception) -> str:
@@ -167,7 +199,7 @@ def plan(weights: Weights) -> Callable[[Path], None]:
     source = weights.opened_file()
 
     def edit(source: OpenFile, path: Path) -> None:
-        loaded = torch.load(_stream(source), map_location="cpu", weights_only=True)
+        loaded = torch.load(_buffered(Stream(source)), map_location="cpu", weights_only=True)
         tensors = _find_state(torch, loaded, str(path)).tensors
         # Found before the first is written, because tensors may share their values.
         edits = [

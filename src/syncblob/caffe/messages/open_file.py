@@ -324,6 +324,9 @@ class Stream(io.RawIOBase):
         self._file = file
         self._position = 0
 
+    def close(self) -> None:
+        """Do nothing: the file is closed by others."""
+
     def readable(self) -> bool:
         """Tell that it can be read."""
         return True

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import h5py
@@ -602,3 +603,20 @@ def test_from_one_format_to_the_other_and_back(as_caffe, tmp_path):
     back = open_model(tmp_path / "x.h5")
     assert list(back) == ["a", "empty"]
     assert back["a"].blobs[1].cpu_diff().tolist() == [1, 1]
+
+
+def test_saving_an_edited_chunked_blob_takes_no_second_copy(h5, path, tmp_path):
+    values = np.arange(1 << 22, dtype=np.float32).reshape(4096, 1024)
+    h5.create_dataset("data/a/0", data=values, chunks=(64, 1024))
+    h5.close()
+    model = open_model(path)
+    model["a"].blobs[0][4000] += 1  # the last part of what is compared with the file
+    model["a"].blobs[0].cpu_data()
+    save_model(model, tmp_path / "imports.caffemodel")
+    tracemalloc.start()
+    save_model(model, tmp_path / "edited.caffemodel")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < values.nbytes * 3 / 4
+    values[4000] += 1
+    assert np.array_equal(open_model(tmp_path / "edited.caffemodel")["a"].blobs[0], values)

@@ -77,6 +77,8 @@ def test_long_work_shows_itself_on_a_terminal(run, tmp_path, monkeypatch, comman
     monkeypatch.setattr("syncblob.caffe.commands.console._MOMENT", -1)
     if library == "none":
         monkeypatch.setitem(sys.modules, "rich.console", None)
+    else:
+        pytest.importorskip("rich")
     source = tmp_path / "x.npz"
     np.savez(source, a=np.ones(2**19), b=np.ones(2))
     rest = {"diff": [source], "convert": [tmp_path / "y.safetensors"], "inspect": ["--stats"]}[

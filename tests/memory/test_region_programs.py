@@ -1354,7 +1354,7 @@ def test_programs_over_three_homes(numbers: range, monkeypatch: pytest.MonkeyPat
     run_programs(lambda number: Program(number, Simulated(), (CPU, GPU, FAR)), numbers)
 
 
-@tiers.programs(300, 6000, variable="SYNCBLOB_PROGRAMS")
+@tiers.programs(200, 1200, variable="SYNCBLOB_PROGRAMS")
 @pytest.mark.parametrize("sides", [(CPU, GPU), (CPU, GPU, FAR)], ids=["two homes", "three"])
 def test_programs_with_windows(
     numbers: range, sides: tuple[str, ...], monkeypatch: pytest.MonkeyPatch

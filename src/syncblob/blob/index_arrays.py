@@ -18,7 +18,7 @@ from syncblob.arrays.native import native_array
 from syncblob.blob.core import BlobCore
 from syncblob.blob.operands import blob_to_read
 from syncblob.devices import HOST, Side
-from syncblob.memory import CONST, compute
+from syncblob.memory import compute
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,8 +31,8 @@ class Selection(NamedTuple):
 
     view: tuple[Any, ...]
     """A basic index, with slices in place of the arrays."""
-    axes: tuple[int, ...] | None
-    """The axes of that view, those of the arrays first; None if they are neighbours."""
+    axes: tuple[int, ...]
+    """The axes of that view; those of arrays that stand apart come first."""
     start: int
     """The first axis that they index."""
     arrays: tuple[Any, ...]
@@ -48,9 +48,7 @@ class Selection(NamedTuple):
 
     def target(self, home: Home, array: Any, arrays: Sequence[Any]) -> tuple[Any, tuple[Any, ...]]:
         """Return a view of an array, and the index of it that selects the elements."""
-        view = array[self.view]
-        if self.axes is not None:
-            view = view.transpose(self.axes)
+        view = array[self.view].transpose(self.axes)
         found = [home.namespace.asarray(x) if isinstance(x, np.ndarray) else x for x in arrays]
         if len(found) > 1:
             nonzero = home.own("nonzero")
@@ -113,9 +111,8 @@ def _arranged(
     if shape is not None:
         rest = [dims[axis] for axis in others]
         shape = (*rest[:start], *shape, *rest[start:])
-    return Selection(
-        tuple(view), (*indexed, *others) if apart else None, start, tuple(arrays), shape
-    )
+    axes = (*indexed, *others) if apart else tuple(range(len(dims)))
+    return Selection(tuple(view), axes, start, tuple(arrays), shape)
 
 
 def _checked(home: Home, x: Any, dims: tuple[int, ...], axis: int) -> Any:
@@ -135,13 +132,13 @@ def _entry(blob: BlobCore, x: Any) -> Any:
     if is_basic_index(x):
         return int(x) if isinstance(x, (int, np.integer)) else x
     if not isinstance(x, BlobCore):
-        given = is_array(x)
-        array = native_array(x)[0] if given else np.asarray(x)
-        if not (given or array.size):
-            array = array.astype(np.intp)
-        if given and array.ndim and array.dtype.kind in "biu":
-            array = blob_to_read(array, blob)
-        x = array
+        if is_array(x):
+            x = native_array(x)[0]
+            if x.ndim and x.dtype.kind in "biu":
+                x = blob_to_read(x, blob)
+        else:
+            x = np.asarray(x)
+            x = x if x.size else x.astype(np.intp)
     if x.dtype.kind not in "biu":
         raise IndexError(
             "expected integers, slices, None, an Ellipsis and arrays of integers or bool as an "
@@ -159,14 +156,9 @@ def _axes_used(x: Any) -> int:
 
 def _common_shape(arrays: Sequence[Any]) -> tuple[int, ...] | None:
     """Return the shape of arrays together; None if that depends on the contents of a Blob."""
-    shapes = []
-    for x in arrays:
-        if x.dtype.kind != "b":
-            shapes.append(tuple(x.shape))
-        elif isinstance(x, BlobCore):
-            return None
-        else:
-            shapes.append((int(np.count_nonzero(x)),))
+    if any(isinstance(x, BlobCore) and x.dtype.kind == "b" for x in arrays):
+        return None
+    shapes = [(np.count_nonzero(x),) if x.dtype.kind == "b" else tuple(x.shape) for x in arrays]
     return _broadcast(*shapes)
 
 
@@ -186,28 +178,24 @@ def require_bounds(home: Home, indices: Any, lowest: int, length: int, axis: int
     Indices that only a device holds are checked if the home, which computes, checks any. `indices`
     is an integer, an array of NumPy's or a Blob; `axis` is for the message.
     """
-    if isinstance(indices, int):
-        low = high = indices
-    else:
-        values = _on_host(indices) if isinstance(indices, BlobCore) else indices
-        if not indices.size or (values is None and not home.checks_values):
+    low = high = indices
+    if not isinstance(indices, int):
+        if not isinstance(indices, BlobCore) or _is_on_host(indices):
+            home = HOST
+        if not (indices.size and home.checks_values):
             return
-        if values is None:
-            values = indices._array_in(home, "__getitem__")
-            low, high = (int(compute(home, home.own(name), values)) for name in ("min", "max"))
-        else:
-            low, high = int(values.min()), int(values.max())
+        if isinstance(indices, BlobCore):
+            indices = indices._array_in(home, "__getitem__")
+        low, high = (int(compute(home, home.own(name), indices)) for name in ("min", "max"))
     if low < lowest or high >= length:
         wrong = low if low < lowest else high
         raise IndexError(f"index {wrong} is out of bounds for axis {axis} with size {length}")
 
 
-def _on_host(blob: BlobCore) -> Any:
-    """Return the contents of a Blob that are up to date on the host; None if they are not."""
-    array = blob._array
-    if blob._held is None and array is not None:
+def _is_on_host(blob: BlobCore) -> bool:
+    """Return whether the host holds the newest contents of a Blob."""
+    if blob._held is None and blob._array is not None:
         # It is the result of a computation, and needs no memory for this.
-        return array if blob._home is HOST else None
-    memory, layout = blob._memory, blob._layout
-    on_host = memory.spans.common(*memory.ledger.range_of(layout)) & (1 << Side.HOST)
-    return blob._array_on(Side.HOST, CONST, "__getitem__") if on_host else None
+        return blob._home is HOST
+    memory = blob._memory
+    return memory.spans.common(*memory.ledger.range_of(blob._layout)) & 1 << Side.HOST != 0

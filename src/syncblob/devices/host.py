@@ -167,9 +167,7 @@ class _Host(NumpyHome):
 
     def ones(self, shape: Any, dtype: Any) -> NDArray[Any]:
         """Return an array of ones."""
-        array = self.empty(shape, dtype)
-        array.fill(1)
-        return array
+        return self.full(shape, 1, dtype)
 
     def full(self, shape: Any, fill_value: Any, dtype: Any = None) -> NDArray[Any]:
         """Return an array of one value, or with the values of an array."""

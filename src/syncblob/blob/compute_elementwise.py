@@ -50,7 +50,7 @@ def unary(kernel: Callable[..., Any], x: Any) -> Any:
     if array is None or not (
         home.direct and (shortcut.readable or x._brought(kernel.__name__) is array)
     ):
-        # They may have to go to make room.
+        # Drop our references, so that the buffers can be evicted if memory is short.
         array = shortcut = None
         return compute_in_room(_computed, kernel, (x,))
     result = (
@@ -127,7 +127,7 @@ def binary(  # noqa: C901, PLR0912  # cases are inlined to save time
                 if type(result) is not np.ndarray:
                     return as_blobs(x1, result, home)
                 return fresh(type(x1), result, home)
-    # They may have to go to make room.
+    # Drop our references, so that the buffers can be evicted if memory is short.
     array = array1 = array2 = shortcut = shortcut1 = shortcut2 = None
     return _binary(kernel, x1, x2, operator)
 

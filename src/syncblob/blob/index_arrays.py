@@ -91,16 +91,16 @@ def selection(blob: BlobCore, key: Any) -> Selection:
             require_bounds(blob._home, x, -dims[0], dims[0], axis)
             view.append(x)
         else:
-            arrays.append(_checked(blob._home, x, dims, axis))
+            arrays.append(_check_array(blob._home, x, dims, axis))
             # A mask without axes selects all or nothing of a new one.
             view += [slice(None) if dims else None] * (len(dims) or 1)
             indexed += range(ndim, ndim + (len(dims) or 1))
             ndim += len(dims) or 1
         axis += len(dims)
-    return _arranged(blob, view, arrays, indexed, apart=not all(counted[first:last]))
+    return _arrange(blob, view, arrays, indexed, apart=not all(counted[first:last]))
 
 
-def _arranged(
+def _arrange(
     blob: BlobCore, view: list[Any], arrays: list[Any], indexed: list[int], *, apart: bool
 ) -> Selection:
     """Put the axes of arrays that stand apart first."""
@@ -115,7 +115,7 @@ def _arranged(
     return Selection(tuple(view), axes, start, tuple(arrays), shape)
 
 
-def _checked(home: Home, x: Any, dims: tuple[int, ...], axis: int) -> Any:
+def _check_array(home: Home, x: Any, dims: tuple[int, ...], axis: int) -> Any:
     """Return an array of an index after a check that it fits these dimensions."""
     if x.dtype.kind != "b":
         require_bounds(home, x, -dims[0], dims[0], axis)
@@ -195,7 +195,7 @@ def require_bounds(home: Home, indices: Any, lowest: int, length: int, axis: int
 def _is_on_host(blob: BlobCore) -> bool:
     """Return whether the host holds the newest contents of a Blob."""
     if blob._held is None and blob._array is not None:
-        # It is the result of a computation, and needs no memory for this.
+        # The result of a computation. The map would have to be made first.
         return blob._home is HOST
     memory = blob._memory
     return memory.spans.common(*memory.ledger.range_of(blob._layout)) & 1 << Side.HOST != 0

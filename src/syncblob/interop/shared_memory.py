@@ -116,7 +116,7 @@ def _memory_over(block: _Block, device: Device | str | None) -> SyncedMemory:
     memory = SyncedMemory.adopting(np.asarray(block), device=device)
     expose(memory.ledger, Side.HOST, shared=True)
     # Unlike `weakref.finalize`, this runs also at the end of processes that multiprocessing forks.
-    # They start by forgetting what is registered, although forkserver's have their arguments then.
+    # Such a process forgets what is registered when it starts, so we register again after that.
     args = memory.ledger, os.getpid()
     register = partial(Finalize, callback=_bring_newest, args=args, exitpriority=0)
     register(memory)

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 
 
 class Selection(NamedTuple):
-    """An index with arrays, for one shape."""
+    """An index with arrays, for one shape, in one home."""
 
+    home: Home
     view: tuple[Any, ...]
     """A basic index, with slices in place of the arrays."""
     axes: tuple[int, ...]
@@ -40,18 +41,30 @@ class Selection(NamedTuple):
     shape: tuple[int, ...] | None
     """The shape of the selected elements; None if the contents of a mask determine it."""
 
-    def arrays_in(self, home: Home, reason: str) -> tuple[Any, ...]:
-        """Bring the Blobs among the arrays to a home."""
-        return tuple(
-            [x._array_in(home, reason) if isinstance(x, BlobCore) else x for x in self.arrays]
-        )
+    def bring(self, reason: str) -> list[Any]:
+        """Return the arrays, with arrays in the home in place of Blobs."""
+        home = self.home
+        return [x._array_in(home, reason) if isinstance(x, BlobCore) else x for x in self.arrays]
 
-    def target(self, home: Home, array: Any, arrays: Sequence[Any]) -> tuple[Any, tuple[Any, ...]]:
+    def getitem(self, array: Any, arrays: Sequence[Any]) -> Any:
+        """Copy the elements of an array; `arrays` are those of `bring`."""
+        view, index = self._target(array, arrays)
+        return view[index]
+
+    def setitem(self, array: Any, arrays: Sequence[Any], values: Any) -> None:
+        """Assign to the elements of an array."""
+        view, index = self._target(array, arrays)
+        while values.shape[:1] == (1,):
+            # NumPy drops leading axes of length 1, which others refuse.
+            values = values[0]
+        view[index] = values
+
+    def _target(self, array: Any, arrays: Sequence[Any]) -> tuple[Any, tuple[Any, ...]]:
         """Return a view of an array, and the index of it that selects the elements."""
-        view = array[self.view].transpose(self.axes)
-        found = [home.namespace.asarray(x) if isinstance(x, np.ndarray) else x for x in arrays]
+        view, xp = array[self.view].transpose(self.axes), self.home.namespace
+        found = [xp.asarray(x) if isinstance(x, np.ndarray) else x for x in arrays]
         if len(found) > 1:
-            nonzero = home.own("nonzero")
+            nonzero = self.home.own("nonzero")
             found = [part for x in found for part in (nonzero(x) if x.dtype.kind == "b" else (x,))]
             _broadcast(*[tuple(x.shape) for x in found])
         return view, (*[slice(None)] * self.start, *found)
@@ -81,21 +94,19 @@ def selection(blob: BlobCore, key: Any) -> Selection:
     arrays: list[Any] = []
     # The axes of the view that the arrays index.
     indexed: list[int] = []
-    axis = ndim = 0
+    axis = 0
     for x in entries:
         dims = blob.shape[axis : axis + _axes_used(x)]
-        if x is None or isinstance(x, slice):
-            view.append(x)
-            ndim += 1
-        elif isinstance(x, int):
+        parts = [x]
+        if isinstance(x, int):
             require_bounds(blob._home, x, -dims[0], dims[0], axis)
-            view.append(x)
-        else:
+        elif not (x is None or isinstance(x, slice)):
             arrays.append(_check_array(blob._home, x, dims, axis))
             # A mask without axes selects all or nothing of a new one.
-            view += [slice(None) if dims else None] * (len(dims) or 1)
-            indexed += range(ndim, ndim + (len(dims) or 1))
-            ndim += len(dims) or 1
+            parts = [slice(None)] * len(dims) or [None]
+            start = sum(not isinstance(each, int) for each in view)
+            indexed += range(start, start + len(parts))
+        view += parts
         axis += len(dims)
     return _arrange(blob, view, arrays, indexed, apart=not all(counted[first:last]))
 
@@ -112,7 +123,7 @@ def _arrange(
         rest = [dims[axis] for axis in others]
         shape = (*rest[:start], *shape, *rest[start:])
     axes = (*indexed, *others) if apart else tuple(range(len(dims)))
-    return Selection(tuple(view), axes, start, tuple(arrays), shape)
+    return Selection(blob._home, tuple(view), axes, start, tuple(arrays), shape)
 
 
 def _check_array(home: Home, x: Any, dims: tuple[int, ...], axis: int) -> Any:

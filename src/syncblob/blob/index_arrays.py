@@ -101,7 +101,7 @@ def selection(blob: BlobCore, key: Any) -> Selection:
         if isinstance(x, int):
             require_bounds(blob._home, x, -dims[0], dims[0], axis)
         elif not (x is None or isinstance(x, slice)):
-            arrays.append(_check_array(blob._home, x, dims, axis))
+            arrays += _check_array(blob._home, x, dims, axis)
             # A mask without axes selects all or nothing of a new one.
             parts = [slice(None)] * len(dims) or [None]
             start = sum(not isinstance(each, int) for each in view)
@@ -126,16 +126,19 @@ def _arrange(
     return Selection(blob._home, tuple(view), axes, start, tuple(arrays), shape)
 
 
-def _check_array(home: Home, x: Any, dims: tuple[int, ...], axis: int) -> Any:
-    """Return an array of an index after a check that it fits these dimensions."""
+def _check_array(home: Home, x: Any, dims: tuple[int, ...], axis: int) -> list[Any]:
+    """Return the arrays for an array of an index, after a check that it fits these dimensions."""
     if x.dtype.kind != "b":
         require_bounds(home, x, -dims[0], dims[0], axis)
-        return x
+        return [x]
+    if not x.size and all(used in {0, dim} for used, dim in zip(x.shape, dims, strict=True)):
+        # For NumPy, a mask without elements fits.
+        return [np.zeros(0, np.intp)] * len(dims)
     if x.shape != dims:
         raise IndexError(
             f"a mask of shape {x.shape} does not fit the dimensions {dims} from axis {axis}"
         )
-    return x if dims else np.zeros(int(bool(x)), np.intp)
+    return [x if dims else np.zeros(int(bool(x)), np.intp)]
 
 
 def _entry(blob: BlobCore, x: Any) -> Any:

@@ -147,9 +147,7 @@ def _entry(blob: BlobCore, x: Any) -> Any:
         return int(x) if isinstance(x, (int, np.integer)) else x
     if not isinstance(x, BlobCore):
         if is_array(x):
-            x = native_array(x)[0]
-            if x.ndim and x.dtype.kind in "biu":
-                x = blob_to_read(x, blob)
+            x = indices_to_read(x, blob)
         else:
             x = np.asarray(x)
             x = x if x.size else x.astype(np.intp)
@@ -159,6 +157,15 @@ def _entry(blob: BlobCore, x: Any) -> Any:
             f"index, got an array of {x.dtype}"
         )
     return x
+
+
+def indices_to_read(x: Any, blob: BlobCore) -> Any:
+    """Return a Blob for an array of another library, so that its transfer is recorded.
+
+    An array of NumPy's or CuPy's if it has no axes, or is no index.
+    """
+    array = native_array(x)[0]
+    return blob_to_read(array, blob) if array.ndim and array.dtype.kind in "biu" else array
 
 
 def _axes_used(x: Any) -> int:

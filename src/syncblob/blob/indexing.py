@@ -16,7 +16,7 @@ from syncblob.arrays.native import native_array
 from syncblob.blob.compute import wrap, write_by
 from syncblob.blob.core import AnyBlob, BlobCore, making
 from syncblob.blob.device_of_operands import require_device_of
-from syncblob.blob.index_arrays import selection
+from syncblob.blob.index_arrays import indices_to_read, selection
 from syncblob.blob.lockless_writes_at_fork import writes
 from syncblob.blob.operands import blob_to_read
 from syncblob.devices import HOST, Side
@@ -247,9 +247,9 @@ def _foreign_keys_on(blob: BlobCore, key: Any, original: Any, reason: str) -> An
         pairs = zip(key, original, strict=True)
         return tuple(_foreign_keys_on(blob, *pair, reason) for pair in pairs)
     if is_array(original) and not is_on_device(original):
-        array = native_array(original)[0]
-        if array.ndim and array.dtype.kind in "biu":
-            return blob_to_read(array, blob)._array_in(blob._home, reason)
+        indices = indices_to_read(original, blob)
+        if isinstance(indices, BlobCore):
+            return indices._array_in(blob._home, reason)
     return key
 
 

@@ -118,10 +118,12 @@ def _arrange(
     dims = np.broadcast_to(np.uint8(0), blob.shape)[tuple(view)].shape
     others = [axis for axis in range(len(dims)) if axis not in indexed]
     start = 0 if apart else indexed[0]
-    shape = _common_shape(arrays)
-    if shape is not None:
+    shape = None
+    # The contents of a Blob that is a mask may be on the device alone.
+    if not any(isinstance(x, BlobCore) and x.dtype.kind == "b" for x in arrays):
+        shapes = [(np.count_nonzero(x),) if x.dtype.kind == "b" else tuple(x.shape) for x in arrays]
         rest = [dims[axis] for axis in others]
-        shape = (*rest[:start], *shape, *rest[start:])
+        shape = (*rest[:start], *_broadcast(*shapes), *rest[start:])
     axes = (*indexed, *others) if apart else tuple(range(len(dims)))
     return Selection(blob._home, tuple(view), axes, start, tuple(arrays), shape)
 
@@ -173,14 +175,6 @@ def _axes_used(x: Any) -> int:
     if x is None or x is Ellipsis:
         return 0
     return 1 if isinstance(x, (int, slice)) or x.dtype.kind != "b" else len(x.shape)
-
-
-def _common_shape(arrays: Sequence[Any]) -> tuple[int, ...] | None:
-    """Return the shape of arrays together; None if that depends on the contents of a Blob."""
-    if any(isinstance(x, BlobCore) and x.dtype.kind == "b" for x in arrays):
-        return None
-    shapes = [(np.count_nonzero(x),) if x.dtype.kind == "b" else tuple(x.shape) for x in arrays]
-    return _broadcast(*shapes)
 
 
 def _broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:

@@ -158,10 +158,6 @@ class Buffers:
         """Return the windows of a side that overlap a range."""
         return self.all_of(side).overlapping(start, stop)
 
-    def inside(self, side: int, start: int, stop: int, used: int) -> list[Window]:
-        """Return the windows of a side whose bytes in use lie in a range."""
-        return self.all_of(side).inside(start, stop, used)
-
     def containing(self, side: int, start: int, stop: int) -> Any:
         """Return the buffer or the window of a side that contains a range; None if none does."""
         buffer = self.sides[side]

@@ -124,7 +124,10 @@ class Watch:
         self._renew(check)
         # Of those that have ended, the last one of each range is enough.
         ended = [each for each in self._checks if each.over]
-        dropped = [each for each in ended if each.reach == check.reach] or ended[:-_MOST_ENDED]
+        alike = [
+            each for each in ended if (each.side, each.start, each.stop) == (side, start, stop)
+        ]
+        dropped = alike or ended[:-_MOST_ENDED]
         self._checks = [each for each in self._checks if each not in dropped] + [check]
 
     def compare(self) -> None:
@@ -184,11 +187,6 @@ class _Check:
     checksum: int = 0
     # Whether the export had ended when the checksum was last compared.
     over: bool = False
-
-    @property
-    def reach(self) -> tuple[Side, int, int]:
-        """The side and the range."""
-        return self.side, self.start, self.stop
 
     def concerns(self, side: Side, start: int, stop: int) -> bool:
         """Tell whether it is an export of a side that overlaps a range."""

@@ -167,7 +167,9 @@ class _Host(NumpyHome):
 
     def ones(self, shape: Any, dtype: Any) -> NDArray[Any]:
         """Return an array of ones."""
-        return self.full(shape, 1, dtype)
+        array = self.empty(shape, dtype)
+        array.fill(1)
+        return array
 
     def full(self, shape: Any, fill_value: Any, dtype: Any = None) -> NDArray[Any]:
         """Return an array of one value, or with the values of an array."""

@@ -191,7 +191,7 @@ def out_for(home: Home, kernel: Callable[..., Any], *operands: Any) -> dict[str,
     if kernel is np.matmul:
         fits, shape = {x.ndim for x in arrays} == {2}, (*arrays[0].shape[:1], *arrays[-1].shape[1:])
     else:
-        fits, shape = all(x.flags.c_contiguous for x in arrays), arrays[0].shape
+        fits, shape = False not in [x.flags.c_contiguous for x in arrays], arrays[0].shape
     if dtype is None or not fits:
         return {}
     if kernel is not np.matmul and arrays[-1].shape != shape:

@@ -37,7 +37,7 @@ _BY_NAME: dict[object, np.dtype[np.generic]] = {
     key: np.dtype(name) for name in NAMES for key in (name, np.dtype(name), np.dtype(name).type)
 }
 
-# What arrays of the kinds of dtypes hold that no Blob does.
+# What arrays of unsupported kinds of dtypes hold, by NumPy's letter of the kind.
 _KINDS = {"O": "objects", "S": "bytes", "U": "texts", "T": "texts", "M": "dates", "m": "durations"}
 
 

@@ -145,8 +145,8 @@ class Operation(NamedTuple):
     seconds: float
 
 
-# A transfer in a log: its fields as `transfer` gives them, or, once it has been read, a `Transfer`;
-# and what tells when it arrives, if it has not been seen to.
+# A transfer in a log: its fields as `transfer` gives them, or a `Transfer` once it has been read;
+# and the function that tells when it arrived, or None as soon as that is known.
 _Entry = list[Any]
 
 
@@ -160,7 +160,7 @@ def _read(entry: _Entry) -> Transfer:
         made = entry[0] = Transfer._make([*fields, None])
     arrived = None if arrival is None else arrival()
     if arrived is not None:
-        # A small one arrives before the call that starts it has returned.
+        # A small copy arrives before the call that starts it has returned.
         made = entry[0] = made._replace(arrived=max(arrived, made.start + made.seconds))
         entry[1] = None
     return made

@@ -296,6 +296,24 @@ def test_a_device_that_must_not_wait_checks_what_the_host_knows(monkeypatch):
 
 
 @pytest.mark.parametrize("device", EVERYWHERE)
+def test_masks_without_elements_fit(device):
+    blob, array = on_side(numbers(1, 2, 3), device), numbers(1, 2, 3)
+    for mask in (np.zeros(0, bool), np.zeros((0, 3), bool), np.zeros((2, 0), bool)):
+        for key in ((0, ..., mask), (0, mask)):
+            for x in (mask, on_side(mask, device)):
+                given = tuple(x if each is mask else each for each in key)
+                try:
+                    expected = array[key]
+                except IndexError:
+                    with pytest.raises(IndexError):
+                        blob[given]
+                else:
+                    assert blob[given].shape == expected.shape
+                    blob[given] = 9
+    assert blob.tolist() == array.tolist()
+
+
+@pytest.mark.parametrize("device", EVERYWHERE)
 def test_leading_axes_of_length_one_are_dropped_from_values(device):
     blob, array = on_side(numbers(2, 3), device), numbers(2, 3)
     for x in (blob, array):

@@ -21,7 +21,6 @@ from syncblob.blob import automatic_eviction
 from syncblob.blob.compute import write_by
 from syncblob.devices import POISON, Side
 from syncblob.memory import CONST, MUTABLE, Ledger, window_allocation
-from syncblob.memory import windows as windows_module
 from syncblob.memory.windows import Window, Windows
 
 
@@ -588,27 +587,25 @@ REACHES = st.tuples(st.integers(0, 60), st.integers(1, 9)).map(lambda pair: (pai
 
 
 @given(st.lists(st.tuples(st.booleans(), REACHES), max_size=40), st.integers(50, 80))
-def test_windows_in_groups_are_found_as_in_a_list(steps, used):
+def test_windows_are_found_as_in_a_list(steps, used):
     windows, expected = Windows(), []
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(windows_module, "_GROUP", 2)
-        for makes, (start, stop) in steps:
-            over = [w for w in expected if w.start < stop and start < w.stop]
-            inside = [w for w in expected if start <= w.start and min(w.stop, used) <= stop]
-            held = [w for w in expected if w.start <= start and stop <= w.stop]
-            assert windows.overlapping(start, stop) == over
-            assert windows.inside(start, stop, used) == inside
-            assert [windows.containing(start, stop)] == (held or [None])
-            new = [Window(min([start, *(w.start for w in over)]), stop, None)] * makes
-            for each in new:
-                each.stop = max([stop, *(w.stop for w in over)])
-            gone = over if makes else inside
-            windows = windows.exchange(gone, new)
-            left = [w for w in expected if w not in gone]
-            expected = sorted([*left, *new], key=lambda w: w.start)
-            assert list(windows) == expected
-            assert bool(windows) == bool(expected)
-            assert windows.nbytes == sum(w.nbytes for w in expected)
+    for makes, (start, stop) in steps:
+        over = [w for w in expected if w.start < stop and start < w.stop]
+        inside = [w for w in expected if start <= w.start and min(w.stop, used) <= stop]
+        held = [w for w in expected if w.start <= start and stop <= w.stop]
+        assert windows.overlapping(start, stop) == over
+        assert windows.inside(start, stop, used) == inside
+        assert [windows.containing(start, stop)] == (held or [None])
+        new = [Window(min([start, *(w.start for w in over)]), stop, None)] * makes
+        for each in new:
+            each.stop = max([stop, *(w.stop for w in over)])
+        gone = over if makes else inside
+        windows = windows.exchange(gone, new)
+        left = [w for w in expected if w not in gone]
+        expected = sorted([*left, *new], key=lambda w: w.start)
+        assert list(windows) == expected
+        assert bool(windows) == bool(expected)
+        assert windows.nbytes == sum(w.nbytes for w in expected)
 
 
 @pytest.mark.usefixtures("small", "limited")

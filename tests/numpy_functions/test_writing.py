@@ -400,12 +400,12 @@ def test_functions_without_a_signature_are_known_by_the_names_that_newer_version
 
     # As in NumPy 2.1, copyto has no signature, so the position of `where` must be known.
     monkeypatch.setattr(tables.inspect, "signature", refuse)
-    tables._positions.cache_clear()
+    tables.positions.cache_clear()
     try:
         blob = blob_in(CPU)
         np.copyto(blob, on("simulated:0", values() + 5), "same_kind", [True, False, False])
     finally:
-        tables._positions.cache_clear()
+        tables.positions.cache_clear()
     assert blob.tolist() == [[5, 1, 2], [8, 4, 5]]
 
 

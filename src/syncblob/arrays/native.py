@@ -82,13 +82,13 @@ def native_array(
     if owner is not None:
         return owner.import_array(x, copy=copy), False
     if hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__"):
-        return _exported(x, copy), False
+        return _from_producer(x, copy), False
     array = np.asarray(x, copy=False if copy is False else None)
     # NumPy's own copy of another sequence, such as a range, belongs to no other object.
     return array, array.base is None and not hasattr(x, "__array__")
 
 
-def _exported(x: Any, copy: bool | None) -> Any:
+def _from_producer(x: Any, copy: bool | None) -> Any:
     """Return a DLPack producer's array; what one on the host refuses to export, as NumPy takes it.
 
     PyArrow, for example, refuses arrays of bool, and those with nulls.

@@ -63,7 +63,7 @@ def apply(function: str | Callable[..., Any], *operands: Any, **keywords: Any) -
             else:
                 return fresh(type(like), result, home)
     else:
-        # They may have to go to make room.
+        # Drop our references, so that the buffers can be evicted if memory is short.
         arrays.clear()
         result, home, operands = from_the_start(_bring_and_compute, function, operands, keywords)
     blobs = [x for x in operands if isinstance(x, BlobCore)]

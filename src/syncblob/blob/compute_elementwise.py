@@ -50,7 +50,7 @@ def unary(kernel: Callable[..., Any], x: Any) -> Any:
     if array is None or not (
         home.direct and (shortcut.readable or x._brought(kernel.__name__) is array)
     ):
-        # They may have to go to make room.
+        # Drop our references, so that the buffers can be evicted if memory is short.
         array = shortcut = None
         return compute_in_room(_computed, kernel, (x,))
     result = (
@@ -127,7 +127,7 @@ def binary(  # noqa: C901, PLR0912  # cases are inlined to save time
                 if type(result) is not np.ndarray:
                     return as_blobs(x1, result, home)
                 return fresh(type(x1), result, home)
-    # They may have to go to make room.
+    # Drop our references, so that the buffers can be evicted if memory is short.
     array = array1 = array2 = shortcut = shortcut1 = shortcut2 = None
     return _binary(kernel, x1, x2, operator)
 
@@ -183,29 +183,20 @@ def out_for(home: Home, kernel: Callable[..., Any], *operands: Any) -> dict[str,
     Empty if NumPy has to make the array: a small one, or of operands that are not C-contiguous,
     whose order the result would have.
     """
-    if home is not HOST:
+    arrays = [x for x in operands if isinstance(x, np.ndarray)]
+    if home is not HOST or max([x.nbytes for x in arrays]) < LARGE:
         return {}
-    large, dense, kinds, shapes = False, True, [], []
-    for x in operands:
-        if isinstance(x, np.ndarray):
-            large = large or x.nbytes >= LARGE
-            dense = dense and x.flags.c_contiguous
-            kinds.append(x.dtype)
-            shapes.append(x.shape)
-        else:
-            kinds.append(type(x))
-    if not large or (dtype := _result_dtype(kernel, *kinds)) is None:
-        return {}
-    shape = shapes[0]
+    kinds: list[Any] = [getattr(x, "dtype", type(x)) for x in operands]
+    dtype = _result_dtype(kernel, *kinds)
     if kernel is np.matmul:
-        if [len(each) for each in shapes] != [2, 2]:
-            return {}
-        shape = shape[0], shapes[1][1]
-    elif not dense:
+        fits, shape = {x.ndim for x in arrays} == {2}, (*arrays[0].shape[:1], *arrays[-1].shape[1:])
+    else:
+        fits, shape = False not in [x.flags.c_contiguous for x in arrays], arrays[0].shape
+    if dtype is None or not fits:
         return {}
-    elif shapes[-1] != shape:
+    if kernel is not np.matmul and arrays[-1].shape != shape:
         try:
-            shape = np.broadcast_shapes(*shapes)
+            shape = np.broadcast_shapes(shape, arrays[-1].shape)
         except ValueError:
             # The kernel's own message is better.
             return {}

@@ -83,11 +83,11 @@ def _compute_in_parts(
     def parts(part: slice) -> list[Any]:
         return [x if type(x) in SCALARS else x[part] for x in flat]
 
-    def made(part: slice) -> tuple[Any, ...]:
+    def compute_part(part: slice) -> tuple[Any, ...]:
         done = compute(*parts(part))
         return done if type(done) is tuple else (done,)
 
-    dtypes = [like.dtype] if writes else [x.dtype for x in patiently(made, slice(1))]
+    dtypes = [like.dtype] if writes else [x.dtype for x in patiently(compute_part, slice(1))]
     results = [type(like)(like.shape, dtype, device=home.device) for dtype in dtypes]
     into: list[Any] = [x.reshape(-1) for x in results]
 
@@ -96,7 +96,7 @@ def _compute_in_parts(
             into[0][part], *others = parts(part)
             compute(into[0][part], *others)
         else:
-            for target, values in zip(into, made(part), strict=True):
+            for target, values in zip(into, compute_part(part), strict=True):
                 target[part] = values
 
     _for_each_part(write_part, like.size)

@@ -114,8 +114,7 @@ def _seen(blob: BlobCore, memory: SyncedMemory) -> MemorySeen:
         exposures = loans.exposures
         lent = [_alias(memory, side, lease) for lease in leases[:_FEW]]
         others: list[Any] = [*leases[_FEW:], *exposures[_FEW:]]
-        rest = [(one.start, one.stop) for one in others]
-        more = joined((start, min(stop, nbytes)) for start, stop in rest if start < nbytes)
+        rest = [(one.start, min(one.stop, nbytes)) for one in others]
         for exposure in exposures[:_FEW]:
             whose = f"the {side.name.lower()} side, to an alias of unknown lifetime"
             where = _bytes(memory, exposure.start, exposure.stop)
@@ -123,10 +122,8 @@ def _seen(blob: BlobCore, memory: SyncedMemory) -> MemorySeen:
             lent.append(Lent("exposed", text, exposure.start, exposure.stop))
         newest = joined((run.start, run.stop) for run in runs if run.holders & mine)
         ended, allocated = [*_ended(memory, side)], memory.buffer(side) is not None
-        seen = HomeSeen(
-            side, _contents(memory, side), allocated, newest, lent, len(rest), more, ended
-        )
-        homes.append(seen)
+        contents = _contents(memory, side)
+        homes.append(HomeSeen(side, contents, allocated, newest, lent, rest, ended))
     history = [str(transition) for transition in memory.history]
     view = layout.start, layout.stop
     return MemorySeen(head, nbytes, view, _part(memory, layout), homes, history)
@@ -174,9 +171,9 @@ def _rows(memory: MemorySeen) -> list[tuple[str, str]]:
     rows += _picture(memory)
     rows += [(lent.label, lent.text) for home in memory.homes for lent in home.lent]
     rows += [
-        ("aliases", f"{home.more:,} more of the {home.side.name.lower()} side")
+        ("aliases", f"{len(home.rest):,} more of the {home.side.name.lower()} side")
         for home in memory.homes
-        if home.more
+        if home.rest
     ]
     rows += [("ended borrow", ended) for home in memory.homes for ended in home.ended]
     rows += [("then", transition) for transition in memory.history]
@@ -189,7 +186,7 @@ def _picture(memory: MemorySeen) -> list[tuple[str, str]]:
     lent = {
         home.side.name.lower(): [
             *((one.start, min(one.stop, nbytes)) for one in home.lent if one.start < nbytes),
-            *home.ranges,
+            *(part for part in home.rest if part[0] < nbytes),
         ]
         for home in memory.homes
     }

@@ -18,7 +18,7 @@ from syncblob.arrays.native import native_array
 from syncblob.blob.core import BlobCore
 from syncblob.blob.operands import blob_to_read
 from syncblob.devices import HOST, Side
-from syncblob.memory import CONST, compute
+from syncblob.memory import compute
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,12 +27,13 @@ if TYPE_CHECKING:
 
 
 class Selection(NamedTuple):
-    """An index with arrays, for one shape."""
+    """An index with arrays, for one shape, in one home."""
 
+    home: Home
     view: tuple[Any, ...]
     """A basic index, with slices in place of the arrays."""
-    axes: tuple[int, ...] | None
-    """The axes of that view, those of the arrays first; None if they are neighbours."""
+    axes: tuple[int, ...]
+    """The axes of that view; those of arrays that stand apart come first."""
     start: int
     """The first axis that they index."""
     arrays: tuple[Any, ...]
@@ -40,20 +41,30 @@ class Selection(NamedTuple):
     shape: tuple[int, ...] | None
     """The shape of the selected elements; None if the contents of a mask determine it."""
 
-    def arrays_in(self, home: Home, reason: str) -> tuple[Any, ...]:
-        """Bring the Blobs among the arrays to a home."""
-        return tuple(
-            [x._array_in(home, reason) if isinstance(x, BlobCore) else x for x in self.arrays]
-        )
+    def bring(self, reason: str) -> list[Any]:
+        """Return the arrays, with arrays in the home in place of Blobs."""
+        home = self.home
+        return [x._array_in(home, reason) if isinstance(x, BlobCore) else x for x in self.arrays]
 
-    def target(self, home: Home, array: Any, arrays: Sequence[Any]) -> tuple[Any, tuple[Any, ...]]:
+    def getitem(self, array: Any, arrays: Sequence[Any]) -> Any:
+        """Copy the elements of an array; `arrays` are those of `bring`."""
+        view, index = self._target(array, arrays)
+        return view[index]
+
+    def setitem(self, array: Any, arrays: Sequence[Any], values: Any) -> None:
+        """Assign to the elements of an array."""
+        view, index = self._target(array, arrays)
+        while values.shape[:1] == (1,):
+            # NumPy drops leading axes of length 1, which others refuse.
+            values = values[0]
+        view[index] = values
+
+    def _target(self, array: Any, arrays: Sequence[Any]) -> tuple[Any, tuple[Any, ...]]:
         """Return a view of an array, and the index of it that selects the elements."""
-        view = array[self.view]
-        if self.axes is not None:
-            view = view.transpose(self.axes)
-        found = [home.namespace.asarray(x) if isinstance(x, np.ndarray) else x for x in arrays]
+        view, xp = array[self.view].transpose(self.axes), self.home.namespace
+        found = [xp.asarray(x) if isinstance(x, np.ndarray) else x for x in arrays]
         if len(found) > 1:
-            nonzero = home.own("nonzero")
+            nonzero = self.home.own("nonzero")
             found = [part for x in found for part in (nonzero(x) if x.dtype.kind == "b" else (x,))]
             _broadcast(*[tuple(x.shape) for x in found])
         return view, (*[slice(None)] * self.start, *found)
@@ -83,51 +94,53 @@ def selection(blob: BlobCore, key: Any) -> Selection:
     arrays: list[Any] = []
     # The axes of the view that the arrays index.
     indexed: list[int] = []
-    axis = ndim = 0
+    axis = 0
     for x in entries:
         dims = blob.shape[axis : axis + _axes_used(x)]
-        if x is None or isinstance(x, slice):
-            view.append(x)
-            ndim += 1
-        elif isinstance(x, int):
+        parts = [x]
+        if isinstance(x, int):
             require_bounds(blob._home, x, -dims[0], dims[0], axis)
-            view.append(x)
-        else:
-            arrays.append(_checked(blob._home, x, dims, axis))
+        elif not (x is None or isinstance(x, slice)):
+            arrays += _check_array(blob._home, x, dims, axis)
             # A mask without axes selects all or nothing of a new one.
-            view += [slice(None) if dims else None] * (len(dims) or 1)
-            indexed += range(ndim, ndim + (len(dims) or 1))
-            ndim += len(dims) or 1
+            parts = [slice(None)] * len(dims) or [None]
+            start = sum(not isinstance(each, int) for each in view)
+            indexed += range(start, start + len(parts))
+        view += parts
         axis += len(dims)
-    return _arranged(blob, view, arrays, indexed, apart=not all(counted[first:last]))
+    return _arrange(blob, view, arrays, indexed, apart=not all(counted[first:last]))
 
 
-def _arranged(
+def _arrange(
     blob: BlobCore, view: list[Any], arrays: list[Any], indexed: list[int], *, apart: bool
 ) -> Selection:
     """Put the axes of arrays that stand apart first."""
     dims = np.broadcast_to(np.uint8(0), blob.shape)[tuple(view)].shape
     others = [axis for axis in range(len(dims)) if axis not in indexed]
     start = 0 if apart else indexed[0]
-    shape = _common_shape(arrays)
-    if shape is not None:
+    shape = None
+    # The contents of a Blob that is a mask may be on the device alone.
+    if not any(isinstance(x, BlobCore) and x.dtype.kind == "b" for x in arrays):
+        shapes = [(np.count_nonzero(x),) if x.dtype.kind == "b" else tuple(x.shape) for x in arrays]
         rest = [dims[axis] for axis in others]
-        shape = (*rest[:start], *shape, *rest[start:])
-    return Selection(
-        tuple(view), (*indexed, *others) if apart else None, start, tuple(arrays), shape
-    )
+        shape = (*rest[:start], *_broadcast(*shapes), *rest[start:])
+    axes = (*indexed, *others) if apart else tuple(range(len(dims)))
+    return Selection(blob._home, tuple(view), axes, start, tuple(arrays), shape)
 
 
-def _checked(home: Home, x: Any, dims: tuple[int, ...], axis: int) -> Any:
-    """Return an array of an index after a check that it fits these dimensions."""
+def _check_array(home: Home, x: Any, dims: tuple[int, ...], axis: int) -> list[Any]:
+    """Return the arrays for an array of an index, after a check that it fits these dimensions."""
     if x.dtype.kind != "b":
         require_bounds(home, x, -dims[0], dims[0], axis)
-        return x
+        return [x]
+    if not x.size and all(used in {0, dim} for used, dim in zip(x.shape, dims, strict=True)):
+        # For NumPy, a mask without elements fits.
+        return [np.zeros(0, np.intp)] * len(dims)
     if x.shape != dims:
         raise IndexError(
             f"a mask of shape {x.shape} does not fit the dimensions {dims} from axis {axis}"
         )
-    return x if dims else np.zeros(int(bool(x)), np.intp)
+    return [x if dims else np.zeros(int(bool(x)), np.intp)]
 
 
 def _entry(blob: BlobCore, x: Any) -> Any:
@@ -135,13 +148,11 @@ def _entry(blob: BlobCore, x: Any) -> Any:
     if is_basic_index(x):
         return int(x) if isinstance(x, (int, np.integer)) else x
     if not isinstance(x, BlobCore):
-        given = is_array(x)
-        array = native_array(x)[0] if given else np.asarray(x)
-        if not (given or array.size):
-            array = array.astype(np.intp)
-        if given and array.ndim and array.dtype.kind in "biu":
-            array = blob_to_read(array, blob)
-        x = array
+        if is_array(x):
+            x = indices_to_read(x, blob)
+        else:
+            x = np.asarray(x)
+            x = x if x.size else x.astype(np.intp)
     if x.dtype.kind not in "biu":
         raise IndexError(
             "expected integers, slices, None, an Ellipsis and arrays of integers or bool as an "
@@ -150,24 +161,20 @@ def _entry(blob: BlobCore, x: Any) -> Any:
     return x
 
 
+def indices_to_read(x: Any, blob: BlobCore) -> Any:
+    """Return a Blob for an array of another library, so that its transfer is recorded.
+
+    An array of NumPy's or CuPy's if it has no axes, or is no index.
+    """
+    array = native_array(x)[0]
+    return blob_to_read(array, blob) if array.ndim and array.dtype.kind in "biu" else array
+
+
 def _axes_used(x: Any) -> int:
     """Return the number of axes that an entry indexes."""
     if x is None or x is Ellipsis:
         return 0
     return 1 if isinstance(x, (int, slice)) or x.dtype.kind != "b" else len(x.shape)
-
-
-def _common_shape(arrays: Sequence[Any]) -> tuple[int, ...] | None:
-    """Return the shape of arrays together; None if that depends on the contents of a Blob."""
-    shapes = []
-    for x in arrays:
-        if x.dtype.kind != "b":
-            shapes.append(tuple(x.shape))
-        elif isinstance(x, BlobCore):
-            return None
-        else:
-            shapes.append((int(np.count_nonzero(x)),))
-    return _broadcast(*shapes)
 
 
 def _broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
@@ -186,28 +193,24 @@ def require_bounds(home: Home, indices: Any, lowest: int, length: int, axis: int
     Indices that only a device holds are checked if the home, which computes, checks any. `indices`
     is an integer, an array of NumPy's or a Blob; `axis` is for the message.
     """
-    if isinstance(indices, int):
-        low = high = indices
-    else:
-        values = _on_host(indices) if isinstance(indices, BlobCore) else indices
-        if not indices.size or (values is None and not home.checks_values):
+    low = high = indices
+    if not isinstance(indices, int):
+        if not isinstance(indices, BlobCore) or _is_on_host(indices):
+            home = HOST
+        if not (indices.size and home.checks_values):
             return
-        if values is None:
-            values = indices._array_in(home, "__getitem__")
-            low, high = (int(compute(home, home.own(name), values)) for name in ("min", "max"))
-        else:
-            low, high = int(values.min()), int(values.max())
+        if isinstance(indices, BlobCore):
+            indices = indices._array_in(home, "__getitem__")
+        low, high = (int(compute(home, home.own(name), indices)) for name in ("min", "max"))
     if low < lowest or high >= length:
         wrong = low if low < lowest else high
         raise IndexError(f"index {wrong} is out of bounds for axis {axis} with size {length}")
 
 
-def _on_host(blob: BlobCore) -> Any:
-    """Return the contents of a Blob that are up to date on the host; None if they are not."""
-    array = blob._array
-    if blob._held is None and array is not None:
-        # It is the result of a computation, and needs no memory for this.
-        return array if blob._home is HOST else None
-    memory, layout = blob._memory, blob._layout
-    on_host = memory.spans.common(*memory.ledger.range_of(layout)) & (1 << Side.HOST)
-    return blob._array_on(Side.HOST, CONST, "__getitem__") if on_host else None
+def _is_on_host(blob: BlobCore) -> bool:
+    """Return whether the host holds the newest contents of a Blob."""
+    if blob._held is None and blob._array is not None:
+        # The result of a computation. The map would have to be made first.
+        return blob._home is HOST
+    memory = blob._memory
+    return memory.spans.common(*memory.ledger.range_of(blob._layout)) & 1 << Side.HOST != 0

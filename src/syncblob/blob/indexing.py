@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import operator
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from syncblob.arrays.native import native_array
 from syncblob.blob.compute import wrap, write_by
 from syncblob.blob.core import AnyBlob, BlobCore, making
 from syncblob.blob.device_of_operands import require_device_of
-from syncblob.blob.index_arrays import Selection, selection
+from syncblob.blob.index_arrays import indices_to_read, selection
 from syncblob.blob.lockless_writes_at_fork import writes
 from syncblob.blob.operands import blob_to_read
 from syncblob.devices import HOST, Side
@@ -124,11 +123,12 @@ def set_item(blob: BlobCore, key: Any, value: Any) -> None:  # noqa: C901, PLR09
         arrays = _keys_on(blob, key)
         new = _value_on(blob, value, _selected_shape(blob.shape, arrays))
         # This may transfer, so the index and the value are checked before.
-        key, function = _foreign_keys_on(blob, arrays, key, "__setitem__"), operator.setitem
+        key = _foreign_keys_on(blob, arrays, key, "__setitem__")
+        function: Any = operator.setitem
     else:
         selected = selection(blob, key)
         new = _value_on(blob, value, selected.shape)
-        key, function = selected.arrays_in(blob._home, "__setitem__"), partial(_put, blob, selected)
+        key, function = selected.bring("__setitem__"), selected.setitem
     array = blob._array_on(side, MUTABLE, "__setitem__")
     write_by(blob._memory, blob._layout, side, "__setitem__", function, array, key, new)
 
@@ -247,9 +247,9 @@ def _foreign_keys_on(blob: BlobCore, key: Any, original: Any, reason: str) -> An
         pairs = zip(key, original, strict=True)
         return tuple(_foreign_keys_on(blob, *pair, reason) for pair in pairs)
     if is_array(original) and not is_on_device(original):
-        array = native_array(original)[0]
-        if array.ndim and array.dtype.kind in "biu":
-            return blob_to_read(array, blob)._array_in(blob._home, reason)
+        indices = indices_to_read(original, blob)
+        if isinstance(indices, BlobCore):
+            return indices._array_in(blob._home, reason)
     return key
 
 
@@ -265,21 +265,7 @@ def _selected(blob: BlobCore, key: Any) -> Any:
         return compute(home, operator.getitem, array, arrays)
     selected = selection(blob, key)
     array = blob._array_in(home, "__getitem__")
-    arrays = selected.arrays_in(home, "__getitem__")
-    return compute(home, partial(_get, blob, selected), array, arrays)
-
-
-def _get(blob: BlobCore, selected: Selection, array: Any, arrays: Any) -> Any:
-    view, index = selected.target(blob._home, array, arrays)
-    return view[index]
-
-
-def _put(blob: BlobCore, selected: Selection, array: Any, arrays: Any, values: Any) -> None:
-    view, index = selected.target(blob._home, array, arrays)
-    while values.shape[:1] == (1,):
-        # NumPy drops leading axes of length 1, which others refuse.
-        values = values[0]
-    view[index] = values
+    return compute(home, selected.getitem, array, selected.bring("__getitem__"))
 
 
 def _assign(blob: BlobCore, side: Side, target: Layout, value: Any) -> None:

@@ -117,7 +117,7 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, operator: str) -> Any:
         # Raise before anything is transferred.
         _require_kept_dtype(kernel, x1.dtype, x2)
         _require_same_shape(kernel, x1.shape, getattr(x2, "shape", ()))
-    # They may have to go to make room.
+    # Drop our references, so that the buffers can be evicted if memory is short.
     array1 = array2 = shortcut = None
     return compute_in_room(_brought, kernel, (x1, x2), writes=True)
 

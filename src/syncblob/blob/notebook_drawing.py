@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from syncblob._formatting import counted
+from syncblob._formatting import counted, joined
 from syncblob.blob.text import block_of, text_of
 from syncblob.devices import Side
 
@@ -51,8 +51,7 @@ class HomeSeen(NamedTuple):
     allocated: bool
     newest: list[Range]  # in order
     lent: list[Lent]  # the first few
-    more: int  # the number of others
-    ranges: list[Range]  # of those, in order
+    rest: list[Range]  # those of the others
     ended: list[str]  # borrows that have become read-only
 
 
@@ -105,7 +104,7 @@ def _memory(memory: MemorySeen) -> Iterator[str]:
     nbytes = memory.nbytes
     for home in memory.homes:
         lent = [(one.start, min(one.stop, nbytes), one.text) for one in home.lent]
-        lent += [(*part, "more aliases") for part in home.ranges]
+        lent += [(*part, "more aliases") for part in joined(home.rest)]
         # Host aliases are above the host's bytes, accelerator aliases below the accelerator's, so
         # that the bytes of both are next to each other.
         strips = [_lane(home, nbytes), _strip([one for one in lent if one[0] < one[1]], nbytes)]

@@ -28,7 +28,7 @@ def reduce(blob: BlobCore, protocol: Any) -> tuple[Callable[..., Any], tuple[Any
     memory, layout, existing = blob._memory, blob._layout, blob._existing_diff()
     bound_to = memory.accelerator
     where = str(blob.device), None if bound_to is None else str(bound_to.device)
-    if shared_memory.name_of(memory) is None:
+    if shared_memory.name_of(memory.ledger) is None:
         data, diff = (
             _contents(each, layout, out_of_band=int(protocol) >= _OUT_OF_BAND)
             for each in (memory, existing)
@@ -40,7 +40,7 @@ def reduce(blob: BlobCore, protocol: Any) -> tuple[Callable[..., Any], tuple[Any
     memory.array(Side.HOST, access, layout, "pickle")
     if access is MUTABLE:
         expose(memory.ledger, Side.HOST, start=layout.start, stop=layout.stop, shared=True)
-    block = shared_memory.name_of(memory), memory.used_nbytes
+    block = shared_memory.name_of(memory.ledger), memory.used_nbytes
     diff = existing and _contents(existing, Layout.raw(existing.used_nbytes), out_of_band=False)
     placed = layout.shape, layout.dtype, layout.strides, layout.offset
     return _unpickle, (type(blob), placed, block, diff, where, blob._readonly)

@@ -116,7 +116,7 @@ def assign(  # noqa: C901, PLR0913, PLR0915  # contents, where they go, and the 
 
 def _larger(memory: SyncedMemory, nbytes: int) -> SyncedMemory:
     """Return a new memory in place of one, unless other processes may share that."""
-    name = name_of(memory)
+    name = name_of(memory.ledger)
     if name is not None:
         raise ValueError(
             f"expected at most {memory.nbytes} bytes, the size of this Blob's shared memory "

@@ -365,7 +365,8 @@ class SimulatedStream:
             return self._queued(copy, delay)
         work = _Work(copy, delay)
         work.run()
-        if work.interrupted:
+        if not isinstance(work.error, Exception | None):
+            # A signal handler has interrupted the copy, on this thread.
             work.wait()
         return work
 
@@ -395,7 +396,7 @@ class _Work(Push):
         self._process = os.getpid()
         self._function: Callable[[], None] | None = function
         self._delay = delay
-        self._error: BaseException | None = None
+        self.error: BaseException | None = None
         # Gets the time when it has run.
         self._ended: list[float] = []
         self._running = _thread.allocate_lock()
@@ -410,7 +411,7 @@ class _Work(Push):
                 self._function()
         except BaseException as error:  # noqa: BLE001  # raised in `wait`
             # Without the traceback, which would keep all objects of the callers' frames alive.
-            self._error = error.with_traceback(None)
+            self.error = error.with_traceback(None)
         finally:
             self._ended.append(time.perf_counter())
             self._function = None
@@ -431,24 +432,19 @@ class _Work(Push):
             return
         with self._running:
             pass
-        if self._error is None:
+        if self.error is None:
             return
         try:
-            raise self._error
+            raise self.error
         finally:
             # The traceback of a kept exception would keep the callers' frames alive.
-            self._error = None
+            self.error = None
             del self
-
-    @property
-    def interrupted(self) -> bool:
-        """Whether a signal handler has ended the work, which ran on the thread that queued it."""
-        return not (self._error is None or isinstance(self._error, Exception))
 
     @property
     def arrived(self) -> bool:
         """Whether the work has succeeded."""
-        return self._function is None and self._error is None
+        return self._function is None and self.error is None
 
     @property
     def over(self) -> bool:

@@ -182,7 +182,7 @@ class SyclBackend(LibraryHome):
                 "through the host"
             )
         if not array.size:
-            # It may lie at an invalid address.
+            # An array without elements may lie at an invalid address.
             return self.allocate(0)
         return self.view(array, Layout.raw(array.nbytes), writable=True)
 

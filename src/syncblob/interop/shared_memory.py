@@ -99,12 +99,8 @@ def attach(name: str, nbytes: int, device: Device | str | None) -> SyncedMemory:
     return _memory_over(_Block(shared, nbytes, creator=False), device)
 
 
-def name_of(memory: SyncedMemory) -> str | None:
+def name_of(ledger: Ledger) -> str | None:
     """Return the name of a memory's host block; None for a part of a block or other memory."""
-    return _name_of_block(memory.ledger)
-
-
-def _name_of_block(ledger: Ledger) -> str | None:
     buffer: Any = ledger.buffers.sides[Side.HOST]
     block: Any = buffer
     while isinstance(block, np.ndarray):
@@ -120,7 +116,7 @@ def _memory_over(block: _Block, device: Device | str | None) -> SyncedMemory:
     memory = SyncedMemory.adopting(np.asarray(block), device=device)
     expose(memory.ledger, Side.HOST, shared=True)
     # Unlike `weakref.finalize`, this runs also at the end of processes that multiprocessing forks.
-    # They start by forgetting what is registered, although forkserver's have their arguments then.
+    # Such a process forgets what is registered when it starts, so we register again after that.
     args = memory.ledger, os.getpid()
     register = partial(Finalize, callback=_bring_newest, args=args, exitpriority=0)
     register(memory)
@@ -130,7 +126,7 @@ def _memory_over(block: _Block, device: Device | str | None) -> SyncedMemory:
 
 def _bring_newest(ledger: Ledger, creator: int) -> None:
     """Bring to the block, as a memory ends, what this process has written on a device only."""
-    name, nbytes = _name_of_block(ledger), ledger.spans.nbytes
+    name, nbytes = name_of(ledger), ledger.spans.nbytes
     # What a forked process has on its device may be what its parent wrote, and brought since.
     if name is None or os.getpid() != creator or ledger.spans.common(0, nbytes) & 1 << Side.HOST:
         return

@@ -236,7 +236,7 @@ def claim_shared(  # noqa: PLR0913, PLR0917  # a write
             if not shortcut.shared or sides[side] is not shortcut or ledger.spans is not before:
                 return False
             if shortcuts.parts:
-                # Those of windows cannot be cleared in one step, either.
+                # The shortcuts of windows cannot be cleared in one step, either.
                 return False
             other = sides[1 - side]
             shortcut.shared = False
@@ -332,7 +332,7 @@ def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0917  # an access
         try:
             fill(buffer)
         except BaseException:
-            # It may have written in part, after a read on another side.
+            # `fill` may have written in part, after a read on another side.
             take(ledger, side, start, stop, reason)
             raise
         if start < stop and not ledger.spans.common(start, stop) & mine:

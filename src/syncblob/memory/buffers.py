@@ -152,18 +152,11 @@ class Buffers:
         buffer = self.sides[side]
         if buffer is None:
             return self.windows[side]
-        return Windows([[Window(0, buffer.nbytes, buffer)]], buffer.nbytes)
+        return Windows((Window(0, buffer.nbytes, buffer),), buffer.nbytes)
 
     def within(self, side: int, start: int, stop: int) -> list[Window]:
         """Return the windows of a side that overlap a range."""
-        buffer = self.sides[side]
-        if buffer is None:
-            return self.windows[side].overlapping(start, stop)
-        return [Window(0, buffer.nbytes, buffer)] if start < buffer.nbytes and stop > 0 else []
-
-    def inside(self, side: int, start: int, stop: int, used: int) -> list[Window]:
-        """Return the windows of a side whose bytes in use lie in a range."""
-        return self.all_of(side).inside(start, stop, used)
+        return self.all_of(side).overlapping(start, stop)
 
     def containing(self, side: int, start: int, stop: int) -> Any:
         """Return the buffer or the window of a side that contains a range; None if none does."""

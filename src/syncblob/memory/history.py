@@ -77,21 +77,22 @@ def note_use(ledger: Ledger, side: Side, start: int, stop: int) -> None:
 
     These are the bytes that another side used last and that this side holds already.
     """
-    last = _last_used(ledger)
-    if _is_noted(ledger, last, side, start, stop):
+    if is_use_noted(ledger, side, start, stop):
         return
     # The next use of another side is to be recorded, too.
     ledger.shortcuts.revoke()
+    last = _last_used(ledger)
     if last is not None:
         nbytes = _held_by(1 << side, ledger.spans, last, start, stop)
         if nbytes:
             avoided(nbytes)
-    _note_last(ledger, last, side, start, stop)
+    note_arrival(ledger, side, start, stop)
 
 
 def note_arrival(ledger: Ledger, side: Side, start: int, stop: int) -> None:
     """Record for the open logs that a side has got a non-empty range, and so used it last."""
-    _note_last(ledger, _last_used(ledger), side, start, stop)
+    known = _last_used(ledger) or Spans.whole(ledger.spans.nbytes, 0)
+    ledger.last_used = log_generation(), known.put(start, stop, 1 << side)
 
 
 def is_use_noted(ledger: Ledger, side: Side, start: int, stop: int) -> bool:
@@ -99,13 +100,9 @@ def is_use_noted(ledger: Ledger, side: Side, start: int, stop: int) -> bool:
 
     What a side alone holds is copied before another one uses it, so that it may be used unnoted.
     """
-    return _is_noted(ledger, _last_used(ledger), side, start, stop)
-
-
-def _is_noted(ledger: Ledger, last: Spans | None, side: Side, start: int, stop: int) -> bool:
     if not ledger.buffers.on_several_sides or start >= stop:
         return True
-    mine = 1 << side
+    mine, last = 1 << side, _last_used(ledger)
     if ledger.spans.any(start, stop) == mine:
         return last is None or not last.any(start, stop) & ~mine
     return last is not None and last.alike(start, stop) == mine
@@ -124,11 +121,6 @@ def _held_by(mine: int, spans: Spans, last: Spans, start: int, stop: int) -> int
         for held in spans.runs(run.start, run.stop)
         if held.holders & mine
     )
-
-
-def _note_last(ledger: Ledger, last: Spans | None, side: Side, start: int, stop: int) -> None:
-    known = last or Spans.whole(ledger.spans.nbytes, 0)
-    ledger.last_used = log_generation(), known.put(start, stop, 1 << side)
 
 
 def noted_user(ledger: Ledger) -> int:

@@ -68,25 +68,24 @@ def shortened(  # noqa: PLR0913, PLR0917  # an access, and its plan
         in_use += loans.ranges()
     kept = Spans.covering(after.nbytes, in_use)
     runs = [*after.runs(0, after.nbytes)]
-    free = [
-        run.holders != 0
+    free = {
+        run
+        for run in runs
+        if run.holders
         and not (run.start < stop and start < run.stop)
         and not kept.any(run.start, run.stop)
-        for run in runs
-    ]
+    }
 
     def change(holders: Callable[[int], int]) -> Spans:
-        pairs = zip(runs, free, strict=True)
         return after.replaced(
-            run._replace(holders=holders(run.holders)) if each else run for run, each in pairs
+            run._replace(holders=holders(run.holders)) if run in free else run for run in runs
         )
 
     more: Sequence[Run] = ()
     # Windows may not contain what would be copied, and a copy would end borrows.
     if moves and not buffers.windows[side] and all(map(buffers.tracks_borrows, others)):
-        wide = [run for run, each in zip(runs, free, strict=True) if each]
-        more = [run for run in wide if not run.holders & mine]
-        common = reduce(and_, [run.holders | mine for run in wide], _ALL)
+        more = [run for run in free if not run.holders & mine]
+        common = reduce(and_, [run.holders | mine for run in free], _ALL)
         after = change(lambda _: common)
     else:
         alone = change(lambda held: mine if held & mine else held)

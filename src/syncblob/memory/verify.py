@@ -119,23 +119,20 @@ class Watch:
 
     def add(self, side: Side, target: object, kind: str, start: int, stop: int) -> None:
         """Watch an export of a range of a side that lives as long as `target`."""
-        check = _Check(
-            weakref.ref(target, self.compare_if_idle), side, kind, start, stop, user_place()
-        )
-        check.checksum = self._checksum(check)
+        ends = weakref.ref(target, self.compare_if_idle)
+        check = _Check(ends, side, kind, start, stop, user_place())
+        self._renew(check)
         # Of those that have ended, the last one of each range is enough.
         ended = [each for each in self._checks if each.over]
-        dropped = [each for each in ended if each.reach == check.reach] or ended[:-_MOST_ENDED]
+        alike = [
+            each for each in ended if (each.side, each.start, each.stop) == (side, start, stop)
+        ]
+        dropped = alike or ended[:-_MOST_ENDED]
         self._checks = [each for each in self._checks if each not in dropped] + [check]
 
     def compare(self) -> None:
         """Report the exports whose bytes have changed. After the block, forget those that ended."""
-        changed = []
-        for check in self._checks:
-            before = check.checksum
-            check.checksum = self._checksum(check)
-            if check.checksum != before:
-                changed.append(check)
+        changed = [check for check in self._checks if self._renew(check)]
         # Of several, those that had ended before are the least likely to have been written through.
         suspects = [check for check in changed if not check.over] or changed
         for check in self._checks:
@@ -149,19 +146,21 @@ class Watch:
         """Accept the current bytes of a range of one side: a transfer has written them."""
         for check in self._checks:
             if check.concerns(side, start, stop):
-                check.checksum = self._checksum(check)
+                self._renew(check)
 
     def drop(self, side: Side, start: int, stop: int) -> None:
         """Stop watching a range of one side: its bytes may change legitimately from now on."""
         self._checks = [check for check in self._checks if not check.concerns(side, start, stop)]
 
-    def _checksum(self, check: _Check) -> int:
+    def _renew(self, check: _Check) -> bool:
+        """Renew the checksum of an export, and return whether it has changed."""
         import zlib  # only for debugging
 
         buffer = self._buffers.containing(check.side, check.start, check.stop)
         part = part_of(buffer, check.start, check.stop)
         array: np.ndarray[Any, Any] = part if isinstance(part, np.ndarray) else part.get()
-        return zlib.crc32(array.data)
+        before, check.checksum = check.checksum, zlib.crc32(array.data)
+        return check.checksum != before
 
     def compare_if_idle(self, _: object = None) -> None:
         """Compare, unless the memory is in use: an export or the block has ended."""
@@ -188,11 +187,6 @@ class _Check:
     checksum: int = 0
     # Whether the export had ended when the checksum was last compared.
     over: bool = False
-
-    @property
-    def reach(self) -> tuple[Side, int, int]:
-        """The side and the range."""
-        return self.side, self.start, self.stop
 
     def concerns(self, side: Side, start: int, stop: int) -> bool:
         """Tell whether it is an export of a side that overlaps a range."""

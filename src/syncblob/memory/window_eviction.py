@@ -45,7 +45,7 @@ def evict_windows(  # noqa: PLR0913, PLR0917  # a range, and what its contents n
     if ledger.moving:
         ledger.refuse_reentry()
     used = ledger.spans.nbytes
-    windows = ledger.buffers.inside(side, start, stop, used)
+    windows = ledger.buffers.all_of(side).inside(start, stop, used)
     for window in windows:
         low, high = window.start, min(window.stop, used)
         if holder := ledger.loans[side].writer_in(side, low, high):
@@ -81,7 +81,7 @@ def _plan_eviction(  # a range
 ) -> Change:
     before, mine = ledger.spans, 1 << side
     after = before
-    for window in ledger.buffers.inside(side, start, stop, before.nbytes):
+    for window in ledger.buffers.all_of(side).inside(start, stop, before.nbytes):
         low, high = window.start, min(window.stop, before.nbytes)
         runs = [run._replace(holders=run.holders & ~mine) for run in before.runs(low, high)]
         if ledger.only_on(side, low, high):
@@ -95,7 +95,7 @@ def _plan_eviction(  # a range
 
 def _drop(ledger: Ledger, change: Change, _reason: str) -> tuple[Any, Sequence[Upload]]:
     side, buffers = change.side, ledger.buffers
-    gone = buffers.inside(side, change.start, change.stop, change.before.nbytes)
+    gone = buffers.all_of(side).inside(change.start, change.stop, change.before.nbytes)
     home = buffers.home(side)
     if isinstance(home, Accelerator):
         for window in gone:

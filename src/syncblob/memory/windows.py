@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from bisect import bisect_left, bisect_right
-from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -40,82 +38,53 @@ class Window:
 
 
 class Windows:
-    """Windows of disjoint ranges, in ascending order. Immutable.
+    """Windows of disjoint ranges, in ascending order, and the number of their bytes. Immutable."""
 
-    They are in groups. So a change copies one group, and not all windows.
+    __slots__ = ("_windows", "nbytes")
 
-    Parameters
-    ----------
-    groups
-        The groups, none of them empty.
-    nbytes
-        As below.
-
-    Attributes
-    ----------
-    nbytes
-        The number of bytes of all windows.
-    """
-
-    __slots__ = ("_groups", "_starts", "nbytes")
-
-    def __init__(self, groups: Sequence[list[Window]] = (), nbytes: int = 0) -> None:
-        self._groups: Sequence[list[Window]] = groups
-        self._starts: list[int] = [group[0].start for group in groups]
+    def __init__(self, windows: tuple[Window, ...] = (), nbytes: int = 0) -> None:
+        self._windows: tuple[Window, ...] = windows
         self.nbytes: int = nbytes
 
     def __iter__(self) -> Iterator[Window]:
         """Iterate over the windows."""
-        return chain.from_iterable(self._groups)
+        return iter(self._windows)
 
     def __bool__(self) -> bool:
         """Return whether there are any."""
-        return bool(self._groups)
+        return bool(self._windows)
 
     def containing(self, start: int, stop: int) -> Window | None:
         """Return the window that contains a range; None if none does."""
-        place = bisect_right(self._starts, start) - 1
-        if place < 0:
-            return None
-        group = self._groups[place]
-        window = group[bisect_right(group, start, key=_START) - 1]
-        return window if stop <= window.stop else None
+        place = bisect_right(self._windows, start, key=_START) - 1
+        return self._windows[place] if place >= 0 and stop <= self._windows[place].stop else None
 
     def overlapping(self, start: int, stop: int) -> list[Window]:
         """Return the windows that overlap a range."""
-        near = chain.from_iterable(self._groups[self._near(start, stop)])
-        return [window for window in near if window.start < stop and start < window.stop]
+        first = max(bisect_right(self._windows, start, key=_START) - 1, 0)
+        near = self._windows[first : bisect_left(self._windows, stop, key=_START)]
+        return [window for window in near if start < window.stop]
 
     def inside(self, start: int, stop: int, used: int) -> list[Window]:
         """Return the windows whose bytes in use lie in a range."""
-        end = stop if stop < used else sys.maxsize
-        near = chain.from_iterable(self._groups[self._near(start, end)])
-        return [each for each in near if start <= each.start and min(each.stop, used) <= stop]
+        first = bisect_left(self._windows, start, key=_START)
+        last = bisect_left(self._windows, stop, key=_START) if stop < used else None
+        return [each for each in self._windows[first:last] if min(each.stop, used) <= stop]
 
     def exchange(self, gone: Sequence[Window], new: Sequence[Window] = ()) -> Windows:
-        """Return the windows without some, and with new ones."""
-        changed = [*gone, *new]
-        if not changed:
+        """Return the windows without some, and with new ones in their place."""
+        if not (gone or new):
             return self
-        near = self._near(min(map(_START, changed)), max(each.stop for each in changed))
-        left = set(chain.from_iterable(self._groups[near])).difference(gone).union(new)
-        ordered = sorted(left, key=_START)
-        step = len(ordered) if len(ordered) <= 2 * _GROUP else _GROUP
-        made = [ordered[at : at + step] for at in range(0, len(ordered), step or 1)]
+        starts = [each.start for each in (*gone, *new)]
+        first = bisect_left(self._windows, min(starts), key=_START)
+        last = bisect_right(self._windows, max(starts), key=_START)
+        left = sorted({*self._windows[first:last], *new}.difference(gone), key=_START)
         nbytes = sum(each.nbytes for each in new) - sum(each.nbytes for each in gone)
-        groups = [*self._groups[: near.start], *made, *self._groups[near.stop :]]
-        return Windows(groups, self.nbytes + nbytes)
-
-    def _near(self, start: int, stop: int) -> slice:
-        """Return the groups, one at least, in which windows may overlap a range."""
-        low = max(bisect_right(self._starts, start) - 1, 0)
-        return slice(low, max(bisect_left(self._starts, stop), low + 1))
+        windows = (*self._windows[:first], *left, *self._windows[last:])
+        return Windows(windows, self.nbytes + nbytes)
 
 
 _START = attrgetter("start")
-
-# A group has at most twice as many windows.
-_GROUP = 64
 
 
 def laid(  # an array, and its use

@@ -135,6 +135,7 @@ METHODS[np.repeat] = _repeat
 ELEMENTWISE = frozenset(each for each in vars(np).values() if isinstance(each, np.ufunc))
 
 
+@cache
 def positions(function: Callable[..., Any]) -> dict[str, int]:
     """Return the positions of a function's parameters; -1 for keyword-only ones."""
     try:
@@ -150,9 +151,6 @@ def positions(function: Callable[..., Any]) -> dict[str, int]:
     }
 
 
-_positions = cache(positions)
-
-
 def _argument(
     function: Callable[..., Any], name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> int | str | None:
@@ -160,7 +158,7 @@ def _argument(
 
     A keyword that a function collects, as `savez` does, is no parameter.
     """
-    position = _positions(function).get(name)
+    position = positions(function).get(name)
     if position is None:
         return None
     if name in kwargs:
@@ -171,7 +169,7 @@ def _argument(
 def first_argument(function: Callable[..., Any], args: Sequence[Any]) -> int | str:
     """Return the position or keyword of a function's first argument."""
     # NumPy 2.2 does not tell the parameters of some functions in C.
-    return 0 if args else next(iter(_positions(function)), 0)
+    return 0 if args else next(iter(positions(function)), 0)
 
 
 def value_of(
@@ -200,7 +198,7 @@ def written_arguments(
     value = value_of(function, option, args, kwargs)
     if function in _ALWAYS_WRITE or (value is not None and bool(value) is wanted):
         # Of a call without a mask.
-        whole = whole and len(args) <= _positions(function).get("where", len(args))
+        whole = whole and len(args) <= positions(function).get("where", len(args))
         result[first_argument(function, args)] = function is np.copyto and whole
     return result
 
@@ -209,5 +207,5 @@ def plain_arguments(
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> set[int | str]:
     """Return the positions and keywords of arguments for axes, shapes and the like."""
-    keys = {_argument(function, name, args, kwargs) for name in _PLAIN & {*_positions(function)}}
+    keys = {_argument(function, name, args, kwargs) for name in _PLAIN & {*positions(function)}}
     return {key for key in keys if key is not None}

@@ -265,7 +265,7 @@ def tensor_over_memory(
     require_reach(home)
     side, layout = memory.side_of(home), layout.forwards()
     if access is CONST and not verifying():
-        # Not exported, because nothing but the call uses it, and the call is noted.
+        # Not an export, because nothing but the call uses the array, and the call is noted.
         array = memory.array(side, access, layout, reason)
     else:
         array = memory.export(side, access, layout, reason, _KIND)

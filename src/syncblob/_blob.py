@@ -588,8 +588,8 @@ class Blob(Operators, NdarrayMethods):
         Raises
         ------
         BufferError
-            If an alias, exposed memory, or an operation of another thread needs a buffer. Nothing
-            has changed then.
+            If an alias, exposed memory, or an operation of another thread needs a buffer, or if
+            the host side is shared memory. Nothing has changed then.
         """
         return evict_by_hand.evict(self, side)
 

@@ -124,9 +124,12 @@ def _checked(home: Home, x: Any, dims: tuple[int, ...], axis: int) -> Any:
         require_bounds(home, x, -dims[0], dims[0], axis)
         return x
     if x.shape != dims:
-        raise IndexError(
-            f"a mask of shape {x.shape} does not fit the dimensions {dims} from axis {axis}"
-        )
+        # For NumPy, a mask without elements selects nothing of any other length.
+        if any(own not in {0, dim} for own, dim in zip(x.shape, dims, strict=True)):
+            raise IndexError(
+                f"a mask of shape {x.shape} does not fit the dimensions {dims} from axis {axis}"
+            )
+        return np.zeros(dims, np.bool)
     return x if dims else np.zeros(int(bool(x)), np.intp)
 
 

@@ -588,8 +588,8 @@ class Blob(Operators, NdarrayMethods):
         Raises
         ------
         BufferError
-            If an alias, exposed memory, or an operation of another thread needs a buffer. Nothing
-            has changed then.
+            If an alias, exposed memory, or an operation of another thread needs a buffer, or if
+            the host side is shared memory. Nothing has changed then.
         """
         return evict_by_hand.evict(self, side)
 
@@ -862,8 +862,10 @@ class Blob(Operators, NdarrayMethods):
         return self._derived(lambda a: a.swapaxes(axis1, axis2))
 
     def ravel(self, order: Any = "C") -> Self:
-        """Return the elements along one axis; a view if possible."""
-        return self.reshape(-1) if order == "C" else self._call(np.ravel, order=order)
+        """Return the elements along one axis; a view if they are contiguous in that order."""
+        if order == "C" and self._layout.contiguous:
+            return self.reshape(-1)
+        return self._call(np.ravel, order=order)
 
     def flatten(self, order: Literal["C", "F", "A", "K"] = "C") -> Self:
         """Return a copy of the elements along one axis."""

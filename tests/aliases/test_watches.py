@@ -252,6 +252,21 @@ def in_use_by_another_thread(memory: SyncedMemory) -> Iterator[None]:
     assert ended_by_us == [True]
 
 
+def test_an_export_without_elements_does_not_outlive_its_buffer() -> None:
+    blob = Blob((4, 0), device="simulated")
+    blob.mutable_gpu_data()
+    with verified_const():
+        exported = np.from_dlpack(blob.const)
+        blob.evict("gpu")
+        assert np.asarray(blob).shape == exported.shape
+    part = Blob(1 << 19, device="simulated")[1000:2000]
+    part[...] = 1
+    with verified_const():
+        exported = np.from_dlpack(part[:0].const)
+        part.evict("gpu")
+        assert part.tolist() == [1] * 1000
+
+
 def test_an_export_that_ends_waits_for_nobody_and_is_compared_by_the_next_access() -> None:
     memory = at(Side.HOST)
     with verified_const():

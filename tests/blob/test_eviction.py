@@ -215,6 +215,16 @@ def test_a_push_arrives_first(limited):
     assert blob.gpu_data().tolist() == [7] * COUNT
 
 
+@pytest.mark.parametrize("side", ["cpu", "gpu"])
+def test_an_empty_blob_that_was_evicted_grows_by_zeros(side):
+    blob = filled(7)
+    blob.cpu_data()
+    blob.resize(0)
+    assert blob.evict(side) == NBYTES
+    blob.resize(COUNT)
+    assert blob.on("cpu").tolist() == (blob + 0).tolist() == [0] * COUNT
+
+
 @pytest.mark.usefixtures("small", "simulated")
 def test_of_a_view_the_windows_in_its_range_are_freed():
     blob = Blob(COUNT, "int32", device=LIMITED)

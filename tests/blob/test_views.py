@@ -116,6 +116,18 @@ def test_getitem_is_numpys(device, data, shape):
     np.testing.assert_array_equal(np.asarray(result), expected)
 
 
+@pytest.mark.parametrize("device", [*DEVICES, OTHER])
+@pytest.mark.parametrize("shape", [(0,), (0, 2), (3, 0), (0, 0)])
+def test_a_mask_without_elements_selects_nothing(device, shape):
+    array, mask = numbers(3, 2), np.zeros(shape, bool)
+    blob = on_side(array, device)
+    assert blob[mask].shape == array[mask].shape
+    blob[mask] = 9
+    assert blob.tolist() == array.tolist()
+    with pytest.raises(IndexError):
+        blob[np.zeros((1, 0), bool)]
+
+
 @pytest.mark.parametrize("device", EVERYWHERE)
 @settings(max_examples=150)
 @given(data=st.data(), shape=shapes)
@@ -485,6 +497,16 @@ def test_a_reshaped_copy_is_a_blob_of_its_own(device):
         copied.resize(1)
         assert (copied.tolist(), copied.device) == ([9], blob.device)
     assert blob.tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
+@pytest.mark.parametrize("device", [*DEVICES, OTHER])
+def test_ravel_shares_memory_as_an_ndarrays_does(device):
+    for key in (..., slice(1, None), slice(None, None, -1), np.s_[:, 1:], np.s_[:, 0], np.s_[::2]):
+        array = np.arange(12).reshape(4, 3)
+        blob = syncblob.asarray(array, device=device, copy=True)
+        for flat in (array[key].ravel(), blob[key].ravel()):
+            flat[0] = 99
+        assert blob.tolist() == array.tolist()
 
 
 def test_reshape_with_copy_false_never_copies():

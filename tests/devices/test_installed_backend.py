@@ -140,6 +140,16 @@ def test_out_has_the_shape_and_the_kind_of_the_result() -> None:
     assert (target.tolist(), out.tolist()) == ([0, 2, 4], [0, 0, 0])
 
 
+def test_a_mask_of_a_ufunc_keeps_the_other_elements_of_out() -> None:
+    x, out, mask = np.arange(3.0), np.full((2, 3), 7.0), np.array([[True], [False]])
+    target = made(out)
+    np.add(made(x), 1, out=target, where=made(mask))
+    np.testing.assert_array_equal(target, np.add(x, 1, out=out, where=mask))
+    array = np.full(3, 7.0)
+    np.add(made(x), 1, out=array, where=made(x) > 1)
+    assert array.tolist() == [7, 7, 3]
+
+
 def test_its_backend_inherits_what_the_page_names() -> None:
     home = accelerator("drawer:0")
     assert isinstance(home, LibraryHome)

@@ -415,3 +415,14 @@ def test_an_array_that_was_adopted_is_refreshed_too():
     array[:] = 3
     blob.const.refresh()
     assert uploads(blob) == ([(0, 8)], [3, 3])
+
+
+def test_the_block_stays_when_the_host_side_is_evicted_after_a_refresh():
+    blob = Blob.in_shared_memory(2, device="simulated")
+    other = pickle.loads(pickle.dumps(blob)).on("cpu")
+    blob.refresh()
+    blob += 1
+    with pytest.raises(BufferError, match="its host side is shared memory"):
+        blob.evict("cpu")
+    np.asarray(blob)
+    assert other.tolist() == [1, 1]

@@ -5,6 +5,7 @@ import gc
 import numpy as np
 import pytest
 import tiers
+from devices import OTHER
 from made_blobs import CPU, DTYPES, GPU, PAIR, SPLIT, SYNCED, address, blob_in, values
 
 import syncblob
@@ -71,6 +72,16 @@ def test_a_tensor_keeps_the_bytes_when_the_blob_is_gone_or_has_grown():
     assert len(noise) == 50
     assert tensor.tolist() == values().tolist()
     assert other.tolist() == values().T.tolist()
+
+
+@pytest.mark.parametrize("device", ["cpu", "simulated:0", OTHER])
+def test_a_tensor_of_one_element_indexes_like_an_array(device):
+    blob = syncblob.asarray(values(), device=device)
+    for index in ([1], [[1]], True, [True, False], 1):
+        assert blob[torch.tensor(index)].tolist() == values()[np.array(index)].tolist()
+    row = blob[:1]
+    row[torch.tensor([False])] = 9
+    assert blob.tolist() == values().tolist()
 
 
 # --- Blobs over tensors ------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from syncblob.blob.automatic_eviction import close_side
 from syncblob.blob.living_blobs import in_use, let_go, living_blobs
 from syncblob.devices import Accelerator, Side
+from syncblob.interop.shared_memory import name_of
 from syncblob.memory import Ledger, evict_windows
 from syncblob.memory.windows import array_of
 
@@ -21,6 +22,11 @@ def evict(blob: BlobCore, side: str) -> int:
     memory, ledger = blob._memory, blob._memory.ledger
     start, stop = memory.ledger.range_of(blob._layout)
     gone = Side.HOST if side == "cpu" else blob._accelerator_side(memory)
+    if gone is Side.HOST and name_of(memory) is not None:
+        raise BufferError(
+            f"{ledger.buffers.described()} cannot leave cpu, because its host side is shared "
+            "memory: what this process writes would not reach the others any more"
+        )
     freed = give_up(blob, gone, start, stop)
     with memory.ledger.lock:
         kept = ledger.buffers.within(gone, start, stop)

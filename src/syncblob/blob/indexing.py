@@ -215,13 +215,17 @@ def _plain(key: Any) -> Any:
     if isinstance(key, tuple):
         return tuple(_plain(entry) for entry in key)
     if isinstance(key, BlobCore):
-        if not key.shape and key.dtype.kind in "iu":
-            return operator.index(key)  # type: ignore[arg-type]  # every Blob has __index__
+        integer = not key.shape and key.dtype.kind in "iu"
+        return operator.index(key) if integer else key  # type: ignore[arg-type]  # every Blob has __index__
+    if isinstance(key, (int, np.generic, np.ndarray)):
         return key
-    if isinstance(key, (int, np.generic, np.ndarray)) or not is_integer(key):
-        return key
+    if is_array(key) and not is_on_device(key):
+        # NumPy asks a tensor of one element for an integer, even if it is a mask or has axes.
+        array = native_array(key)[0]
+        if array.dtype.kind == "b" or (array.ndim and array.dtype.kind in "iu"):
+            return array
     try:
-        return operator.index(key)
+        return operator.index(key) if is_integer(key) else key
     except TypeError:
         # All tensors have the method.
         return key

@@ -75,7 +75,7 @@ class LibraryHome(Accelerator):
         NotImplementedError
             If the library has no such function.
         """
-        name = _name_of(function)
+        name, where = _name_of(function), True
         if name is not None:
             own = self.own(name)
             ufunc = getattr(np, name, None)
@@ -83,6 +83,9 @@ class LibraryHome(Accelerator):
                 args, after = args[: ufunc.nin], args[ufunc.nin :]
                 if after:
                     keywords["out"] = after
+                if keywords.get("out") is not None:
+                    # A library without `out` would leave arbitrary values where this is False.
+                    where = keywords.pop("where", True)
                 if all(isinstance(x, _NUMBERS) for x in args):
                     # Libraries take no numbers only.
                     own = ufunc
@@ -100,7 +103,7 @@ class LibraryHome(Accelerator):
             # Arrays that are no operands, such as shapes.
             args = tuple([x.tolist() if isinstance(x, np.ndarray) else x for x in args])
             out = keywords.pop("out", None)
-            function = own if out is None else partial(_into, out, own)
+            function = own if out is None else partial(self._into, out, where, own)
         return super().compute(function, *args, **keywords)
 
     def own(self, name: str) -> Callable[..., Any]:
@@ -138,6 +141,34 @@ class LibraryHome(Accelerator):
         offset = self.address(array) - self.address(buffer) if array.size else 0
         return Layout(tuple(array.shape), array.dtype, self.strides(array), offset)
 
+    def _into(
+        self, out: Any, where: Any, function: Callable[..., Any], *args: Any, **keywords: Any
+    ) -> Any:
+        """Call a function, and assign its results to arrays: libraries may have no `out`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a result has another shape, or a dtype that is not of the same kind.
+        """
+        targets = out if isinstance(out, tuple) else (out,)
+        results = function(*args, **keywords)
+        pairs = list(zip(targets, results if len(targets) > 1 else (results,), strict=True))
+        for target, result in pairs:
+            shape = np.broadcast_shapes(result.shape, getattr(where, "shape", ()))
+            if shape != tuple(target.shape):
+                raise ValueError(f"expected out of shape {shape}, got {target.shape}")
+            if not np.can_cast(result.dtype, target.dtype, "same_kind"):
+                raise TypeError(
+                    f"expected out of a dtype that holds {result.dtype}, got {target.dtype}"
+                )
+        for target, result in pairs:
+            if where is True:
+                target[...] = result
+            else:
+                self.own("copyto")(target, self.as_array(result), where=where)
+        return out if len(targets) > 1 else targets[0]
+
     @property
     def dlpack_device(self) -> tuple[int, int]:
         """The library's DLPack type and the index of the device."""
@@ -171,26 +202,3 @@ def _require_fit(name: str, args: Any, keywords: Any) -> None:
     for value in (*args[position : position + 1], *named):
         if type(value) is int:
             np.empty((), (*args, *others)[0].dtype if dtype is None else dtype)[()] = value
-
-
-def _into(out: Any, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
-    """Call a function, and assign its results to arrays: libraries may have no `out`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a result has another shape, or a dtype that is not of the same kind.
-    """
-    targets = out if isinstance(out, tuple) else (out,)
-    results = function(*args, **keywords)
-    pairs = list(zip(targets, results if len(targets) > 1 else (results,), strict=True))
-    for target, result in pairs:
-        if tuple(result.shape) != tuple(target.shape):
-            raise ValueError(f"expected out of shape {result.shape}, got {target.shape}")
-        if not np.can_cast(result.dtype, target.dtype, "same_kind"):
-            raise TypeError(
-                f"expected out of a dtype that holds {result.dtype}, got {target.dtype}"
-            )
-    for target, result in pairs:
-        target[...] = result
-    return out if len(targets) > 1 else targets[0]

@@ -39,9 +39,10 @@ def _plan_fit(ledger: Ledger, side: Side, _access: Access, used: int, nbytes: in
     after = before.resized(nbytes)
     losses = []
     if nbytes > used:
-        # Windows end before, so that they cannot hold the new bytes.
-        windowed = sum(1 << owner for owner, windows in enumerate(buffers.windows) if windows)
-        after = after.put(used, nbytes, after.common(used, nbytes) & ~windowed)
+        # Windows end before, so that they cannot hold the new bytes. Nor can a side that was
+        # evicted while no bytes were in use.
+        whole = sum(1 << owner for owner, buffer in enumerate(buffers.sides) if buffer is not None)
+        after = after.put(used, nbytes, after.common(used, nbytes) & whole)
         for owner, loans in enumerate(ledger.loans):
             for writer in loans.writers(used, nbytes):
                 start, stop = max(writer.start, used), min(writer.stop, nbytes)

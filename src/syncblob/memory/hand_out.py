@@ -85,8 +85,9 @@ def export_watched(  # noqa: PLR0913, PLR0917  # an access, and its consumer
     if isinstance(array, np.ndarray):
         array.flags.writeable = False
     reach = layout.start, layout.stop
-    if loans.borrows.overlapping(*reach) or loans.may_write_in(*reach):
-        # Borrows or aliases may write here legitimately, so a difference proves nothing.
+    if not layout.size or loans.borrows.overlapping(*reach) or loans.may_write_in(*reach):
+        # Borrows or aliases may write here legitimately, so a difference proves nothing. No bytes
+        # overlap an eviction, which could not end their watch.
         return array
     if ledger.watch is None:
         ledger.watch = Watch(ledger.lock, ledger.buffers)

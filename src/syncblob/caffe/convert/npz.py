@@ -231,7 +231,9 @@ def plan(weights: Weights) -> Callable[[Path], None]:
         with zipfile.ZipFile(path, "w") as archive:
             packing = {}
             for info, contents in () if source is None else _members(source):
-                packing[info.filename] = info.compress_type
+                # Others pack some arrays more densely than a file that is opened may.
+                if info.compress_type != zipfile.ZIP_STORED:
+                    packing[info.filename] = zipfile.ZIP_DEFLATED
                 if info.filename not in tensors:
                     archive.writestr(info, contents())
             for name, blob in tensors.items():

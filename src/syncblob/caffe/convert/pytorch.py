@@ -19,6 +19,8 @@ import numpy as np
 from syncblob.caffe import blob_values
 from syncblob.caffe.convert.checkpoint import MOST_ENTRIES, Found, find_net
 from syncblob.caffe.convert.weights import Weights
+from syncblob.caffe.files.caffe_hdf5 import HARMLESS, MOST_COMPRESSION
+from syncblob.caffe.messages.lazy_blobs import has_values
 from syncblob.caffe.messages.open_file import OpenFile, Stream
 from syncblob.caffe.messages.pieces import on_progress
 from syncblob.caffe.messages.values import CHUNK, StridedValues, Values
@@ -108,12 +110,15 @@ def _find_state(torch: ModuleType, loaded: Any, path: str) -> Found:
 
 
 def _entry(torch: ModuleType, file: OpenFile, name: str, tensor: Tensor) -> Entry:
-    if tensor.layout is not torch.strided:
+    storage: Any = tensor.untyped_storage() if tensor.layout is torch.strided else None
+    nbytes = tensor.numel() * tensor.element_size()
+    if storage is None:
         why = f"is {tensor.layout}, not dense"
+    elif nbytes > max(HARMLESS, storage.nbytes() * MOST_COMPRESSION):
+        why = f"claims {nbytes} bytes, of which {storage.nbytes()} are stored"
     elif not tensor.is_meta:
         return tensor.shape, _name_of(tensor), partial(_values, tensor)
     else:
-        storage: Any = tensor.untyped_storage()
         offset = getattr(storage, "_checkpoint_offset", None)  # PyTorch documents this attribute
         if offset is None:
             why = "has no values (meta)"
@@ -171,13 +176,14 @@ def plan(weights: Weights) -> Callable[[Path], None]:
         tensors = _find_state(torch, loaded, str(path)).tensors
         # Found before the first is written, because tensors may share their values.
         edits = [
-            (tensors[name], values)
+            (tensors[name], blob)
             for name, blob in weights.tensors.items()
-            if (values := _edited(tensors[name], blob)) is not None
+            if not _has_values(tensors[name], blob)
         ]
-        for tensor, values in edits:
-            new = _tensor(torch, values)
-            if new.shape == tensor.shape:
+        for tensor, blob in edits:
+            new = _tensor(torch, blob_values(blob))
+            repeats = 0 in tensor.stride() and new.numel() > 1
+            if new.shape == tensor.shape and not repeats:
                 tensor.data.copy_(new)
             else:
                 tensor.data = new
@@ -196,13 +202,12 @@ def plan(weights: Weights) -> Callable[[Path], None]:
     return write if source is None else partial(edit, source)
 
 
-def _edited(tensor: Tensor, blob: Blob) -> NDArray[np.generic] | None:
-    """Return the values of a Blob if they differ from those of a tensor, bit for bit."""
-    before, values = _values(tensor), np.ascontiguousarray(blob_values(blob))
-    if before.dtype != values.dtype:
-        raise ValueError(f"expected {before.dtype}, as in the file, got a Blob of {values.dtype}")
-    same = before.shape == values.shape and before.tobytes() == values.tobytes()
-    return None if same else values.reshape(blob.shape)
+def _has_values(tensor: Tensor, blob: Blob) -> bool:
+    """Tell whether a Blob has the values of a tensor. Raise ValueError for another dtype."""
+    before = _values(tensor)
+    if before.dtype != blob.dtype:
+        raise ValueError(f"expected {before.dtype}, as in the file, got a Blob of {blob.dtype}")
+    return has_values(blob, before)
 
 
 def _tensor(torch: ModuleType, values: NDArray[np.generic]) -> Any:

@@ -37,7 +37,7 @@ _THREADS = 4
 
 
 class Descriptor:
-    """A file that stays open for reading as long as this object lives.
+    """A file that stays open for reading as long as this object lives. Copies are the same object.
 
     Parameters
     ----------
@@ -73,6 +73,10 @@ class Descriptor:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
         if not stat.S_ISREG(mode):
             raise OSError(errno.EINVAL, "expected a file, got a pipe or a device", os.fspath(path))
+
+    def __deepcopy__(self, _memo: object) -> Descriptor:
+        """Return the same object."""
+        return self
 
     def read(self, target: memoryview, offset: int) -> None:
         """Fill a buffer with the bytes at an offset. Raises EOFError if the file ends earlier."""
@@ -298,6 +302,10 @@ class FileReference:
         file = OpenFile.__new__(OpenFile)
         file.put(descriptor, self)
         return file
+
+    def hold(self) -> Descriptor | None:
+        """Return what keeps the file open as long as it exists; None if the file is not open."""
+        return self._descriptor()
 
     def __deepcopy__(self, _memo: object) -> FileReference:
         """Return a reference to the same file, which is closed separately."""

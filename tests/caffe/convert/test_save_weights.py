@@ -168,6 +168,18 @@ def test_weights_whose_file_was_closed_or_changed(path):
             save_weights(weights, path.with_name(f"other_{path.name}"))
 
 
+def test_a_damaged_member_that_would_be_copied(tmp_path):
+    path = tmp_path / "x.npz"
+    np.savez(path, **TENSORS)
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("text", "words")
+    contents = path.read_bytes().replace(b"words", b"sword")
+    path.write_bytes(contents)
+    with open_weights(path) as weights, pytest.raises(ModelFileError, match=r"Bad CRC-32.*text"):
+        save_weights(weights, path)
+    assert path.read_bytes() == contents
+
+
 def test_saving_again_when_all_values_have_been_read(path):
     with open_weights(path) as weights:
         for blob in weights.tensors.values():

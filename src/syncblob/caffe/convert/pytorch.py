@@ -8,16 +8,18 @@ import re
 import sys
 import warnings
 import zipfile
+from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from syncblob.caffe import blob_values
 from syncblob.caffe.convert.checkpoint import MOST_ENTRIES, Found, find_net
+from syncblob.caffe.convert.npz import open_archive
 from syncblob.caffe.convert.weights import Weights
 from syncblob.caffe.files.caffe_hdf5 import HARMLESS, MOST_COMPRESSION
 from syncblob.caffe.messages.lazy_blobs import has_values
@@ -44,45 +46,58 @@ def read(path: str) -> Weights:
     """Open a file. Reads no values, except those of files older than PyTorch 1.6."""
     torch = import_optional("torch")
     file = OpenFile(path)
+    records = _records(file)
+    found = _load(torch, file, in_place=bool(records))
+    file.require_unchanged()
+    tensors = {
+        name: _entry(torch, file, name, each, records) for name, each in found.tensors.items()
+    }
+    return Weights.of_names(path, "torch", tensors, file, others=found.others)
+
+
+def _load(torch: ModuleType, file: OpenFile, *, in_place: bool) -> _Loaded:
+    """Load a file and find its tensors. Those in place, on "meta", only know where values are."""
+    load = partial(torch.load, weights_only=True)
     try:
-        loaded = _load(torch, file)
+        with warnings.catch_warnings():
+            # If torch refuses the file, its error says why.
+            warnings.simplefilter("ignore")
+            try:
+                loaded = load(_stream(file), map_location="meta" if in_place else "cpu")
+            except NotImplementedError:  # there are no quantized tensors on "meta"
+                loaded = load(_stream(file), map_location="cpu")
     except Exception as error:  # torch raises nearly any exception for a damaged file
         file.require_unchanged()
         raise ModelFileError(
             f"torch.load cannot read it as tensors ({_reason(error)}); copy it again, or save a "
             f"state_dict: torch.save(model.state_dict(), path)",
-            path=path,
+            path=file.path,
         ) from error
-    file.require_unchanged()
-    found = _find_state(torch, loaded, path)
-    tensors = {name: _entry(torch, file, name, each) for name, each in found.tensors.items()}
-    return Weights.of_names(path, "torch", tensors, file, others=found.others)
+    return _Loaded(loaded, *_find_state(torch, loaded, file.path))
 
 
-def _load(torch: ModuleType, file: OpenFile) -> Any:
-    """Load the contents of a file. Tensors on "meta" only know where their values are."""
-    with warnings.catch_warnings():
-        # If torch refuses the file, its error says why.
-        warnings.simplefilter("ignore")
-        # There are no quantized tensors on "meta".
-        with contextlib.suppress(NotImplementedError):
-            if _has_plain_records(file):
-                return torch.load(_stream(file), map_location="meta", weights_only=True)
-        return torch.load(_stream(file), map_location="cpu", weights_only=True)
+class _Loaded(NamedTuple):
+    """What torch.load returns, and what `find_net` finds in it."""
+
+    contents: Any
+    tensors: dict[str, Any]
+    others: tuple[str, ...]
 
 
 def _stream(file: OpenFile) -> io.BufferedReader:
     return io.BufferedReader(Stream(file), CHUNK)
 
 
-def _has_plain_records(file: OpenFile) -> bool:
-    """Tell whether a file is an archive whose values can be read at their offsets."""
-    with contextlib.suppress(zipfile.BadZipFile), zipfile.ZipFile(Stream(file)) as archive:
+def _records(file: OpenFile) -> list[tuple[int, int]]:
+    """Return where records begin, and their sizes, if values can be read in place; else none."""
+    with contextlib.suppress(ModelFileError), open_archive(file) as archive:
+        infos = archive.infolist()
         order = [each for each in archive.namelist() if each.endswith("/byteorder")]
-        return all(info.compress_type == zipfile.ZIP_STORED for info in archive.infolist()) and all(
+        if all(info.compress_type == zipfile.ZIP_STORED for info in infos) and all(
             archive.read(each).decode() == sys.byteorder for each in order
-        )
-    return False
+        ):
+            return sorted((info.header_offset, info.file_size) for info in infos)
+    return []
 
 
 def _reason(error: Exception) -> str:
@@ -109,7 +124,9 @@ def _find_state(torch: ModuleType, loaded: Any, path: str) -> Found:
         ) from error
 
 
-def _entry(torch: ModuleType, file: OpenFile, name: str, tensor: Tensor) -> Entry:
+def _entry(
+    torch: ModuleType, file: OpenFile, name: str, tensor: Tensor, records: list[tuple[int, int]]
+) -> Entry:
     storage: Any = tensor.untyped_storage() if tensor.layout is torch.strided else None
     nbytes = tensor.numel() * tensor.element_size()
     if storage is None:
@@ -122,11 +139,16 @@ def _entry(torch: ModuleType, file: OpenFile, name: str, tensor: Tensor) -> Entr
         offset = getattr(storage, "_checkpoint_offset", None)  # PyTorch documents this attribute
         if offset is None:
             why = "has no values (meta)"
-        elif offset + storage.nbytes() > len(file):
+        # On "meta", a storage grows to what its tensors claim.
+        elif storage.nbytes() > min(_size_at(records, offset), len(file) - offset):
             why = "is truncated"
         else:
             return tensor.shape, _name_of(tensor), _in_file(file, tensor, offset)
     return ModelFileError(f"tensor {name!r} {why}; save a dense tensor", path=file.path)
+
+
+def _size_at(records: list[tuple[int, int]], offset: int) -> int:
+    return records[bisect_right(records, (offset, 0)) - 1][1]
 
 
 def _name_of(tensor: Tensor) -> str:
@@ -172,8 +194,8 @@ def plan(weights: Weights) -> Callable[[Path], None]:
     source = weights.opened_file()
 
     def edit(source: OpenFile, path: Path) -> None:
-        loaded = torch.load(_stream(source), map_location="cpu", weights_only=True)
-        tensors = _find_state(torch, loaded, str(path)).tensors
+        loaded = _load(torch, source, in_place=False)
+        tensors = loaded.tensors
         # Found before the first is written, because tensors may share their values.
         edits = [
             (tensors[name], blob)
@@ -188,7 +210,7 @@ def plan(weights: Weights) -> Callable[[Path], None]:
             else:
                 tensor.data = new
         with path.open("wb") as file:
-            torch.save(loaded, file)
+            torch.save(loaded.contents, file)
 
     def write(path: Path) -> None:
         state = OrderedDict()

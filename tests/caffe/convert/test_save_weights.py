@@ -180,6 +180,21 @@ def test_a_damaged_member_that_would_be_copied(tmp_path):
     assert path.read_bytes() == contents
 
 
+def test_damaged_values_of_hdf5_that_would_be_compared(tmp_path):
+    path = tmp_path / "x.h5"
+    with h5py.File(path, "w") as file:
+        dataset = file.create_dataset("a", data=WEIGHT, chunks=WEIGHT.shape, fletcher32=True)
+        place = dataset.id.get_chunk_info(0).byte_offset
+    contents = bytearray(path.read_bytes())
+    contents[place] ^= 1
+    path.write_bytes(contents)
+    with open_weights(path) as weights:
+        weights.layers[0].layer.blobs[0] = WEIGHT
+        with pytest.raises(ModelFileError, match="the HDF5 library finds the file damaged"):
+            save_weights(weights, path)
+    assert path.read_bytes() == contents
+
+
 def test_saving_again_when_all_values_have_been_read(path):
     with open_weights(path) as weights:
         for blob in weights.tensors.values():

@@ -479,14 +479,15 @@ def plan_edit(source: OpenFile, tensors: Mapping[str, Blob]) -> Callable[[Path],
     h5py = import_optional("h5py", "hdf5")
 
     def write(path: Path) -> None:
-        write_pieces([FileRange(source, 0, len(source))], path)
-        with h5py.File(path, "r+") as file:
-            # Found before the first is written, because a dataset may have several names.
-            edited = {}
+        # Found before the first is written, because a dataset may have several names.
+        edited = {}
+        with _opened(source) as h5:
             for name, blob in tensors.items():
-                found = file[encoded(name)][()]
+                found = h5.root[encoded(name)][()]
                 if not has_values(blob, np.asarray(found, found.dtype.newbyteorder("="))):
                     edited[encoded(name)] = blob
+        write_pieces([FileRange(source, 0, len(source))], path)
+        with h5py.File(path, "r+") as file:
             for place, blob in edited.items():
                 dataset = file[place]
                 if (dataset.shape, dataset.dtype.newbyteorder("=")) != (blob.shape, blob.dtype):

@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -47,25 +47,26 @@ def read(path: str) -> Weights:
     torch = import_optional("torch")
     file = OpenFile(path)
     records = _records(file)
-    found = _load(torch, file, in_place=bool(records))
+    loaded = _load(torch, file, in_place=bool(records))
     file.require_unchanged()
+    found = _find_state(torch, loaded, path)
     tensors = {
         name: _entry(torch, file, name, each, records) for name, each in found.tensors.items()
     }
     return Weights.of_names(path, "torch", tensors, file, others=found.others)
 
 
-def _load(torch: ModuleType, file: OpenFile, *, in_place: bool) -> _Loaded:
-    """Load a file and find its tensors. Those in place, on "meta", only know where values are."""
+def _load(torch: ModuleType, file: OpenFile, *, in_place: bool) -> Any:
+    """Load the contents of a file. Tensors in place, on "meta", only know where values are."""
     load = partial(torch.load, weights_only=True)
     try:
         with warnings.catch_warnings():
             # If torch refuses the file, its error says why.
             warnings.simplefilter("ignore")
             try:
-                loaded = load(_stream(file), map_location="meta" if in_place else "cpu")
+                return load(_stream(file), map_location="meta" if in_place else "cpu")
             except NotImplementedError:  # there are no quantized tensors on "meta"
-                loaded = load(_stream(file), map_location="cpu")
+                return load(_stream(file), map_location="cpu")
     except Exception as error:  # torch raises nearly any exception for a damaged file
         file.require_unchanged()
         raise ModelFileError(
@@ -73,15 +74,6 @@ def _load(torch: ModuleType, file: OpenFile, *, in_place: bool) -> _Loaded:
             f"state_dict: torch.save(model.state_dict(), path)",
             path=file.path,
         ) from error
-    return _Loaded(loaded, *_find_state(torch, loaded, file.path))
-
-
-class _Loaded(NamedTuple):
-    """What torch.load returns, and what `find_net` finds in it."""
-
-    contents: Any
-    tensors: dict[str, Any]
-    others: tuple[str, ...]
 
 
 def _stream(file: OpenFile) -> io.BufferedReader:
@@ -195,7 +187,7 @@ def plan(weights: Weights) -> Callable[[Path], None]:
 
     def edit(source: OpenFile, path: Path) -> None:
         loaded = _load(torch, source, in_place=False)
-        tensors = loaded.tensors
+        tensors = _find_state(torch, loaded, source.path).tensors
         # Found before the first is written, because tensors may share their values.
         edits = [
             (tensors[name], blob)
@@ -210,7 +202,7 @@ def plan(weights: Weights) -> Callable[[Path], None]:
             else:
                 tensor.data = new
         with path.open("wb") as file:
-            torch.save(loaded.contents, file)
+            torch.save(loaded, file)
 
     def write(path: Path) -> None:
         state = OrderedDict()

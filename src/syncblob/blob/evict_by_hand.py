@@ -22,7 +22,7 @@ def evict(blob: BlobCore, side: str) -> int:
     memory, ledger = blob._memory, blob._memory.ledger
     start, stop = memory.ledger.range_of(blob._layout)
     gone = Side.HOST if side == "cpu" else blob._accelerator_side(memory)
-    if gone is Side.HOST and name_of(memory) is not None:
+    if gone is Side.HOST and name_of(memory.ledger) is not None:
         raise BufferError(
             f"{ledger.buffers.described()} cannot leave cpu, because its host side is shared "
             "memory: what this process writes would not reach the others any more"

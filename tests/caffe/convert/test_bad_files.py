@@ -116,6 +116,31 @@ def test_a_compressed_header_that_is_damaged(tmp_path):
         open_weights(tmp_path / "x.npz")
 
 
+@pytest.mark.parametrize("place", [6, 46], ids=["version", "name"])
+def test_an_archive_of_a_later_version_or_with_a_bad_name(tmp_path, place):
+    np.savez(tmp_path / "x.npz", a=np.arange(4.0))
+    contents = bytearray((tmp_path / "x.npz").read_bytes())
+    directory = contents.rindex(b"PK\x01\x02")
+    contents[directory + 9] = 0x08  # the name is in UTF-8
+    contents[directory + place] = 0xFF
+    (tmp_path / "x.npz").write_bytes(contents)
+    with pytest.raises(ModelFileError, match=r"the \.npz file is truncated or damaged"):
+        open_weights(tmp_path / "x.npz")
+
+
+def test_a_tensor_of_a_torch_file_that_is_larger_than_its_values(tmp_path):
+    torch = pytest.importorskip("torch")
+    torch.save({"a": torch.arange(6.0), "b": torch.arange(99.0)}, tmp_path / "whole.pt")
+    with (
+        zipfile.ZipFile(tmp_path / "whole.pt") as whole,
+        zipfile.ZipFile(tmp_path / "x.pt", "w") as damaged,
+    ):
+        for info in whole.infolist():  # the shape (6,) becomes (60,)
+            damaged.writestr(info, whole.read(info).replace(b"K\x06\x85", b"K\x3c\x85"))
+    assert list(open_weights(tmp_path / "x.pt").tensors) == ["b"]
+    assert "is truncated" in open_weights(tmp_path / "x.pt").unreadable["a"]
+
+
 def test_values_that_are_damaged_are_found_when_they_are_read(tmp_path):
     np.savez(tmp_path / "x.npz", a=np.arange(1000.0))
     contents = bytearray((tmp_path / "x.npz").read_bytes())

@@ -489,6 +489,15 @@ def test_inner_products_with_transpose_stay_in_formats_of_caffe(tmp_path, extens
     assert layer.proto.inner_product_param.transpose == (extension == "caffemodel")
 
 
+@pytest.mark.parametrize("extension", ["npz", "safetensors"])
+def test_weights_of_one_axis_are_not_transposed(tmp_path, extension):
+    layer = Layer("ip", "InnerProduct", blobs=[np.arange(4, dtype="f4")])
+    layer.proto.inner_product_param.transpose = True
+    convert(_save(tmp_path / "x.caffemodel", layer), tmp_path / f"y.{extension}")
+    with open_weights(tmp_path / f"y.{extension}") as found:
+        assert found.tensors["ip.weight"].tolist() == [0, 1, 2, 3]
+
+
 def test_inner_products_with_transpose_as_tensors(tmp_path):
     model = open_model(_transposed(tmp_path))
     weight = to_tensors(model, squeeze=True)["ip.weight"]

@@ -1,5 +1,6 @@
 """Edited weights are saved, with all else that their file has."""
 
+import copy
 import json
 import struct
 import zipfile
@@ -165,6 +166,76 @@ def test_weights_whose_file_was_closed_or_changed(path):
         path.write_bytes(path.read_bytes() + b" ")
         with pytest.raises(ModelFileError, match=r"has changed|has written to it"):
             save_weights(weights, path.with_name(f"other_{path.name}"))
+
+
+def test_a_damaged_member_that_would_be_copied(tmp_path):
+    path = tmp_path / "x.npz"
+    np.savez(path, **TENSORS)
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("text", "words")
+    contents = path.read_bytes().replace(b"words", b"sword")
+    path.write_bytes(contents)
+    with open_weights(path) as weights, pytest.raises(ModelFileError, match=r"Bad CRC-32.*text"):
+        save_weights(weights, path)
+    assert path.read_bytes() == contents
+
+
+def test_damaged_values_of_hdf5_that_would_be_compared(tmp_path):
+    path = tmp_path / "x.h5"
+    with h5py.File(path, "w") as file:
+        dataset = file.create_dataset("a", data=WEIGHT, chunks=WEIGHT.shape, fletcher32=True)
+        place = dataset.id.get_chunk_info(0).byte_offset
+    contents = bytearray(path.read_bytes())
+    contents[place] ^= 1
+    path.write_bytes(contents)
+    with open_weights(path) as weights:
+        weights.layers[0].layer.blobs[0] = WEIGHT
+        with pytest.raises(ModelFileError, match="the HDF5 library finds the file damaged"):
+            save_weights(weights, path)
+    assert path.read_bytes() == contents
+
+
+def test_saving_again_when_all_values_have_been_read(path):
+    with open_weights(path) as weights:
+        for blob in weights.tensors.values():
+            blob.cpu_data()
+        for number in 1, 2:
+            weights.tensors["a.weight"][...] = number
+            save_weights(weights, path)
+            assert values_of(path)["a.weight"].tolist() == [[number] * 3] * 2
+        save_weights(copy.deepcopy(weights), path)
+    assert values_of(path)["a.weight"].tolist() == [[2] * 3] * 2
+
+
+@pytest.mark.parametrize("edited", ["first", "second"])
+def test_an_edit_of_a_dataset_with_two_names(tmp_path, edited):
+    path = tmp_path / "x.h5"
+    with h5py.File(path, "w") as file:
+        file["first"] = WEIGHT
+        file["second"] = file["first"]
+    with open_weights(path) as weights:
+        weights.tensors[edited][...] = 7
+        save_weights(weights, path)
+    assert [array.tolist() for array in values_of(path).values()] == [[[7] * 3] * 2] * 2
+
+
+def test_an_edit_of_a_tensor_that_repeats_one_value(tmp_path):
+    torch = pytest.importorskip("torch")
+    torch.save({"a.weight": torch.zeros(1).expand(3)}, tmp_path / "x.pt")
+    with open_weights(tmp_path / "x.pt") as weights:
+        weights.tensors["a.weight"][1] = 5
+        save_weights(weights, tmp_path / "x.pt")
+    assert values_of(tmp_path / "x.pt")["a.weight"].tolist() == [0, 5, 0]
+
+
+def test_zeros_in_a_densely_packed_archive_can_be_opened_again(tmp_path):
+    np.save(tmp_path / "a.npy", WEIGHT)
+    with zipfile.ZipFile(tmp_path / "x.npz", "w", zipfile.ZIP_BZIP2) as archive:
+        archive.write(tmp_path / "a.npy", "a.npy")
+    with open_weights(tmp_path / "x.npz") as weights:
+        weights.layers[0].layer.replace_blob(0, np.zeros((5, 1 << 20), np.float32), resize=True)
+        save_weights(weights, tmp_path / "x.npz")
+    assert open_weights(tmp_path / "x.npz").tensors["a"].shape == (5, 1 << 20)
 
 
 def test_a_tensor_that_a_blob_cannot_hold_is_not_lost(tmp_path):

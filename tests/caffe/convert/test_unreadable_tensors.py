@@ -108,3 +108,12 @@ def test_tensors_of_torch_that_cannot_be_read(tmp_path, make, reason):
     torch.save({"a": bad}, tmp_path / "x.pt")
     with pytest.raises(ModelFileError, match=f"tensor 'a' .*{reason}"):
         open_weights(tmp_path / "x.pt")
+
+
+def test_a_tensor_that_repeats_few_values_many_times(tmp_path):
+    torch = pytest.importorskip("torch")
+    _torch(tmp_path / "x.pt", torch.zeros(1).expand(1 << 20, 1 << 20))
+    with open_weights(tmp_path / "x.pt") as weights:
+        assert list(weights.tensors) == ["good.weight"]
+        why = weights.unreadable["bad.weight"]
+    assert "claims 4398046511104 bytes, of which 4 are stored" in why

@@ -245,6 +245,7 @@ def save_weights(weights: Weights, path: str | os.PathLike[str]) -> None:
     with _refusals(path):
         prepared = layers if target.name == weights.kind else target.prepare(layers)
         conversion = Conversion(weights, prepared, None, path, target, keeps_rest=True)
+    weights.hold_file()  # the next call may need what this one replaces
     conversion.run()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import zipfile
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
@@ -174,7 +173,7 @@ def format_of(path: str | os.PathLike[str]) -> str:
                 return _SOLVER_STATE
         return "hdf5"
     if found == "zip":
-        with contextlib.suppress(zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
+        with contextlib.suppress(ModelFileError), npz.open_archive(file) as archive:
             of_torch = any(member.endswith("/data.pkl") for member in archive.namelist())
             return "torch" if of_torch else "npz"
         return name or "npz"  # its library says what is wrong

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
-import lzma
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from numpy.lib import format as npy
 
 from syncblob.caffe.convert.weights import Weights
 from syncblob.caffe.files.caffe_hdf5 import HARMLESS, MOST_COMPRESSION
-from syncblob.caffe.messages.open_file import OpenFile, Stream
+from syncblob.caffe.messages.open_file import ErrorStream, OpenFile
 from syncblob.caffe.messages.pieces import BlobValues
 from syncblob.caffe.messages.values import CHUNK, StridedValues, Values
 from syncblob.errors import ModelFileError
@@ -43,37 +42,43 @@ _MOST_NAME = (1 << 16) - 1
 def read(path: str) -> Weights:
     """Open a file. Reads the headers of the arrays, but no values."""
     file = OpenFile(path)
-    try:
-        with _archive(file) as archive:
-            infos = archive.infolist()
-            members = [info for info in infos if info.filename.endswith(_EXTENSION)]
-            if not members and infos:
-                raise ModelFileError("this is a zip archive without arrays (.npy)", path=path)
-            tensors: dict[str, Entry] = {}
-            others = []
-            for info in members:
-                name = info.filename.removesuffix(_EXTENSION)
-                shape, dtype, values = _entry(file, archive, info)
-                if dtype.kind in "US":
-                    others.append(f"the text {name!r}")
-                else:
-                    tensors[name] = shape, dtype, values
-    except zipfile.BadZipFile as error:
-        file.require_unchanged()
-        raise ModelFileError(
-            f"the .npz file is truncated or damaged ({error}); copy it again", path=path
-        ) from error
+    with open_archive(file) as archive:
+        infos = archive.infolist()
+        members = [info for info in infos if info.filename.endswith(_EXTENSION)]
+        if not members and infos:
+            raise ModelFileError("this is a zip archive without arrays (.npy)", path=path)
+        tensors: dict[str, Entry] = {}
+        others = []
+        for info in members:
+            name = info.filename.removesuffix(_EXTENSION)
+            shape, dtype, values = _entry(file, archive, info)
+            if dtype.kind in "US":
+                others.append(f"the text {name!r}")
+            else:
+                tensors[name] = shape, dtype, values
     file.require_unchanged()
     return Weights.of_names(path, "npz", tensors, file, others=others)
 
 
-def _archive(file: OpenFile) -> zipfile.ZipFile:
-    return zipfile.ZipFile(io.BufferedReader(Stream(file), CHUNK))
+@contextlib.contextmanager
+def open_archive(file: OpenFile, name: str = "") -> Iterator[zipfile.ZipFile]:
+    """Open an archive, of which a member is read, and turn its errors into ModelFileError."""
+    stream = ErrorStream(file)
+    try:
+        with zipfile.ZipFile(io.BufferedReader(stream, CHUNK)) as archive:
+            yield archive
+    except ModelFileError:
+        raise
+    except Exception as error:  # a damaged archive raises nearly any exception
+        file.require_unchanged()
+        stream.raise_failure()
+        raise _damage(file, name, error) from error
 
 
 def _damage(file: OpenFile, name: str, error: object) -> ModelFileError:
+    what = f"array {name!r} is damaged" if name else "the .npz file is truncated or damaged"
     why = str(error) or "it ends too early"
-    return ModelFileError(f"array {name!r} is damaged ({why})", path=file.path)
+    return ModelFileError(f"{what} ({why}); copy it again", path=file.path)
 
 
 def _entry(
@@ -191,24 +196,20 @@ class _PackedValues(Values):
         """Read all values piece by piece, converted. Each array is valid until the next one."""
         step = max(1, CHUNK // self.dtype.itemsize)
         buffer: NDArray[np.generic] = np.empty(min(step, self.count), self.dtype)
-        try:
-            with _archive(contents) as archive, archive.open(self.info) as opened:
-                member: Any = opened
-                for run in self.runs:
-                    member.seek(run.start)
-                    for first in range(0, run.count, step):
-                        chunk = buffer[: run.count - first]
-                        view = chunk.view(np.uint8).data
-                        while view:
-                            if not (count := member.readinto(view)):
-                                raise EOFError  # noqa: TRY301  # caught below, as the library's
-                            view = view[count:]
-                        yield chunk.astype(dtype, copy=False)
-                if member.tell() == self.info.file_size:
-                    member.read(1)  # compares the checksum
-        except (zipfile.BadZipFile, EOFError, zlib.error, lzma.LZMAError) as error:
-            contents.require_unchanged()
-            raise _damage(contents, self.info.filename, error) from error
+        with open_archive(contents, self.info.filename) as archive:
+            member: Any = archive.open(self.info)
+            for run in self.runs:
+                member.seek(run.start)
+                for first in range(0, run.count, step):
+                    chunk = buffer[: run.count - first]
+                    view = chunk.view(np.uint8).data
+                    while view:
+                        if not (count := member.readinto(view)):
+                            raise EOFError
+                        view = view[count:]
+                    yield chunk.astype(dtype, copy=False)
+            if member.tell() == self.info.file_size:
+                member.read(1)  # compares the checksum
 
 
 def plan(weights: Weights) -> Callable[[Path], None]:
@@ -230,10 +231,12 @@ def plan(weights: Weights) -> Callable[[Path], None]:
         tensors = {name + _EXTENSION: blob for name, blob in weights.tensors.items()}
         with zipfile.ZipFile(path, "w") as archive:
             packing = {}
-            for info, contents in () if source is None else _members(source):
-                packing[info.filename] = info.compress_type
-                if info.filename not in tensors:
-                    archive.writestr(info, contents())
+            for info, contents in () if source is None else _members(source, tensors):
+                # Others pack some arrays more densely than a file that is opened may.
+                if info.compress_type != zipfile.ZIP_STORED:
+                    packing[info.filename] = zipfile.ZIP_DEFLATED
+                if contents is not None:
+                    archive.writestr(info, contents)
             for name, blob in tensors.items():
                 info = zipfile.ZipInfo(name)
                 info.compress_type = packing.get(name, zipfile.ZIP_STORED)
@@ -247,8 +250,10 @@ def plan(weights: Weights) -> Callable[[Path], None]:
     return write
 
 
-def _members(file: OpenFile) -> Iterator[tuple[zipfile.ZipInfo, Callable[[], bytes]]]:
-    """Yield the members of an archive, and the functions that read them."""
-    with _archive(file) as archive:
+def _members(
+    file: OpenFile, replaced: Container[str]
+) -> Iterator[tuple[zipfile.ZipInfo, bytes | None]]:
+    """Yield the members of an archive, and the contents of those that are not replaced."""
+    with open_archive(file) as archive:
         for info in archive.infolist():
-            yield info, partial(archive.read, info)
+            yield info, None if info.filename in replaced else archive.read(info)

@@ -8,6 +8,7 @@ import re
 import sys
 import warnings
 import zipfile
+from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -18,8 +19,11 @@ import numpy as np
 
 from syncblob.caffe import blob_values
 from syncblob.caffe.convert.checkpoint import MOST_ENTRIES, Found, find_net
+from syncblob.caffe.convert.npz import open_archive
 from syncblob.caffe.convert.weights import Weights
-from syncblob.caffe.messages.open_file import OpenFile, Stream
+from syncblob.caffe.files.caffe_hdf5 import HARMLESS, MOST_COMPRESSION
+from syncblob.caffe.messages.lazy_blobs import has_values
+from syncblob.caffe.messages.open_file import ErrorStream, OpenFile
 from syncblob.caffe.messages.pieces import on_progress
 from syncblob.caffe.messages.values import CHUNK, StridedValues, Values
 from syncblob.errors import ModelFileError
@@ -42,77 +46,53 @@ def read(path: str) -> Weights:
     """Open a file. Reads no values, except those of files older than PyTorch 1.6."""
     torch = import_optional("torch")
     file = OpenFile(path)
-    stream = _Stream(file)
+    records = _records(file)
+    loaded = _load(torch, file, in_place=bool(records))
+    file.require_unchanged()
+    found = _find_state(torch, loaded, path)
+    tensors = {
+        name: _entry(torch, file, name, each, records) for name, each in found.tensors.items()
+    }
+    return Weights.of_names(path, "torch", tensors, file, others=found.others)
+
+
+def _load(torch: ModuleType, file: OpenFile, *, in_place: bool) -> Any:
+    """Load the contents of a file. Tensors in place, on "meta", only know where values are."""
+    stream = ErrorStream(file)
+
+    def load(device: str) -> Any:
+        stream.seek(0)
+        buffered = io.BufferedReader(stream, CHUNK)
+        return torch.load(buffered, map_location=device, weights_only=True)
+
     try:
-        loaded = _load(torch, stream)
+        with warnings.catch_warnings():
+            # If torch refuses the file, its error says why.
+            warnings.simplefilter("ignore")
+            try:
+                return load("meta" if in_place else "cpu")
+            except NotImplementedError:  # there are no quantized tensors on "meta"
+                return load("cpu")
     except Exception as error:  # torch raises nearly any exception for a damaged file
         file.require_unchanged()
         stream.raise_failure()
         raise ModelFileError(
             f"torch.load cannot read it as tensors ({_reason(error)}); copy it again, or save a "
             f"state_dict: torch.save(model.state_dict(), path)",
-            path=path,
+            path=file.path,
         ) from error
-    file.require_unchanged()
-    found = _find_state(torch, loaded, path)
-    tensors = {name: _entry(torch, file, name, each) for name, each in found.tensors.items()}
-    return Weights.of_names(path, "torch", tensors, file, others=found.others)
 
 
-class _Stream(Stream):
-    """A stream that keeps the system's error, in place of which torch raises one of its own."""
-
-    def __init__(self, file: OpenFile) -> None:
-        super().__init__(file)
-        self._failure: OSError | None = None
-
-    def readinto(self, buffer: Any, /) -> int:
-        """Fill a buffer up to the end of the file."""
-        try:
-            return super().readinto(buffer)
-        except OSError as error:
-            self._failure = error
-            raise
-
-    def raise_failure(self) -> None:
-        """Raise the error, and forget it: its traceback refers to this object."""
-        failure, self._failure = self._failure, None
-        try:
-            if failure is not None:
-                raise failure from None
-        finally:
-            del failure
-
-
-def _load(torch: ModuleType, stream: Stream) -> Any:
-    """Load the contents of a file. Tensors on "meta" only know where their values are."""
-    with warnings.catch_warnings():
-        # If torch refuses the file, its error says why.
-        warnings.simplefilter("ignore")
-        # There are no quantized tensors on "meta".
-        with contextlib.suppress(NotImplementedError):
-            if _has_plain_records(stream):
-                return torch.load(_buffered(stream), map_location="meta", weights_only=True)
-        return torch.load(_buffered(stream), map_location="cpu", weights_only=True)
-
-
-def _buffered(stream: Stream) -> io.BufferedReader:
-    stream.seek(0)
-    return io.BufferedReader(stream, CHUNK)
-
-
-def _has_plain_records(stream: Stream) -> bool:
-    """Tell whether a file is an archive whose values can be read at their offsets."""
-    try:
-        with zipfile.ZipFile(stream) as archive:
-            infos = archive.infolist()
-            orders = [archive.read(each) for each in infos if each.filename.endswith("/byteorder")]
-    except zipfile.BadZipFile as error:
-        if isinstance(error.__context__, OSError):
-            raise  # a failure of the system
-        return False
-    stored = all(info.compress_type == zipfile.ZIP_STORED for info in infos)
-    return stored and all(order.decode() == sys.byteorder for order in orders)
+def _records(file: OpenFile) -> list[tuple[int, int]]:
+    """Return where records begin, and their sizes, if values can be read in place; else none."""
+    with contextlib.suppress(ModelFileError), open_archive(file) as archive:
+        infos = archive.infolist()
+        order = [each for each in archive.namelist() if each.endswith("/byteorder")]
+        if all(info.compress_type == zipfile.ZIP_STORED for info in infos) and all(
+            archive.read(each).decode() == sys.byteorder for each in order
+        ):
+            return sorted((info.header_offset, info.file_size) for info in infos)
+    return []
 
 
 def _reason(error: Exception) -> str:
@@ -139,21 +119,31 @@ def _find_state(torch: ModuleType, loaded: Any, path: str) -> Found:
         ) from error
 
 
-def _entry(torch: ModuleType, file: OpenFile, name: str, tensor: Tensor) -> Entry:
-    if tensor.layout is not torch.strided:
+def _entry(
+    torch: ModuleType, file: OpenFile, name: str, tensor: Tensor, records: list[tuple[int, int]]
+) -> Entry:
+    storage: Any = tensor.untyped_storage() if tensor.layout is torch.strided else None
+    nbytes = tensor.numel() * tensor.element_size()
+    if storage is None:
         why = f"is {tensor.layout}, not dense"
+    elif nbytes > max(HARMLESS, storage.nbytes() * MOST_COMPRESSION):
+        why = f"claims {nbytes} bytes, of which {storage.nbytes()} are stored"
     elif not tensor.is_meta:
         return tensor.shape, _name_of(tensor), partial(_values, tensor)
     else:
-        storage: Any = tensor.untyped_storage()
         offset = getattr(storage, "_checkpoint_offset", None)  # PyTorch documents this attribute
         if offset is None:
             why = "has no values (meta)"
-        elif offset + storage.nbytes() > len(file):
+        # On "meta", a storage grows to what its tensors claim.
+        elif storage.nbytes() > min(_size_at(records, offset), len(file) - offset):
             why = "is truncated"
         else:
             return tensor.shape, _name_of(tensor), _in_file(file, tensor, offset)
     return ModelFileError(f"tensor {name!r} {why}; save a dense tensor", path=file.path)
+
+
+def _size_at(records: list[tuple[int, int]], offset: int) -> int:
+    return records[bisect_right(records, (offset, 0)) - 1][1]
 
 
 def _name_of(tensor: Tensor) -> str:
@@ -199,17 +189,18 @@ def plan(weights: Weights) -> Callable[[Path], None]:
     source = weights.opened_file()
 
     def edit(source: OpenFile, path: Path) -> None:
-        loaded = torch.load(_buffered(Stream(source)), map_location="cpu", weights_only=True)
-        tensors = _find_state(torch, loaded, str(path)).tensors
+        loaded = _load(torch, source, in_place=False)
+        tensors = _find_state(torch, loaded, source.path).tensors
         # Found before the first is written, because tensors may share their values.
         edits = [
-            (tensors[name], values)
+            (tensors[name], blob)
             for name, blob in weights.tensors.items()
-            if (values := _edited(tensors[name], blob)) is not None
+            if not _has_values(tensors[name], blob)
         ]
-        for tensor, values in edits:
-            new = _tensor(torch, values)
-            if new.shape == tensor.shape:
+        for tensor, blob in edits:
+            new = _tensor(torch, blob_values(blob))
+            repeats = 0 in tensor.stride() and new.numel() > 1
+            if new.shape == tensor.shape and not repeats:
                 tensor.data.copy_(new)
             else:
                 tensor.data = new
@@ -228,13 +219,12 @@ def plan(weights: Weights) -> Callable[[Path], None]:
     return write if source is None else partial(edit, source)
 
 
-def _edited(tensor: Tensor, blob: Blob) -> NDArray[np.generic] | None:
-    """Return the values of a Blob if they differ from those of a tensor, bit for bit."""
-    before, values = _values(tensor), np.ascontiguousarray(blob_values(blob))
-    if before.dtype != values.dtype:
-        raise ValueError(f"expected {before.dtype}, as in the file, got a Blob of {values.dtype}")
-    same = before.shape == values.shape and before.tobytes() == values.tobytes()
-    return None if same else values.reshape(blob.shape)
+def _has_values(tensor: Tensor, blob: Blob) -> bool:
+    """Tell whether a Blob has the values of a tensor. Raise ValueError for another dtype."""
+    before = _values(tensor)
+    if before.dtype != blob.dtype:
+        raise ValueError(f"expected {before.dtype}, as in the file, got a Blob of {blob.dtype}")
+    return has_values(blob, before)
 
 
 def _tensor(torch: ModuleType, values: NDArray[np.generic]) -> Any:

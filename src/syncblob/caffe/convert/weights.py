@@ -23,7 +23,7 @@ from syncblob.formats import NAMES, Blob, as_dtype, as_shape
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
-    from syncblob.caffe.messages.open_file import FileReference, OpenFile
+    from syncblob.caffe.messages.open_file import Descriptor, FileReference, OpenFile
 
     Read = Callable[[], NDArray[np.generic]]
     # A tensor, the error of one that a Blob cannot hold, or the shape and the dtype of one and its
@@ -110,8 +110,8 @@ class Weights(AbstractContextManager["Weights"]):
     """
 
     __slots__ = (
-        *("_close", "file", "kind", "layers", "metadata", "name", "others", "path", "settings"),
-        "unreadable",
+        *("_close", "_held", "file", "kind", "layers", "metadata", "name", "others", "path"),
+        *("settings", "unreadable"),
     )
 
     def __init__(  # noqa: PLR0913  # what a file contains
@@ -136,6 +136,7 @@ class Weights(AbstractContextManager["Weights"]):
         self.unreadable: dict[str, str] = dict(unreadable or {})
         self.metadata: dict[str, str] = {}
         self.file: FileReference | None = None
+        self._held: Descriptor | None = None
 
     @classmethod
     def of_names(
@@ -211,9 +212,14 @@ class Weights(AbstractContextManager["Weights"]):
             )
         return file
 
+    def hold_file(self) -> None:
+        """Keep the file open until `close`, though it is replaced and all values were read."""
+        self._held = None if self.file is None else self.file.hold()
+
     def close(self) -> None:
         """Close the file. Blobs that have been accessed keep their values."""
         self._close()
+        self._held = None
 
     def __exit__(self, *_exception: object) -> None:
         """Close the file."""
@@ -230,15 +236,13 @@ class Weights(AbstractContextManager["Weights"]):
 
 def for_others(layers: Iterable[LayerWeights]) -> list[LayerWeights]:
     """Return layers for other libraries: squeezed, and inner products as (outputs, inputs)."""
-    return [
-        _turned(each) if each.tensors and is_transposed(each.layer) else each
-        for each in squeezed(layers)
-    ]
+    return [_turned(each) if is_transposed(each.layer) else each for each in squeezed(layers)]
 
 
 def is_transposed(layer: Layer) -> bool:
     """Return whether it is an inner product whose weights are (inputs, outputs)."""
-    return layer.type == "InnerProduct" and layer.proto.inner_product_param.transpose
+    has_matrix = any(blob.ndim > 1 for blob in layer.blobs[:1])
+    return has_matrix and layer.type == "InnerProduct" and layer.proto.inner_product_param.transpose
 
 
 def _turned(each: LayerWeights) -> LayerWeights:

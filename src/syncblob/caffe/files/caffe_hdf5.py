@@ -33,7 +33,7 @@ from syncblob.caffe._pb.caffe_pb2 import LayerParameter, NetParameter
 from syncblob.caffe.files.other_formats import OTHER_HDF5
 from syncblob.caffe.files.read_model import LayerInFile, ModelIndex
 from syncblob.caffe.messages.fields import MOST_ELEMENTS, MOST_OBJECTS
-from syncblob.caffe.messages.lazy_blobs import blob_values, had_diff, lazy_blob
+from syncblob.caffe.messages.lazy_blobs import blob_values, had_diff, has_values, lazy_blob
 from syncblob.caffe.messages.open_file import OpenFile, Stream
 from syncblob.caffe.messages.pieces import BlobValues, FileRange, write_pieces
 from syncblob.caffe.messages.read_blobproto import BlobIndex
@@ -479,10 +479,17 @@ def plan_edit(source: OpenFile, tensors: Mapping[str, Blob]) -> Callable[[Path],
     h5py = import_optional("h5py", "hdf5")
 
     def write(path: Path) -> None:
+        # Found before the first is written, because a dataset may have several names.
+        edited = {}
+        with _opened(source) as h5:
+            for name, blob in tensors.items():
+                found = h5.root[encoded(name)][()]
+                if not has_values(blob, np.asarray(found, found.dtype.newbyteorder("="))):
+                    edited[encoded(name)] = blob
         write_pieces([FileRange(source, 0, len(source))], path)
         with h5py.File(path, "r+") as file:
-            for name, blob in tensors.items():
-                dataset, place = file[encoded(name)], encoded(name)
+            for place, blob in edited.items():
+                dataset = file[place]
                 if (dataset.shape, dataset.dtype.newbyteorder("=")) != (blob.shape, blob.dtype):
                     attributes = dict(dataset.attrs)
                     del file[place]

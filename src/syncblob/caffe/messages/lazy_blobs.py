@@ -184,6 +184,13 @@ def blob_values(blob: Blob) -> NDArray[np.generic]:
     return np.asarray(blob) if values is None else values
 
 
+def has_values(blob: Blob, values: NDArray[np.generic]) -> bool:
+    """Tell whether a Blob has these values, bit for bit. They are read as by `blob_values`."""
+    own = blob_values(blob)
+    same_kind = (own.shape, own.dtype) == (values.shape, values.dtype)
+    return same_kind and own.tobytes() == values.tobytes()
+
+
 def parts_of(blob: Blob, *, diff: bool) -> Iterator[ValuesInFile | NDArray[np.generic]]:
     """Yield data or diff in order: values that are only in a file, and host arrays of the others.
 

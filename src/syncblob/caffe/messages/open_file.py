@@ -37,7 +37,7 @@ _THREADS = 4
 
 
 class Descriptor:
-    """A file that stays open for reading as long as this object lives.
+    """A file that stays open for reading as long as this object lives. Copies are the same object.
 
     Parameters
     ----------
@@ -73,6 +73,10 @@ class Descriptor:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
         if not stat.S_ISREG(mode):
             raise OSError(errno.EINVAL, "expected a file, got a pipe or a device", os.fspath(path))
+
+    def __deepcopy__(self, _memo: object) -> Descriptor:
+        """Return the same object."""
+        return self
 
     def read(self, target: memoryview, offset: int) -> None:
         """Fill a buffer with the bytes at an offset. Raises EOFError if the file ends earlier."""
@@ -299,6 +303,10 @@ class FileReference:
         file.put(descriptor, self)
         return file
 
+    def hold(self) -> Descriptor | None:
+        """Return what keeps the file open as long as it exists; None if the file is not open."""
+        return self._descriptor()
+
     def __deepcopy__(self, _memo: object) -> FileReference:
         """Return a reference to the same file, which is closed separately."""
         made = copy.copy(self)
@@ -347,3 +355,28 @@ class Stream(io.RawIOBase):
         self._file.read_into(np.frombuffer(buffer, np.uint8)[:count], self._position)
         self._position += count
         return count
+
+
+class ErrorStream(Stream):
+    """A stream that keeps the system's error, in place of which a library raises one of its own."""
+
+    def __init__(self, file: OpenFile) -> None:
+        super().__init__(file)
+        self._failure: OSError | None = None
+
+    def readinto(self, buffer: Any, /) -> int:
+        """Fill a buffer up to the end of the file."""
+        try:
+            return super().readinto(buffer)
+        except OSError as error:
+            self._failure = error
+            raise
+
+    def raise_failure(self) -> None:
+        """Raise the system's error of a read, and forget it: its traceback refers to this."""
+        failure, self._failure = self._failure, None
+        try:
+            if failure is not None:
+                raise failure from None
+        finally:
+            del failure

@@ -308,7 +308,7 @@ def test_a_host_operand_is_uploaded_once(simulated: SimulatedBackend) -> None:
 # --- alignment ---------------------------------------------------------------------------------
 
 # The elements of float64 from which docs/consumers.md promises aligned results.
-LARGE = (6 << 20) // 8
+LARGE = (16 << 20) // 8
 # An odd number of values, special ones among them.
 VALUES = [0.5, -0.0, 3, -2.5, np.inf, 1, -np.inf, 0.0, 2, np.nan, -1]
 

@@ -27,11 +27,10 @@ if TYPE_CHECKING:
 
 # A cache line. Consumers with vector code, such as JAX, share no other memory.
 _ALIGNMENT = 64
-# Results have this alignment from so many bytes on, and else NumPy's. To give NumPy their memory
-# takes 3 us, or 6 if a large operand has just displaced the code from the caches. The fastest
-# operator, ``-x``, takes 150 us for 6 MiB of float32, so this is 2 to 4 % of it. For 3 MiB it would
-# be 6 to 8 %. Measured as the minimum of interleaved calls with and without it, on 2 shared cores.
-LARGE = 6 << 20
+# Results have this alignment from so many bytes on, and else NumPy's, because to give NumPy their
+# memory takes time. Interleaved, the fastest calls of ``-x``, ``x + 1`` and ``x + y`` with float32
+# took 0.99, 1.02 and 1.04 of the time without it at 16 MiB, and 1.01, 1.13 and 1.05 at 8 MiB.
+LARGE = 16 << 20
 # NumPy's large arrays begin 16 bytes into a page. If a result began a little further into its page
 # than an operand, each load would wait for an earlier store ("4K aliasing"), and `numpy.negative`
 # took 15 to 30 % longer. So large results begin in the middle of a page.

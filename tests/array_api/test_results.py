@@ -323,8 +323,8 @@ CREATION = (
 OPERATIONS = (
     "x + y",
     "2 - x",
-    "m.reshape(x, (-1, 3)) * y[:3]",
-    "y[:3] * m.reshape(x, (-1, 3))",
+    "m.reshape(x, (-1, 4)) * y[:4]",
+    "y[:4] * m.reshape(x, (-1, 4))",
     "x + np.asarray(y)",
     "np.asarray(y) + x",
     "np.add(x, y)",

@@ -64,8 +64,8 @@ def _pointer_of_tensorflow(blob):
 
 @pytest.mark.parametrize("pointer", [_pointer_of_jax, _pointer_of_tensorflow])
 def test_memory_is_shared_at_multiples_of_64_bytes_which_large_results_have(pointer):
-    ones, size = syncblob.ones, 1 << 21
-    for make in (ones, syncblob.arange, lambda n, **_: -ones(n, dtype="float32")):
+    ones, size = syncblob.ones, 1 << 22
+    for make in (ones, lambda n, **_: -ones(n, dtype="float32")):
         blob = make(size, dtype="float32")
         assert pointer(blob) == address(blob.cpu_data())
     memory = np.ones(32, "float32")

@@ -202,8 +202,9 @@ def import_array(x: Any, *, copy: bool | None = None) -> Any:
     """
     if isinstance(x, np.ndarray):
         _require_no_mask(x)
-    _require_values(x)
-    dlpack_capsules.require_type(x)
+    else:
+        _require_values(x)
+        dlpack_capsules.require_type(x)
     try:
         kind = int(x.__dlpack_device__()[0])
     except Exception as error:  # whatever the producer raises

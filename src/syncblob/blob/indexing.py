@@ -22,15 +22,7 @@ from syncblob.blob.operands import blob_to_read
 from syncblob.devices import HOST, Side
 from syncblob.devices.base import is_on_device
 from syncblob.guards import may_compute_directly, require_device
-from syncblob.memory import (
-    MUTABLE,
-    OVERWRITE,
-    claim,
-    claim_shared,
-    compute,
-    from_the_start,
-    overwrite_of,
-)
+from syncblob.memory import MUTABLE, OVERWRITE, acquire, compute, from_the_start, laid
 
 _NUMBERS = frozenset({bool, int, float})
 
@@ -88,7 +80,7 @@ def set_item(blob: BlobCore, key: Any, value: Any) -> None:  # noqa: C901, PLR09
         shortcut, array = blob._shortcut, blob._array
         if not shortcut.writable:
             array = None
-            if not (shortcut.shared or blob._is_shared()):
+            if not blob._is_shared():
                 array = blob._make_writable("__setitem__")
         if array is not None:
             if direct:
@@ -148,27 +140,28 @@ def _assign_number(blob: BlobCore, full: Any, value: Any) -> bool:
         return False
     # NumPy checks the index before the range is computed.
     target = array[full]
-    layout = blob._placed
-    start = (blob._layout if layout is None else layout).first(full)
+    start = (blob._placed or blob._layout).first(full)
     if start is None or not target.size:
         return False
-    stop, access = start + target.nbytes, OVERWRITE
-    if not target.flags.c_contiguous:
-        placed = Layout(target.shape, target.dtype, blob._home.strides(target), start)
-        start, stop = placed.start, placed.stop
-        access = overwrite_of(placed, start, stop)
     if type(value) is not int or abs(value) > _EXACT or target.dtype.kind not in "fc":
         # A number that NumPy does not take changes no state.
         np.empty((), target.dtype)[()] = value
-    ledger = memory.ledger
-    if (
-        shortcut.shared
-        and blob._home.direct
-        and claim_shared(ledger, shortcut, start, stop, "__setitem__", target, value)
-    ):
-        return True
-    buffer, side = shortcut.buffer, shortcut.side
-    return claim(ledger, buffer, side, access, start, stop, "__setitem__", target, value)
+    home = blob._home
+    placed = Layout(target.shape, target.dtype, home.strides(target), start)
+
+    def fill(buffer: Any, written: list[object] | None = None) -> None:
+        into = target
+        if buffer is not shortcut.buffer:
+            into = laid(home, buffer, placed, writable=True, own=True)
+        if home.direct:
+            into[...] = value
+        else:
+            home.compute(operator.setitem, into, ..., value)
+        if written is not None:
+            written.append(value)
+
+    acquire(memory.ledger, shortcut.side, OVERWRITE, placed, "__setitem__", fill)
+    return True
 
 
 # --- keys ----------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from syncblob.memory.access_plan import PAIR, plan
 from syncblob.memory.await_async_copies import await_uploads
-from syncblob.memory.changes import commit, take
+from syncblob.memory.changes import commit, finish_write, take
 from syncblob.memory.history import note_use
 from syncblob.memory.stale_alias_warning import Unannounced, announce, require_announced
 from syncblob.memory.state_machine import CONST, MUTABLE, OVERWRITE, Access
@@ -119,9 +119,13 @@ def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # an access; inl
                     # It may have written in part, after a read on another side.
                     take(ledger, side, start, stop, reason)
                     raise
-                if start >= stop or ledger.spans.common(start, stop) & mine:
+                if ledger.spans.uniform == mine:
                     return buffer
-                # A signal handler or a finaliser has written on another side meanwhile.
+                if start >= stop or ledger.spans.common(start, stop) & mine:
+                    # A signal handler or a finaliser may have read on another side meanwhile.
+                    finish_write(ledger, side, start, stop, reason)
+                    return buffer
+                # Or written there.
         except Unannounced as unannounced:
             stale = unannounced.stale
         except MemoryError as error:

@@ -107,13 +107,25 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
         before, loans, sides = ledger.spans, ledger.loans, buffers.sides
         nbytes, writes, after, copied = before.nbytes, access is not CONST, None, ""
         buffer = sides[side]
-        if plan is plan_access and len(loans) == PAIR and start < stop <= nbytes:
+        if plan is plan_access and len(loans) == PAIR:
             there, here, contents = loans[1 - side], loans[side], sides[1 - side]
             held = before.uniform
             if held is None:
                 held = before.alike(start, stop)
-            if (
+            if held == 0 == before.uniform and there is here is NO_LOANS:
+                if ledger.source is None and not buffers.windows[side]:
+                    # The first access fills a whole buffer.
+                    after = Spans.whole(nbytes, 1 << side)
+                    zeroed = access is not OVERWRITE or stop - start < nbytes
+                    if buffer is None:
+                        buffer = buffers.allocate(side, buffers.nbytes, zeroed=zeroed)
+                        sides[side] = buffer
+                    elif zeroed:
+                        # An interrupted access has left it.
+                        buffers.home(side).zero(buffer)
+            elif (
                 held
+                and start < stop <= nbytes
                 and buffer is not None
                 and contents is not None
                 and ledger.source is None
@@ -164,8 +176,8 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
             buffers.windows[side] = windows
         user = -1
         if open_logs:
-            all_of_it = [(start, stop)]
-            if copied and (change is None or [piece[:2] for piece in pieces] == all_of_it):
+            alone = change is None or [piece[:2] for piece in pieces] == [(start, stop)]
+            if copied and alone:
                 # The side held nothing of it.
                 note_arrival(ledger, side, start, stop)
             elif change is None or change.counted:
@@ -174,7 +186,8 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
             user = noted_user(ledger)
         if fill is not None:
             # Bytes that several sides hold are about to be overwritten here, perhaps only in part.
-            ledger.spans = before.left_to(start, stop, 1 << side)
+            if before.uniform is None or before.uniform & 1 << side:
+                ledger.spans = before.left_to(start, stop, 1 << side)
             fill(buffer, written)
         if change is not None:
             if uploads:

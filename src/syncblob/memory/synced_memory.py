@@ -19,7 +19,7 @@ from syncblob.devices.base import Calls
 from syncblob.memory.accesses import acquire
 from syncblob.memory.await_async_copies import await_uploads
 from syncblob.memory.bytes_in_use import fit
-from syncblob.memory.changes import adopt, finish_write
+from syncblob.memory.changes import adopt
 from syncblob.memory.hand_out import alias, borrow, export_watched, note_alias
 from syncblob.memory.ledger import Ledger
 from syncblob.memory.private_copies import ElsewhereError, gather
@@ -508,7 +508,6 @@ class SyncedMemory:
             home.compute(deque, calls, 0)
 
         acquire(ledger, side, access, layout, reason, fill)
-        finish_write(ledger, side, *ledger.range_of(layout), reason)
 
     def lend(self, side: Side, access: Access, layout: Layout, reason: str) -> Any:
         """Return an array as `array` does, as a borrow: its write permission can be revoked.

@@ -312,7 +312,8 @@ class BlobCore:
         """Make the memory of a Blob, without a copy."""
         with making.held:
             if self._held is NO_MEMORY:
-                made = SyncedMemory(self._layout.nbytes, device=self._home.device)
+                layout: Any = self._placed
+                made = SyncedMemory(layout.nbytes, device=self._home.device)
                 # A signal handler may have used the Blob meanwhile. Its writes are in its memory.
                 if self._held is NO_MEMORY:
                     self._held = made

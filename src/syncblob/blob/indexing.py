@@ -13,7 +13,7 @@ from syncblob._shape import is_basic_index, is_integer
 from syncblob.arrays.foreign import is_array
 from syncblob.arrays.native import native_array
 from syncblob.blob.compute import wrap, write_by
-from syncblob.blob.core import AnyBlob, BlobCore
+from syncblob.blob.core import NO_MEMORY, AnyBlob, BlobCore
 from syncblob.blob.device_of_operands import require_device_of
 from syncblob.blob.index_arrays import indices_to_read, selection
 from syncblob.blob.lockless_writes_at_fork import writes
@@ -85,7 +85,7 @@ def set_item(blob: BlobCore, key: Any, value: Any) -> None:  # noqa: C901, PLR09
         shortcut, array = blob._shortcut, blob._array
         if not shortcut.writable:
             array = None
-            if not blob._is_shared():
+            if blob._held is not NO_MEMORY and not blob._is_shared():
                 array = blob._make_writable("__setitem__")
         if array is not None:
             if direct:
@@ -135,7 +135,7 @@ def _assign_number(blob: BlobCore, full: Any, value: Any) -> None:
 
     They become that side's alone, and the others keep their heads.
     """
-    layout, home = blob._layout, blob._home
+    layout, home = blob._placed or blob._layout, blob._home
     # NumPy checks the index.
     layout = layout.of_view() if full is _EVERYTHING else layout.derive(lambda a: a[full])
     if type(value) is not int or abs(value) > _EXACT or layout.dtype.kind not in "fc":

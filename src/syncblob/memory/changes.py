@@ -113,7 +113,7 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
             if held is None:
                 held = before.alike(start, stop)
             if held == 0 == before.uniform and there is here is NO_LOANS:
-                if ledger.source is None and not buffers.windows[side]:
+                if ledger.source is None and buffers.windows[side] is NO_WINDOWS:
                     # The first access fills a whole buffer.
                     after = Spans.whole(nbytes, 1 << side)
                     zeroed = access is not OVERWRITE or stop - start < nbytes

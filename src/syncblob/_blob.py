@@ -589,7 +589,8 @@ class Blob(Operators, NdarrayMethods):
         ------
         BufferError
             If an alias, exposed memory, or an operation of another thread needs a buffer, or if
-            the host side is shared memory. Nothing has changed then.
+            that side is an adopted array or shared memory, which later writes would not reach.
+            Nothing has changed then.
         """
         return evict_by_hand.evict(self, side)
 

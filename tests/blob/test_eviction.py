@@ -76,6 +76,18 @@ def test_buffers_and_results_count_until_they_die(limited):
     assert limited.used_nbytes == NBYTES
 
 
+@pytest.mark.usefixtures("two")
+def test_an_adopted_array_stays_when_room_is_needed():
+    memory = bytearray(NBYTES)
+    blob = Blob(COUNT, "int32", device=LIMITED)
+    blob.set_gpu_data(np.frombuffer(memory, "int32"))  # which nothing else refers to
+    others = [filled(value) for value in range(4)]
+    assert [int(each.sum()) for each in others] == [0, 64, 128, 192]
+    blob.mutable_cpu_data()[...] = 7
+    blob.gpu_data()
+    assert set(memory[::4]) == {7}
+
+
 def test_an_allocation_beyond_the_capacity_fails(limited):
     limited.capacity = NBYTES
     blob = Blob(COUNT + 1, "int32", device=LIMITED, name="large")

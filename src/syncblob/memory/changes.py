@@ -198,7 +198,7 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
         done = True
         if change is not None:
             if change.capacity is not None:
-                ledger.loans[side].detach()
+                ledger.own_loans(side).detach()
             elif change.between is not None:
                 ledger.own_loans(side).exporter = (None, None)
             if ledger.source is not None and change.limit is None and 0 not in after.holders:

@@ -1298,7 +1298,7 @@ class Blob(Operators, NdarrayMethods):
 
     def __bool__(self) -> bool:
         """Convert a 0-d Blob. Transfers only its element, and changes no state."""
-        return scalars.truth(self)
+        return bool(scalars.scalar(self, "bool"))
 
     def __int__(self) -> int:
         """Convert a 0-d Blob. Transfers only its element, and changes no state."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
+from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, Self, SupportsIndex
 
@@ -46,7 +46,7 @@ from syncblob.devices import HOST, Device, Side, home_of
 from syncblob.dispatch.ndarray_methods import NdarrayMethods
 from syncblob.dispatch.numpy.array_function import array_function
 from syncblob.dispatch.numpy.ufuncs import array_ufunc
-from syncblob.interop import export_arrow, export_cuda, export_dlpack, export_numpy, shared_memory
+from syncblob.interop import export_cuda, export_dlpack, export_numpy, shared_memory
 from syncblob.memory import CONST, MUTABLE, OVERWRITE, Head, SyncedMemory
 from syncblob.memory.untracked_aliases import assume_unaliased, refresh
 
@@ -1539,16 +1539,18 @@ class Blob(Operators, NdarrayMethods):
     def __arrow_c_array__(self) -> Callable[..., tuple[Any, Any]]:
         """The function that Polars and others call for Arrow capsules, made by ``pa.array``.
 
-        Reading the attribute transfers nothing. Polars gets what its constructors make of an
-        ndarray: a copy, with the given name and dtype.
+        Reading the attribute transfers nothing.
 
         Raises
         ------
         AttributeError
-            If there is not exactly one axis, except for Polars, or PyArrow is missing.
+            If there is not exactly one axis, or PyArrow is missing.
         """
-        export_arrow.require_arrow(self)
-        return partial(export_arrow.capsules, self)
+        if self.ndim != 1 or find_spec("pyarrow") is None:
+            raise AttributeError("__arrow_c_array__ is for a Blob of one axis, and needs pyarrow")
+        return lambda requested_schema=None: self.__arrow_array__().__arrow_c_array__(
+            requested_schema
+        )
 
     @property
     def __jax_array__(self) -> Callable[[], Any]:

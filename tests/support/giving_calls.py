@@ -222,12 +222,12 @@ pandas | CONST | NUMBERS // 3 | frame.groupby(b) | pd.DataFrame({'x': NUMBERS}).
 pandas | ITSELF | NUMBERS > 3 | series.where(b, 0) | pd.Series(NUMBERS).where(b, 0)
 pandas | CONST | TABLE | frame += b | frame = pd.DataFrame(TABLE); frame += b; frame
 polars | ITSELF | NUMBERS | pl.DataFrame({'x': b}) | pl.DataFrame({'x': b}).to_numpy()
-polars | ITSELF | NUMBERS | pl.Series('x', b, dtype=…) |
+polars | CONST | NUMBERS | pl.Series('x', b, dtype=…) |
     series = pl.Series('x', b, dtype=pl.Float64); [series.name, *map(str, [series.dtype, *series])]
 polars | CONST | NUMBERS | pl.Series([b, b]) | [str(pl.Series([b, b]).dtype)]
 polars | CONST | NUMBERS | pl.DataFrame([b, b]) |
     [str(kind) for kind in pl.DataFrame([b, b]).dtypes]
-polars | ITSELF | TABLE | pl.DataFrame(b) | pl.DataFrame(b).to_numpy()
+polars | CONST | TABLE | pl.DataFrame(b) | pl.DataFrame(b).to_numpy()
 polars | CONST | NUMBERS > 3 | frame.filter(b) | pl.DataFrame({'x': NUMBERS}).filter(b).to_numpy()
 polars | CONST | NUMBERS | pl.lit(b), column + b | frame = pl.DataFrame({'x': NUMBERS});
     frame.select(pl.lit(b) + 1, pl.col('x') + b).to_numpy()

@@ -37,7 +37,7 @@ from syncblob.blob.core import GPU_DATA, GPU_DIFF, HOST_DATA, HOST_DIFF, BlobCor
 from syncblob.blob.explain import Explanation
 from syncblob.blob.flags import Flags
 from syncblob.blob.indexing import get_item, in_c_order, set_item
-from syncblob.blob.iteration import NO_ITEM, iterate, measured, walked_item, walks
+from syncblob.blob.iteration import iterate
 from syncblob.blob.missing import Missing, add_missing
 from syncblob.blob.operators import Operators
 from syncblob.blob.proto_hook import messages
@@ -348,8 +348,6 @@ class Blob(Operators, NdarrayMethods):
         shape = self.shape
         if not shape:
             raise TypeError("a 0-d Blob has no length; use item() for its element")
-        if len(shape) == 1:
-            measured(self)
         return shape[0]
 
     # --- axes and counts, as Caffe has them ------------------------------------------------------
@@ -925,14 +923,7 @@ class Blob(Operators, NdarrayMethods):
 
         Integers, slices, None and Ellipsis give a view; nothing moves. Arrays of integers or
         booleans give a new Blob, computed on this Blob's device.
-
-        Functions written in C that walk a 1-d Blob by its length and integers get NumPy scalars,
-        as iteration gives.
         """
-        if walks:
-            item = walked_item(self, key)
-            if item is not NO_ITEM:
-                return item
         return get_item(self, key)
 
     def __setitem__(self, key: Any, value: Any) -> None:

@@ -27,8 +27,8 @@ from syncblob.blob.living_blobs import (
     others_at_work,
     settle_results,
 )
-from syncblob.blob.lockless_writes_at_fork import FREE_THREADED, changed_by_others
 from syncblob.blob.memory_summary import rows
+from syncblob.blob.writes_in_progress import FREE_THREADED, changed_by_others
 from syncblob.devices import Accelerator, Side
 from syncblob.devices.base import NEEDED
 from syncblob.errors import TransferGuardError

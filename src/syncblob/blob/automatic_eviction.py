@@ -199,9 +199,10 @@ def _evict(home: Accelerator, reason: str, lacking: int) -> bool:
     Evicts one, or as many as have `lacking` bytes, because each search takes time.
     """
     global _made_room  # noqa: PLW0603  # counts evictions of the process
-    busy = in_use()
     blobs = living_blobs()
     settle_results(home, blobs)
+    # Afterwards, because the memories of results count, too.
+    busy = in_use()
     if let_go_of_replaced(blobs, busy):
         _made_room += 1
         return True

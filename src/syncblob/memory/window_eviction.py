@@ -12,7 +12,7 @@ from syncblob.devices import Accelerator, Side
 from syncblob.memory.acquire import acquire
 from syncblob.memory.changes import Change, commit
 from syncblob.memory.state_machine import CONST, MUTABLE, Access
-from syncblob.memory.windows import part_of
+from syncblob.memory.windows import laid
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,7 +73,8 @@ def _rescue(
         for run in ledger.only_on(side, window.start, min(window.stop, ledger.spans.nbytes)):
             there = acquire(ledger, refuge, CONST, Layout.raw(run.nbytes, run.start), reason)
             if held is not None:
-                held.append(part_of(there, run.start, run.stop)[...])
+                home, part = ledger.buffers.home(refuge), Layout.raw(run.nbytes, run.start)
+                held.append(laid(home, there, part, writable=False, own=True))
 
 
 def _plan_eviction(  # a range

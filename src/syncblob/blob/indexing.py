@@ -16,8 +16,8 @@ from syncblob.blob.compute import wrap, write_by
 from syncblob.blob.core import NO_MEMORY, AnyBlob, BlobCore
 from syncblob.blob.device_of_operands import require_device_of
 from syncblob.blob.index_arrays import indices_to_read, selection
-from syncblob.blob.lockless_writes_at_fork import writes
 from syncblob.blob.operands import blob_to_read
+from syncblob.blob.writes_in_progress import writes
 from syncblob.devices import HOST, Side
 from syncblob.devices.base import is_on_device
 from syncblob.guards import may_compute_directly, require_device

@@ -13,7 +13,7 @@ from syncblob.memory.access_plan import Change
 from syncblob.memory.accesses import acquire
 from syncblob.memory.changes import commit
 from syncblob.memory.state_machine import CONST, MUTABLE, Access
-from syncblob.memory.windows import part_of
+from syncblob.memory.windows import laid
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,7 +76,8 @@ def _rescue(
             part = Layout.raw(run.nbytes, run.start)
             there = acquire(ledger, refuge, CONST, part, reason, locked=True)
             if held is not None:
-                held.append(part_of(there, run.start, run.stop)[...])
+                home, part = ledger.buffers.home(refuge), Layout.raw(run.nbytes, run.start)
+                held.append(laid(home, there, part, writable=False, own=True))
 
 
 def _plan_eviction(  # a range

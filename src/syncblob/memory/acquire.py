@@ -49,9 +49,9 @@ def claim(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0915, PLR0917  # an acce
 ) -> bool:
     """Prepare a side for an access, if nothing can make that fail but the copy.
 
-    These are the usual cases: the side holds the range, or another side holds all of it, and
-    nothing has been handed out there. So there is nothing to warn of, to revoke or to undo, and
-    this does without `commit`. Takes the lock.
+    These are the usual cases: the side holds the range, or another side holds all of it, or only
+    the source has it, and nothing has been handed out there. So there is nothing to warn of, to
+    revoke or to undo, and this does without `commit`. Takes the lock.
 
     Parameters
     ----------
@@ -114,10 +114,12 @@ def claim(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0915, PLR0917  # an acce
                     # Bytes that several sides hold may be overwritten here from now on.
                     ledger.spans = after
             else:
-                if uniform is None:
-                    held = before.alike(start, stop) or 0
+                source, known = None, before.alike(start, stop)
+                if known == 0 and not (side or buffer is None or sticky or access is OVERWRITE):
+                    source = ledger.source
+                held = known or 0
                 part = stop - start < before.nbytes
-                if not (held and pair):
+                if not (pair and (held or source is not None)):
                     # What `others` returns is a copy then, and misses what is lent from here on.
                     return False
                 beyond = part and side is Side.HOST and before.nbytes <= SMALL
@@ -141,11 +143,13 @@ def claim(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0915, PLR0917  # an acce
                 ):
                     return False
                 contents, nbytes = buffers.sides[1 - side], stop - start
-                if contents is None and access is not OVERWRITE:
+                if contents is None and access is not OVERWRITE and source is None:
                     return False
                 if buffer is None:
                     buffer = buffers.allocate(side, buffers.nbytes)
-                if access is not OVERWRITE:
+                if source is not None:
+                    source.fill(buffer[start:stop], start)
+                elif access is not OVERWRITE:
                     target = buffer
                     if target.nbytes != nbytes:
                         target = target[start:stop]
@@ -177,6 +181,8 @@ def claim(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0915, PLR0917  # an acce
             epoch = shortcuts.epoch
             # Until now, the other side has the contents of what it alone holds.
             ledger.spans = after
+            if ledger.source is not None and 0 not in after.holders:
+                ledger.source = ledger.source.rest()
             if ledger.follows_logs and after.uniform is not None:
                 ledger.renew_shortcuts(epoch, after.uniform)
         except MemoryError as error:

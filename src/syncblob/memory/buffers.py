@@ -23,7 +23,7 @@ from syncblob.devices import (
     home_accelerator,
 )
 from syncblob.memory.wait_for_room import leave_room
-from syncblob.memory.windows import Window, Windows, array_of, part_of
+from syncblob.memory.windows import NO_WINDOWS, Window, Windows, array_of, part_of
 from syncblob.transfers import Copying, transfer
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class Buffers:
         self.homes: tuple[Home, ...] = (HOST,) if accelerator is None else (HOST, accelerator)
         self.all_sides: tuple[Side, ...] = _PAIR
         self.sides: list[Any] = [None, None]
-        self.windows: list[Windows] = [Windows(), Windows()]
+        self.windows: list[Windows] = [NO_WINDOWS, NO_WINDOWS]
         self.nbytes: int = nbytes
         self.name: str = ""
         self.serial: int = next(_serials)
@@ -123,7 +123,7 @@ class Buffers:
             if len(self.sides) < len(after):
                 self.sides.append(None)
             if len(self.windows) < len(after):
-                self.windows.append(Windows())
+                self.windows.append(NO_WINDOWS)
             # A signal handler may have added another. None can run from here on: nothing is called.
             # The homes come first: readers without the lock that find one of the others use them.
             if self.homes is homes:

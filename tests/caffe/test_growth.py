@@ -9,6 +9,7 @@ import pytest
 from syncblob import Layer, ModelFile, SolverState, open_model, save_model, save_solver_state
 from syncblob.caffe.commands import main
 from syncblob.caffe.convert import convert, open_weights, save_weights
+from syncblob.caffe.messages.open_file import Descriptor
 
 ONE = np.ones(1, np.float32)
 
@@ -151,3 +152,15 @@ def test_saving_edited_weights_copies_no_layer(tmp_path, monkeypatch):
     save_weights(weights, path)
     with open_weights(path) as saved_weights:
         assert saved_weights.tensors["layer1.weight"].tolist() == [5]
+
+
+def test_a_large_layer_is_looked_for_few_times(tmp_path, monkeypatch):
+    path = tmp_path / "x.caffemodel"
+    large = np.ones(1 << 14, np.float32)
+    save_model(ModelFile("net", [Layer(f"a{n}", "Scale", blobs=[large]) for n in range(50)]), path)
+    reads, read = [], Descriptor.read
+    monkeypatch.setattr(
+        Descriptor, "read", lambda *args: (reads.append(args), read(*args)) and None
+    )
+    open_model(path)
+    assert len(reads) < 50 * 5

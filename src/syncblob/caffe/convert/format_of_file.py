@@ -183,9 +183,9 @@ def format_of(path: str | os.PathLike[str]) -> str:
 def _which_message(file: OpenFile, promised: str) -> str:
     """Tell Caffe's messages apart by their fields. The name decides if these fit several."""
     with WireReader.of_file(file) as reader:
-        refuse_other_formats(reader)
+        message = refuse_other_formats(reader)
         try:
-            found = possible_messages(reader)
+            found = possible_messages(reader, message)
         except ModelFileError:
             if promised in {"", *_MESSAGES}:
                 raise

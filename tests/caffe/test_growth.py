@@ -159,8 +159,11 @@ def test_a_large_layer_is_looked_for_few_times(tmp_path, monkeypatch):
     large = np.ones(1 << 14, np.float32)
     save_model(ModelFile("net", [Layer(f"a{n}", "Scale", blobs=[large]) for n in range(50)]), path)
     reads, read = [], Descriptor.read
-    monkeypatch.setattr(
-        Descriptor, "read", lambda *args: (reads.append(args), read(*args)) and None
-    )
+
+    def note(*args):
+        reads.append(args)
+        read(*args)
+
+    monkeypatch.setattr(Descriptor, "read", note)
     open_model(path)
     assert len(reads) < 50 * 5

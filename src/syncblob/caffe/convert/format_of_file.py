@@ -167,10 +167,9 @@ def format_of(path: str | os.PathLike[str]) -> str:
     found = file_signature(file)
     if found == "hdf5":
         with contextlib.suppress(ModelFileError):
-            state = read_state(file)
             # Any tree of datasets may have a group "history".
-            if name == _SOLVER_STATE or state["iter"] or state["learned_net"]:
-                return _SOLVER_STATE
+            read_state(file, complete=name != _SOLVER_STATE)
+            return _SOLVER_STATE
         return "hdf5"
     if found == "zip":
         with contextlib.suppress(ModelFileError), npz.open_archive(file) as archive:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from syncblob.caffe._pb.caffe_pb2 import BlobProto, BlobProtoVector, NetParameter, SolverState
 from syncblob.caffe.files.other_frameworks import Part, framework_of, why_no_net, why_no_state
+from syncblob.caffe.messages.fields import LEGACY_NAMES
 from syncblob.caffe.messages.file_objects import Target, name_of
 from syncblob.caffe.messages.read_blobproto import MessageIndex, wire_types_of
 from syncblob.caffe.messages.wire import WireType
@@ -207,6 +208,7 @@ _LAYERS = {
     (number, WireType.LENGTH)
     for number in (NetParameter.LAYERS_FIELD_NUMBER, NetParameter.LAYER_FIELD_NUMBER)
 }
+_DIMS = {BlobProto.DESCRIPTOR.fields_by_name[name].number for name in LEGACY_NAMES}
 _NEEDED_BY_A_NET = {number for number, _ in (_NAME, *_LAYERS)}
 """A net with nothing but inputs is none."""
 
@@ -243,8 +245,11 @@ def possible_messages(reader: WireReader, message: Part) -> tuple[str, ...]:
         counts["caffemodel"] = len(kinds) - len(others)
     elif _NAME in kinds and 2 * counts["caffemodel"] == len(kinds):
         counts["caffemodel"] += 1  # of a fork, too
-    if why_no_state(message):
+    # Many messages begin with a number, such as a version.
+    if numbers == {SolverState.ITER_FIELD_NUMBER} or why_no_state(message):
         counts["solverstate"] = 0
+    if numbers < _DIMS:
+        counts["binaryproto"] = 0
     if not _has_blob(reader):
         counts["blobs"] = 0
     most = max(counts.values())

@@ -132,7 +132,7 @@ def memory_summary(device: Device | str | None = None) -> MemorySummary:
         One accelerator; None for all that are used.
     """
     homes: dict[Any, None] = {home: None for each in ledgers_on() for home in each.buffers.homes}
-    homes |= dict.fromkeys(each._home for each in living_blobs())
+    homes |= dict.fromkeys(each.home for each in living_blobs())
     if device is not None:
         homes = {accelerator(device): None}
     return MemorySummary([home for home in homes if home is not HOST])

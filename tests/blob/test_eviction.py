@@ -1182,7 +1182,7 @@ def test_an_error_waits_for_no_work_elsewhere(two, monkeypatch):
     """Neither on the host, nor for a stream that has nothing to do."""
     monkeypatch.setattr(automatic_eviction, "_wait", None)
     blob, pushed = Blob(COUNT, "int32", device="cpu"), Blob(1, device=LIMITED)
-    blob[...] = pushed.mutable_cpu_data()[...] = 1
+    blob.mutable_cpu_data()[...] = pushed.mutable_cpu_data()[...] = 1
     pushed.async_gpu_push()
     pushed.gpu_data()
     two.synchronize()

@@ -1,9 +1,10 @@
 """BlobCore: the fields of a Blob, and the methods that the modules around the class use.
 
 A Blob is *untouched*, *fresh* or *settled*. A Blob made from a shape is untouched: it has a layout
-and a home. The result of a computation is fresh: it has an array that nothing else references, and
-the home of that array. The memory is made on demand: by nearly any use of an untouched Blob, and by
-any use of a fresh one except a computation. From then on the Blob is settled, and its array may be
+and a home. The result of a computation, and a Blob of the host that was filled with a number, is
+fresh: it has an array that nothing else references, and the home of that array. The memory is made
+on demand: by nearly any use of an untouched Blob, and by any use of a fresh one except a
+computation and `__array__`. From then on the Blob is settled, and its array may be
 out of date: its shortcut tells.
 """
 
@@ -135,7 +136,7 @@ class BlobCore:
     # Invariants.
     #
     # - An untouched Blob has `NO_MEMORY` for `_held`, a layout, and no array.
-    # - A fresh Blob has `_array`, and neither `_held` nor `_placed`. The array is the Blob.
+    # - A fresh Blob has `_array`, and no `_held`. The array is the Blob.
     # - A settled Blob has `_held`. `_array`, if there is one, has the Blob's layout. It may be read
     #   or written as it is while its shortcut says so. The memory revokes shortcuts before any
     #   change, so looking at an attribute without the lock is enough.
@@ -151,8 +152,9 @@ class BlobCore:
     _array: Any
     # The home of the Blob's device, where operations run and `_array` is.
     home: Home
-    # The shortcut of the buffer under the array. For a fresh Blob `FRESH`, or, if the array still
-    # has another owner, one with the place in the user's code where it was taken for a buffer.
+    # The shortcut of the buffer under the array. For a fresh Blob `FRESH`, or one with the place in
+    # the user's code where the array was taken for a buffer, if it still has another owner, or with
+    # the entry of the history that its first write is.
     _shortcut: Shortcut
     # The memory of data, and the layout of data in it; None for a fresh Blob. See `memory`,
     # `layout`.
@@ -319,8 +321,11 @@ class BlobCore:
                     else:
                         layout = Layout.c_order(tuple(array.shape), array.dtype)
                         layout.whole = True
-                    if isinstance(self._shortcut.buffer, Place):
-                        expose(memory.ledger, Side.HOST, self._shortcut.buffer)
+                    origin = self._shortcut.buffer
+                    if isinstance(origin, Place):
+                        expose(memory.ledger, Side.HOST, origin)
+                    elif origin is not None:
+                        memory.ledger.history = (origin,)
                 else:
                     memory, layout = adopt(
                         array,
@@ -648,6 +653,12 @@ class BlobCore:
             If `copy` is False and a conversion is needed.
         """
         if dtype is None and copy is None and (HOST.direct or not verifying()):
+            array = self._array
+            if self._held is None and self.home is HOST and array.flags.c_contiguous:
+                # A fresh Blob, whose memory will lie over this array.
+                array = array.view()
+                array.flags.writeable = False
+                return array
             return self._read(HOST_DATA, "__array__")
         return export_numpy.to_ndarray(self.memory, self.layout, dtype, copy)
 

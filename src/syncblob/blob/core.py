@@ -386,12 +386,12 @@ class BlobCore:
         return array if shortcut.readable else None
 
     def _is_shared(self) -> bool:
-        """Return whether another side holds the newest contents of any of the bytes, too."""
-        ledger = self.memory.ledger
-        uniform, mine = ledger.spans.uniform, 1 << self._side
+        """Return whether a write concerns other sides: copies, or aliases, which it may spare."""
+        ledger, side = self.memory.ledger, self._side
+        uniform = ledger.spans.uniform
         if uniform is None:
             uniform = ledger.spans.any(*ledger.range_of(self.layout))
-        return uniform != mine
+        return uniform != 1 << side or bool(ledger.uploads or ledger.others(side).leases)
 
     def _make_writable(self, reason: str) -> Any:
         """Prepare a write through the array, if nothing has to be moved or warned of for that.

@@ -170,16 +170,19 @@ def _assign_number(blob: BlobCore, full: Any, value: Any) -> None:
         # A number that NumPy does not take changes no state.
         np.empty((), layout.dtype)[()] = value
 
+    memory, side = blob.memory, blob._side
+    if not home.direct:
+        memory.write(side, OVERWRITE, layout, "__setitem__", operator.setitem, ..., value)
+        return
+
     def fill(buffer: Any, written: list[object] | None = None) -> None:
         array = laid(home, buffer, layout, writable=True, own=True)
-        if home.direct:
-            array[...] = value
-        else:
-            home.compute(operator.setitem, array, ..., value)
+        # No call comes between the write and the note, so that no signal handler can.
+        array[...] = value
         if written is not None:
             written.append(value)
 
-    acquire(blob.memory.ledger, blob._side, OVERWRITE, layout, "__setitem__", fill)
+    acquire(memory.ledger, side, OVERWRITE, layout, "__setitem__", fill)
 
 
 # --- keys ----------------------------------------------------------------------------------------

@@ -47,7 +47,7 @@ from syncblob.dispatch.ndarray_methods import NdarrayMethods
 from syncblob.dispatch.numpy.array_function import array_function
 from syncblob.dispatch.numpy.ufuncs import array_ufunc
 from syncblob.interop import export_cuda, export_dlpack, export_numpy, shared_memory
-from syncblob.memory import CONST, MUTABLE, OVERWRITE, Head, SyncedMemory
+from syncblob.memory import CONST, MUTABLE, OVERWRITE, Head, SyncedMemory, acquire
 from syncblob.memory.untracked_aliases import assume_unaliased, refresh
 
 if TYPE_CHECKING:
@@ -1444,10 +1444,9 @@ class Blob(Operators, NdarrayMethods):
             shortcut, _, _, exported, _ = kept
             held: Any = self._held
             layout: Any = self._placed
-            if exported is not None and (
-                shortcut.writable
-                or (held.claim(shortcut, layout, "__dlpack__") and shortcut.writable)
-            ):
+            if exported is not None and not (shortcut.writable or held.aliased):
+                acquire(held.ledger, Side.HOST, MUTABLE, layout, "__dlpack__")
+            if exported is not None and shortcut.writable:
                 array = exported.view()
                 noted = user_instruction()
                 loans = held.ledger.own_loans(Side.HOST)

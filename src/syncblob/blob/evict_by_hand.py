@@ -32,7 +32,7 @@ def evict(blob: BlobCore, side: str) -> int:
         kept = ledger.buffers.within(gone, start, stop)
         for window in kept if start < stop else ():
             reach = f"evict, which keeps a buffer of bytes {window.start} to {window.stop}"
-            ledger.note(reach, ledger.spans, ledger.spans, start, stop)
+            ledger.note(reach, start, stop)
     return freed
 
 

@@ -86,6 +86,8 @@ class Windows:
 
 _START = attrgetter("start")
 
+NO_WINDOWS = Windows()
+
 
 def laid(  # an array, and its use
     home: Home, buffer: Any, layout: Layout, *, writable: bool, own: bool = False

@@ -152,7 +152,7 @@ class Blob(Operators, NdarrayMethods):
         layout = from_arrays.dense_layout(shape, dtype)
         self._fill_untouched(layout, home_of(device))
         if name:
-            self._memory.name = name
+            self.memory.name = name
 
     # --- making Blobs ----------------------------------------------------------------------------
 
@@ -283,11 +283,11 @@ class Blob(Operators, NdarrayMethods):
 
         Views, and Blobs that share data, have the same name; copies and results have none.
         """
-        return self._memory.name
+        return self.memory.name
 
     @name.setter
     def name(self, name: str) -> None:
-        self._memory.name = name
+        self.memory.name = name
         diff = self._existing_diff()
         if diff is not None:
             diff.name = name
@@ -295,8 +295,8 @@ class Blob(Operators, NdarrayMethods):
     @property
     def head(self) -> Head:
         """Where the newest contents of data are; for a view, those of its part of the memory."""
-        memory = self._memory
-        return memory.head_of(self._layout, self._accelerator_side(memory))
+        memory = self.memory
+        return memory.head_of(self.layout, self._accelerator_side(memory))
 
     @property
     def diff_head(self) -> Head:
@@ -304,12 +304,7 @@ class Blob(Operators, NdarrayMethods):
         diff = self._existing_diff()
         if diff is None:
             return Head.UNINITIALIZED
-        return diff.head_of(self._layout, self._accelerator_side(diff))
-
-    @property
-    def memory(self) -> SyncedMemory:
-        """The memory of data, shared by views and Blobs that share data."""
-        return self._memory
+        return diff.head_of(self.layout, self._accelerator_side(diff))
 
     @property
     def flags(self) -> Flags:
@@ -544,9 +539,9 @@ class Blob(Operators, NdarrayMethods):
         RuntimeError
             Unless the head is HEAD_AT_CPU.
         """
-        memory = self._memory
+        memory = self.memory
         side = self._accelerator_side(memory)
-        memory.async_gpu_push(stream, *memory.ledger.range_of(self._layout), side)
+        memory.async_gpu_push(stream, *memory.ledger.range_of(self.layout), side)
 
     def prefetch(self, device: Device | str | None = None) -> None:
         """Start to transfer to a device the part of data that is missing there.
@@ -560,9 +555,9 @@ class Blob(Operators, NdarrayMethods):
         device
             ``"cpu"``, or an accelerator. None means `device`.
         """
-        home = self._home if device is None else home_of(device)
-        memory = self._memory
-        memory.prefetch(memory.side_of(home), *memory.ledger.range_of(self._layout))
+        home = self.home if device is None else home_of(device)
+        memory = self.memory
+        memory.prefetch(memory.side_of(home), *memory.ledger.range_of(self.layout))
 
     def evict(self, side: Literal["cpu", "gpu"] = "gpu") -> int:
         """Free the memory of data on a side. What only that side holds moves to the other first.
@@ -585,7 +580,8 @@ class Blob(Operators, NdarrayMethods):
         ------
         BufferError
             If an alias, exposed memory, or an operation of another thread needs a buffer, or if
-            the host side is shared memory. Nothing has changed then.
+            that side is an adopted array or shared memory, which later writes would not reach.
+            Nothing has changed then.
         """
         return evict_by_hand.evict(self, side)
 
@@ -683,11 +679,11 @@ class Blob(Operators, NdarrayMethods):
 
         ``blob.data *= 2`` works too; assigning another object raises.
         """
-        return self._view(self._layout)
+        return self._view(self.layout)
 
     @data.setter
     def data(self, value: Self) -> None:
-        views.require_in_place(self, value, self._memory, "data")
+        views.require_in_place(self, value, self.memory, "data")
 
     @property
     def diff(self) -> Self:
@@ -697,8 +693,8 @@ class Blob(Operators, NdarrayMethods):
         """
         return self._of(
             self._diff_memory(),
-            self._layout,
-            home=self._home,
+            self.layout,
+            home=self.home,
             base=self._root(),
             readonly=self._readonly,
         )
@@ -710,7 +706,7 @@ class Blob(Operators, NdarrayMethods):
     @property
     def const(self) -> Self:
         """A read-only view: every export of it is a const access, and writing it raises."""
-        return self._view(self._layout, readonly=True)
+        return self._view(self.layout, readonly=True)
 
     def view(self, dtype: DTypeLike | None = None) -> Self:
         """Return a view of the same bytes as elements of another dtype. Transfers nothing.
@@ -775,8 +771,8 @@ class Blob(Operators, NdarrayMethods):
         Ends the exposure caused by ``__cuda_array_interface__`` and adopted arrays, so that later
         reads need not copy again. Tracked aliases need no promise.
         """
-        layout = self._layout
-        for memory in (self._memory, self._existing_diff()):
+        layout = self.layout
+        for memory in (self.memory, self._existing_diff()):
             if memory is not None:
                 assume_unaliased(memory.ledger, layout.start, layout.stop)
 
@@ -791,7 +787,7 @@ class Blob(Operators, NdarrayMethods):
         Transfers nothing. The host stays exposed for a view with gaps. Pickling a Blob in shared
         memory exposes the host again. diff is unchanged.
         """
-        memory, layout = self._memory, self._layout
+        memory, layout = self.memory, self.layout
         refresh(memory.ledger, *memory.ledger.range_of(layout), still_exposed=not layout.gapless)
 
     def reshape(
@@ -859,7 +855,7 @@ class Blob(Operators, NdarrayMethods):
 
     def ravel(self, order: Any = "C") -> Self:
         """Return the elements along one axis; a view if they are contiguous in that order."""
-        if order == "C" and self._layout.contiguous:
+        if order == "C" and self.layout.contiguous:
             return self.reshape(-1)
         return self._call(np.ravel, order=order)
 
@@ -875,7 +871,7 @@ class Blob(Operators, NdarrayMethods):
         as NumPy does: too few are repeated, too many are truncated.
         """
         elements = self.reshape(-1)
-        return elements if elements._memory is self._memory else elements.const
+        return elements if elements.memory is self.memory else elements.const
 
     @flat.setter
     def flat(self, values: Any) -> None:
@@ -1131,7 +1127,7 @@ class Blob(Operators, NdarrayMethods):
         UNINITIALIZED memory, without allocating it. Floating-point numbers are accumulated in
         float64, integers in 64 bits, where they wrap around.
         """
-        return caffe_math.summed(self, self._memory, caffe_math.asum, "asum_data")
+        return caffe_math.summed(self, self.memory, caffe_math.asum, "asum_data")
 
     def asum_diff(self) -> float | int:
         """Return the sum of the absolute values of diff; see `asum_data`."""
@@ -1142,7 +1138,7 @@ class Blob(Operators, NdarrayMethods):
 
         Runs and accumulates as `asum_data`.
         """
-        return caffe_math.summed(self, self._memory, caffe_math.sumsq, "sumsq_data")
+        return caffe_math.summed(self, self.memory, caffe_math.sumsq, "sumsq_data")
 
     def sumsq_diff(self) -> float | int:
         """Return the sum of the squares of diff; see `sumsq_data`."""
@@ -1159,7 +1155,7 @@ class Blob(Operators, NdarrayMethods):
             If the dtype cannot take the factor: a fraction for integers, a complex number for
             real ones, any for bool.
         """
-        caffe_math.scale(self, self._memory, factor, "scale_data")
+        caffe_math.scale(self, self.memory, factor, "scale_data")
 
     def scale_diff(self, factor: complex) -> None:
         """Multiply diff by a factor in place; see `scale_data`."""
@@ -1197,7 +1193,7 @@ class Blob(Operators, NdarrayMethods):
         blob = messages().from_proto(proto, dtype, device)
         if type(blob) is cls:
             return blob
-        return cls._of(blob._memory, blob._layout, home=blob._home, diff=blob._diff)
+        return cls._of(blob.memory, blob.layout, home=blob.home, diff=blob._diff)
 
     def load_proto(self, proto: BlobProto | bytes, *, resize: bool = True) -> None:
         """Copy the contents of a BlobProto: Caffe's ``FromProto``. Writes on the host.
@@ -1432,7 +1428,7 @@ class Blob(Operators, NdarrayMethods):
         kept = self._kept[HOST_DATA]
         if (
             kept is not None
-            and self._home is HOST
+            and self.home is HOST
             and stream is None
             and dl_device is None
             and copy is None
@@ -1452,8 +1448,8 @@ class Blob(Operators, NdarrayMethods):
                 if shortcut.writable:
                     return array.__dlpack__(max_version=max_version)
         capsule = export_dlpack.export(
-            self._memory,
-            self._layout,
+            self.memory,
+            self.layout,
             CONST if self._readonly else MUTABLE,
             side=self._side,
             stream=stream,
@@ -1461,15 +1457,15 @@ class Blob(Operators, NdarrayMethods):
             dl_device=dl_device,
             copy=copy,
         )
-        self._keep(HOST_DATA, self._memory)
+        self._keep(HOST_DATA, self.memory)
         return capsule
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Return the DLPack device type and id of `device`; (1, N + 1) for simulated:N."""
-        home = self._home
+        home = self.home
         if home is HOST:
             return export_dlpack.HOST_DEVICE
-        return (home if home.native else self._memory.home(self._side)).dlpack_device
+        return (home if home.native else self.memory.home(self._side)).dlpack_device
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -1483,9 +1479,9 @@ class Blob(Operators, NdarrayMethods):
             If `device` is not a CUDA device, or the dtype is bfloat16, which the interface does not
             support.
         """
-        export_cuda.require_own_interface(self._home)
+        export_cuda.require_own_interface(self.home)
         described, self._exposed = export_cuda.interface(
-            self._memory, self._side, self._layout, self._exposed, readonly=self._readonly
+            self.memory, self._side, self.layout, self._exposed, readonly=self._readonly
         )
         return described
 
@@ -1501,7 +1497,7 @@ class Blob(Operators, NdarrayMethods):
         AttributeError
             If there is no CUDA device, or the memory is on a device of another kind.
         """
-        memory = self._memory
+        memory = self.memory
         return export_cuda.for_cupy(memory, self._accelerator_side(memory), self.gpu)
 
     def __arrow_array__(self, type: Any = None) -> Any:  # noqa: A002  # PyArrow's name
@@ -1552,7 +1548,7 @@ class Blob(Operators, NdarrayMethods):
         AttributeError
             If `device` is a CUDA device, whose memory JAX accesses by other protocols.
         """
-        if not self._home.native:
+        if not self.home.native:
             raise AttributeError("__jax_array__ would copy by way of the host")
         import jax.numpy
 

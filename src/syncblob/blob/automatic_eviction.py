@@ -273,7 +273,7 @@ def _evict_unseen(  # noqa: PLR0911, PLR0913, PLR0917  # a buffer, and who may s
             return 0
     if (
         (ledger.watch is not None and ledger.watch.lives)
-        or loans.may_write_in(start, stop)
+        or loans.holder_in(side, start, stop)
         or loans.borrows.overlapping(start, stop)
     ):
         return 0

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from syncblob.blob.automatic_eviction import close_side
 from syncblob.blob.living_blobs import in_use, let_go, living_blobs
 from syncblob.devices import Accelerator, Side
-from syncblob.interop.shared_memory import name_of
 from syncblob.memory import Ledger, evict_windows
 from syncblob.memory.windows import array_of
 
@@ -19,15 +18,10 @@ def evict(blob: BlobCore, side: str) -> int:
     """Free the buffers of a side; see `Blob.evict`."""
     if side not in {"cpu", "gpu"}:
         raise ValueError(f'expected "cpu" or "gpu", got {side!r}')
-    memory, ledger = blob._memory, blob._memory.ledger
+    memory, ledger = blob.memory, blob.memory.ledger
     # A Blob that is smaller than its memory stands for all of it, unless it is a view.
-    start, stop = (0, memory.nbytes) if blob._base is None else memory.ledger.range_of(blob._layout)
+    start, stop = (0, memory.nbytes) if blob._base is None else memory.ledger.range_of(blob.layout)
     gone = Side.HOST if side == "cpu" else blob._accelerator_side(memory)
-    if gone is Side.HOST and name_of(memory.ledger) is not None:
-        raise BufferError(
-            f"{ledger.buffers.described()} cannot leave cpu, because its host side is shared "
-            "memory: what this process writes would not reach the others any more"
-        )
     freed = give_up(blob, gone, start, stop)
     with memory.ledger.lock:
         kept = ledger.buffers.within(gone, start, stop)
@@ -43,8 +37,8 @@ def give_up(blob: BlobCore, side: Side, start: int, stop: int, *, needed: bool =
     If another thread is using the memory, this raises a BufferError if it is `needed`, or else
     leaves them there.
     """
-    memory = blob._memory
-    if not memory.windows(side):
+    memory = blob.memory
+    if not memory.windows(side) or (memory.ledger.loans[side].foreign and not needed):
         return 0
     # Its own arrays are known. Those of other Blobs have to be searched for.
     blob._use(memory)

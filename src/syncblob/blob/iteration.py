@@ -25,7 +25,7 @@ def iterate(blob: BlobCore) -> Iterator[Any]:
         else:
             # While aliases may write on the other side, no shortcut can be used. Then only a change
             # of the map, or the end of the aliases, causes a new read.
-            state = blob._memory.spans, blob._memory.aliased
+            state = blob.memory.spans, blob.memory.aliased
             if array is None or state != seen:
                 array = blob._read(HOST_DATA, "__iter__")
                 kept, layout = blob._kept[HOST_DATA], blob._placed

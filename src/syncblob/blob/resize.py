@@ -30,11 +30,11 @@ def resize(blob: BlobCore, shape: tuple[Any, ...]) -> None:
     blob._require_own("resize")
     dims = as_shape(shape_from(shape), blob.dtype.itemsize)
     layout = Layout.c_order(dims, blob.dtype)
-    if layout.nbytes > blob._memory.nbytes:
-        data, layout.whole = _larger(blob._memory, layout.nbytes), True
+    if layout.nbytes > blob.memory.nbytes:
+        data, layout.whole = _larger(blob.memory, layout.nbytes), True
         _replace_memories(blob, data, None, layout, "a growing resize")
     else:
-        _refit(blob, layout, lambda: blob._use(blob._memory, layout))
+        _refit(blob, layout, lambda: blob._use(blob.memory, layout))
 
 
 @writes("blob")
@@ -54,7 +54,7 @@ def assign(  # noqa: C901, PLR0913  # contents, where they go, and the reason
     the shape; the contents are for diff instead of data with `diff`. `gradient` has contents for
     diff in addition.
     """
-    old = blob._layout
+    old = blob.layout
     new = old if layout.shape == old.shape else layout
     written = False
     interrupt: BaseException | None = None
@@ -86,12 +86,12 @@ def assign(  # noqa: C901, PLR0913  # contents, where they go, and the reason
             finish()
             return
         blob._require_own("resize")
-        if new.nbytes <= blob._memory.nbytes:
+        if new.nbytes <= blob.memory.nbytes:
             if diff:
                 blob._diff_memory()
             _refit(blob, new, finish)
             return
-        data = _larger(blob._memory, new.nbytes)
+        data = _larger(blob.memory, new.nbytes)
         successor = data.successor(new.nbytes) if diff else None
         target, new.whole = successor or data, True
         target.write(target.side_of(home), OVERWRITE, new, reason, setitem, ..., contents)
@@ -125,7 +125,7 @@ def _larger(memory: SyncedMemory, nbytes: int) -> SyncedMemory:
 
 def _refit(blob: BlobCore, layout: Layout, finish: Callable[[], None]) -> None:
     """Apply a layout within the capacity. `finish` replaces the old one, or nothing has changed."""
-    memory, diff = blob._memory, blob._diff
+    memory, diff = blob.memory, blob._diff
     # An access of a Blob that is smaller than its memory is of its own bytes.
     layout.whole = layout.nbytes == memory.nbytes
     with memory.ledger.lock:
@@ -146,7 +146,7 @@ def _replace_memories(
     blob: BlobCore, data: SyncedMemory, diff: SyncedMemory | None, layout: Layout, action: str
 ) -> None:
     """Replace both memories and the layout."""
-    given_up = [blob._memory] if blob._diff is None else [blob._memory, blob._diff]
+    given_up = [blob.memory] if blob._diff is None else [blob.memory, blob._diff]
 
     def replace() -> None:
         keep_diff(blob)

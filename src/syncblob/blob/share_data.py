@@ -20,12 +20,12 @@ def replace_side(blob: BlobCore, side: Side, array: Any, action: str, *, diff: b
     blob._require_writable(action)
     if isinstance(array, BlobCore):
         raise TypeError(f"{action} expects an array, got a Blob; use share_data or copy_from")
-    if not blob._layout.contiguous or blob._layout.offset:
+    if not blob.layout.contiguous or blob.layout.offset:
         raise ValueError(f"{action} is for a C-contiguous Blob, and this is a strided view")
-    memory, home = blob._memory_of(diff=diff), blob._home
+    memory, home = blob._memory_of(diff=diff), blob.home
     accelerator = home if isinstance(home, Accelerator) else memory.accelerator
-    buffer = buffer_of(array, side, accelerator, blob._layout)
-    if blob._layout.nbytes < memory.nbytes and blob._base is None:
+    buffer = buffer_of(array, side, accelerator, blob.layout)
+    if blob.layout.nbytes < memory.nbytes and blob._base is None:
         _leave_for(blob, memory, side, buffer, action, diff=diff)
         return
     memory.replace_side(side, *buffer)
@@ -40,7 +40,7 @@ def _leave_for(  # noqa: PLR0913  # a Blob, and what it leaves for what
     blob: BlobCore, memory: SyncedMemory, side: Side, buffer: Any, action: str, *, diff: bool
 ) -> None:
     """Let a Blob that is smaller than its memory leave it for one over a buffer, as in Caffe."""
-    successor = memory.successor(blob._layout.nbytes)
+    successor = memory.successor(blob.layout.nbytes)
     successor.replace_side(side, *buffer)
     let_go(blob, action, [memory], partial(_exchange, blob, successor, diff=diff))
 
@@ -70,13 +70,13 @@ def share(blob: BlobCore, other: BlobCore, *, diff: bool) -> None:
             f"{action} expects {blob.size} elements, shape {blob.shape}, got {other.size}, "
             f"shape {other.shape}"
         )
-    if not other._layout.contiguous or other._layout.offset or other._readonly:
+    if not other.layout.contiguous or other.layout.offset or other._readonly:
         raise ValueError(
             f"{action} expects a writable C-contiguous Blob that starts where its memory "
             "starts; copy it first"
         )
     memory = other._memory_of(diff=diff)
-    old = blob._diff if diff else blob._memory
+    old = blob._diff if diff else blob.memory
     if memory is old:
         return
 

@@ -78,7 +78,8 @@ def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # an access; inl
                     # Another thread has made the Blob smaller.
                     start, stop = min(start, spans.nbytes), spans.nbytes
                 if access is OVERWRITE and not (
-                    layout.gapless and layout.stop - layout.start == stop - start
+                    (layout.contiguous or layout.gapless)
+                    and layout.stop - layout.start == stop - start
                 ):
                     # It leaves bytes of the range.
                     access = MUTABLE

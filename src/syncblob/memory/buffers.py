@@ -14,14 +14,7 @@ import numpy as np
 
 from syncblob._formatting import extend, human_bytes
 from syncblob._source_lines import user_line
-from syncblob.devices import (
-    HOST,
-    Accelerator,
-    Side,
-    current_accelerator,
-    default_device,
-    home_accelerator,
-)
+from syncblob.devices import HOST, Accelerator, Side, current_accelerator, home_of
 from syncblob.guards import running_guards
 from syncblob.memory.wait_for_room import leave_room
 from syncblob.memory.windows import NO_WINDOWS, Window, Windows, array_of, part_of
@@ -180,8 +173,8 @@ class Buffers:
     def allocate(self, side: Side, nbytes: int, *, zeroed: bool = False) -> Any:
         """Allocate on a side. An accelerator is the memory's from then on."""
         if not side:
-            partner = self.accelerator or home_accelerator(default_device())
-            allocate = HOST.allocate if partner is None else partner.allocate_host
+            partner: Any = self.accelerator or home_of()
+            allocate = HOST.allocate if partner is HOST else partner.allocate_host
             return allocate(nbytes, zeroed=zeroed)
         accelerator: Any = self.home(side)
         leave_room(accelerator)

@@ -104,7 +104,7 @@ def _plan_growth(ledger: Ledger, side: Side, _access: Access, start: int, stop: 
     if replaced and type(ledger).written_by_others(ledger):
         raise BeingWrittenError(ledger)
     for part in replaced:
-        holder = ledger.loans[side].writer_in(side, *part)
+        holder = ledger.loans[side].holder_in(side, *part)
         if holder:
             raise BufferError(
                 f"bytes {start} to {stop} of {ledger.buffers.described()} are needed in one "

@@ -49,10 +49,11 @@ def evict_windows(  # noqa: PLR0913, PLR0917  # a range, and what its contents n
     windows = ledger.buffers.all_of(side).inside(start, stop, used)
     for window in windows:
         low, high = window.start, min(window.stop, used)
-        if holder := ledger.loans[side].writer_in(side, low, high):
+        if holder := ledger.loans[side].holder_in(side, low, high):
             raise BufferError(
                 f"bytes {low} to {high} of {ledger.buffers.described()} cannot leave "
-                f"{ledger.buffers.home(side).device}, because of {holder}; delete it first"
+                f"{ledger.buffers.home(side).device}, because of {holder}; delete it first, "
+                "or use a copy, as of blob.copy(), which can leave"
             )
     _rescue(ledger, side, windows, reason, held)
     # Afterwards, because a source that has been read completely is closed.

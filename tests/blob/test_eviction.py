@@ -223,13 +223,13 @@ def test_a_push_arrives_first(limited):
 
 
 @pytest.mark.parametrize("side", ["cpu", "gpu"])
-def test_an_empty_blob_that_was_evicted_grows_by_zeros(side):
+def test_a_blob_made_smaller_is_evicted_with_all_of_its_memory(side):
     blob = filled(7)
     blob.cpu_data()
     blob.resize(0)
     assert blob.evict(side) == NBYTES
     blob.resize(COUNT)
-    assert blob.on("cpu").tolist() == (blob + 0).tolist() == [0] * COUNT
+    assert blob.on("cpu").tolist() == (blob + 0).tolist() == [7] * COUNT
 
 
 @pytest.mark.usefixtures("small", "simulated")

@@ -11,7 +11,6 @@ out of date: its shortcut tells.
 from __future__ import annotations
 
 import math
-import sys
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from weakref import WeakKeyDictionary, ref
 
@@ -78,11 +77,6 @@ HOST_DATA, GPU_DATA, HOST_DIFF, GPU_DIFF = range(4)
 NOTHING_KEPT = (None,) * 4
 
 _SIDES = (Side.HOST, Side.ACCELERATOR)
-
-# What `sys.getrefcount` returns for a memory that only one Blob holds: it counts the Blob's
-# reference and its own argument.
-_SOLE = 2
-
 
 # For each memory of data that Blobs have left: these Blobs, and the diffs that their views keep.
 _former_diffs: WeakKeyDictionary[SyncedMemory, list[tuple[ref[Any], SyncedMemory]]] = (
@@ -583,18 +577,6 @@ class BlobCore:
             if self._diff is existing:
                 self._diff = diff
             return self._diff  # type: ignore[return-value]  # another thread may have made it
-
-    def _owns_data_alone(self) -> bool:
-        """Return whether no other Blob or view can see the memory of data.
-
-        Uses CPython's reference count. A temporary reference, even a caller's local name, makes the
-        answer False, which is the safe one.
-        """
-        return sys.getrefcount(self.memory) <= _SOLE
-
-    def _owns_diff_alone(self) -> bool:
-        """Return whether no other Blob or view can see the memory of diff."""
-        return sys.getrefcount(self._diff) <= _SOLE
 
     def _require_writable(self, action: str) -> None:
         if self._readonly:

@@ -19,7 +19,8 @@ def evict(blob: BlobCore, side: str) -> int:
     if side not in {"cpu", "gpu"}:
         raise ValueError(f'expected "cpu" or "gpu", got {side!r}')
     memory, ledger = blob.memory, blob.memory.ledger
-    start, stop = memory.ledger.range_of(blob.layout)
+    # A Blob that is smaller than its memory stands for all of it, unless it is a view.
+    start, stop = (0, memory.nbytes) if blob._base is None else memory.ledger.range_of(blob.layout)
     gone = Side.HOST if side == "cpu" else blob._accelerator_side(memory)
     freed = give_up(blob, gone, start, stop)
     with memory.ledger.lock:

@@ -25,7 +25,7 @@ import numpy as np
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -331,6 +331,7 @@ class Stream(io.RawIOBase):
     def __init__(self, file: OpenFile) -> None:
         self._file = file
         self._position = 0
+        self.failure: OSError | None = None
 
     def close(self) -> None:
         """Do nothing: the file is closed by others."""
@@ -352,31 +353,34 @@ class Stream(io.RawIOBase):
     def readinto(self, buffer: Any, /) -> int:
         """Fill a buffer up to the end of the file. Raises the errors of `OpenFile.read_into`."""
         count = max(0, min(len(buffer), len(self._file) - self._position))
-        self._file.read_into(np.frombuffer(buffer, np.uint8)[:count], self._position)
+        try:
+            self._file.read_into(np.frombuffer(buffer, np.uint8)[:count], self._position)
+        except OSError as error:
+            self.failure = error
+            raise
         self._position += count
         return count
 
 
-class ErrorStream(Stream):
-    """A stream that keeps the system's error, in place of which a library raises one of its own."""
+@contextlib.contextmanager
+def stream_of(
+    file: OpenFile, explain: Callable[[Exception], ModelFileError]
+) -> Iterator[io.RawIOBase]:
+    """Yield a stream of a file for a library, whose errors become those that `explain` returns.
 
-    def __init__(self, file: OpenFile) -> None:
-        super().__init__(file)
-        self._failure: OSError | None = None
-
-    def readinto(self, buffer: Any, /) -> int:
-        """Fill a buffer up to the end of the file."""
+    Libraries raise nearly any exception for a damaged file. If the file has been closed or written
+    to meanwhile, or a read has failed, that is the error.
+    """
+    stream = Stream(file)
+    try:
+        yield stream
+    except (ModelFileError, ModuleNotFoundError):
+        raise
+    except Exception as error:
+        file.require_unchanged()
+        if stream.failure is None:
+            raise explain(error) from error
         try:
-            return super().readinto(buffer)
-        except OSError as error:
-            self._failure = error
-            raise
-
-    def raise_failure(self) -> None:
-        """Raise the system's error of a read, and forget it: its traceback refers to this."""
-        failure, self._failure = self._failure, None
-        try:
-            if failure is not None:
-                raise failure from None
+            raise stream.failure from None
         finally:
-            del failure
+            stream.failure = None  # its traceback refers to the stream

@@ -53,7 +53,7 @@ def read(path: str) -> Weights:
     tensors = {
         name: _entry(torch, file, name, each, records) for name, each in found.tensors.items()
     }
-    return Weights.of_names(path, "torch", tensors, file, others=found.others)
+    return Weights.of_entries(path, "torch", tensors, file, others=found.others)
 
 
 def _load(torch: ModuleType, file: OpenFile, *, in_place: bool) -> Any:

@@ -10,8 +10,8 @@ import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TextIO
 
-from syncblob.caffe.messages.escape_names import escaped
 from syncblob.caffe.messages.pieces import on_progress
+from syncblob.caffe.messages.string_fields import escaped
 
 _GAP = "  "
 # Seconds after which work shows itself.

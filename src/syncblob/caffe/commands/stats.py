@@ -62,15 +62,10 @@ def stats_of(blob: Blob) -> dict[str, float | None]:
 
 def _finite_blocks(values: NDArray[np.generic]) -> Iterator[NDArray[np.float64]]:
     """Yield the finite values, of complex numbers their magnitudes, in nonempty blocks."""
-    for block in blocks(values):
+    flat = values.reshape(-1)
+    for start in range(0, flat.size, _BLOCK):
+        block = flat[start : start + _BLOCK]
         real = (np.abs(block) if block.dtype.kind == "c" else block).astype(np.float64)
         finite = real[np.isfinite(real)]
         if finite.size:
             yield finite
-
-
-def blocks(values: NDArray[np.generic]) -> Iterator[NDArray[np.generic]]:
-    """Yield the values in blocks."""
-    flat = values.reshape(-1)
-    for start in range(0, flat.size, _BLOCK):
-        yield flat[start : start + _BLOCK]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from syncblob.caffe import open_solver_state
-from syncblob.caffe.convert import binaryproto, caffe_models, hdf5, npz, pytorch, safetensors
+from syncblob.caffe.convert import caffe_models, hdf5, npz, pytorch, safetensors
 from syncblob.caffe.convert.batch_norm import for_caffe
 from syncblob.caffe.convert.weights import ALL_DTYPES, LayerWeights, Weights, for_others, squeezed
 from syncblob.caffe.files.caffe_hdf5 import read_state
@@ -92,9 +92,9 @@ _FORMATS = (
         "binaryproto",
         (".binaryproto",),
         _IN_CAFFE,
-        binaryproto.read,
-        binaryproto.plan,
-        binaryproto.as_mean,
+        caffe_models.read_mean,
+        caffe_models.plan_mean,
+        caffe_models.as_mean,
     ),
 )
 _SOLVER_STATE = "solverstate"

@@ -30,8 +30,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 
 from syncblob.caffe._pb.caffe_pb2 import LayerParameter, NetParameter
+from syncblob.caffe.files.net_messages import LayerInFile, ModelIndex
 from syncblob.caffe.files.other_formats import OTHER_HDF5
-from syncblob.caffe.files.read_model import LayerInFile, ModelIndex
 from syncblob.caffe.messages.fields import MOST_ELEMENTS, MOST_OBJECTS
 from syncblob.caffe.messages.lazy_blobs import blob_values, had_diff, has_values, lazy_blob
 from syncblob.caffe.messages.open_file import OpenFile, stream_of

@@ -45,6 +45,18 @@ def encoded(text: str | bytes) -> bytes:
     return text if isinstance(text, bytes) else text.encode(errors="surrogateescape")
 
 
+def escaped(name: str) -> str:
+    r"""Escape characters that are not printable.
+
+    Newlines and the escape sequences of terminals become ``\n``, ``\x1b`` and the like. Invalid
+    UTF-8 becomes replacement characters.
+    """
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
+        for char in encoded(name).decode(errors="replace")
+    )
+
+
 def is_utf8(text: str) -> bool:
     """Return whether a string has no bytes that are not UTF-8."""
     return text.isascii() or text == encoded(text).decode(errors="replace")

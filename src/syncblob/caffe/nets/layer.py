@@ -7,11 +7,11 @@ from collections.abc import Container, Iterable, MutableSequence, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Never, NoReturn, Self, TypeVar, overload
 
 from syncblob.caffe._pb.caffe_pb2 import LayerParameter
-from syncblob.caffe.messages.escape_names import escaped
 from syncblob.caffe.messages.fields import LEGACY_AXES, LEGACY_NAMES
 from syncblob.caffe.messages.lazy_blobs import independent_copy, is_legacy
 from syncblob.caffe.messages.string_fields import (
     decoded,
+    escaped,
     naming,
     parsed,
     put_texts,
@@ -105,8 +105,9 @@ class Layer:
 
         :meta private:
         """
-        layer = cls(decoded(proto.name), blobs=blobs)
-        layer._proto = proto  # its own
+        layer = cls.__new__(cls)
+        layer._proto = proto  # noqa: SLF001  # its own
+        layer._blobs = LayerBlobs(decoded(proto.name), blobs)  # noqa: SLF001  # as above
         return layer
 
     def __copy__(self) -> Self:

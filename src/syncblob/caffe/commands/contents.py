@@ -95,24 +95,10 @@ def open_definition(
 ) -> Contents:
     """Open the definition of a net, without unknown fields of Caffe's forks.
 
-    Parameters
-    ----------
-    path
-        The file.
-    phase
-        The phase whose layers are included; None for all layers.
-    shapes
-        The shapes of inputs, as for `ModelFile.infer_shapes`. If None, the shapes of a net that is
-        refused are omitted.
-    forks
-        Whether to apply the rules of well-known forks.
-
-    Raises
-    ------
-    ModelFileError
-        If the file is not the definition of a net, or does not match the given shapes.
-    OSError
-        If the file cannot be read.
+    A phase includes the layers of that alone. The shapes are those of inputs, as for
+    `ModelFile.infer_shapes`; if None, the shapes of a net that is refused are omitted. `forks`
+    applies the rules of well-known forks. Raises ModelFileError if the file is not the definition
+    of a net, or does not match the given shapes.
     """
     ignored = ""
     try:

@@ -186,16 +186,8 @@ def _blobs(layers: Iterable[Layer]) -> dict[tuple[str, int], tuple[Blob, tuple[i
 def _distance(before: Blob, after: Blob) -> tuple[int, int, float, float]:
     """Compare the values of two blobs.
 
-    Returns
-    -------
-    int
-        The number of unequal values.
-    int
-        The number of those that are NaN or infinite on one side.
-    float
-        The largest difference of the other values.
-    float
-        The largest finite magnitude in both.
+    Returns the number of unequal values; of those that are NaN or infinite on one side; the largest
+    difference of the others; and the largest finite magnitude in both.
     """
     values = incomparable = 0
     maximum = largest = 0.0

@@ -74,13 +74,8 @@ def is_too_dense(nbytes: int, stored: int) -> bool:
 def index_hdf5(file: OpenFile) -> ModelIndex:
     """Find the layers of a ``.caffemodel.h5``, in the order of their names.
 
-    Raises
-    ------
-    ModelFileError
-        If it is another kind of file, is damaged, or uses features that only a malicious file
-        would use.
-    ModuleNotFoundError
-        If h5py is not installed.
+    Raises ModelFileError if it is another kind of file, is damaged, or uses features that only a
+    malicious file would use, and ModuleNotFoundError without h5py.
     """
     with _opened(file) as h5:
         if "data" not in h5.root:
@@ -125,16 +120,9 @@ def read_state(file: OpenFile, *, complete: bool = False) -> dict[str, Any]:
 def read_tree(file: OpenFile) -> tuple[dict[str, Dataset | ModelFileError], list[str]] | None:
     """Find the datasets of a file in any layout but that of a ``.caffemodel.h5``.
 
-    Returns
-    -------
-    tuple or None
-        The datasets by their paths; and what is left out, in words: links, which are not followed,
-        and texts. None if all datasets are numbered ones in the groups ``data`` and ``diff``.
-
-    Raises
-    ------
-    ModelFileError, ModuleNotFoundError
-        As for `index_hdf5`.
+    Returns the datasets by their paths, and what is left out, in words: links, which are not
+    followed, datatypes and texts. None if all datasets are numbered ones in the groups ``data`` and
+    ``diff``. Raises the errors of `index_hdf5`.
     """
     with _opened(file) as h5:
         h5.left_out = others = []

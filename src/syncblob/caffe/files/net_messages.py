@@ -69,11 +69,9 @@ class ModelIndex(NamedTuple):
 def index_model(reader: WireReader) -> ModelIndex:
     """Index the NetParameter that fills a file.
 
-    Raises
-    ------
-    ModelFileError
-        If protobuf would refuse it, if a field has another wire type than in Caffe, if a blob does
-        not match its shape, if Caffe refuses to upgrade it, or if it is not a net.
+    Raises ModelFileError if protobuf would refuse it, if a field has another wire type than in
+    Caffe, if a blob does not match its shape, if Caffe refuses to upgrade it, or if it is not a
+    net.
     """
     parsed = MessageIndex(reader, NetParameter)
     version = 1 if parsed.message.layers else 2

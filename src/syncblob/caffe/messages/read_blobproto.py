@@ -178,26 +178,9 @@ class MessageIndex(Generic[M]):
     """A message, parsed without the values of its blobs, and where these are.
 
     In place of the values, `raw_data` of each BlobProto is its number among all of the message. So
-    `blob` finds them even if the BlobProto has been copied to another message.
-
-    Parameters
-    ----------
-    reader
-        The file or buffer.
-    kind
-        The class of the message.
-    start, stop
-        The position of the message. The default is the whole file.
-
-    Attributes
-    ----------
-    message
-        The message.
-
-    Raises
-    ------
-    ModelFileError
-        If protobuf would refuse the message, or if one of Caffe's fields has another wire type.
+    `blob` finds them even if the BlobProto has been copied to another message. Raises
+    ModelFileError if protobuf would refuse the message, or if one of Caffe's fields has another
+    wire type.
     """
 
     def __init__(
@@ -219,19 +202,9 @@ class MessageIndex(Generic[M]):
             ) from error
 
     def blob(self, proto: BlobProto, layer: str | None = None) -> BlobIndex:
-        """Find the shape and the values of a blob, by Caffe's rules.
+        """Find shape and values of a blob of `message`, or of a copy of one, by Caffe's rules.
 
-        Parameters
-        ----------
-        proto
-            The BlobProto in `message`, or a copy.
-        layer
-            The name of its layer, for errors.
-
-        Raises
-        ------
-        ModelFileError
-            If shape and values do not agree.
+        Raises ModelFileError, with the name of the layer, if shape and values do not agree.
         """
         reader, found = self._reader, self._blobs[int(proto.raw_data)]
         reader.layer = layer

@@ -75,13 +75,7 @@ def put_texts(message: Message, name: str, texts: Iterable[str | bytes]) -> None
 
 
 def parsed(kind: type[M], content: bytes) -> M:
-    """Parse a message whose strings may have any encoding.
-
-    Raises
-    ------
-    DecodeError
-        If it is damaged.
-    """
+    """Parse a message whose strings may have any encoding. Raises DecodeError if it is damaged."""
     try:
         return kind.FromString(content)
     except UnicodeDecodeError:

@@ -249,13 +249,8 @@ def _unpickled(kind: type[Layer], settings: bytes, blobs: LayerBlobs) -> Layer:
 class Entry(NamedTuple):
     """A Blob of a layer.
 
-    Attributes
-    ----------
-    blob
-        The Blob.
-    legacy
-        Whether it is written with num, channels, height and width, as in the older formats, if it
-        has four axes.
+    `legacy` is whether it is written with num, channels, height and width, as in the older formats,
+    if it has four axes.
     """
 
     blob: Blob
@@ -461,14 +456,8 @@ def serialised(proto: Message) -> bytes:
 def own_copy(kind: type[M], message: Any, advice: str) -> M:
     """Copy a message of any generated module into this package's class for it.
 
-    The error message includes `advice`, which says how to get such a message.
-
-    Raises
-    ------
-    TypeError
-        If it is a message of another type, or not a message.
-    ValueError
-        If it lacks fields that Caffe requires.
+    Raises TypeError if it is another object, with `advice`, which says how to get such a message,
+    and ValueError if it lacks fields that Caffe requires.
     """
     wanted = kind.DESCRIPTOR.name
     descriptor = getattr(message, "DESCRIPTOR", None)

@@ -50,13 +50,8 @@ class ExpectedBlob(NamedTuple):
     def fits(self, shape: tuple[int, ...], *, legacy: bool) -> bool:
         """Compare a shape with this one.
 
-        Parameters
-        ----------
-        shape
-            The shape of a blob.
-        legacy
-            Whether the blob has num, channels, height and width: then Caffe aligns the axes on the
-            right and takes absent ones as 1.
+        Of a `legacy` blob, with num, channels, height and width, Caffe aligns the axes on the right
+        and takes absent ones as 1.
         """
         dims = self.dims
         if self.repeats:
@@ -75,13 +70,7 @@ def expected_blobs(
 ) -> list[ExpectedBlob] | None:
     """Return the blobs that a layer has after training; None if its type is unknown.
 
-    Parameters
-    ----------
-    layer
-        The layer.
-    bottoms
-        The shapes of its bottoms, which `top_shapes` must accept; None if they are not known. With
-        them, all dimensions are known.
+    All dimensions are known if the shapes of its bottoms are, which `top_shapes` must accept.
     """
     if describe := _WITH.get(layer.type):
         return describe(layer, bottoms)

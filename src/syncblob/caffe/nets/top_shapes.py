@@ -53,15 +53,8 @@ def top_shapes(
 ) -> Sequence[Partial | None]:
     """Return the shapes of the tops of a layer; None for unknown ones.
 
-    Parameters
-    ----------
-    layer
-        The layer.
-    bottoms
-        The shapes of its bottoms; None if they are not known.
-    first
-        The shape of the first top, if known from elsewhere. The labels of images have the length of
-        its first axis.
+    The shapes of its bottoms are None if they are not known. `first` is the shape of the first top,
+    if known from elsewhere. The labels of images have the length of its first axis.
     """
     kind = type_of(layer)
     if kind is None or why_unknown(layer):
@@ -106,16 +99,8 @@ def of_spatial_axes(
 ) -> list[int]:
     """Return a setting that a convolution has once for all spatial axes or once per axis.
 
-    Parameters
-    ----------
-    settings
-        The settings.
-    name
-        ``"kernel_size"``, ``"stride"``, ``"pad"`` or ``"dilation"``.
-    count
-        The number of spatial axes.
-    default
-        The value of an absent setting; None if it must be present.
+    It is ``"kernel_size"``, ``"stride"``, ``"pad"`` or ``"dilation"``, of a number of axes. Without
+    a default, it must be present.
     """
     values = list(getattr(settings, name))
     sides = [f"{name.removesuffix('_size')}_{side}" for side in "hw"]

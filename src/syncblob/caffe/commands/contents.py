@@ -32,18 +32,10 @@ _DESCRIPTIONS = {
 
 
 class Contents(NamedTuple):
-    """The contents of a file.
-
-    Attributes
-    ----------
-    weights
-        Its layers. A solver state has one layer with its history; those of a definition have
-        uninitialized Blobs.
-    version, solver, shapes, refused, missing, ignored
-        The entries of ``inspect --json``.
-    """
+    """The contents of a file: weights, and entries of ``inspect --json``."""
 
     weights: Weights
+    """A solver state has one layer with its history; those of a definition are uninitialized."""
     version: int | None = None
     solver: Mapping[str, Any] | None = None
     shapes: Mapping[str, tuple[int, ...]] | None = None

@@ -25,34 +25,22 @@ from syncblob.errors import ModelFileError
 
 
 class Format(NamedTuple):
-    """A format.
-
-    Attributes
-    ----------
-    name
-        Its name.
-    extensions
-        The extensions of such files.
-    dtypes
-        The names of the supported dtypes.
-    read
-        Opens a file.
-    plan
-        Returns the function that writes a file, replacing its contents. Raises ValueError or
-        TypeError if that is impossible. Reads no values.
-    prepare
-        Returns the layers as they are in such a file.
-    describes
-        Whether it stores types and settings of the layers.
-    """
+    """A format."""
 
     name: str
     extensions: tuple[str, ...]
     dtypes: frozenset[str]
+    """The names of the dtypes that it holds."""
     read: Callable[[str], Weights]
     plan: Callable[[Weights], Callable[[Path], None]]
+    """Returns the function that writes a file, replacing its contents. Reads no values.
+
+    Raises ValueError or TypeError if that is impossible.
+    """
     prepare: Callable[[Iterable[LayerWeights]], Iterable[LayerWeights]] = for_others
+    """Returns the layers as they are in such a file."""
     describes: bool = False
+    """Whether it stores types and settings of the layers."""
 
 
 _IN_CAFFE = frozenset(("float32", "float64"))

@@ -35,27 +35,18 @@ class LayerInFile(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """What a net was read from.
-
-    Attributes
-    ----------
-    file
-        The file, which stays open only for values that have not been read.
-    lone
-        The same, if it has no name, and so is lost when it is closed; else None.
-    version
-        The format of its layers; None in HDF5.
-    settings
-        The settings of the net there, as `serialised` returns them.
-    layers
-        The settings of each layer there, and its blobs.
-    """
+    """What a net was read from."""
 
     file: FileReference
+    """The file, which stays open only for values that have not been read."""
     lone: OpenFile | None
+    """The same, if it has no name, and so is lost when it is closed; else None."""
     version: int | None
+    """The format of its layers; None in HDF5."""
     settings: bytes
+    """The settings of the net there, as `serialised` returns them."""
     layers: tuple[tuple[bytes, tuple[BlobIndex, ...]], ...]
+    """The settings of each layer there, and its blobs."""
 
 
 class ModelIndex(NamedTuple):

@@ -67,31 +67,21 @@ _RAW_TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class BlobIndex:
-    """The contents of a BlobProto. Its values are located, not read.
-
-    Parameters
-    ----------
-    shape
-        The shape that Caffe would use, already validated.
-    legacy
-        Whether the shape comes from num, channels, height and width.
-    data
-        The values; as many as the shape holds.
-    diff
-        The gradient, likewise; None if the message has none.
-    start, stop
-        The position of the message in the file or buffer. Both are 0 in formats without messages.
-    of_caffe
-        Whether it is a blob of Caffe's, which has floats.
-    """
+    """The contents of a BlobProto. Its values are located, not read."""
 
     shape: tuple[int, ...]
+    """The shape that Caffe would use, already validated."""
     legacy: bool
+    """Whether the shape comes from num, channels, height and width."""
     data: Values
+    """The values; as many as the shape holds."""
     diff: Values | None
+    """The gradient, likewise; None if the message has none."""
     start: int = 0
+    """The position of the message in the file; 0 to 0 in formats without messages."""
     stop: int = 0
     of_caffe: bool = True
+    """Whether it is a blob of Caffe's, which has floats."""
 
     @property
     def dtype(self) -> np.dtype[np.generic]:

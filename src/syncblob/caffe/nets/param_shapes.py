@@ -28,24 +28,15 @@ if TYPE_CHECKING:
 
 
 class ExpectedBlob(NamedTuple):
-    """The shape of a blob that the settings imply, and Caffe's filler for a new one.
-
-    Parameters
-    ----------
-    dims
-        The dimensions; None for an unknown one.
-    repeats
-        Whether more dimensions may follow that are equal to the last one, or it may be absent.
-    filler
-        The filler, or the constant that Caffe uses without one; None if it leaves zeros.
-    legacy
-        Whether it is that of a blob with num, channels, height and width.
-    """
+    """The shape of a blob that the settings imply, and Caffe's filler for a new one."""
 
     dims: Partial
     repeats: bool = False
+    """Whether more dimensions may follow that are equal to the last one, or it may be absent."""
     filler: FillerParameter | float | None = None
+    """The filler, or the constant that Caffe uses without one; None if it leaves zeros."""
     legacy: bool = False
+    """Whether it is that of a blob with num, channels, height and width."""
 
     def fits(self, shape: tuple[int, ...], *, legacy: bool) -> bool:
         """Compare a shape with this one.

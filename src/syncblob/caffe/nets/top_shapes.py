@@ -669,26 +669,16 @@ def _require_axes(shape: Shape, count: int) -> None:
 
 
 class LayerType(NamedTuple):
-    """The function for the shapes of the tops of a type, and the number of its bottoms and tops.
-
-    Attributes
-    ----------
-    shapes
-        The function. It returns the shapes of as many tops as the layer can have.
-    fewest, most
-        The numbers of bottoms.
-    fewest_tops
-        The number of tops that it must have; None for all. To a loss, of which it is 0, Caffe adds
-        one.
-    needs
-        The field of `ForkLayer` without which the shapes are not known; ``""`` for Caffe's types.
-    """
+    """The function for the shapes of the tops of a type, and the number of its bottoms and tops."""
 
     shapes: Callable[..., Sequence[Partial | None]]
+    """The function. It returns the shapes of as many tops as the layer can have."""
     fewest: int = 1
     most: int = 1
     fewest_tops: int | None = None
+    """The tops that it must have; None for all. To a loss, of which it is 0, Caffe adds one."""
     needs: str = ""
+    """The field of `ForkLayer` without which the shapes are not known; ``""`` for Caffe's types."""
 
 
 _NEURONS = (

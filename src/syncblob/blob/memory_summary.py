@@ -98,7 +98,7 @@ def rows(home: Accelerator, reason: str = "") -> list[MemoryRow]:
         loans = ledger.loans[side]
         for window in ledger.buffers.all_of(side):
             start, stop = window.start, window.stop
-            holder = loans.writer_in(side, start, stop)
+            holder = loans.holder_in(side, start, stop)
             if not holder and (borrows := loans.borrows.overlapping(start, stop)):
                 holder = counted(len(borrows), "writable borrow")
             if not holder and ledger in operands:
@@ -132,7 +132,7 @@ def memory_summary(device: Device | str | None = None) -> MemorySummary:
         One accelerator; None for all that are used.
     """
     homes: dict[Any, None] = {home: None for each in ledgers_on() for home in each.buffers.homes}
-    homes |= dict.fromkeys(each._home for each in living_blobs())
+    homes |= dict.fromkeys(each.home for each in living_blobs())
     if device is not None:
         homes = {accelerator(device): None}
     return MemorySummary([home for home in homes if home is not HOST])

@@ -1,5 +1,6 @@
 """The tour shows what runs: its lines, their values, and the transfers that devices count."""
 
+import builtins
 import importlib.util
 import io
 import sys
@@ -154,3 +155,11 @@ def test_on_a_real_device(run):
     assert done.status == 0
     assert done.out.startswith("accelerator  cuda:0\n")
     assert "\n>>> array = cupy.asarray(weights.gpu)\n" in done.out
+
+
+@pytest.mark.usefixtures("no_cuda")
+def test_no_value_of_the_script_stays_behind(monkeypatch, capsys):
+    monkeypatch.setattr("builtins._", "before", raising=False)
+    assert tour.run(SimpleNamespace()) == 0
+    assert "Blob(shape=(500, 800)" in capsys.readouterr().out
+    assert vars(builtins)["_"] == "before"

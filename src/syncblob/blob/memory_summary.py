@@ -108,7 +108,7 @@ def rows(home: Accelerator, reason: str = "") -> list[MemoryRow]:
                 holder = "an array over it, such as one of gpu_data()"
             part = "" if stop - start == ledger.buffers.nbytes else f", bytes {start} to {stop}"
             blob = f"{ledger.buffers.described()}{part}"
-            history = list(ledger.history or ())
+            history = ledger.history
             since = [each.place for each in history if _is_in(each, side, window)]
             line = since[-1].line if since else None
             found.append(MemoryRow(home.device, window.nbytes, blob, holder, line))

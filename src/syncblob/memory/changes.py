@@ -13,7 +13,6 @@ functions and at backward jumps. So `commit` has three steps:
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from syncblob._source_lines import user_instruction
@@ -102,7 +101,7 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
         ledger.moving = True
         # As `Shortcuts.revoke`, without the call. From here on, not even a finaliser can make an
         # alias.
-        epoch: object = []
+        epoch = object()
         shortcuts.epoch = epoch
         for shortcut in shortcuts.sides:
             if shortcut is not None:
@@ -216,12 +215,10 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
             ledger.source = ledger.source.rest()
         exchanged = change is not None and change.between is not None
         if reason and (copied or after is not before or exchanged):
-            history = ledger.history
-            if history is None:
-                history = ledger.history = deque(maxlen=REMEMBERED)
             # Two more frames are ours: this function and its caller.
             noted = user_instruction(3)
-            history.append(_new(Transition, (reason, before, after, copied, noted, start, stop)))
+            entry = _new(Transition, (reason, before, after, copied, noted, start, stop))
+            history = ledger.history = (*ledger.history[1 - REMEMBERED :], entry)
             if change is not None:
                 for loser, _ in losses:
                     lent = ledger.loans[loser]

@@ -1,0 +1,12 @@
+"""JAX."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+REQUIRES = ["jax==0.10.2", "numpy==2.4.6"]
+GROUP = "jax"
+TAKES = ["jnp.asarray(b)", "jax.dlpack.from_dlpack(b.cpu)", "jax.device_put(np.asarray(b))"]
+jax.config.update("jax_enable_x64", True)
+
+make = jnp.asarray

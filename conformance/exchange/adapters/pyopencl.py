@@ -1,0 +1,23 @@
+"""PyOpenCL with PoCL."""
+
+import numpy as np
+import pyopencl as cl
+import pyopencl.array
+
+REQUIRES = ["pyopencl==2026.1.4", "pocl-binary-distribution==3.0", "numpy==2.4.6"]
+GROUP = "sycl"
+TAKES = ["cl.array.to_device(queue, b)", "cl.array.to_device(queue, np.asarray(b))"]
+platforms = [x for x in cl.get_platforms() if "Portable" in x.name] or cl.get_platforms()
+queue = cl.CommandQueue(cl.Context(platforms[0].get_devices()[:1]))
+
+
+def back(x):
+    return x.get()
+
+
+def write(x):
+    x.fill(1)
+
+
+def make(array):
+    return cl.array.to_device(queue, array)

@@ -1,0 +1,21 @@
+"""Warp."""
+
+import warp as wp
+
+REQUIRES = ["warp-lang==1.19.0", "numpy==2.4.6"]
+GROUP = "torch"
+TAKES = ["wp.array(b)", "wp.array(b, copy=False)", "wp.from_dlpack(b)"]
+OPERATORS = False
+wp.config.quiet = True
+
+
+def back(x):
+    return x.numpy()
+
+
+def write(x):
+    x.fill_(1)
+
+
+def make(array):
+    return wp.array(array, copy=False)

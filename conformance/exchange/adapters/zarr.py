@@ -1,0 +1,23 @@
+"""Zarr."""
+
+import numpy as np
+import zarr
+
+REQUIRES = ["zarr==3.1.6", "numpy==2.4.6"]
+GROUP = "tables"
+TAKES = ["zarr.create_array({}, data=b)", "assigned(b)", "assigned(np.asarray(b))"]
+OPERATORS = False
+
+
+def assigned(b):
+    array = zarr.create_array({}, shape=b.shape, dtype=b.dtype)
+    array[...] = b
+    return array
+
+
+def back(x):
+    return x[...]
+
+
+def make(array):
+    return zarr.create_array({}, data=array)

@@ -119,7 +119,7 @@ class Adapter:
         given = Given(SHAPES[self.ndim_of(text)], dtype, layout, state, form)
         with syncblob.record_transfers() as log:
             taken, found, protocols = self._took(text, given.blob, expected)
-        found["by"] = ", ".join(dict.fromkeys(protocols)) or "nothing"
+        found["by"] = ", ".join(filter(None, dict.fromkeys(protocols))) or "nothing"
         if moved := [transfer.direction for transfer in log]:
             kinds = dict.fromkeys(moved)
             found["moves"] = ", ".join(f"{moved.count(x)} {x}" for x in kinds)
@@ -224,7 +224,7 @@ class Adapter:
         except BaseException as error:  # noqa: BLE001  # as above
             found = {"raises": described(error)}
         yield found
-        x = self.make(array)  # type: ignore[misc]  # it has one
+        x = self.make(array_in(SHAPES[self.ndim], dtype, layout, writable=True))  # type: ignore[misc]  # it has one
         try:
             got = np.asarray(x) if "asarray" in text else np.from_dlpack(x)
             other = compared(got, expected)
@@ -263,6 +263,8 @@ class Adapter:
         """Compute an operator, and describe its result."""
         try:
             result = eval(text, {"x": x, "b": b})  # noqa: S307  # ours
+            if isinstance(result, bool):
+                return {"returns": "bool", "values": "wrong"}
             got = np.asarray(result if isinstance(result, Blob) else self.back(result))
         except BaseException as error:  # noqa: BLE001  # as above
             return {"raises": described(error)}

@@ -1,11 +1,12 @@
 """DALI."""
 
 import numpy as np
+import nvidia.dali.experimental.dynamic as ndd
 from nvidia.dali.tensors import TensorCPU
 
 REQUIRES = ["nvidia-dali-cuda120==2.4.0", "numpy==2.4.6"]
 GROUP = "dali"
-TAKES = ["TensorCPU(b)", "TensorCPU(np.asarray(b))"]
+TAKES = ["ndd.as_tensor(b)", "ndd.tensor(b)", "TensorCPU(np.asarray(b))"]
 OPERATORS = False
 
-make = TensorCPU
+make = ndd.as_tensor

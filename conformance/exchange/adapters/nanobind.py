@@ -10,15 +10,22 @@ import nanobind
 
 REQUIRES = ["nanobind==3.1.0", "numpy==2.4.6"]
 GROUP = "torch"
-TAKES = ["extension.same(b)", "extension.same_const(b)"]
-ADVICE = "`same` takes `nb::ndarray<>`, and `same_const` takes `nb::ndarray<nb::ro>`."
+TAKES = ["extension.array(b)", "extension.const_array(b)"]
+ADVICE = "`array` takes `nb::ndarray<>`, and `const_array` takes `nb::ndarray<nb::ro>`."
 SOURCE = """
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 namespace nb = nanobind;
+template <class In, class Out> Out view(In x) {
+    auto* kept = new In(x);
+    nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<In*>(p); });
+    size_t shape[8];
+    for (size_t i = 0; i < x.ndim(); i++) shape[i] = x.shape(i);
+    return Out(x.data(), x.ndim(), shape, owner, x.stride_ptr(), x.dtype());
+}
 NB_MODULE(nanobind_extension, m) {
-    m.def("same", [](nb::ndarray<> x) { return nb::ndarray<nb::numpy>(x); });
-    m.def("same_const", [](nb::ndarray<nb::ro> x) { return nb::ndarray<nb::ro, nb::numpy>(x); });
+    m.def("array", &view<nb::ndarray<>, nb::ndarray<nb::numpy>>);
+    m.def("const_array", &view<nb::ndarray<nb::ro>, nb::ndarray<nb::ro, nb::numpy>>);
 }
 """
 folder = Path(tempfile.gettempdir()) / f"nanobind-{nanobind.__version__}"

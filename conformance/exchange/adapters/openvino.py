@@ -3,7 +3,7 @@
 import numpy as np
 import openvino as ov
 
-REQUIRES = ["openvino==2026.4.1", "numpy==2.4.6"]
+REQUIRES = ["openvino==2026.4.1", "pillow==13.0.0", "numpy==2.4.6"]
 GROUP = "torch"
 TAKES = ["ov.Tensor(b)", "ov.Tensor(np.asarray(b))", "ov.Tensor(np.asarray(b), shared_memory=True)"]
 OPERATORS = False

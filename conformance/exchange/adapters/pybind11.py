@@ -6,17 +6,19 @@ import sysconfig
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import pybind11
 
 REQUIRES = ["pybind11==3.1.0", "numpy==2.4.6"]
 GROUP = "torch"
-TAKES = ["extension.same(b)"]
-ADVICE = "`same` takes a `py::array`. A `py::buffer` takes no Blob, but `np.asarray(b)`."
+TAKES = ["extension.array(b)", "extension.array(np.asarray(b))", "extension.ensured(b)"]
+ADVICE = "`array` takes a `py::array`, which is an ndarray and nothing else; `ensured` calls `py::array::ensure`."
 SOURCE = """
 #include <pybind11/numpy.h>
 namespace py = pybind11;
 PYBIND11_MODULE(pybind11_extension, m) {
-    m.def("same", [](py::array x) { return x; });
+    m.def("array", [](py::array x) { return x; });
+    m.def("ensured", [](py::object x) { return py::array::ensure(x); });
 }
 """
 folder = Path(tempfile.gettempdir()) / f"pybind11-{pybind11.__version__}"

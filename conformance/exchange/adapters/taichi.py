@@ -5,7 +5,7 @@ import taichi as ti
 
 REQUIRES = ["taichi==1.7.4", "numpy==2.4.6"]
 GROUP = "taichi"
-TAKES = ["field(b)", "field(np.asarray(b))", "filled(b)"]
+TAKES = ["field(b)", "field(np.asarray(b))"]
 OPERATORS = False
 ti.init(ti.cpu, offline_cache=False, log_level=ti.ERROR)
 

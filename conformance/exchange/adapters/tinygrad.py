@@ -1,5 +1,10 @@
 """tinygrad."""
 
+import os
+
+# Its other device for CPUs needs clang.
+os.environ["DEV"] = "PYTHON"
+
 from tinygrad import Tensor
 
 REQUIRES = ["tinygrad==0.14.0", "numpy==2.4.6"]

@@ -14,6 +14,8 @@ from conformance.exchange.results import AXES, selects
 
 HERE = Path(__file__).resolve().parent
 ADAPTERS, RESULTS = HERE / "adapters", HERE / "results"
+# What is read of an adapter without its library.
+_CONSTANTS = ("REQUIRES", "GROUP", "PYTHON", "ADVICE", "REASONS")
 DOCS = HERE.parents[1] / "docs"
 TABLE, CELLS = DOCS / "exchange.md", DOCS / "exchange-cells.md"
 
@@ -33,7 +35,7 @@ def about(name: str) -> dict[str, Any]:
     found: dict[str, Any] = {"NAME": docstring.partition(".\n")[0].removesuffix(".")}
     for node in tree.body:
         match node:
-            case ast.Assign(targets=[ast.Name(id=key)], value=value) if key.isupper():
+            case ast.Assign(targets=[ast.Name(id=key)], value=value) if key in _CONSTANTS:
                 found[key] = ast.literal_eval(value)
     return found
 

@@ -18,6 +18,8 @@ DTYPES = (
 # Where the newest contents are. In the last one, an array that may write the host's side is alive.
 STATES = ("host", "device", "synced", "aliased")
 FORMS = ("writable", "const")
+# That of the Blob in the record of transfers.
+NAME = "given"
 
 New = Callable[[tuple[int, ...]], Any]
 
@@ -97,7 +99,7 @@ class Given:
     ) -> None:
         def new(shape: tuple[int, ...]) -> Blob:
             on_host = state == "host"
-            whole = Blob(shape, dtype, device="cpu" if on_host else "simulated:0")
+            whole = Blob(shape, dtype, device="cpu" if on_host else "simulated:0", name=NAME)
             side = whole.overwrite_cpu_data() if on_host else whole.overwrite_gpu_data()
             side[...] = contents(shape, dtype)
             if state == "synced":

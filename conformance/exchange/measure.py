@@ -29,6 +29,7 @@ import syncblob
 from conformance.exchange.cells import (
     DTYPES,
     FORMS,
+    NAME,
     STATES,
     Given,
     array_in,
@@ -124,6 +125,9 @@ class Adapter:
         if moved := [transfer.direction for transfer in log]:
             kinds = dict.fromkeys(moved)
             found["moves"] = ", ".join(f"{moved.count(x)} {x}" for x in kinds)
+            own = [transfer.direction for transfer in log if transfer.name == NAME]
+            if len(own) > len({*own}):
+                found["again"] = "yes"
         if taken is not None:
             found["memory"] = self._memory(taken[0], given.sides())
         if taken is not None and self.write and expected.size:

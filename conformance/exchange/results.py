@@ -39,10 +39,10 @@ def faults(cell: Cell, found: Found) -> list[str]:
             others = [found.get(f"numpy {key} {writable}") for writable in (True, False)]
             if found[key] not in others:
                 wrong.append(f"another {key} than an ndarray's")
-    if found.get("write") == "is lost":
+    if found.get("write") == "is lost" and found.get("values") == "right":
         wrong.append("a write is lost")
-    if any(not part.startswith("1 ") for part in found.get("moves", "1 ").split(", ")):
-        wrong.append("more than one transfer")
+    if "again" in found:
+        wrong.append("transferred twice")
     return wrong
 
 

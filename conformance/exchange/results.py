@@ -82,8 +82,10 @@ def compact(cells: Mapping[Cell, str], among: Iterable[Cell] = ()) -> list[tuple
         best = min(
             (_products(chosen, order) for order in itertools.permutations(axes)), key=len
         )
-        for product in best:
-            rows.append((text, *(_named(product[axis], everything[axis]) for axis in axes)))
+        # Sets have no order, and results are compared as text.
+        rows += sorted(
+            (text, *(_named(product[axis], everything[axis]) for axis in axes)) for product in best
+        )
     return rows
 
 

@@ -59,13 +59,13 @@ def dtype_of(name: str) -> np.dtype[Any]:
 
 
 def contents(shape: tuple[int, ...], dtype: str) -> np.ndarray[Any, Any]:
-    """Return an array with other values in each element, at a multiple of 64 bytes."""
+    """Return an array of different numbers, none 0 or 1, at a multiple of 64 bytes."""
     kind = dtype_of(dtype)
     size = math.prod(shape)
     memory = np.zeros(size * kind.itemsize + 64, np.uint8)
     start = -memory.ctypes.data % 64
     array = memory[start : start + size * kind.itemsize].view(kind).reshape(shape)
-    numbers = np.arange(size).reshape(shape)
+    numbers = np.arange(2, size + 2).reshape(shape)
     if kind.kind == "b":
         array[...] = numbers % 3 == 1
     else:

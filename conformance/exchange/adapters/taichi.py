@@ -5,16 +5,22 @@ import taichi as ti
 
 REQUIRES = ["taichi==1.7.4", "numpy==2.4.6"]
 GROUP = "taichi"
-TAKES = ["field(b)", "field(np.asarray(b))"]
+TAKES = ["ndarray(np.asarray(b))", "ndarray(b)", "np.asarray(b)"]
 OPERATORS = False
 ti.init(ti.cpu, offline_cache=False, log_level=ti.ERROR)
 
 
-def field(b):
-    made = ti.field(getattr(ti, str(np.dtype(b.dtype))), b.shape)
+def ndarray(b):
+    made = ti.ndarray(getattr(ti, str(np.dtype(b.dtype)).replace("bool", "u1")), b.shape)
     made.from_numpy(b)
     return made
 
 
 def back(x):
-    return x.to_numpy()
+    return x if isinstance(x, np.ndarray) else x.to_numpy()
+
+
+@ti.kernel
+def write(x: ti.types.ndarray()):
+    for i in ti.grouped(x):
+        x[i] = 1

@@ -66,6 +66,12 @@ def asarray(
             if copy is False:
                 raise ValueError(str(error)) from error
             raise
+        if wanted is None and not array.shape and array.dtype == object:
+            # What NumPy makes of an object that is no array.
+            raise TypeError(
+                "a Blob is made of an array, numbers, or an object with a protocol of arrays, "
+                f"such as __dlpack__ or __array__, got {type(x).__name__}; convert it to an ndarray"
+            )
         target = None if device is None else Device(device)
         if target is None and copy is not False and isinstance(array, np.ndarray):
             target = default_device()

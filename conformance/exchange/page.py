@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from conformance.exchange.cells import DTYPES, FORMS, LAYOUTS, STATES
-from conformance.exchange.results import AXES, selects
+from conformance.exchange.results import AXES, NEGATIVE, selects
 
 HERE = Path(__file__).resolve().parent
 ADAPTERS, RESULTS = HERE / "adapters", HERE / "results"
@@ -85,9 +85,10 @@ def verdict(found: dict[str, str]) -> str:
         return ""
     if "raises" in found:
         return "refused"
-    if "values" in found or "shape" in found:
-        return "**wrong**"
-    return found.get("memory", "right")
+    if "values" in found:
+        # NumPy's name for bytes without a meaning.
+        return "as bytes" if found.get("dtype", "").startswith("void") else "**wrong**"
+    return "other shape" if "shape" in found else found.get("memory", "right")
 
 
 def row_of(name: str, results: dict[str, Any], call: str) -> list[str]:
@@ -176,30 +177,63 @@ def _back(taken: dict[str, list[list[str]]], dtype: str) -> str:
 
 # --- the pages -----------------------------------------------------------------------------------
 
-_TABLE = "| library | call | takes a Blob | by | else | const memory | comes back |\n" + (
-    "|" + " --- |" * 7
+_TABLE = (
+    "| library | call | takes a Blob | by | exceptions | const memory | comes back |",
+    "|" + " --- |" * 7,
 )
-_BEGIN, _END = "<!-- made by `python -m conformance.exchange --render`", "<!-- end of what is made -->"
+_OPERATORS = ("| library | `x + b` | `b + x` | `x == b` | `b == x` |", "|" + " --- |" * 5)
+_LESS = ("| library | call | what | where | why |", "|" + " --- |" * 5)
+_BEGIN = "<!-- begin: made by `python -m conformance.exchange --render` -->"
+_END = "<!-- end -->"
+_NEGATIVE_TEXT = """\
+No DLPack consumer gets a view with a negative stride, because some releases of PyTorch abort the process
+for one, and a producer does not know its consumer. `np.asarray(b)` and `b.copy()` have it. Else:"""
 
 
 def table_page(found: dict[str, dict[str, Any]], before: str) -> str:
-    """Return docs/exchange.md with a new table; its other text stays."""
-    lines = [_BEGIN + " -->", "", _TABLE]
+    """Return docs/exchange.md with new tables; its other text stays."""
+    lines = [_BEGIN, "", *_TABLE]
     for name, each in found.items():
         lines += [f"| {' | '.join(row_of(name, each, call))} |" for call in each["given"]]
     lines += ["", "## Advice", ""]
     for name, each in found.items():
         if "ADVICE" in about(name):
-            lines += [f"{each['library']}", f": {about(name)['ADVICE']}", ""]
-    lines += ["## Operators", "", "What `x + b` and others return, for an array `x` of the library", ""]
-    lines += ["| library | `x + b` | `b + x` | `x == b` | `b == x` |", "|" + " --- |" * 5]
+            lines += [each["library"], f": {about(name)['ADVICE']}", ""]
+    lines += ["## Operators", "", "The results of operators with an array `x` of the library:", ""]
+    lines += _OPERATORS
     for each in found.values():
         if operators := each.get("operator"):
             row = [_operator(rows) for rows in operators.values()]
             lines.append(f"| {each['library']} | {' | '.join(row)} |")
+    lines += ["", "## Where an ndarray gets more", "", _NEGATIVE_TEXT, "", *_LESS]
+    for name, each in found.items():
+        for call, faults in each["ours"].items():
+            for fault, rows in faults.items():
+                if fault != NEGATIVE:
+                    where = "; ".join(_where(row) for row in rows)
+                    reason = about(name).get("REASONS", {}).get(call, "**no reason**")
+                    lines.append(
+                        f"| {each['library']} | `{call}` | {fault.partition(', and')[0]} | {where} "
+                        f"| {reason} |"
+                    )
     lines += ["", _END]
     above, rest = before.split(_BEGIN)
     return above + "\n".join(lines) + rest.partition(_END)[2]
+
+
+def without_reason() -> list[str]:
+    """Return what a Blob does not get, and an ndarray does, and no adapter gives a reason for."""
+    return [
+        f"{name}: {call}: {fault}"
+        for name, each in results().items()
+        for call, faults in each["ours"].items()
+        for fault in faults
+        if fault != NEGATIVE and call not in about(name).get("REASONS", {})
+    ]
+
+
+def _where(row: list[str]) -> str:
+    return ", ".join(_shown(x) for x in row if x != "*") or "all"
 
 
 def _operator(rows: list[list[str]]) -> str:
@@ -219,9 +253,8 @@ def cells_page(found: dict[str, dict[str, Any]]) -> str:
     lines = [
         "# The cells of the exchange table",
         "",
-        "Each line is what was found in all the cells that it names; see [the table](exchange.md).",
-        "",
-        _BEGIN + " -->",
+        "Each line says what was found in all the cells that it names; [the table](exchange.md) is made",
+        "of them. Made by `python -m conformance.exchange`.",
     ]
     for each in found.values():
         versions = ", ".join(f"{name} {number}" for name, number in each["versions"].items())

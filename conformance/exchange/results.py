@@ -17,6 +17,9 @@ AXES = {
     "operator": ("dtype", "state"),
 }
 
+# The only fault that has one reason for all libraries.
+NEGATIVE = "refused because of a negative stride, and an ndarray is taken"
+
 
 def faults(cell: Cell, found: Found) -> list[str]:
     """Return what is our fault in a cell: what NumPy's array would have got, and a Blob does not."""
@@ -29,7 +32,8 @@ def faults(cell: Cell, found: Found) -> list[str]:
     right = [x for x in fair if x["values"] == "right"]
     if "raises" in found:
         if len(right) == len(fair):
-            wrong.append("refused, and an ndarray is taken")
+            reversed_ = "reversed" in cell and found["raises"].startswith("ours BufferError")
+            wrong.append(NEGATIVE if reversed_ else "refused, and an ndarray is taken")
     elif found.get("values") == "wrong" and right:
         wrong.append("other values than an ndarray's")
     elif found.get("memory") == "copied" and right and all(x["memory"] == "shared" for x in fair):
@@ -159,7 +163,11 @@ def results_of(
         "ends the process": sorted(ended),
         "messages": {kind: min(texts, key=lambda x: (len(x), x)) for kind, texts in messages.items()},
         "ours": {
-            f"{call}: {fault}": [row[1:] for row in compact(cells, parts[direction][call])]
-            for (direction, call, fault), cells in blamed.items()
+            call: {
+                fault: [row[1:] for row in compact(cells, parts[direction][call])]
+                for (direction, other, fault), cells in blamed.items()
+                if other == call
+            }
+            for _, call, _ in blamed
         },
     }

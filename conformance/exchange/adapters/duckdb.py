@@ -6,6 +6,7 @@ REQUIRES = ["duckdb==2.0.1", "numpy==2.4.6"]
 GROUP = "tables"
 TAKES = ["select(b)"]
 ONE_AXIS = TAKES
+REASONS = {"select(b)": "It reads no float16 from Arrow."}
 ADVICE = "It finds arrays by the names of variables; `select(b)` asks `select * from b`."
 
 

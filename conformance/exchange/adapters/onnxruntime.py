@@ -10,6 +10,7 @@ TAKES = [
     "OrtValue.ortvalue_from_numpy(b)",
     "OrtValue.ortvalue_from_numpy(np.asarray(b))",
 ]
+REASONS = {"OrtValue.ortvalue_from_numpy(b)": "It takes arrays by their type, ndarray."}
 OPERATORS = False
 
 

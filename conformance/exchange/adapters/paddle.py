@@ -5,6 +5,15 @@ import paddle
 
 REQUIRES = ["paddlepaddle==3.3.1", "numpy==2.4.6"]
 GROUP = "paddle"
+ADVICE = (
+    "It writes through the read-only flag of DLPack: pass a copy of a const Blob that it may write. It "
+    "takes uint16 for bfloat16. `x == b` is False: write `b == x`."
+)
+REASONS = {
+    "paddle.to_tensor(b)": "It takes arrays by their type, ndarray.",
+    "x == b": "It compares with ndarrays and numbers alone, and returns False for all else.",
+    "b == x": "It takes uint16 for bfloat16.",
+}
 TAKES = ["paddle.to_tensor(b)", "paddle.from_dlpack(b)"]
 
 

@@ -6,6 +6,8 @@ import taichi as ti
 REQUIRES = ["taichi==1.7.4", "numpy==2.4.6"]
 GROUP = "taichi"
 TAKES = ["ndarray(np.asarray(b))", "ndarray(b)", "np.asarray(b)"]
+ADVICE = "Its kernels write into read-only arrays: pass `np.asarray(b.cpu)` if they write."
+REASONS = {"ndarray(b)": "It takes arrays by their type, ndarray."}
 OPERATORS = False
 ti.init(ti.cpu, offline_cache=False, log_level=ti.ERROR)
 

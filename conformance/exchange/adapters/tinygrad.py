@@ -9,6 +9,7 @@ from tinygrad import Tensor
 
 REQUIRES = ["tinygrad==0.14.0", "numpy==2.4.6"]
 GROUP = "torch"
+REASONS = {"Tensor(b)": "It takes arrays by their type, ndarray."}
 TAKES = ["Tensor(b)"]
 
 

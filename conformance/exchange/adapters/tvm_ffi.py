@@ -6,6 +6,7 @@ import tvm_ffi
 
 REQUIRES = ["apache-tvm-ffi==0.1.15.post2", "numpy==2.4.6"]
 GROUP = "torch"
+ADVICE = "It asks for DLPack without versions, which cannot mark const memory: pass a copy of a const Blob."
 TAKES = ["tvm_ffi.from_dlpack(b)"]
 OPERATORS = False
 

@@ -6,6 +6,10 @@ import zarr
 REQUIRES = ["zarr==3.1.6", "numpy==2.4.6"]
 GROUP = "tables"
 TAKES = ["zarr.create_array({}, data=b)", "assigned(b)", "assigned(np.asarray(b))"]
+REASONS = {
+    "zarr.create_array({}, data=b)": "It compares on the device, which copies while an alias of the host lives.",
+    "assigned(b)": "It compares on the device, which copies while an alias of the host lives.",
+}
 OPERATORS = False
 
 

@@ -1,9 +1,9 @@
 """Measure what other libraries do with a Blob: ``python -m conformance.exchange [--help]``.
 
-Each group of libraries is installed into an environment of its own; each library is measured in a
+Each group of libraries is installed into an environment of its own. Each library is measured in a
 process of its own, which is started again behind the cell that has ended it. The results are
-written to `results`, and `docs/exchange.md` is written anew. With ``--compare``, nothing is written:
-what has changed is shown, and the exit status is 1 if something has.
+written to `results`, and the pages are written anew. With ``--compare``, nothing is written: what
+has changed is shown, and the exit status is 1 if something has.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ADAPTERS = HERE / "adapters"
 _PATIENCE, _STARTS = 120, 100
 
 
-class Failed(Exception):
+class NotMeasuredError(Exception):
     """A library was not measured."""
 
 
@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             for name in names:
                 try:
                     text = page.as_json(measured(name, python))
-                except Failed as error:
+                except NotMeasuredError as error:
                     print(f"{name}: not measured: {error}")
                     changed = True
                     continue
@@ -72,7 +72,7 @@ def measured(name: str, python: Path) -> dict[str, Any]:
 
     Raises
     ------
-    Failed
+    NotMeasuredError
         If no cell could be measured.
     """
     cells: dict[Cell, Found] = {}
@@ -96,7 +96,7 @@ def measured(name: str, python: Path) -> dict[str, Any]:
                 case {"ends": _}:
                     complete = True
         if not cell:
-            raise Failed("its process has ended before the first cell")
+            raise NotMeasuredError("its process has ended before the first cell")
         if complete:
             break
         # The next one with an ndarray alone is not worth another start, nor is one like this.
@@ -104,7 +104,7 @@ def measured(name: str, python: Path) -> dict[str, Any]:
         if not halves:
             ended.add(cell[1])
     else:
-        raise Failed(f"its process has ended {_STARTS} times")
+        raise NotMeasuredError(f"its process has ended {_STARTS} times")
     about = {"library": page.about(name)["NAME"], "versions": head["versions"]}
     return results_of(cells, ended, about)
 
@@ -126,10 +126,9 @@ def _lines(
     with subprocess.Popen(  # noqa: S603  # our own interpreter
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=variables, text=True
     ) as process:
-        assert process.stdout is not None
         timer = threading.Timer(_PATIENCE, process.kill)
         timer.start()
-        for line in process.stdout:
+        for line in process.stdout or ():
             timer.cancel()
             yield json.loads(line)
             timer = threading.Timer(_PATIENCE, process.kill)

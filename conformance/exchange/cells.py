@@ -75,9 +75,7 @@ def contents(shape: tuple[int, ...], dtype: str) -> np.ndarray[Any, Any]:
 
 def array_in(shape: tuple[int, ...], dtype: str, layout: str, *, writable: bool) -> Any:
     """Return an ndarray in a layout; a broadcast one is read-only, as NumPy makes it."""
-    array = LAYOUTS[layout](
-        lambda shape: contents(shape, dtype), shape, dtype_of(dtype).itemsize
-    )
+    array = LAYOUTS[layout](lambda shape: contents(shape, dtype), shape, dtype_of(dtype).itemsize)
     if not writable:
         array.flags.writeable = False
     return array

@@ -1,14 +1,15 @@
 """Measuring one library in a process of its own, over all cells.
 
-``python -m conformance.exchange.measure NAME DONE SKIPPED`` writes a line for each cell, and one before
-it, so that the driver knows which cell has ended the process. It leaves out the first DONE cells, and
-those that are like the SKIPPED ones.
+``python -m conformance.exchange.measure NAME DONE SKIPPED`` writes a line for each cell, and one
+before it, so that the driver knows which cell has ended the process. It leaves out the first DONE
+cells, and those that are like the SKIPPED ones.
 """
 
 from __future__ import annotations
 
 import contextlib
 import importlib
+import inspect
 import itertools
 import json
 import os
@@ -17,25 +18,17 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
 import syncblob
-from conformance.exchange.cells import (
-    DTYPES,
-    FORMS,
-    NAME,
-    STATES,
-    Given,
-    array_in,
-    dtype_of,
-    layouts_of,
-)
+from conformance.exchange.cells import DTYPES, FORMS, NAME, STATES, Given, array_in, layouts_of
 from syncblob import Blob
 from syncblob.arrays import dlpack_capsules
 from syncblob.interop.side_view import SideView
@@ -121,7 +114,7 @@ class Adapter:
         given = Given(SHAPES[self.ndim_of(text)], dtype, layout, state, form)
         with syncblob.record_transfers() as log:
             taken, found, protocols = self._took(text, given.blob, expected)
-        found["by"] = ", ".join(filter(None, dict.fromkeys(protocols))) or "nothing"
+        found["by"] = ", ".join(dict.fromkeys(protocols)) or "nothing"
         if moved := [transfer.direction for transfer in log]:
             kinds = dict.fromkeys(moved)
             found["moves"] = ", ".join(f"{moved.count(x)} {x}" for x in kinds)
@@ -198,7 +191,7 @@ class Adapter:
             return "ignores that it is read-only"
         return "reaches the Blob" if reaches else "is lost"
 
-    @lru_cache(maxsize=None)  # noqa: B019  # the process ends with the adapter
+    @cache  # noqa: B019  # the process ends with the adapter
     def _ndarray(self, text: str, dtype: str, layout: str, writable: bool) -> dict[str, str]:
         """Return what a call does with an ndarray in place of a Blob."""
         array = array_in(SHAPES[self.ndim_of(text)], dtype, layout, writable=writable)
@@ -245,7 +238,8 @@ class Adapter:
         before = np.array(self.back(x))
         blob[...] = 1
         return not np.array_equal(before, np.asarray(self.back(x))) or (
-            bool(before.size) and np.asarray(self.back(x)).ctypes.data == np.asarray(blob).ctypes.data
+            bool(before.size)
+            and np.asarray(self.back(x)).ctypes.data == np.asarray(blob).ctypes.data
         )
 
     # --- operators -------------------------------------------------------------------------------
@@ -301,9 +295,7 @@ def compared(got: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]) -> dict[
     if got.dtype != expected.dtype:
         found["dtype"] = got.dtype.name
     try:
-        same = np.array_equal(
-            got.reshape(expected.shape).astype(complex), expected.astype(complex)
-        )
+        same = np.array_equal(got.reshape(expected.shape).astype(complex), expected.astype(complex))
     except (TypeError, ValueError):
         same = False
     return found if same and numbers else found | {"values": "wrong"}
@@ -319,66 +311,55 @@ def described(error: BaseException) -> str:
 
 # --- which protocols a library calls --------------------------------------------------------------
 
-_RECORDED = (
-    "__array__ __dlpack__ __arrow_array__ __array_ufunc__ __array_function__ __getitem__ __iter__ "
-    "__float__ __int__ __index__ __complex__ to_numpy tolist"
-).split()  # noqa: SIM905  # reads best as words
-_PROPERTIES = (
-    "__arrow_c_array__ __jax_array__ __cuda_array_interface__ __cupy_get_ndarray__"
-).split()  # noqa: SIM905  # as above
+_METHODS = """
+    __array__ __dlpack__ __arrow_array__ __array_ufunc__ __array_function__ __torch_function__
+    __getitem__ __iter__ __float__ __int__ __index__ __complex__ to_numpy tolist
+    """.split()  # noqa: SIM905  # reads best as words
+_PROPERTIES = """
+    __arrow_c_array__ __jax_array__ __cuda_array_interface__ __cupy_get_ndarray__
+    """.split()  # noqa: SIM905  # as above
+# The methods that are shown with their keywords, and the names of their positional arguments.
 _KEYWORDS = {"__array__": ("dtype", "copy"), "__dlpack__": ()}
 
 
 @contextlib.contextmanager
 def recorded_protocols(calls: list[str]) -> Iterator[None]:
     """Record which protocols of Blobs are called from outside, and with which keywords."""
-    inside = [0]
+    depth = [0]
 
-    def note(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    def noting(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-            inside[0] += 1
+            depth[0] += 1
+            result = None
             try:
                 result = function(self, *args, **kwargs)
-            except BaseException:
-                result = None
-                raise
             finally:
-                inside[0] -= 1
-                if not inside[0]:
+                depth[0] -= 1
+                if not depth[0] and (result is not None or name in _METHODS):
                     calls.append(_text(name, args, kwargs, result))
             return result
 
         return method
 
-    kept: list[tuple[type, str, Any]] = []
-    for owner in (Blob, SideView):
-        for name in (*_RECORDED, *_PROPERTIES):
-            found = getattr(owner, name, None) if name in _RECORDED else vars(owner).get(name)
-            if found is None:
-                continue
-            kept.append((owner, name, vars(owner).get(name)))
-            if name in _RECORDED:
-                setattr(owner, name, note(name, found))
-            else:
-                setattr(owner, name, property(note(name, found.fget)))
-    if "torch" in sys.modules:
-        kept.append((Blob, "__torch_function__", vars(Blob)["__torch_function__"]))
-        original = Blob.__torch_function__.__func__  # type: ignore[attr-defined]  # a classmethod
-        Blob.__torch_function__ = classmethod(note("__torch_function__", original))  # type: ignore[assignment,method-assign]  # to record
-    try:
+    with contextlib.ExitStack() as stack:
+        for owner, name in itertools.product((Blob, SideView), (*_METHODS, *_PROPERTIES)):
+            match inspect.getattr_static(owner, name, None):
+                case property(fget=function):
+                    new: Any = property(noting(name, function))
+                case classmethod(__func__=function):
+                    new = classmethod(noting(name, function))
+                case None:
+                    continue
+                case function:
+                    new = noting(name, function)
+            stack.enter_context(mock.patch.object(owner, name, new))
         yield
-    finally:
-        for owner, name, was in kept:
-            if was is None:
-                delattr(owner, name)
-            else:
-                setattr(owner, name, was)
 
 
 def _text(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> str:
     """Describe a call of a protocol; `const` is at its end if the consumer must not write."""
     if name not in _KEYWORDS:
-        return f"`{name}`" if result is not None or name not in _PROPERTIES else ""
+        return f"`{name}`"
     named = dict(zip(_KEYWORDS[name], args, strict=False)) | kwargs
     words = ", ".join(f"{key}={value}" for key, value in named.items() if value is not None)
     const = isinstance(result, np.ndarray) and not result.flags.writeable

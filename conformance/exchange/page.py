@@ -86,12 +86,14 @@ def verdict(found: dict[str, str]) -> str:
     if "raises" in found:
         return "refused"
     if "values" in found:
-        # NumPy's name for bytes without a meaning.
-        return "as bytes" if found.get("dtype", "").startswith("void") else "**wrong**"
+        # NumPy's names, the first one of bytes without a meaning.
+        return {"void": "as bytes", "objec": "as objects"}.get(
+            found.get("dtype", "")[:5].rstrip("0123456789"), "**wrong**"
+        )
     return "other shape" if "shape" in found else found.get("memory", "right")
 
 
-def row_of(name: str, results: dict[str, Any], call: str) -> list[str]:
+def row_of(results: dict[str, Any], call: str) -> list[str]:
     """Return the cells of the table for a call of a library."""
     rows = results["given"][call]
     dtype = _usual(rows)
@@ -103,7 +105,7 @@ def row_of(name: str, results: dict[str, Any], call: str) -> list[str]:
         for part in re.findall(r"`[^`]+`(?: const)?", found.get("by", ""))
     )
     return [
-        f"{results['library']} {[*results['versions'].values()][0]}",
+        f"{results['library']} {next(iter(results['versions'].values()))}",
         f"`{call}`",
         _states({state: verdict(found) for state, found in at.items()}),
         ", ".join(f"`{x.removesuffix(' read-only')}`{' read-only' * (' ' in x)}" for x in by),
@@ -137,7 +139,9 @@ def _needs(rows: list[list[str]], dtype: str, usual: str) -> str:
     found: dict[str, list[str]] = {}
     cells = [(name, "C") for name in DTYPES] + [(dtype, name) for name in LAYOUTS]
     for cell in cells:
-        state = next(x for x in ("host", "device") if verdict(outcome_at(rows, dtype, "C", x, "writable")))
+        state = next(
+            x for x in ("host", "device") if verdict(outcome_at(rows, dtype, "C", x, "writable"))
+        )
         got = outcome_at(rows, *cell, state, "writable")
         word = verdict(got)
         if word == usual and "dtype" in got:
@@ -186,15 +190,16 @@ _LESS = ("| library | call | what | where | why |", "|" + " --- |" * 5)
 _BEGIN = "<!-- begin: made by `python -m conformance.exchange --render` -->"
 _END = "<!-- end -->"
 _NEGATIVE_TEXT = """\
-No DLPack consumer gets a view with a negative stride, because some releases of PyTorch abort the process
-for one, and a producer does not know its consumer. `np.asarray(b)` and `b.copy()` have it. Else:"""
+No DLPack consumer gets a view with a negative stride, because some releases of PyTorch abort the
+process for one, and a producer does not know its consumer; pass `np.asarray(b)` or `b.copy()`. The
+rest:"""
 
 
 def table_page(found: dict[str, dict[str, Any]], before: str) -> str:
     """Return docs/exchange.md with new tables; its other text stays."""
     lines = [_BEGIN, "", *_TABLE]
-    for name, each in found.items():
-        lines += [f"| {' | '.join(row_of(name, each, call))} |" for call in each["given"]]
+    for each in found.values():
+        lines += [f"| {' | '.join(row_of(each, call))} |" for call in each["given"]]
     lines += ["", "## Advice", ""]
     for name, each in found.items():
         if "ADVICE" in about(name):
@@ -210,7 +215,8 @@ def table_page(found: dict[str, dict[str, Any]], before: str) -> str:
         for call, faults in each["ours"].items():
             for fault, rows in faults.items():
                 if fault != NEGATIVE:
-                    where = "; ".join(_where(row) for row in rows)
+                    direction = next(x for x in AXES if call in each.get(x, {}))
+                    where = "; or ".join(_where(AXES[direction], row) for row in rows)
                     reason = about(name).get("REASONS", {}).get(call, "**no reason**")
                     lines.append(
                         f"| {each['library']} | `{call}` | {fault.partition(', and')[0]} | {where} "
@@ -232,8 +238,10 @@ def without_reason() -> list[str]:
     ]
 
 
-def _where(row: list[str]) -> str:
-    return ", ".join(_shown(x) for x in row if x != "*") or "all"
+def _where(axes: tuple[str, ...], row: list[str]) -> str:
+    """Say in which cells something holds, axis by axis."""
+    named = [f"{axis} {_shown(x)}" for axis, x in zip(axes, row, strict=True) if x != "*"]
+    return "; ".join(named) or "all"
 
 
 def _operator(rows: list[list[str]]) -> str:
@@ -253,8 +261,8 @@ def cells_page(found: dict[str, dict[str, Any]]) -> str:
     lines = [
         "# The cells of the exchange table",
         "",
-        "Each line says what was found in all the cells that it names; [the table](exchange.md) is made",
-        "of them. Made by `python -m conformance.exchange`.",
+        "Each line says what was found in all the cells that it names. They are summed up in [the",
+        "table](exchange.md). `python -m conformance.exchange` makes both.",
     ]
     for each in found.values():
         versions = ", ".join(f"{name} {number}" for name, number in each["versions"].items())

@@ -22,7 +22,7 @@ NEGATIVE = "refused because of a negative stride, and an ndarray is taken"
 
 
 def faults(cell: Cell, found: Found) -> list[str]:
-    """Return what is our fault in a cell: what NumPy's array would have got, and a Blob does not."""
+    """Return what is our fault in a cell: what an ndarray gets, and a Blob does not."""
     wrong = []
     numpy = {key: found.get(f"numpy {key} True") for key in ("raises", "values", "memory")}
     const = {key: found.get(f"numpy {key} False") for key in ("raises", "values", "memory")}
@@ -83,9 +83,7 @@ def compact(cells: Mapping[Cell, str], among: Iterable[Cell] = ()) -> list[tuple
         by_outcome[text].add(cell)
     rows = []
     for text, chosen in sorted(by_outcome.items(), key=lambda item: (-len(item[1]), item[0])):
-        best = min(
-            (_products(chosen, order) for order in itertools.permutations(axes)), key=len
-        )
+        best = min((_products(chosen, order) for order in itertools.permutations(axes)), key=len)
         # Sets have no order, and results are compared as text.
         rows += sorted(
             (text, *(_named(product[axis], everything[axis]) for axis in axes)) for product in best
@@ -120,8 +118,10 @@ def _products(cells: Iterable[Cell], order: tuple[int, ...]) -> list[dict[int, f
         alike[others].add(value)
     found = []
     for others, values in alike.items():
-        for product in _products(others, tuple(range(len(rest)))):
-            found.append({first: frozenset(values)} | {rest[i]: x for i, x in product.items()})
+        found += [
+            {first: frozenset(values)} | {rest[i]: x for i, x in product.items()}
+            for product in _products(others, tuple(range(len(rest))))
+        ]
     return found
 
 
@@ -161,7 +161,9 @@ def results_of(
             for direction, calls in parts.items()
         },
         "ends the process": sorted(ended),
-        "messages": {kind: min(texts, key=lambda x: (len(x), x)) for kind, texts in messages.items()},
+        "messages": {
+            kind: min(texts, key=lambda x: (len(x), x)) for kind, texts in messages.items()
+        },
         "ours": {
             call: {
                 fault: [row[1:] for row in compact(cells, parts[direction][call])]

@@ -4,7 +4,7 @@ import dask.array as da
 
 REQUIRES = ["dask[array]==2026.8.0", "numpy==2.4.6"]
 GROUP = "tables"
-ADVICE = "It copies `b` and hashes the copy, unless you pass `name=False`."
+ADVICE = "`computed(x)` is `x.compute()`. It copies `b` and hashes the copy, unless you pass `name=False`."
 TAKES = ["computed(da.from_array(b))", "computed(da.asarray(b))"]
 
 

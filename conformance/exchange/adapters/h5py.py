@@ -6,6 +6,7 @@ REQUIRES = ["h5py==3.16.0", "numpy==2.4.6"]
 GROUP = "tables"
 TAKES = ["file.create_dataset(None, data=b)", "assigned(b)"]
 OPERATORS = False
+ADVICE = "`assigned(b)` is `dataset[...] = b`."
 file = h5py.File("in memory", "w", driver="core", backing_store=False)
 
 

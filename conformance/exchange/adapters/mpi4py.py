@@ -5,7 +5,7 @@ from mpi4py import MPI
 
 REQUIRES = ["mpi4py==4.1.2", "mpich==5.0.2", "numpy==2.4.6"]
 GROUP = "torch"
-ADVICE = "It sends memory in its order: pass `b.copy()` of a transposed view."
+ADVICE = "`sent(b)` is what `Comm.Sendrecv` receives. It sends memory in its order: pass `b.copy()` of a transposed view."
 TAKES = ["sent(b)"]
 
 

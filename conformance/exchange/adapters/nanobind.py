@@ -10,6 +10,9 @@ REQUIRES = ["nanobind==3.1.0", "numpy==2.4.6"]
 GROUP = "torch"
 TAKES = ["extension.array(b)", "extension.const_array(b)"]
 ADVICE = "`array` takes a `nb::ndarray<>`, and `const_array` a `nb::ndarray<nb::ro>`."
+REASONS = {
+    "extension.const_array(b)": "It says so of any BufferError, here that of a negative stride."
+}
 SOURCE = """
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -27,7 +30,8 @@ NB_MODULE(nanobind_extension, m) {
 }
 """
 root = Path(nanobind.include_dir()).parent
-extension = built("nanobind_extension", SOURCE, [root / "include", root / "ext/robin_map/include"], root / "src/nb_combined.cpp")
+includes = [root / "include", root / "ext/robin_map/include"]
+extension = built("nanobind_extension", SOURCE, includes, root / "src/nb_combined.cpp")
 
 
 def write(x):

@@ -5,7 +5,9 @@ import polars as pl
 REQUIRES = ["polars==2.1.0", "numpy==2.4.6"]
 GROUP = "tables"
 TAKES = ["pl.Series(b)", "pl.DataFrame({'x': b})", "pl.DataFrame(b)"]
-ADVICE = "Its operators and `DataFrame` take arrays of two axes by their type: pass `np.asarray(b)`."
+ADVICE = (
+    "Its operators and `DataFrame` take arrays of two axes by their type: pass `np.asarray(b)`."
+)
 REASONS = {
     "pl.DataFrame(b)": "It takes arrays of two axes by their type, ndarray.",
     "x + b": "Its operators take arrays by their type, ndarray.",

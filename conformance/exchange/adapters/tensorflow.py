@@ -10,7 +10,9 @@ TAKES = [
     "tf.constant(b)",
     "tf.experimental.dlpack.from_dlpack(b.__dlpack__())",
 ]
-ADVICE = "It assumes that shared memory never changes: pass `b.copy()` if the Blob is written meanwhile."
+ADVICE = (
+    "It assumes that shared memory never changes: pass `b.copy()` if the Blob is written meanwhile."
+)
 
 
 def back(x):

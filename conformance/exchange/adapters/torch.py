@@ -4,7 +4,9 @@ import torch
 
 REQUIRES = ["torch==2.13.0"]
 GROUP = "torch"
-ADVICE = "It writes through the read-only flag of DLPack: pass a copy of a const Blob that it may write."
+ADVICE = (
+    "It writes through the read-only flag of DLPack: pass a copy of a const Blob that it may write."
+)
 REASONS = {
     "x + b": "PyTorch does not add these dtypes. Beside an ndarray NumPy does, and returns an ndarray."
 }

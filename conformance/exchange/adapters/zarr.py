@@ -11,6 +11,9 @@ REASONS = {
     "assigned(b)": "It compares on the device, which copies while an alias of the host lives.",
 }
 OPERATORS = False
+ADVICE = (
+    "`assigned(b)` is `array[...] = b`; with `np.asarray(b)` it compares nothing on the device."
+)
 
 
 def assigned(b):

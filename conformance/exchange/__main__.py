@@ -95,10 +95,10 @@ def measured(name: str, python: Path) -> dict[str, Any]:
                     halves += 1
                 case {"ends": _}:
                     complete = True
-        if not cell:
-            raise NotMeasuredError("its process has ended before the first cell")
         if complete:
             break
+        if not cell:
+            raise NotMeasuredError("its process has ended before the first cell")
         # The next one with an ndarray alone is not worth another start, nor is one like this.
         skipped.append((cell[1], cell[3], min(halves, 1)))
         if not halves:

@@ -86,10 +86,9 @@ def verdict(found: dict[str, str]) -> str:
     if "raises" in found:
         return "refused"
     if "values" in found:
-        # NumPy's names, the first one of bytes without a meaning.
-        return {"void": "as bytes", "objec": "as objects"}.get(
-            found.get("dtype", "")[:5].rstrip("0123456789"), "**wrong**"
-        )
+        # What NumPy makes of a dtype that it does not know.
+        dtype = found.get("dtype", "").rstrip("0123456789")
+        return {"void": "as bytes", "object": "as objects"}.get(dtype, "**wrong**")
     return "other shape" if "shape" in found else found.get("memory", "right")
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
+from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, Self, SupportsIndex
 
@@ -37,7 +37,7 @@ from syncblob.blob.core import GPU_DATA, GPU_DIFF, HOST_DATA, HOST_DIFF, BlobCor
 from syncblob.blob.explain import Explanation
 from syncblob.blob.flags import Flags
 from syncblob.blob.indexing import get_item, in_c_order, set_item
-from syncblob.blob.iteration import NO_ITEM, iterate, measured, walked_item, walks
+from syncblob.blob.iteration import iterate
 from syncblob.blob.missing import Missing, add_missing
 from syncblob.blob.operators import Operators
 from syncblob.blob.proto_hook import messages
@@ -46,8 +46,8 @@ from syncblob.devices import HOST, Device, Side, home_of
 from syncblob.dispatch.ndarray_methods import NdarrayMethods
 from syncblob.dispatch.numpy.array_function import array_function
 from syncblob.dispatch.numpy.ufuncs import array_ufunc
-from syncblob.interop import export_arrow, export_cuda, export_dlpack, export_numpy, shared_memory
-from syncblob.memory import CONST, MUTABLE, OVERWRITE, Head, SyncedMemory
+from syncblob.interop import export_cuda, export_dlpack, export_numpy, shared_memory
+from syncblob.memory import CONST, MUTABLE, OVERWRITE, Head, SyncedMemory, acquire
 from syncblob.memory.untracked_aliases import assume_unaliased, refresh
 
 if TYPE_CHECKING:
@@ -348,8 +348,6 @@ class Blob(Operators, NdarrayMethods):
         shape = self.shape
         if not shape:
             raise TypeError("a 0-d Blob has no length; use item() for its element")
-        if len(shape) == 1:
-            measured(self)
         return shape[0]
 
     # --- axes and counts, as Caffe has them ------------------------------------------------------
@@ -589,7 +587,8 @@ class Blob(Operators, NdarrayMethods):
         ------
         BufferError
             If an alias, exposed memory, or an operation of another thread needs a buffer, or if
-            the host side is shared memory. Nothing has changed then.
+            that side is an adopted array or shared memory, which later writes would not reach.
+            Nothing has changed then.
         """
         return evict_by_hand.evict(self, side)
 
@@ -925,14 +924,7 @@ class Blob(Operators, NdarrayMethods):
 
         Integers, slices, None and Ellipsis give a view; nothing moves. Arrays of integers or
         booleans give a new Blob, computed on this Blob's device.
-
-        Functions written in C that walk a 1-d Blob by its length and integers get NumPy scalars,
-        as iteration gives.
         """
-        if walks:
-            item = walked_item(self, key)
-            if item is not NO_ITEM:
-                return item
         return get_item(self, key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -1298,7 +1290,7 @@ class Blob(Operators, NdarrayMethods):
 
     def __bool__(self) -> bool:
         """Convert a 0-d Blob. Transfers only its element, and changes no state."""
-        return scalars.truth(self)
+        return bool(scalars.scalar(self, "bool"))
 
     def __int__(self) -> int:
         """Convert a 0-d Blob. Transfers only its element, and changes no state."""
@@ -1453,10 +1445,9 @@ class Blob(Operators, NdarrayMethods):
             shortcut, _, _, exported, _ = kept
             held: Any = self._held
             layout: Any = self._placed
-            if exported is not None and (
-                shortcut.writable
-                or (held.claim(shortcut, layout, "__dlpack__") and shortcut.writable)
-            ):
+            if exported is not None and not (shortcut.writable or held.aliased):
+                acquire(held.ledger, Side.HOST, MUTABLE, layout, "__dlpack__")
+            if exported is not None and shortcut.writable:
                 array = exported.view()
                 noted = user_instruction()
                 loans = held.ledger.own_loans(Side.HOST)
@@ -1539,16 +1530,18 @@ class Blob(Operators, NdarrayMethods):
     def __arrow_c_array__(self) -> Callable[..., tuple[Any, Any]]:
         """The function that Polars and others call for Arrow capsules, made by ``pa.array``.
 
-        Reading the attribute transfers nothing. Polars gets what its constructors make of an
-        ndarray: a copy, with the given name and dtype.
+        Reading the attribute transfers nothing.
 
         Raises
         ------
         AttributeError
-            If there is not exactly one axis, except for Polars, or PyArrow is missing.
+            If there is not exactly one axis, or PyArrow is missing.
         """
-        export_arrow.require_arrow(self)
-        return partial(export_arrow.capsules, self)
+        if self.ndim != 1 or find_spec("pyarrow") is None:
+            raise AttributeError("__arrow_c_array__ is for a Blob of one axis, and needs pyarrow")
+        return lambda requested_schema=None: self.__arrow_array__().__arrow_c_array__(
+            requested_schema
+        )
 
     @property
     def __jax_array__(self) -> Callable[[], Any]:

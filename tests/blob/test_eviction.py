@@ -24,14 +24,9 @@ from in_threads import in_threads
 import syncblob
 import syncblob.array_api as xp
 from syncblob import Blob, Evictable, Head, record_transfers, set_memory_limit
-from syncblob.blob import (
-    automatic_eviction,
-    elementwise_in_parts,
-    living_blobs,
-    lockless_writes_at_fork,
-)
+from syncblob.blob import automatic_eviction, elementwise_in_parts, living_blobs, writes_in_progress
 from syncblob.blob.core import BlobCore
-from syncblob.blob.lockless_writes_at_fork import FREE_THREADED
+from syncblob.blob.writes_in_progress import FREE_THREADED
 from syncblob.devices import Side
 from syncblob.memory import Shortage, compute, wait_for_room
 
@@ -74,6 +69,18 @@ def test_buffers_and_results_count_until_they_die(limited):
     assert limited.used_nbytes == 2 * NBYTES
     del view
     assert limited.used_nbytes == NBYTES
+
+
+@pytest.mark.usefixtures("two")
+def test_an_adopted_array_stays_when_room_is_needed():
+    memory = bytearray(NBYTES)
+    blob = Blob(COUNT, "int32", device=LIMITED)
+    blob.set_gpu_data(np.frombuffer(memory, "int32"))  # which nothing else refers to
+    others = [filled(value) for value in range(4)]
+    assert [int(each.sum()) for each in others] == [0, 64, 128, 192]
+    blob.mutable_cpu_data()[...] = 7
+    blob.gpu_data()
+    assert set(memory[::4]) == {7}
 
 
 def test_an_allocation_beyond_the_capacity_fails(limited):
@@ -1409,7 +1416,7 @@ def test_threads_that_walk_one_blob(limited, seconds):
 
 
 @pytest.mark.skipif(FREE_THREADED, reason="it forbids a look at the frames of others")
-@pytest.mark.parametrize("search", [lockless_writes_at_fork.changed_by_others, living_blobs.in_use])
+@pytest.mark.parametrize("search", [writes_in_progress.changed_by_others, living_blobs.in_use])
 def test_a_search_of_the_stacks_keeps_nothing_alive(search):
     class Kept:
         pass

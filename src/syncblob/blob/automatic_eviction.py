@@ -27,8 +27,8 @@ from syncblob.blob.living_blobs import (
     others_at_work,
     settle_results,
 )
-from syncblob.blob.lockless_writes_at_fork import FREE_THREADED, changed_by_others
 from syncblob.blob.memory_summary import rows
+from syncblob.blob.writes_in_progress import FREE_THREADED, changed_by_others
 from syncblob.devices import Accelerator, Side
 from syncblob.devices.base import NEEDED
 from syncblob.errors import TransferGuardError
@@ -199,9 +199,10 @@ def _evict(home: Accelerator, reason: str, lacking: int) -> bool:
     Evicts one, or as many as have `lacking` bytes, because each search takes time.
     """
     global _made_room  # noqa: PLW0603  # counts evictions of the process
-    busy = in_use()
     blobs = living_blobs()
     settle_results(home, blobs)
+    # Afterwards, because the memories of results count, too.
+    busy = in_use()
     if let_go_of_replaced(blobs, busy):
         _made_room += 1
         return True
@@ -272,7 +273,7 @@ def _evict_unseen(  # noqa: PLR0911, PLR0913, PLR0917  # a buffer, and who may s
             return 0
     if (
         (ledger.watch is not None and ledger.watch.lives)
-        or loans.may_write_in(start, stop)
+        or loans.holder_in(side, start, stop)
         or loans.borrows.overlapping(start, stop)
     ):
         return 0

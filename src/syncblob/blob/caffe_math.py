@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob.blob.compute import write_by
-from syncblob.blob.lockless_writes_at_fork import writes
+from syncblob.blob.writes_in_progress import writes
 from syncblob.devices import Side
 from syncblob.guards import require_device
 from syncblob.memory import CONST, MUTABLE, Head, SyncedMemory, compute

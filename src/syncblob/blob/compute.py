@@ -16,8 +16,8 @@ import numpy as np
 
 from syncblob._dtypes import SCALARS
 from syncblob.blob.core import BlobCore, fresh
-from syncblob.blob.lockless_writes_at_fork import writes
 from syncblob.blob.operands import as_blob, gather
+from syncblob.blob.writes_in_progress import writes
 from syncblob.guards import may_compute_directly
 from syncblob.interop.adopt import can_adopt
 from syncblob.memory import OVERWRITE, compute, from_the_start, layout_of

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from syncblob._dtypes import is_bfloat16, is_supported, numpy_dtype
 from syncblob._layout import Layout
 from syncblob.arrays.native import native_array
-from syncblob.blob.core import AnyBlob, BlobCore
+from syncblob.blob.core import AnyBlob, BlobCore, fresh
 from syncblob.blob.device_of_operands import require_device_of
 from syncblob.blob.flags import Flags
 from syncblob.blob.operands import blob_to_read
@@ -29,11 +30,24 @@ def copy(blob: AnyBlob, order: str) -> AnyBlob:
         result = copy(blob._derived(lambda a: a.transpose(axes)), "C")
         layout = result._layout.derive(lambda a: a.transpose(np.argsort(axes)))
         return blob._of(result._memory, layout, home=blob._home, diff=result._diff)
-    memory = _duplicate(blob, blob._memory)
-    existing = blob._existing_diff()
+    memory, home, existing = blob._memory, blob._home, blob._existing_diff()
+    layout = blob._layout
+    # Only the elements move, even if the memory has more in use.
+    plain = not (layout.whole and layout.stop != memory.ledger.spans.nbytes) and layout.gapless
+    plain = plain and existing is None and not memory.blank
+    if plain and (home is not HOST or memory.ledger.buffers.accelerator is None):
+        with suppress(MemoryError):
+            return fresh(type(blob), from_the_start(_copied, blob), home)
+    memory = _duplicate(blob, memory)
     diff = None if existing is None else _duplicate(blob, existing)
     layout = Layout.c_order(blob.shape, blob.dtype)
     return blob._of(memory, layout, home=blob._home, diff=diff)
+
+
+def _copied(blob: BlobCore) -> Any:
+    home = blob._home
+    array = blob._array_in(home, "copy")
+    return home.copy(array) if home.direct else compute(home, home.copy, array)
 
 
 def _axes_in_memory(blob: BlobCore, order: str) -> list[int]:

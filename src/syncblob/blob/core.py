@@ -27,13 +27,13 @@ from syncblob.interop.adopt import adopt
 from syncblob.memory import (
     CONST,
     FRESH,
+    MUTABLE,
     NO_SHORTCUT,
     Access,
     Shortcut,
     SyncedMemory,
     Window,
-    claim,
-    claim_shared,
+    acquire,
     laid,
     layout_of,
     placed_in,
@@ -312,7 +312,8 @@ class BlobCore:
         """Make the memory of a Blob, without a copy."""
         with making.held:
             if self._held is NO_MEMORY:
-                made = SyncedMemory(self._layout.nbytes, device=self._home.device)
+                layout: Any = self._placed
+                made = SyncedMemory(layout.nbytes, device=self._home.device)
                 # A signal handler may have used the Blob meanwhile. Its writes are in its memory.
                 if self._held is NO_MEMORY:
                     self._held = made
@@ -412,15 +413,15 @@ class BlobCore:
             return array
         memory: Any = self._held
         layout = self._placed or self._layout
-        start, stop = layout.start, layout.stop
-        if not (
-            (shortcut.shared and claim_shared(memory.ledger, shortcut, start, stop, reason))
-            or memory.claim(shortcut, layout, reason)
-        ):
+        try:
+            buffer = acquire(memory.ledger, shortcut.side, MUTABLE, layout, reason)
+        except MemoryError:
+            # The caller begins again, with fewer arrays in use.
             return None
         if not shortcut.writable:
+            # Beside an alias of another side it stays so; `_finish_write` follows.
             shortcut, array = self._attach(memory, layout)
-        return array if shortcut.writable else None
+        return array if shortcut.buffer is buffer else None
 
     def _attach(self, memory: SyncedMemory, layout: Layout) -> tuple[Shortcut, Any]:
         """Get the shortcut, and an array over its buffer; None if there is none."""
@@ -462,12 +463,15 @@ class BlobCore:
                 # The copy may not stay up to date, and the caller would make another.
                 return None
         layout = self._placed or self._layout
-        if not memory.claim(shortcut, layout, reason, CONST):
+        try:
+            buffer = acquire(memory.ledger, shortcut.side, CONST, layout, reason)
+        except MemoryError:
+            # As above.
             return None
         if not shortcut.readable:
             # Asks for the shortcut again.
             self._attach(memory, layout)
-        return array if self._array is array else None
+        return array if self._array is array and buffer is shortcut.buffer else None
 
     def _array_in(self, home: Home, reason: str) -> Any:
         """Return data as an array to read in a home."""
@@ -477,7 +481,7 @@ class BlobCore:
         if array is not None and (shortcut.readable or self._brought(reason) is array):
             return array
         layout, memory = self._layout, self._memory
-        buffer = memory.read(self._side, layout, reason)
+        buffer = memory.acquire(self._side, CONST, layout, reason)
         shortcut, array = self._attach(memory, layout)
         if shortcut.buffer is not buffer and not shortcut.readable:
             # It is a window, or another thread has replaced the buffer meanwhile.
@@ -658,7 +662,7 @@ class BlobCore:
             return self._read(HOST_DATA, "__array__")
         return export_numpy.to_ndarray(self._memory, self._layout, dtype, copy)
 
-    def _read(self, place: int, reason: str) -> Any:  # noqa: C901  # the usual cases are inlined
+    def _read(self, place: int, reason: str) -> Any:  # the usual cases are inlined
         """Return a read-only array over data or diff on a side."""
         kept = self._kept[place]
         if kept is not None and kept[0].readable and place <= GPU_DATA:
@@ -671,22 +675,7 @@ class BlobCore:
         side = _SIDES[place & 1]
         if side and memory.device_home is not self._home:
             side = self._accelerator_side(memory)
-        ledger, buffer = memory.ledger, None
-        if place <= GPU_DATA and ledger.spans.uniform != 0:
-            # As `SyncedMemory.claim`, without the call, because this is the way of every read that
-            # has to copy.
-            start, stop = (0, ledger.spans.nbytes) if layout.whole else (layout.start, layout.stop)
-            known = ledger.buffers.sides[side] if kept is None else kept[0].buffer
-            if claim(ledger, known, side, CONST, start, stop, reason, layout=layout):
-                buffer = known
-                if known is None:
-                    self._keep(place, memory)
-                    kept = self._kept[place]
-                    # Another thread may have evicted already what was made just now.
-                    if kept is not None and kept[0].readable:
-                        return kept[1].view()
-        if buffer is None:
-            buffer = memory.read(side, layout, reason)
+        buffer = acquire(memory.ledger, side, CONST, layout, reason)
         # The Blob may have another diff now, because its base shares one.
         if kept is None or kept[0].buffer is not buffer or not kept[0].readable:
             # Asks for the shortcut again.
@@ -707,11 +696,9 @@ class BlobCore:
             shortcut, start, stop = kept[0], layout.start, layout.stop
             side = shortcut.side
             # The Blob may have another diff now, as above.
-            if (place <= GPU_DATA or shortcut.buffer is memory.buffer(side)) and (
-                shortcut.writable
-                or (shortcut.shared and claim_shared(memory.ledger, shortcut, start, stop, reason))
-                or memory.claim(shortcut, layout, reason, access)
-            ):
+            if place <= GPU_DATA or shortcut.buffer is memory.buffer(side):
+                if not shortcut.writable:
+                    acquire(memory.ledger, side, access, layout, reason)
                 if not shortcut.writable:
                     # Asks for the shortcut again.
                     self._keep(place, memory)
@@ -722,6 +709,12 @@ class BlobCore:
                     memory.ledger.own_loans(side).borrows.add(array, start, stop)
                 if kept[0].writable:
                     return array
+                ledger = memory.ledger
+                with ledger.lock:
+                    # Beside an alias of another side.
+                    current = kept[0].buffer is memory.buffer(side)
+                    if current and ledger.is_alone(side, *ledger.range_of(layout)):
+                        return array
         self._require_writable(reason)
         side = _SIDES[place & 1]
         if side and memory.device_home is not self._home:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from syncblob.blob.automatic_eviction import close_side
 from syncblob.blob.living_blobs import in_use, let_go, living_blobs
 from syncblob.devices import Accelerator, Side
-from syncblob.interop.shared_memory import name_of
 from syncblob.memory import Ledger, evict_windows
 from syncblob.memory.windows import array_of
 
@@ -22,17 +21,12 @@ def evict(blob: BlobCore, side: str) -> int:
     memory, ledger = blob._memory, blob._memory.ledger
     start, stop = memory.ledger.range_of(blob._layout)
     gone = Side.HOST if side == "cpu" else blob._accelerator_side(memory)
-    if gone is Side.HOST and name_of(memory.ledger) is not None:
-        raise BufferError(
-            f"{ledger.buffers.described()} cannot leave cpu, because its host side is shared "
-            "memory: what this process writes would not reach the others any more"
-        )
     freed = give_up(blob, gone, start, stop)
     with memory.ledger.lock:
         kept = ledger.buffers.within(gone, start, stop)
         for window in kept if start < stop else ():
             reach = f"evict, which keeps a buffer of bytes {window.start} to {window.stop}"
-            ledger.note(reach, ledger.spans, ledger.spans, start, stop)
+            ledger.note(reach, start, stop)
     return freed
 
 
@@ -43,7 +37,7 @@ def give_up(blob: BlobCore, side: Side, start: int, stop: int, *, needed: bool =
     leaves them there.
     """
     memory = blob._memory
-    if not memory.windows(side):
+    if not memory.windows(side) or (memory.ledger.loans[side].foreign and not needed):
         return 0
     # Its own arrays are known. Those of other Blobs have to be searched for.
     blob._use(memory)

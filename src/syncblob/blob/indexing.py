@@ -4,33 +4,30 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from syncblob._dtypes import as_dtype
-from syncblob._layout import Layout
 from syncblob._shape import is_basic_index, is_integer
 from syncblob.arrays.foreign import is_array
 from syncblob.arrays.native import native_array
 from syncblob.blob.compute import wrap, write_by
-from syncblob.blob.core import AnyBlob, BlobCore, making
+from syncblob.blob.core import NO_MEMORY, AnyBlob, BlobCore
 from syncblob.blob.device_of_operands import require_device_of
 from syncblob.blob.index_arrays import indices_to_read, selection
-from syncblob.blob.lockless_writes_at_fork import writes
 from syncblob.blob.operands import blob_to_read
+from syncblob.blob.writes_in_progress import writes
 from syncblob.devices import HOST, Side
 from syncblob.devices.base import is_on_device
 from syncblob.guards import may_compute_directly, require_device
-from syncblob.memory import (
-    MUTABLE,
-    OVERWRITE,
-    claim,
-    claim_shared,
-    compute,
-    from_the_start,
-    overwrite_of,
-)
+from syncblob.memory import MUTABLE, OVERWRITE, acquire, compute, from_the_start, laid
+
+if TYPE_CHECKING:
+    from syncblob._layout import Layout
+
+# The index of all elements.
+_EVERYTHING = (Ellipsis,)
 
 _NUMBERS = frozenset({bool, int, float})
 
@@ -88,7 +85,7 @@ def set_item(blob: BlobCore, key: Any, value: Any) -> None:  # noqa: C901, PLR09
         shortcut, array = blob._shortcut, blob._array
         if not shortcut.writable:
             array = None
-            if not (shortcut.shared or blob._is_shared()):
+            if blob._held is not NO_MEMORY and not blob._is_shared():
                 array = blob._make_writable("__setitem__")
         if array is not None:
             if direct:
@@ -98,8 +95,8 @@ def set_item(blob: BlobCore, key: Any, value: Any) -> None:  # noqa: C901, PLR09
             if not blob._shortcut.writable:
                 blob._finish_write(home, "__setitem__")
             return
-        if _assign_number(blob, full, value):
-            return
+        _assign_number(blob, full, value)
+        return
     require_device_of("__setitem__", blob)
     side = blob._side
     key = _plain(key)
@@ -133,42 +130,28 @@ def set_item(blob: BlobCore, key: Any, value: Any) -> None:  # noqa: C901, PLR09
     write_by(blob._memory, blob._layout, side, "__setitem__", function, array, key, new)
 
 
-def _assign_number(blob: BlobCore, full: Any, value: Any) -> bool:
-    """Write a number into some elements of a Blob, if nothing has to be moved or warned of.
+def _assign_number(blob: BlobCore, full: Any, value: Any) -> None:
+    """Write a number into some elements of a Blob, as one step.
 
-    They become that side's alone, and the others keep their heads. Returns whether they were
-    written; if not, nothing has changed.
+    They become that side's alone, and the others keep their heads.
     """
-    if blob._array is None and not blob._has_array():
-        return False
-    with making.held:
-        # Together, because another thread may replace all of them.
-        memory, array, shortcut = blob._held, blob._array, blob._shortcut
-    if array is None or memory is None:
-        return False
-    # NumPy checks the index before the range is computed.
-    target = array[full]
-    layout = blob._placed
-    start = (blob._layout if layout is None else layout).first(full)
-    if start is None or not target.size:
-        return False
-    stop, access = start + target.nbytes, OVERWRITE
-    if not target.flags.c_contiguous:
-        placed = Layout(target.shape, target.dtype, blob._home.strides(target), start)
-        start, stop = placed.start, placed.stop
-        access = overwrite_of(placed, start, stop)
-    if type(value) is not int or abs(value) > _EXACT or target.dtype.kind not in "fc":
+    layout, home = blob._placed or blob._layout, blob._home
+    # NumPy checks the index.
+    layout = layout.of_view() if full is _EVERYTHING else layout.derive(lambda a: a[full])
+    if type(value) is not int or abs(value) > _EXACT or layout.dtype.kind not in "fc":
         # A number that NumPy does not take changes no state.
-        np.empty((), target.dtype)[()] = value
-    ledger = memory.ledger
-    if (
-        shortcut.shared
-        and blob._home.direct
-        and claim_shared(ledger, shortcut, start, stop, "__setitem__", target, value)
-    ):
-        return True
-    buffer, side = shortcut.buffer, shortcut.side
-    return claim(ledger, buffer, side, access, start, stop, "__setitem__", target, value)
+        np.empty((), layout.dtype)[()] = value
+
+    def fill(buffer: Any, written: list[object] | None = None) -> None:
+        array = laid(home, buffer, layout, writable=True, own=True)
+        if home.direct:
+            array[...] = value
+        else:
+            home.compute(operator.setitem, array, ..., value)
+        if written is not None:
+            written.append(value)
+
+    acquire(blob._memory.ledger, blob._side, OVERWRITE, layout, "__setitem__", fill)
 
 
 # --- keys ----------------------------------------------------------------------------------------
@@ -185,6 +168,8 @@ def _full_index(key: Any) -> Any:
         return (key, ...)
     if kind is slice:
         return key
+    if key is Ellipsis:
+        return _EVERYTHING
     if kind is not tuple:
         return None
     for entry in key:

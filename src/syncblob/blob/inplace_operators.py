@@ -15,8 +15,8 @@ from syncblob.blob.core import BlobCore
 from syncblob.blob.device_of_operands import require_device_of
 from syncblob.blob.elementwise_in_parts import compute_in_room
 from syncblob.blob.foreign_operators import answer_of, known_form
-from syncblob.blob.lockless_writes_at_fork import writes
 from syncblob.blob.operands import converted, gather, is_number
+from syncblob.blob.writes_in_progress import writes
 from syncblob.guards import may_compute_directly, require_device
 from syncblob.memory import MUTABLE
 

@@ -18,7 +18,7 @@ from weakref import ref
 
 from syncblob._locks_lost_in_fork import notified
 from syncblob.blob.core import NOTHING_KEPT, BlobCore
-from syncblob.blob.lockless_writes_at_fork import FREE_THREADED, changed_by_others, forget
+from syncblob.blob.writes_in_progress import FREE_THREADED, changed_by_others, forget
 from syncblob.devices import HOST, Accelerator
 from syncblob.memory import Ledger, SyncedMemory
 from syncblob.memory.wait_for_room import begin_again

@@ -98,7 +98,7 @@ def rows(home: Accelerator, reason: str = "") -> list[MemoryRow]:
         loans = ledger.loans[side]
         for window in ledger.buffers.all_of(side):
             start, stop = window.start, window.stop
-            holder = loans.writer_in(side, start, stop)
+            holder = loans.holder_in(side, start, stop)
             if not holder and (borrows := loans.borrows.overlapping(start, stop)):
                 holder = counted(len(borrows), "writable borrow")
             if not holder and ledger in operands:

@@ -12,7 +12,7 @@ from syncblob._shape import canonical_axis
 from syncblob.blob.evict_by_hand import give_up
 from syncblob.devices import HOST
 from syncblob.memory import at_once
-from syncblob.memory.windows import part_of
+from syncblob.memory.windows import laid
 
 if TYPE_CHECKING:
     from syncblob.blob.core import BlobCore
@@ -66,7 +66,9 @@ def _walk_views(blob: BlobCore, views: Sequence[Any]) -> Iterator[Any]:
                 held = buffers.containing(blob._side, *of)
                 # Several windows have it if it was on the device already.
                 seen = (
-                    view._array_in(blob._home, "parts") if held is None else part_of(held, *of)[...]
+                    view._array_in(blob._home, "parts")
+                    if held is None
+                    else laid(blob._home, held, view._layout, writable=False, own=True)
                 )
                 _start_to_bring(following)
                 del held, seen

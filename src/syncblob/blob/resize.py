@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from syncblob._layout import Layout
 from syncblob._shape import as_shape
 from syncblob.blob.core import NOTHING_KEPT, BlobCore, keep_diff, making
-from syncblob.blob.lockless_writes_at_fork import writes
 from syncblob.blob.views import shape_from
+from syncblob.blob.writes_in_progress import writes
 from syncblob.interop.shared_memory import name_of
 from syncblob.memory import NO_SHORTCUT, OVERWRITE, SyncedMemory
 from syncblob.memory.borrows_and_aliases import restore
@@ -195,7 +195,7 @@ def _replace_memories(
 
 @writes("blob")
 def let_go(
-    blob: BlobCore,  # noqa: ARG001  # `lockless_writes_at_fork` looks for it
+    blob: BlobCore,  # noqa: ARG001  # `writes_in_progress` looks for it
     action: str,
     given_up: list[tuple[SyncedMemory, bool]],
     replace: Callable[[], None],

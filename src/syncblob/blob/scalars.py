@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -101,38 +99,6 @@ def element(blob: BlobCore, reason: str, index: tuple[int, ...] = ()) -> NDArray
             return copied.view(array.dtype).reshape(())
     layout = blob._layout.derive(lambda a: a[key]) if index else blob._layout
     return blob._memory.gather(Side.HOST, layout, reason)
-
-
-def truth(blob: BlobCore) -> bool:
-    """Return the element of a 0-d Blob as a bool; see `Blob.__bool__`."""
-    try:
-        return bool(scalar(blob, "bool"))
-    except TypeError:
-        if not (blob.size and _assert_arrays(sys._getframe(2))):
-            raise
-        # The answer that ends the assertion, whichever of its comparisons this is.
-        return bool(np.asarray(blob).any())
-
-
-def _assert_arrays(caller: FrameType) -> bool:
-    """Do what two assertions of NumPy's do for ndarrays. Return whether one of them is the caller.
-
-    `numpy.testing.assert_equal` and `assert_almost_equal` take what is no ndarray for a scalar, and
-    ask for the truth of comparisons. No protocol reaches them.
-    """
-    testing = sys.modules.get("numpy.testing")
-    if testing is None:
-        return False
-    arguments = caller.f_locals
-    if caller.f_code is testing.assert_equal.__code__:
-        testing.assert_array_equal(arguments["actual"], arguments["desired"], arguments["err_msg"])
-    elif caller.f_code is testing.assert_almost_equal.__code__:
-        testing.assert_array_almost_equal(
-            arguments["actual"], arguments["desired"], arguments["decimal"], arguments["err_msg"]
-        )
-    else:
-        return False
-    return True
 
 
 def element_at(blob: BlobCore, indices: tuple[Any, ...], action: str, *, diff: bool) -> Any:

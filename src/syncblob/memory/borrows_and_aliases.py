@@ -129,6 +129,9 @@ class Loans:
         The set of them. Entries vanish at any time.
     exposures
         The ranges that aliases of unknown lifetime may write into.
+    foreign
+        Whether other code has made the buffer, and expects later writes there: an array that was
+        adopted, or shared memory. The buffer stays for good, also when its exposure has ended.
     exporter
         A buffer, and the object that its aliases are made over; see `Home.exporter`. If the side
         has no alias yet, the buffer is None or not the side's current one.
@@ -137,13 +140,14 @@ class Loans:
         see `ended_borrows`.
     """
 
-    __slots__ = ("aliases", "borrows", "ended", "exporter", "exposures", "leases")
+    __slots__ = ("aliases", "borrows", "ended", "exporter", "exposures", "foreign", "leases")
 
     def __init__(self) -> None:
         self.borrows: Borrows = Borrows()
         self.aliases: LivingArrays[Lease] = LivingArrays()
         self.leases: set[Lease] = self.aliases.live
         self.exposures: tuple[Exposure, ...] = ()
+        self.foreign: bool = False
         self.exporter: tuple[Any, Any] = (None, None)
         self.ended: tuple[tuple[Reference, tuple[Transition, ...]], ...] = ()
 
@@ -168,10 +172,12 @@ class Loans:
         """Return the exposures that overlap a range."""
         return [part for part in self.exposures if part.start < stop and start < part.stop]
 
-    def writer_in(self, side: Side, start: int, stop: int) -> str:
-        """Describe one lease or exposure of a side that may write into a range; empty if none."""
-        writers = self.writers(start, stop)
-        return writers[0].described(side) if writers else ""
+    def holder_in(self, side: Side, start: int, stop: int) -> str:
+        """Describe what keeps a range of a side where it is; empty if it can leave."""
+        for writer in self.writers(start, stop):
+            return writer.described(side)
+        where = f"the {side.name.lower()} side, which is an adopted array or shared memory"
+        return where if self.foreign else ""
 
     def alias(self, home: Home, buffer: Any, layout: Layout) -> tuple[Any, object]:
         """Return an array over the side's buffer, and the object that dies with its last use."""
@@ -311,7 +317,8 @@ class Loans:
                 yield array, ended, next(giving, None)
 
     def detach(self) -> None:
-        """Forget all aliases, because the side gets another buffer."""
+        """Forget all aliases, because the side gets a buffer that other code has made."""
+        self.foreign = True
         self.leases.clear()
         self.ended = ()
         self.aliases.index = None
@@ -328,9 +335,6 @@ class _NoLoans(Loans):
         super().__init__()
         self.borrows.live = frozenset()  # type: ignore[assignment]  # has no `add`
         self.leases: set[Lease] = frozenset()  # type: ignore[assignment]  # has no `add` either
-
-    def detach(self) -> None:
-        """No-op: there is nothing to forget."""
 
 
 NO_LOANS = _NoLoans()

@@ -8,7 +8,8 @@ from __future__ import annotations
 import operator
 from typing import TYPE_CHECKING, Any
 
-from syncblob.memory.changes import Change, commit
+from syncblob.memory.access_plan import Change
+from syncblob.memory.changes import commit
 from syncblob.memory.state_machine import MUTABLE, Access
 from syncblob.memory.windows import Window, part_of
 
@@ -103,7 +104,7 @@ def _plan_growth(ledger: Ledger, side: Side, _access: Access, start: int, stop: 
     if replaced and type(ledger).written_by_others(ledger):
         raise BeingWrittenError(ledger)
     for part in replaced:
-        holder = ledger.loans[side].writer_in(side, *part)
+        holder = ledger.loans[side].holder_in(side, *part)
         if holder:
             raise BufferError(
                 f"bytes {start} to {stop} of {ledger.buffers.described()} are needed in one "

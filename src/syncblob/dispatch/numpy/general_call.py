@@ -13,11 +13,11 @@ import numpy as np
 from syncblob._dtypes import can_hold, is_supported
 from syncblob.arrays.foreign import is_array
 from syncblob.arrays.native import native_array
-from syncblob.blob import lockless_writes_at_fork
+from syncblob.blob import writes_in_progress
 from syncblob.blob.compute import forgets_newest, overwrite, wrap
 from syncblob.blob.core import HOST_DATA, BlobCore
 from syncblob.blob.device_of_operands import common_home
-from syncblob.blob.lockless_writes_at_fork import writes
+from syncblob.blob.writes_in_progress import writes
 from syncblob.devices import HOST, Device, Side
 from syncblob.devices.base import Home, is_on_device
 from syncblob.dispatch.walk import instances, mapped
@@ -141,8 +141,8 @@ class Operands:
         self._late: list[tuple[Any, Any]] = []
         # The Blobs that are written.
         self.written: list[BlobCore] = []
-        if lockless_writes_at_fork.FREE_THREADED:
-            lockless_writes_at_fork.note(self)
+        if writes_in_progress.FREE_THREADED:
+            writes_in_progress.note(self)
 
     # --- before ----------------------------------------------------------------------------------
 

@@ -220,7 +220,7 @@ def cuda_loan(x: BlobCore, home: Any, reason: str) -> Loan | None:
     """
     memory, layout = x._memory, x._layout
     require_reach(home)
-    buffer = memory.read(memory.side_of(home), layout, reason)
+    buffer = memory.acquire(memory.side_of(home), CONST, layout, reason)
     shelf = None if type(buffer) is Window else home.order.loans(buffer)
     if shelf is None:
         return None

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.utils._python_dispatch as _modes
 
-from syncblob.blob import lockless_writes_at_fork
+from syncblob.blob import writes_in_progress
 from syncblob.blob.compute import forgets_newest, overwrite
 from syncblob.blob.core import HOST_DATA, BlobCore
-from syncblob.blob.lockless_writes_at_fork import writes
+from syncblob.blob.writes_in_progress import writes
 from syncblob.devices import HOST, timed_computations
 from syncblob.devices.cuda import CudaBackend
 from syncblob.dispatch.torch import tensors as over
@@ -282,8 +282,8 @@ class _Call:
         self._late: list[tuple[BlobCore, torch.Tensor]] = []
         # Copies of Blobs that are read.
         self._copies: list[tuple[BlobCore, torch.Tensor]] = []
-        if lockless_writes_at_fork.FREE_THREADED:
-            lockless_writes_at_fork.note(self)
+        if writes_in_progress.FREE_THREADED:
+            writes_in_progress.note(self)
 
     # --- before ----------------------------------------------------------------------------------
 

@@ -112,11 +112,8 @@ def test_numpy_does_what_the_results_say(cell):
     assert found == published
 
 
-INSTALLED = "dask h5py mpi4py numpy pandas safetensors scipy sklearn torch xarray zarr".split()
-
-
 @pytest.mark.long
-@pytest.mark.parametrize("name", INSTALLED)
+@pytest.mark.parametrize("name", LIBRARIES)
 def test_an_installed_library_does_what_the_results_say(name):
     for required in page.about(name)["REQUIRES"]:
         package, _, wanted = required.partition("==")

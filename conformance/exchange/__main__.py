@@ -41,30 +41,38 @@ def main(argv: Sequence[str] | None = None) -> int:
     groups: dict[str, list[str]] = defaultdict(list)
     for name in options.library or page.libraries():
         groups[page.about(name)["GROUP"]].append(name)
+    if options.newest:
+        # The lowest release is always the same.
+        groups.pop("lowest", None)
     changed = False
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(options.environments or temporary)
-        for group, names in groups.items() if not options.render else ():
-            python = _environment(folder / f"exchange-{group}", names, newest=options.newest)
+    for group, names in groups.items() if not options.render else ():
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = Path(options.environments or temporary) / f"exchange-{group}"
             for name in names:
                 try:
+                    python = _environment(folder, names, newest=options.newest)
                     text = page.as_json(measured(name, python))
                 except NotMeasuredError as error:
-                    print(f"{name}: not measured: {error}")
+                    print(f"{name}: not measured: {error}", flush=True)
                     changed = True
                     continue
-                path = page.RESULTS / f"{name}.json"
-                before = path.read_text("utf-8") if path.exists() else ""
-                lines = before.splitlines(), text.splitlines()
-                difference = [*unified_diff(*lines, "as published", "now", n=0, lineterm="")]
-                changed |= bool(difference)
-                print(*difference or [f"{name}: unchanged"], sep="\n", flush=True)
+                changed |= _compared(name, text)
                 if not options.compare:
-                    path.write_text(text, "utf-8")
+                    page.RESULTS.joinpath(f"{name}.json").write_text(text, "utf-8")
     if options.compare:
         return int(changed)
     page.write()
     return 0
+
+
+def _compared(name: str, text: str) -> bool:
+    """Show how the results of a library differ from those that are published; tell if they do."""
+    path = page.RESULTS / f"{name}.json"
+    before = path.read_text("utf-8") if path.exists() else ""
+    lines = before.splitlines(), text.splitlines()
+    difference = [*unified_diff(*lines, f"{name}, as published", "now", n=0, lineterm="")]
+    print(*difference or [f"{name}: unchanged"], sep="\n", flush=True)
+    return bool(difference)
 
 
 def measured(name: str, python: Path) -> dict[str, Any]:
@@ -137,18 +145,28 @@ def _lines(
 
 
 def _environment(folder: Path, names: Sequence[str], *, newest: bool) -> Path:
-    """Make an environment with what some libraries require; return its interpreter."""
-    python = folder / "bin" / "python"
-    if python.exists():
-        return python
+    """Make an environment with what some libraries require; return its interpreter.
+
+    Raises
+    ------
+    NotMeasuredError
+        If Python is not found, or pip fails.
+    """
+    python, installed = folder / "bin" / "python", folder / "installed"
     about = [page.about(name) for name in names]
     release = next((x["PYTHON"] for x in about if "PYTHON" in x), sys.executable)
-    subprocess.run([release, "-m", "venv", folder], check=True)  # noqa: S603  # as above
     required = list(dict.fromkeys(part for x in about for part in x["REQUIRES"]))
     if newest:
         required = [part.partition("==")[0] for part in required]
-    install = [python, "-m", "pip", "install", "-q", "ml-dtypes", *required, "-e", ROOT]
-    subprocess.run(install, check=True)  # noqa: S603  # as above
+    if installed.exists() and {*required} <= {*installed.read_text("utf-8").splitlines()}:
+        return python
+    try:
+        subprocess.run([release, "-m", "venv", folder], check=True)  # noqa: S603  # as above
+        install = [python, "-m", "pip", "install", "-q", "ml-dtypes", *required, "-e", ROOT]
+        subprocess.run(install, check=True)  # noqa: S603  # as above
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise NotMeasuredError(f"its environment cannot be made: {error}") from error
+    installed.write_text("\n".join(required), "utf-8")
     return python
 
 

@@ -5,6 +5,7 @@ import numpy as np
 
 REQUIRES = ["mlx[cpu]==0.32.4", "numpy==2.4.6"]
 GROUP = "jax"
+ADVICE = "`x[...] = value` makes new memory for `x`, which a Blob that shared it does not see."
 TAKES = ["mx.array(b)"]
 
 

@@ -185,7 +185,7 @@ def test_a_shortcut_that_was_asked_for_before_an_eviction_has_no_buffer():
             lock.release()
 
     lock, ledger.lock = ledger.lock, Contended()
-    assert ledger.shortcut(Side.ACCELERATOR, blob._layout) is None
+    assert ledger.shortcut(Side.ACCELERATOR, blob.layout) is None
     blob += 1
     blob += 1
     assert blob.tolist() == [9] * COUNT
@@ -998,7 +998,7 @@ def test_what_allocates_leaves_room(limited):
     for use in (blob.gpu_data, blob.T.gpu_data, partial(compute, limited, np.zeros, 3)):
         with pytest.raises(wait_for_room.NotFirstError):
             knows_what_else_to_do(use)
-    gather = partial(blob[:, 0].memory.gather, Side.ACCELERATOR, blob[:, 0]._layout, "a test")
+    gather = partial(blob[:, 0].memory.gather, Side.ACCELERATOR, blob[:, 0].layout, "a test")
     with pytest.raises(wait_for_room.NotFirstError):
         knows_what_else_to_do(gather)
     del first

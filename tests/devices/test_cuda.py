@@ -1002,7 +1002,7 @@ def test_cupy_shares_the_memory_of_a_blob_of_the_host_and_the_alias_is_tracked(c
     blob = make()
     expected = blob.tolist()
     array = cupy.asarray(blob)
-    assert array.data.ptr == blob.memory.buffer(Side.ACCELERATOR).data.ptr + blob._layout.start
+    assert array.data.ptr == blob.memory.buffer(Side.ACCELERATOR).data.ptr + blob.layout.start
     assert array.get().tolist() == expected
     assert blob.device == "cpu"
     loans = blob.memory.ledger.loans[Side.ACCELERATOR]

@@ -57,7 +57,7 @@ def add_one(array):
 
 def computing(backend, blob, kernel):
     """Compute with a Blob as an operation does: on the current stream, with its own array."""
-    home = blob._home
+    home = blob.home
     array = blob._array_in(home, "test")
     assert home is backend
     backend.compute(launch, kernel, array)
@@ -120,7 +120,7 @@ def test_halves_of_a_memory_are_independent(backend, machine, start):
 def test_an_upload_waits_for_a_computation_that_reads(backend, machine, kind):
     blob, seen = Blob(8, device="cuda:0"), []
     blob.overwrite_cpu_data()[...] = 1
-    array = blob._array_in(blob._home, "test")
+    array = blob._array_in(blob.home, "test")
 
     def see(of):
         seen.append(of.tolist())
@@ -148,7 +148,7 @@ def test_an_upload_waits_for_a_computation_that_reads(backend, machine, kind):
 def test_a_download_of_a_result_waits_for_its_stream_only(backend, machine):
     x, late = Blob(8, device="cuda:0"), []
     x.overwrite_cpu_data()[...] = 3
-    array = x._array_in(x._home, "test")
+    array = x._array_in(x.home, "test")
     y = Blob._fresh(backend.compute(array.copy), backend)
     launch(lambda: late.append(1), stream=side_stream())
     assert np.asarray(y).tolist() == [3] * 8
@@ -246,7 +246,7 @@ def test_memory_that_is_used_again_is_known_anew(backend):
 @lazily
 def test_a_use_is_kept_that_another_thread_adds_while_uses_are_joined(backend, monkeypatch):
     blob, side, waiting = Blob(200, device="cuda:0"), side_stream(), side_stream()
-    array = blob._array_in(blob._home, "test")
+    array = blob._array_in(blob.home, "test")
     ran: list[int] = []
 
     def use():

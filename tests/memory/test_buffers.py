@@ -152,7 +152,7 @@ def test_so_does_that_of_the_hosts_first_copy(simulated: SimulatedBackend, acces
         (lambda blob: blob.async_gpu_push(), "Blob of 24 bytes"),
         (lambda blob: blob + 1, "Blob of shape (2, 3), float32, 24 bytes"),
         (
-            lambda blob: blob._memory.gather(Side.ACCELERATOR, blob[:, ::2]._layout, "copy"),
+            lambda blob: blob.memory.gather(Side.ACCELERATOR, blob[:, ::2].layout, "copy"),
             "Blob of shape (2, 2), float32, 16 bytes",
         ),
     ],

@@ -626,7 +626,7 @@ def test_a_number_is_written_into_the_selected_elements_alone(device, key):
         with record_transfers() as log:
             there = blob.gpu_data() if device == "cpu" else blob.cpu_data()
         assert there.tolist() == expected.tolist()
-        layout = selected._layout
+        layout = selected.layout
         assert log.nbytes == (layout.stop - layout.start if selected.size else 0)
 
 

@@ -42,17 +42,17 @@ def get_item(blob: AnyBlob, key: Any) -> AnyBlob:
     """Return the elements that an index selects; see `Blob.__getitem__`."""
     full = _full_index(key)
     if full is None:
-        if type(key) is type(blob) and key._home is blob._home and key.shape:
+        if type(key) is type(blob) and key.home is blob.home and key.shape:
             # One Blob of integers or bool, the usual case.
             if not HOST.direct:
                 require_device_of("__getitem__", blob)
-            home = blob._home
+            home = blob.home
             selected = from_the_start(_selected, blob, key)
             return blob._fresh(home.as_array(selected), home)
         key = _plain(key)
         if not is_basic_index(key):
             require_device_of("__getitem__", blob)
-            return wrap(from_the_start(_selected, blob, key), blob._home, blob)
+            return wrap(from_the_start(_selected, blob, key), blob.home, blob)
         full = _completed(key)
     # The first condition is the usual case of the second.
     array = blob._array
@@ -61,14 +61,14 @@ def get_item(blob: AnyBlob, key: Any) -> AnyBlob:
         if array is not None:
             view = array[full]
             number = not (blob._shortcut.readable or view.shape)
-            if number and blob._memory.ledger.spans.uniform is None:
+            if number and blob.memory.ledger.spans.uniform is None:
                 # A number is read next. In a split memory it would ask for its own few bytes each
                 # time.
                 blob._make_readable()
             result = blob._view_of_array(array, view)
             if result is not None:
                 return result
-    return blob._view(blob._layout.derive(lambda a: a[full]))
+    return blob._view(blob.layout.derive(lambda a: a[full]))
 
 
 @writes("blob")
@@ -78,7 +78,7 @@ def set_item(blob: BlobCore, key: Any, value: Any) -> None:  # noqa: C901, PLR09
         blob._require_writable("assignment")
     full = _full_index(key)
     if full is not None and type(value) in _NUMBERS:
-        home = blob._home
+        home = blob.home
         direct = home.direct or may_compute_directly(home, "__setitem__")
         if not direct:
             require_device(home.device, "__setitem__")
@@ -102,12 +102,12 @@ def set_item(blob: BlobCore, key: Any, value: Any) -> None:  # noqa: C901, PLR09
     key = _plain(key)
     if is_basic_index(key):
         full = _completed(key)
-        target = blob._layout.derive(lambda a: a[full])
+        target = blob.layout.derive(lambda a: a[full])
         if (
             isinstance(value, BlobCore)
-            and value._held is blob._memory
-            and value._home is blob._home
-            and value._layout == target
+            and value._held is blob.memory
+            and value.home is blob.home
+            and value.layout == target
         ):
             # `blob[0] += 1` assigns what it has written already.
             return
@@ -116,7 +116,7 @@ def set_item(blob: BlobCore, key: Any, value: Any) -> None:  # noqa: C901, PLR09
             np.empty((), blob.dtype)[()] = value
         from_the_start(_assign, blob, side, target, value)
         return
-    if blob._home.native:
+    if blob.home.native:
         arrays = _keys_on(blob, key)
         new = _value_on(blob, value, _selected_shape(blob.shape, arrays))
         # This may transfer, so the index and the value are checked before.
@@ -127,7 +127,7 @@ def set_item(blob: BlobCore, key: Any, value: Any) -> None:  # noqa: C901, PLR09
         new = _value_on(blob, value, selected.shape)
         key, function = selected.bring("__setitem__"), selected.setitem
     array = blob._array_on(side, MUTABLE, "__setitem__")
-    write_by(blob._memory, blob._layout, side, "__setitem__", function, array, key, new)
+    write_by(blob.memory, blob.layout, side, "__setitem__", function, array, key, new)
 
 
 def _assign_number(blob: BlobCore, full: Any, value: Any) -> None:
@@ -135,7 +135,7 @@ def _assign_number(blob: BlobCore, full: Any, value: Any) -> None:
 
     They become that side's alone, and the others keep their heads.
     """
-    layout, home = blob._placed or blob._layout, blob._home
+    layout, home = blob._placed or blob.layout, blob.home
     # NumPy checks the index.
     layout = layout.of_view() if full is _EVERYTHING else layout.derive(lambda a: a[full])
     if type(value) is not int or abs(value) > _EXACT or layout.dtype.kind not in "fc":
@@ -151,7 +151,7 @@ def _assign_number(blob: BlobCore, full: Any, value: Any) -> None:
         if written is not None:
             written.append(value)
 
-    acquire(blob._memory.ledger, blob._side, OVERWRITE, layout, "__setitem__", fill)
+    acquire(blob.memory.ledger, blob._side, OVERWRITE, layout, "__setitem__", fill)
 
 
 # --- keys ----------------------------------------------------------------------------------------
@@ -221,7 +221,7 @@ def _keys_on(blob: BlobCore, key: Any) -> Any:
     if isinstance(key, tuple):
         return tuple(_keys_on(blob, entry) for entry in key)
     if isinstance(key, BlobCore):
-        return key._array_in(blob._home, "__getitem__")
+        return key._array_in(blob.home, "__getitem__")
     return key
 
 
@@ -230,7 +230,7 @@ def _foreign_keys_on(blob: BlobCore, key: Any, original: Any, reason: str) -> An
 
     `key` is the original index with arrays in place of Blobs.
     """
-    if blob._home is HOST or isinstance(original, BlobCore):
+    if blob.home is HOST or isinstance(original, BlobCore):
         return key
     if isinstance(original, tuple):
         pairs = zip(key, original, strict=True)
@@ -238,7 +238,7 @@ def _foreign_keys_on(blob: BlobCore, key: Any, original: Any, reason: str) -> An
     if is_array(original) and not is_on_device(original):
         indices = indices_to_read(original, blob)
         if isinstance(indices, BlobCore):
-            return indices._array_in(blob._home, reason)
+            return indices._array_in(blob.home, reason)
     return key
 
 
@@ -247,7 +247,7 @@ def _foreign_keys_on(blob: BlobCore, key: Any, original: Any, reason: str) -> An
 
 def _selected(blob: BlobCore, key: Any) -> Any:
     """Copy the elements that arrays of integers or booleans select."""
-    home = blob._home
+    home = blob.home
     if home.native:
         array = blob._array_in(home, "__getitem__")
         arrays = _foreign_keys_on(blob, _keys_on(blob, key), key, "__getitem__")
@@ -260,7 +260,7 @@ def _selected(blob: BlobCore, key: Any) -> Any:
 def _assign(blob: BlobCore, side: Side, target: Layout, value: Any) -> None:
     """Assign to the elements of a layout."""
     new = _value_on(blob, value, target.shape)
-    blob._memory.write(side, OVERWRITE, target, "__setitem__", operator.setitem, ..., new)
+    blob.memory.write(side, OVERWRITE, target, "__setitem__", operator.setitem, ..., new)
 
 
 def _value_on(blob: BlobCore, value: Any, shape: tuple[int, ...] | None) -> Any:
@@ -276,12 +276,12 @@ def _value_on(blob: BlobCore, value: Any, shape: tuple[int, ...] | None) -> Any:
     if value.dtype.kind == "c" and blob.dtype.kind != "c":
         raise TypeError(f"cannot assign {value.dtype} values to a Blob of dtype {blob.dtype}")
     _require_broadcast(tuple(value.shape), shape)
-    array, home = value, blob._home
+    array, home = value, blob.home
     if not isinstance(value, np.ndarray) or home is not HOST:
         if not isinstance(value, BlobCore):
             value = blob_to_read(value, blob)
-        array = value._array_in(blob._home, "__setitem__")
-        if value._memory is blob._memory:
+        array = value._array_in(blob.home, "__setitem__")
+        if value.memory is blob.memory:
             # Copy, because the source must be newest here before the target is overwritten.
             array = compute(home, array.copy)
     # Before anything is written, because under `numpy.errstate` this may raise.

@@ -23,7 +23,7 @@ def iterate(blob: BlobCore) -> Iterator[Any]:
             # While aliases may write on the other side, no shortcut can be used. Then only a change
             # of the map, or the end of the aliases, causes a new read. No local name keeps the
             # memory over a `yield`, because `resize` counts references to it.
-            state = blob._memory.spans, blob._memory.aliased
+            state = blob.memory.spans, blob.memory.aliased
             if array is None or state != seen:
                 array = blob._read(HOST_DATA, "__iter__")
                 kept = blob._kept[HOST_DATA]

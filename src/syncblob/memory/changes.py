@@ -13,7 +13,6 @@ functions and at backward jumps. So `commit` has three steps:
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from syncblob._source_lines import user_instruction
@@ -28,7 +27,16 @@ from syncblob.memory.ledger import REMEMBERED
 from syncblob.memory.span_limit import shortened
 from syncblob.memory.spans import Spans
 from syncblob.memory.stale_alias_warning import require_announced
-from syncblob.memory.state_machine import COLUMNS, CONST, COPY, MUTABLE, OVERWRITE, TABLE, Access
+from syncblob.memory.state_machine import (
+    COLUMNS,
+    CONST,
+    COPY,
+    INITIAL,
+    MUTABLE,
+    OVERWRITE,
+    TABLE,
+    Access,
+)
 from syncblob.memory.windows import NO_WINDOWS, Window, Windows
 from syncblob.transfers import open_logs
 
@@ -93,7 +101,7 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
         ledger.moving = True
         # As `Shortcuts.revoke`, without the call. From here on, not even a finaliser can make an
         # alias.
-        epoch: object = []
+        epoch = object()
         shortcuts.epoch = epoch
         for shortcut in shortcuts.sides:
             if shortcut is not None:
@@ -108,7 +116,7 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
         nbytes, writes, after, copied = before.nbytes, access is not CONST, None, ""
         buffer = sides[side]
         if plan is plan_access and len(loans) == PAIR:
-            there, here, contents = loans[1 - side], loans[side], sides[1 - side]
+            there, here = loans[1 - side], loans[side]
             held = before.uniform
             if held is None:
                 held = before.alike(start, stop)
@@ -124,11 +132,9 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
                         # An interrupted access has left it.
                         buffers.home(side).zero(buffer)
             elif (
-                held
+                (held or (held == 0 and ledger.source is not None))
                 and start < stop <= nbytes
                 and buffer is not None
-                and contents is not None
-                and ledger.source is None
                 and ledger.watch is None
                 and not (there.leases or there.exposures or there.borrows.live)
                 and (writes or not (here.leases or here.exposures))
@@ -136,15 +142,18 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
             ):
                 # A plain memory, where the table alone decides.
                 brings, holders = TABLE[held][COLUMNS[side] + access]
-                if stop - start == nbytes:
-                    after = Spans.whole(nbytes, holders)
-                else:
-                    after = before.put(start, stop, holders)
-                    if len(after.holders) > span_limit.MAX_SPANS or ledger.span_limit:
-                        after = None
+                if brings is not COPY or sides[1 - side] is not None:
+                    if stop - start == nbytes:
+                        after = Spans.whole(nbytes, holders)
+                    else:
+                        after = before.put(start, stop, holders)
+                        if len(after.holders) > span_limit.MAX_SPANS or ledger.span_limit:
+                            after = None
                 if after is not None and brings is COPY:
                     copied = DIRECTIONS[side]
                     buffers.bring(1 - side, side, buffer, start, stop, reason)
+                elif after is not None and brings is INITIAL:
+                    buffers.fill(ledger.source, side, buffer, start, stop, reason)
         if after is None:
             args = () if argument is None else (argument,)
             change = plan(ledger, side, access, start, stop, *args)
@@ -201,15 +210,15 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
                 ledger.own_loans(side).detach()
             elif change.between is not None:
                 ledger.own_loans(side).exporter = (None, None)
-            if ledger.source is not None and change.limit is None and 0 not in after.holders:
-                ledger.source = ledger.source.rest()
-        if reason and (copied or after is not before or (change and change.between) is not None):
-            history = ledger.history
-            if history is None:
-                history = ledger.history = deque(maxlen=REMEMBERED)
+        limited = change is not None and change.limit is not None
+        if ledger.source is not None and not limited and 0 not in after.holders:
+            ledger.source = ledger.source.rest()
+        exchanged = change is not None and change.between is not None
+        if reason and (copied or after is not before or exchanged):
             # Two more frames are ours: this function and its caller.
             noted = user_instruction(3)
-            history.append(_new(Transition, (reason, before, after, copied, noted, start, stop)))
+            entry = _new(Transition, (reason, before, after, copied, noted, start, stop))
+            history = ledger.history = (*ledger.history[1 - REMEMBERED :], entry)
             if change is not None:
                 for loser, _ in losses:
                     lent = ledger.loans[loser]

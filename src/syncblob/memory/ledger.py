@@ -7,7 +7,6 @@ shortcuts, and the questions that accesses ask.
 from __future__ import annotations
 
 import threading
-from collections import deque
 from typing import TYPE_CHECKING, Any, ClassVar, Never
 
 from syncblob._locks_lost_in_fork import LostLock, is_lost, notify
@@ -61,7 +60,7 @@ class Shortcuts:
     __slots__ = ("__weakref__", "epoch", "parts", "sides")
 
     def __init__(self) -> None:
-        self.epoch: object = []
+        self.epoch: object = object()
         self.sides: list[Shortcut | None] = [None, None]
         self.parts: dict[tuple[int, int, int], Shortcut] = {}
 
@@ -111,14 +110,14 @@ class Shortcuts:
         epoch: object = None
         while self.epoch is not epoch:
             # Again, if a thread under the lock may have set some since: it compares epochs, too.
-            self.epoch = epoch = []
+            self.epoch = epoch = object()
             for shortcut in [*self.sides, *self.parts.values()]:
                 if shortcut is not None:
                     shortcut.readable = shortcut.writable = False
 
     def revoke(self) -> None:
         """Clear all shortcuts, before a change of state."""
-        self.epoch = []
+        self.epoch = object()
         for shortcut in self.sides:
             if shortcut is not None:
                 shortcut.readable = shortcut.writable = False
@@ -168,7 +167,7 @@ class Ledger:
     span_limit
         The number of spans above which some are joined; 0 if that has never happened.
     history
-        The last transitions; None if there were none.
+        The last transitions, oldest first.
     last_used
         While a log is open: its generation, and the side that last used each byte.
     lock
@@ -224,7 +223,7 @@ class Ledger:
         self.watch: Watch | None = None
         self.source: Source | None = source
         self.span_limit: int = 0
-        self.history: deque[Transition] | None = None
+        self.history: tuple[Transition, ...] = ()
         self.last_used: tuple[int, Spans] | None = None
         self.lock: threading.RLock = threading.RLock()
         notify(self)
@@ -366,7 +365,7 @@ class Ledger:
     def note(self, reason: str, start: int, stop: int) -> None:
         """Append to the history what has happened to a range without a change of the map."""
         fields = reason, self.spans, self.spans, "", user_instruction(3), start, stop
-        self.history = deque([*(self.history or ()), Transition(*fields)], REMEMBERED)
+        self.history = (*self.history[1 - REMEMBERED :], Transition(*fields))
 
     def forget_arrived(self, waited: Upload | None = None) -> None:
         """Forget the copies that have arrived, without a wait, and one that was waited for."""

@@ -382,10 +382,7 @@ class SyncedMemory:
     @property
     def history(self) -> tuple[Transition, ...]:
         """The last transitions, oldest first."""
-        while True:
-            # Without a GIL, another thread may append meanwhile.
-            with suppress(RuntimeError):
-                return tuple(self.ledger.history or ())
+        return self.ledger.history
 
     def home(self, side: Side) -> Home:
         """Return the home of one side; see `Buffers.home`."""

@@ -17,6 +17,7 @@ import platform
 import sys
 import traceback
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache
 from importlib.metadata import version
@@ -116,8 +117,8 @@ class Adapter:
             taken, found, protocols = self._took(text, given.blob, expected)
         found["by"] = ", ".join(dict.fromkeys(protocols)) or "nothing"
         if moved := [transfer.direction for transfer in log]:
-            kinds = dict.fromkeys(moved)
-            found["moves"] = ", ".join(f"{moved.count(x)} {x}" for x in kinds)
+            counts = Counter(moved).items()
+            found["moves"] = ", ".join(f"{n} {kind}{'s' * (n > 1)}" for kind, n in counts)
             own = [transfer.direction for transfer in log if transfer.name == NAME]
             if len(own) > len({*own}):
                 found["again"] = "yes"

@@ -255,14 +255,33 @@ def _operator(rows: list[list[str]]) -> str:
     return ", ".join(dict.fromkeys(f"`{x}`" if x[:1] not in "r*" else x for x in kinds))
 
 
+_KEYS = """\
+Each line says what was found in all the cells that it names. [The table](exchange.md) sums them up;
+`python -m conformance.exchange` makes both.
+
+memory
+: of what the call returns, or of the Blob that is made: the same as that of what it got, or a copy.
+
+by
+: the protocols that the library calls, and their keywords; *const* if it must not write the array.
+
+moves
+: the transfers, each of all elements of the Blob or of a result.
+
+write
+: what becomes of ones that are written into all elements.
+
+raises
+: whose code raises, and what; the messages are below the tables.
+
+ndarray
+: that an ndarray in place of the Blob is refused or arrives wrong, too.
+""".splitlines()
+
+
 def cells_page(found: dict[str, dict[str, Any]]) -> str:
     """Return docs/exchange-cells.md."""
-    lines = [
-        "# The cells of the exchange table",
-        "",
-        "Each line says what was found in all the cells that it names. They are summed up in [the",
-        "table](exchange.md). `python -m conformance.exchange` makes both.",
-    ]
+    lines = ["# The cells of the exchange table", "", *_KEYS]
     for each in found.values():
         versions = ", ".join(f"{name} {number}" for name, number in each["versions"].items())
         lines += ["", f"## {each['library']}", "", f"{versions}; {each['cells']} cells.", ""]
@@ -273,6 +292,10 @@ def cells_page(found: dict[str, dict[str, Any]]) -> str:
                     shown = [_shown(x) for x in values]
                     lines.append(f"| {' | '.join([text, *shown])} |")
                 lines.append("")
+        for kind, text in each["messages"].items():
+            # A message may have Markdown's sign of code.
+            call, whose, error = re.fullmatch(r"(.*): (\w+) (\w+)", kind).groups()
+            lines.append(f"- `{call}`, {whose}: `{error}: {text.replace('`', "'")}`")
     return "\n".join(lines).rstrip() + "\n"
 
 

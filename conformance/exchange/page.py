@@ -293,9 +293,10 @@ def cells_page(found: dict[str, dict[str, Any]]) -> str:
                     lines.append(f"| {' | '.join([text, *shown])} |")
                 lines.append("")
         for kind, text in each["messages"].items():
-            # A message may have Markdown's sign of code.
             call, whose, error = re.fullmatch(r"(.*): (\w+) (\w+)", kind).groups()
-            lines.append(f"- `{call}`, {whose}: `{error}: {text.replace('`', "'")}`")
+            # Markdown's sign of code would end it.
+            message = text.replace("`", "'")
+            lines.append(f"- `{call}`, {whose}: `{error}: {message}`")
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -181,8 +181,8 @@ def _back(taken: dict[str, list[list[str]]], dtype: str) -> str:
 # --- the pages -----------------------------------------------------------------------------------
 
 _TABLE = (
-    "| library | call | takes a Blob | by | exceptions | const memory | comes back |",
-    "|" + " --- |" * 7,
+    "| library | call | takes a Blob | by | exceptions | const memory | comes back | advice |",
+    "|" + " --- |" * 8,
 )
 _OPERATORS = ("| library | `x + b` | `b + x` | `x == b` | `b == x` |", "|" + " --- |" * 5)
 _LESS = ("| library | call | what | where | why |", "|" + " --- |" * 5)
@@ -197,13 +197,17 @@ rest:"""
 def table_page(found: dict[str, dict[str, Any]], before: str) -> str:
     """Return docs/exchange.md with new tables; its other text stays."""
     lines = [_BEGIN, "", *_TABLE]
-    for each in found.values():
-        lines += [f"| {' | '.join(row_of(each, call))} |" for call in each["given"]]
-    lines += ["", "## Advice", ""]
     for name, each in found.items():
-        if "ADVICE" in about(name):
-            lines += [each["library"], f": {about(name)['ADVICE']}", ""]
-    lines += ["## Operators", "", "The results of operators with an array `x` of the library:", ""]
+        rows = [row_of(each, call) for call in each["given"]]
+        notes = [about(name).get("ADVICE", ""), *[""] * len(rows)]
+        lines += [f"| {' | '.join([*row, note])} |" for row, note in zip(rows, notes, strict=False)]
+    lines += [
+        "",
+        "## Operators",
+        "",
+        "The results of operators with an array `x` of the library:",
+        "",
+    ]
     lines += _OPERATORS
     for each in found.values():
         if operators := each.get("operator"):

@@ -24,14 +24,9 @@ from in_threads import in_threads
 import syncblob
 import syncblob.array_api as xp
 from syncblob import Blob, Evictable, Head, record_transfers, set_memory_limit
-from syncblob.blob import (
-    automatic_eviction,
-    elementwise_in_parts,
-    living_blobs,
-    lockless_writes_at_fork,
-)
+from syncblob.blob import automatic_eviction, elementwise_in_parts, living_blobs, writes_in_progress
 from syncblob.blob.core import BlobCore
-from syncblob.blob.lockless_writes_at_fork import FREE_THREADED
+from syncblob.blob.writes_in_progress import FREE_THREADED
 from syncblob.devices import Side
 from syncblob.memory import Shortage, compute, wait_for_room
 
@@ -190,7 +185,7 @@ def test_a_shortcut_that_was_asked_for_before_an_eviction_has_no_buffer():
             lock.release()
 
     lock, ledger.lock = ledger.lock, Contended()
-    assert ledger.shortcut(Side.ACCELERATOR, blob._layout) is None
+    assert ledger.shortcut(Side.ACCELERATOR, blob.layout) is None
     blob += 1
     blob += 1
     assert blob.tolist() == [9] * COUNT
@@ -1003,7 +998,7 @@ def test_what_allocates_leaves_room(limited):
     for use in (blob.gpu_data, blob.T.gpu_data, partial(compute, limited, np.zeros, 3)):
         with pytest.raises(wait_for_room.NotFirstError):
             knows_what_else_to_do(use)
-    gather = partial(blob[:, 0].memory.gather, Side.ACCELERATOR, blob[:, 0]._layout, "a test")
+    gather = partial(blob[:, 0].memory.gather, Side.ACCELERATOR, blob[:, 0].layout, "a test")
     with pytest.raises(wait_for_room.NotFirstError):
         knows_what_else_to_do(gather)
     del first
@@ -1421,7 +1416,7 @@ def test_threads_that_walk_one_blob(limited, seconds):
 
 
 @pytest.mark.skipif(FREE_THREADED, reason="it forbids a look at the frames of others")
-@pytest.mark.parametrize("search", [lockless_writes_at_fork.changed_by_others, living_blobs.in_use])
+@pytest.mark.parametrize("search", [writes_in_progress.changed_by_others, living_blobs.in_use])
 def test_a_search_of_the_stacks_keeps_nothing_alive(search):
     class Kept:
         pass

@@ -31,7 +31,7 @@ from region_model import CPU, FAR, GPU, NOBODY, Cells, Loan, Memory, Plan, overl
 import syncblob
 from benchmarks.states import STATES
 from syncblob import Blob, Head, StaleAliasWarning, max_transfers, record_transfers
-from syncblob.blob.lockless_writes_at_fork import FREE_THREADED
+from syncblob.blob.writes_in_progress import FREE_THREADED
 from syncblob.devices import SimulatedBackend, accelerator
 from syncblob.memory import SyncedMemory, access_plan, at_once, living_arrays, window_allocation
 from syncblob.memory.access_plan import SMALL

@@ -80,7 +80,7 @@ def take_along_axis(x: Blob, indices: Blob, /, *, axis: int = -1, **other: Never
 
 def _select(name: str, x: Blob, indices: Blob, axis: int) -> Blob:
     axis = normalize_axis_index(axis, x.ndim)
-    home = common_home((x._home, indices._home))
+    home = common_home((x.home, indices.home))
     if not home.native:
         require_device(home.device, name)
         require_bounds(home, indices, -x.shape[axis], x.shape[axis], axis)

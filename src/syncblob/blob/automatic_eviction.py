@@ -27,8 +27,8 @@ from syncblob.blob.living_blobs import (
     others_at_work,
     settle_results,
 )
-from syncblob.blob.lockless_writes_at_fork import FREE_THREADED, changed_by_others
 from syncblob.blob.memory_summary import rows
+from syncblob.blob.writes_in_progress import FREE_THREADED, changed_by_others
 from syncblob.devices import Accelerator, Side
 from syncblob.devices.base import NEEDED
 from syncblob.errors import TransferGuardError
@@ -199,9 +199,10 @@ def _evict(home: Accelerator, reason: str, lacking: int) -> bool:
     Evicts one, or as many as have `lacking` bytes, because each search takes time.
     """
     global _made_room  # noqa: PLW0603  # counts evictions of the process
-    busy = in_use()
     blobs = living_blobs()
     settle_results(home, blobs)
+    # Afterwards, because the memories of results count, too.
+    busy = in_use()
     if let_go_of_replaced(blobs, busy):
         _made_room += 1
         return True

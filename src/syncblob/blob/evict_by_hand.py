@@ -18,15 +18,15 @@ def evict(blob: BlobCore, side: str) -> int:
     """Free the buffers of a side; see `Blob.evict`."""
     if side not in {"cpu", "gpu"}:
         raise ValueError(f'expected "cpu" or "gpu", got {side!r}')
-    memory, ledger = blob._memory, blob._memory.ledger
-    start, stop = memory.ledger.range_of(blob._layout)
+    memory, ledger = blob.memory, blob.memory.ledger
+    start, stop = memory.ledger.range_of(blob.layout)
     gone = Side.HOST if side == "cpu" else blob._accelerator_side(memory)
     freed = give_up(blob, gone, start, stop)
     with memory.ledger.lock:
         kept = ledger.buffers.within(gone, start, stop)
         for window in kept if start < stop else ():
             reach = f"evict, which keeps a buffer of bytes {window.start} to {window.stop}"
-            ledger.note(reach, ledger.spans, ledger.spans, start, stop)
+            ledger.note(reach, start, stop)
     return freed
 
 
@@ -36,7 +36,7 @@ def give_up(blob: BlobCore, side: Side, start: int, stop: int, *, needed: bool =
     If another thread is using the memory, this raises a BufferError if it is `needed`, or else
     leaves them there.
     """
-    memory = blob._memory
+    memory = blob.memory
     if not memory.windows(side) or (memory.ledger.loans[side].foreign and not needed):
         return 0
     # Its own arrays are known. Those of other Blobs have to be searched for.

@@ -18,7 +18,7 @@ from weakref import ref
 
 from syncblob._locks_lost_in_fork import notified
 from syncblob.blob.core import NOTHING_KEPT, BlobCore
-from syncblob.blob.lockless_writes_at_fork import FREE_THREADED, changed_by_others, forget
+from syncblob.blob.writes_in_progress import FREE_THREADED, changed_by_others, forget
 from syncblob.devices import HOST, Accelerator
 from syncblob.memory import Ledger, SyncedMemory
 from syncblob.memory.wait_for_room import begin_again
@@ -145,7 +145,7 @@ def collect(values: Iterable[Any], found: set[object], depth: int = 3) -> None:
     for value in list(values):
         # Another thread may be making one.
         if isinstance(value, BlobCore):
-            found |= {id(value), getattr(value, "_home", None)}
+            found |= {id(value), getattr(value, "home", None)}
             collect((getattr(value, "_held", None), getattr(value, "_diff", None)), found, 0)
         elif type(value) is SyncedMemory:
             collect((getattr(value, "ledger", None),), found, 0)
@@ -189,5 +189,5 @@ def settle_results(home: Accelerator, blobs: Iterable[BlobCore]) -> None:
     for blob in blobs:
         # Another thread may be making it.
         with suppress(AttributeError):
-            if blob._held is None and blob._home is home:
-                blob._memory  # noqa: B018  # made on demand
+            if blob._held is None and blob.home is home:
+                blob.memory  # noqa: B018  # made on demand

@@ -108,7 +108,7 @@ def rows(home: Accelerator, reason: str = "") -> list[MemoryRow]:
                 holder = "an array over it, such as one of gpu_data()"
             part = "" if stop - start == ledger.buffers.nbytes else f", bytes {start} to {stop}"
             blob = f"{ledger.buffers.described()}{part}"
-            history = list(ledger.history or ())
+            history = ledger.history
             since = [each.place for each in history if _is_in(each, side, window)]
             line = since[-1].line if since else None
             found.append(MemoryRow(home.device, window.nbytes, blob, holder, line))
@@ -132,7 +132,7 @@ def memory_summary(device: Device | str | None = None) -> MemorySummary:
         One accelerator; None for all that are used.
     """
     homes: dict[Any, None] = {home: None for each in ledgers_on() for home in each.buffers.homes}
-    homes |= dict.fromkeys(each._home for each in living_blobs())
+    homes |= dict.fromkeys(each.home for each in living_blobs())
     if device is not None:
         homes = {accelerator(device): None}
     return MemorySummary([home for home in homes if home is not HOST])

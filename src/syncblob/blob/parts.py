@@ -12,7 +12,7 @@ from syncblob._shape import canonical_axis
 from syncblob.blob.evict_by_hand import give_up
 from syncblob.devices import HOST
 from syncblob.memory import at_once
-from syncblob.memory.windows import part_of
+from syncblob.memory.windows import laid
 
 if TYPE_CHECKING:
     from syncblob.blob.core import BlobCore
@@ -27,7 +27,7 @@ def walk(blob: Any, axis: int, nbytes: int | None) -> Iterator[Any]:
     axis = canonical_axis(axis, blob.shape)
     if nbytes is None:
         nbytes = _NBYTES
-        while nbytes > 1 and not blob._home.can_hold(4 * nbytes):
+        while nbytes > 1 and not blob.home.can_hold(4 * nbytes):
             nbytes //= 2
     if index(nbytes) < 1:
         raise ValueError(f"expected parts of at least 1 byte, got {nbytes}")
@@ -35,7 +35,7 @@ def walk(blob: Any, axis: int, nbytes: int | None) -> Iterator[Any]:
     before = (slice(None),) * axis
     step = max(1, nbytes * length // max(blob.nbytes, 1))
     views = [blob[(*before, slice(at, at + step))] for at in range(0, length, step)]
-    ranges = sorted((view._layout.start, view._layout.stop) for view in views)
+    ranges = sorted((view.layout.start, view.layout.stop) for view in views)
     if any(stop > start for (_, stop), (start, _) in itertools.pairwise(ranges)):
         raise ValueError(
             f"the parts along axis {axis} of a Blob of shape {blob.shape} lie between each other "
@@ -53,12 +53,12 @@ def _start_to_bring(view: Any) -> None:
 
 
 def _walk_views(blob: BlobCore, views: Sequence[Any]) -> Iterator[Any]:
-    if blob._home is HOST:
+    if blob.home is HOST:
         yield from views
         return
-    buffers = blob._memory.ledger.buffers
+    buffers = blob.memory.ledger.buffers
     for view, following in itertools.zip_longest(views, views[1:]):
-        of = view._memory.ledger.range_of(view._layout)
+        of = view.memory.ledger.range_of(view.layout)
         try:
             if following is not None:
                 view.prefetch()
@@ -66,7 +66,9 @@ def _walk_views(blob: BlobCore, views: Sequence[Any]) -> Iterator[Any]:
                 held = buffers.containing(blob._side, *of)
                 # Several windows have it if it was on the device already.
                 seen = (
-                    view._array_in(blob._home, "parts") if held is None else part_of(held, *of)[...]
+                    view._array_in(blob.home, "parts")
+                    if held is None
+                    else laid(blob.home, held, view.layout, writable=False, own=True)
                 )
                 _start_to_bring(following)
                 del held, seen
@@ -84,5 +86,5 @@ def _walk_views(blob: BlobCore, views: Sequence[Any]) -> Iterator[Any]:
 
 def _leave(view: Any) -> None:
     """Give up a part. What another thread uses is evicted when room is needed."""
-    reach = view._memory.ledger.range_of(view._layout)
+    reach = view.memory.ledger.range_of(view.layout)
     give_up(view, view._side, *reach, needed=False)

@@ -18,6 +18,7 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any
 
+from syncblob._locks_lost_in_fork import Lock
 from syncblob._source_lines import Place, user_instruction
 from syncblob.memory.living_arrays import LivingArrays, Reference
 from syncblob.memory.windows import placed_in
@@ -113,6 +114,13 @@ class Lease(Reference):
         return f"{self.named(side)}, created at {self.place.line.described()}"
 
 
+# The aliases of a side that has none yet, which takes no memory: nearly every side.
+_NO_ALIASES: LivingArrays[Lease] = LivingArrays()
+_NO_ALIASES.live = frozenset()  # type: ignore[assignment]  # has no `add`
+
+_making = Lock()
+
+
 class Loans:
     """The borrows, leases and exposures of one side of a memory.
 
@@ -144,8 +152,8 @@ class Loans:
 
     def __init__(self) -> None:
         self.borrows: Borrows = Borrows()
-        self.aliases: LivingArrays[Lease] = LivingArrays()
-        self.leases: set[Lease] = self.aliases.live
+        self.aliases: LivingArrays[Lease] = _NO_ALIASES
+        self.leases: set[Lease] = _NO_ALIASES.live
         self.exposures: tuple[Exposure, ...] = ()
         self.foreign: bool = False
         self.exporter: tuple[Any, Any] = (None, None)
@@ -206,12 +214,20 @@ class Loans:
             The place of the user's code, if the caller knows it.
         """
         aliases = self.aliases
+        if aliases is _NO_ALIASES:
+            with _making.held:
+                if self.aliases is _NO_ALIASES:
+                    made: LivingArrays[Lease] = LivingArrays()
+                    # In this order: who finds the aliases adds to the leases.
+                    self.leases = made.live
+                    self.aliases = made
+                aliases = self.aliases
         lease = Lease(target, aliases.discard)
         lease.noted = user_instruction() if noted is None else noted
         lease.kind = kind
         lease.start = start
         lease.stop = stop
-        self.leases.add(lease)
+        aliases.live.add(lease)
         if aliases.index is not None:
             aliases.file(lease)
 
@@ -260,7 +276,7 @@ class Loans:
                 array.flags.writeable = False
 
     def note_end(
-        self, history: Sequence[Transition], side: Side, revoked: list[NDArray[Any]]
+        self, history: tuple[Transition, ...], side: Side, revoked: list[NDArray[Any]]
     ) -> None:
         """Forget the revoked borrows, and note for `explain` what ended them, and stale aliases.
 
@@ -275,9 +291,8 @@ class Loans:
         """
         borrows = self.borrows.forget(revoked)
         if borrows:
-            # A copy, and no search in it, because only `explain` needs more.
-            known = (*history,)
-            ended = [(borrow, known) for borrow in borrows[-_REMEMBERED:]]
+            # No search in it, because only `explain` needs more.
+            ended = [(borrow, history) for borrow in borrows[-_REMEMBERED:]]
             self.ended = (*self.ended, *ended)[-_REMEMBERED:]
         if self.leases:
             last = history[-1]
@@ -319,9 +334,9 @@ class Loans:
     def detach(self) -> None:
         """Forget all aliases, because the side gets a buffer that other code has made."""
         self.foreign = True
-        self.leases.clear()
+        self.aliases = _NO_ALIASES
+        self.leases = _NO_ALIASES.live
         self.ended = ()
-        self.aliases.index = None
         self.exposures = ()
         self.exporter = (None, None)
 
@@ -334,7 +349,6 @@ class _NoLoans(Loans):
     def __init__(self) -> None:
         super().__init__()
         self.borrows.live = frozenset()  # type: ignore[assignment]  # has no `add`
-        self.leases: set[Lease] = frozenset()  # type: ignore[assignment]  # has no `add` either
 
 
 NO_LOANS = _NoLoans()
@@ -346,6 +360,8 @@ def joined(several: Sequence[Loans]) -> Loans:
     if len(made) <= 1:
         return made[0] if made else NO_LOANS
     result = Loans()
+    result.aliases = LivingArrays()
+    result.leases = result.aliases.live
     for loans in made:
         result.borrows.live.update(list(loans.borrows.live))
         result.leases.update(list(loans.leases))

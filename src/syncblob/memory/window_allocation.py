@@ -8,7 +8,8 @@ from __future__ import annotations
 import operator
 from typing import TYPE_CHECKING, Any
 
-from syncblob.memory.changes import Change, commit
+from syncblob.memory.access_plan import Change
+from syncblob.memory.changes import commit
 from syncblob.memory.state_machine import MUTABLE, Access
 from syncblob.memory.windows import Window, part_of
 

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from syncblob._layout import Layout
 from syncblob.devices import Accelerator, Side
-from syncblob.memory.acquire import acquire
-from syncblob.memory.changes import Change, commit
+from syncblob.memory.access_plan import Change
+from syncblob.memory.accesses import acquire
+from syncblob.memory.changes import commit
 from syncblob.memory.state_machine import CONST, MUTABLE, Access
-from syncblob.memory.windows import part_of
+from syncblob.memory.windows import laid
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,9 +73,11 @@ def _rescue(
     refuge = Side.HOST if side else Side.ACCELERATOR
     for window in windows:
         for run in ledger.only_on(side, window.start, min(window.stop, ledger.spans.nbytes)):
-            there = acquire(ledger, refuge, CONST, Layout.raw(run.nbytes, run.start), reason)
+            part = Layout.raw(run.nbytes, run.start)
+            there = acquire(ledger, refuge, CONST, part, reason, locked=True)
             if held is not None:
-                held.append(part_of(there, run.start, run.stop)[...])
+                home, part = ledger.buffers.home(refuge), Layout.raw(run.nbytes, run.start)
+                held.append(laid(home, there, part, writable=False, own=True))
 
 
 def _plan_eviction(  # a range

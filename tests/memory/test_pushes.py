@@ -61,6 +61,15 @@ def test_a_push_of_no_bytes_ends_borrows_too() -> None:
     assert len(log) == 0
 
 
+def test_a_push_of_an_empty_view_does_nothing() -> None:
+    blob = Blob((2, 3), device="simulated")
+    blob[...] = 1
+    blob[2:].mutable_cpu_data()
+    with record_transfers() as log:
+        blob[2:].async_gpu_push()
+    assert (len(log), blob.head) == (0, Head.HEAD_AT_GPU)
+
+
 def test_an_alias_of_the_host_is_written_while_a_push_is_on_its_way() -> None:
     blob = Blob(4, device="simulated")
     alias = np.asarray(blob.cpu)

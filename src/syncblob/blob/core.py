@@ -38,6 +38,7 @@ from syncblob.memory import (
     layout_of,
     placed_in,
 )
+from syncblob.memory.borrows_and_aliases import NO_LOANS
 from syncblob.memory.changes import finish_write
 from syncblob.memory.untracked_aliases import expose
 from syncblob.memory.verify import verifying
@@ -147,8 +148,8 @@ class BlobCore:
     # The home of the Blob's device, where operations run and `_array` is.
     home: Home
     # The shortcut of the buffer under the array. For a fresh Blob `FRESH`, or one with the place in
-    # the user's code where the array was taken for a buffer, if it still has another owner, or with
-    # the entry of the history that its first write is.
+    # the user's code where the array was taken for a buffer, if it still has another owner, the
+    # entry of the history that its first write is, or the accelerator of the Blob it is a copy of.
     _shortcut: Shortcut
     # The memory of data, and the layout of data in it; None for a fresh Blob. See `memory`,
     # `layout`.
@@ -318,6 +319,8 @@ class BlobCore:
                     origin = self._shortcut.buffer
                     if isinstance(origin, Place):
                         expose(memory.ledger, Side.HOST, origin)
+                    elif isinstance(origin, Accelerator):
+                        memory.side_of(origin)
                     elif origin is not None:
                         memory.ledger.history = (origin,)
                 else:
@@ -667,7 +670,7 @@ class BlobCore:
             return laid(memory.home(side), buffer, layout, writable=False)
         return kept[1].view()
 
-    def _write(self, place: int, access: Access, reason: str) -> Any:
+    def _write(self, place: int, access: Access, reason: str) -> Any:  # noqa: C901  # as above
         """Return a writable borrow of data or diff on a side."""
         kept: Any = self._kept[place]
         memory: Any = self._held
@@ -688,7 +691,10 @@ class BlobCore:
                 array = kept[2].view()
                 # Only NumPy arrays have a write permission to revoke.
                 if not side or type(array) is np.ndarray:
-                    memory.ledger.own_loans(side).borrows.add(array, start, stop)
+                    lent = memory.ledger.loans[side]
+                    if lent is NO_LOANS:
+                        lent = memory.ledger.own_loans(side)
+                    lent.borrows.add(array, start, stop)
                 if kept[0].writable:
                     return array
                 ledger = memory.ledger

@@ -236,16 +236,17 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
             and after.nbytes == nbytes
             and ledger.watch is None
             and ledger.source is None
-            and not ledger.uploads
             and not (ledger.aliased if change is not None else here.leases or here.exposures)
         ):
             # As `Ledger.usable`, so that the next access need not ask.
             usable, mine = newest & user, 1
+            for upload in ledger.uploads:
+                usable &= ~(1 << upload.side)
             for shortcut in shortcuts.sides:
                 # Each time: a signal handler may run between two rounds, but not in one.
                 if shortcut is not None and shortcuts.epoch is epoch:
                     shortcut.readable = readable = usable & mine != 0
-                    shortcut.writable = readable and newest == mine
+                    shortcut.writable = readable and newest == mine and not ledger.uploads
                 mine <<= 1
             if shortcuts.epoch is not epoch:
                 # Another thread has cleared them meanwhile, which needs no lock.

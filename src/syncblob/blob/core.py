@@ -384,12 +384,14 @@ class BlobCore:
 
     def _is_shared(self) -> bool:
         """Return whether a write concerns other sides: copies, or aliases, which it may spare."""
-        ledger, side = self.memory.ledger, self._side
-        uniform, loans = ledger.spans.uniform, ledger.others(side)
-        reach = ledger.range_of(self.layout) if uniform is None or loans.leases else (0, 0)
-        if uniform is None:
-            uniform = ledger.spans.any(*reach)
-        return uniform != 1 << side or bool(ledger.uploads or loans.leases_in(*reach))
+        ledger, mine = self.memory.ledger, 1 << self._side
+        uniform = ledger.spans.uniform
+        if uniform is not None and uniform != mine:
+            return True
+        reach, loans = ledger.range_of(self.layout), ledger.others(self._side)
+        if uniform is None and ledger.spans.any(*reach) != mine:
+            return True
+        return bool(ledger.uploads or loans.leases_in(*reach))
 
     def _make_writable(self, reason: str) -> Any:
         """Prepare a write through the array, if nothing has to be moved or warned of for that.

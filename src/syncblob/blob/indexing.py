@@ -22,12 +22,24 @@ from syncblob.blob.writes_in_progress import writes
 from syncblob.devices import HOST, Side
 from syncblob.devices.base import is_on_device
 from syncblob.guards import may_compute_directly, require_device
-from syncblob.memory import MUTABLE, OVERWRITE, Shortcut, acquire, compute, from_the_start, laid
+from syncblob.memory import (
+    MUTABLE,
+    OVERWRITE,
+    Head,
+    Shortcut,
+    acquire,
+    compute,
+    from_the_start,
+    laid,
+)
 from syncblob.memory.buffers import allocate_on_host
 from syncblob.memory.history import first_write
 
 # The index of all elements.
 _EVERYTHING = (Ellipsis,)
+
+# The holders of bytes that the host and the first accelerator have.
+_BOTH = int(Head.SYNCED)
 
 _NUMBERS = frozenset({bool, int, float})
 
@@ -85,7 +97,10 @@ def set_item(blob: BlobCore, key: Any, value: Any) -> None:  # noqa: C901, PLR09
         shortcut, array = blob._shortcut, blob._array
         if not shortcut.writable:
             array = None
-            if blob._held is not NO_MEMORY and not blob._is_shared():
+            held = blob._held
+            # The second is the usual case of `_is_shared`.
+            known = held is NO_MEMORY or (held is not None and held.ledger.spans.uniform == _BOTH)
+            if not known and not blob._is_shared():
                 array = blob._make_writable("__setitem__")
         if array is not None:
             if direct:

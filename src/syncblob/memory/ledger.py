@@ -137,7 +137,7 @@ class Ledger:
     Parameters
     ----------
     nbytes
-        The capacity.
+        The number of bytes.
     accelerator
         The backend of the first accelerator; None if it is chosen on first use.
     source
@@ -148,7 +148,7 @@ class Ledger:
     buffers
         The buffers.
     spans
-        The map of the bytes in use. Its length is their number.
+        The map of the bytes.
     loans
         The loans of each side; see `own_loans`.
     uploads

@@ -210,6 +210,17 @@ def test_a_diff_that_a_resize_gives_up_ends_its_borrows():
     assert not borrow.flags.writeable
 
 
+def test_only_its_own_bytes_of_a_larger_diff_are_copied(accelerator):
+    larger = Blob(8, device=accelerator)
+    write(larger.diff, range(8))
+    larger.resize(2)
+    blob = Blob(2, device=accelerator)
+    blob.share_diff(larger)
+    with syncblob.record_transfers() as log:
+        blob.gpu_diff()
+    assert log.nbytes == blob.nbytes
+
+
 @pytest.mark.parametrize("holder", ["a view", "a view of a view", "a sharer"])
 def test_who_shared_the_memory_keeps_it_when_a_blob_outgrows_it(holder):
     blob = Blob(2)

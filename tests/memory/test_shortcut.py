@@ -486,14 +486,6 @@ def test_nothing_is_written_in_the_midst_of_another_access(monkeypatch):
     assert memory.gpu_data().tolist() == [5] * 4 + [1] * 4
 
 
-def test_an_access_of_the_whole_is_one_of_all_bytes_in_use():
-    memory = used(Side.HOST)
-    memory.gpu_data()
-    fewer = Layout.dense(np.empty(NBYTES // 2, np.uint8))
-    memory.acquire(Side.HOST, MUTABLE, fewer, "use")
-    assert memory.head_over(NBYTES // 2, NBYTES) is Head.HEAD_AT_CPU
-
-
 # --- numbers -------------------------------------------------------------------------------------
 
 PART = Layout.raw(1)

@@ -32,9 +32,7 @@ def copy(blob: AnyBlob, order: str) -> AnyBlob:
         return blob._of(result.memory, layout, home=blob.home, diff=result._diff)
     memory, home, existing = blob.memory, blob.home, blob._existing_diff()
     layout = blob.layout
-    # Only the elements move, even if the memory has more in use.
-    plain = not (layout.whole and layout.stop != memory.ledger.spans.nbytes) and layout.gapless
-    plain = plain and existing is None and not memory.blank
+    plain = layout.gapless and existing is None and not memory.blank
     if plain and (home is not HOST or memory.ledger.buffers.accelerator is None):
         with suppress(MemoryError):
             return fresh(type(blob), from_the_start(_copied, blob), home)
@@ -151,8 +149,7 @@ def _duplicate(blob: BlobCore, memory: SyncedMemory) -> SyncedMemory:
         duplicate = memory.successor(blob.nbytes)
         duplicate.name = ""
         return duplicate
-    # Only the elements of this Blob move, even if the memory has more in use.
-    home, layout = blob.home, blob.layout.of_view()
+    home, layout = blob.home, blob.layout
     try:
         contents = memory.copy_of(memory.side_of(home), layout, "copy")
     except MemoryError:

@@ -177,10 +177,6 @@ class BlobCore:
         base: Any,
         readonly: bool,
     ) -> None:
-        if base is not None:
-            layout = layout.of_view()
-        elif layout.covers(memory.nbytes):
-            layout.whole = True
         self._fill_untouched(layout, memory.device_home if home is None else home)
         self._held = memory
         self._diff = diff
@@ -314,7 +310,6 @@ class BlobCore:
                         layout = Layout.dense(array)
                     else:
                         layout = Layout.c_order(tuple(array.shape), array.dtype)
-                        layout.whole = True
                     origin = self._shortcut.buffer
                     if isinstance(origin, Place):
                         expose(memory.ledger, Side.HOST, origin)

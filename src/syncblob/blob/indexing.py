@@ -165,7 +165,8 @@ def _assign_number(blob: BlobCore, full: Any, value: Any) -> None:
     """
     layout, home = blob._placed or blob.layout, blob.home
     # NumPy checks the index.
-    layout = layout.of_view() if full is _EVERYTHING else layout.derive(lambda a: a[full])
+    if full is not _EVERYTHING:
+        layout = layout.derive(lambda a: a[full])
     if type(value) is not int or abs(value) > _EXACT or layout.dtype.kind not in "fc":
         # A number that NumPy does not take changes no state.
         np.empty((), layout.dtype)[()] = value

@@ -32,10 +32,8 @@ def copy(blob: AnyBlob, order: str) -> AnyBlob:
         return blob._of(result.memory, layout, home=blob.home, diff=result._diff)
     memory, home, existing = blob.memory, blob.home, blob._existing_diff()
     layout = blob.layout
-    # Only the elements move, even if the memory has more in use.
-    plain = not (layout.whole and layout.stop != memory.ledger.spans.nbytes)
     gapless = layout.contiguous or layout.gapless
-    if plain and gapless and existing is None and not memory.blank:
+    if gapless and existing is None and not memory.blank:
         with suppress(MemoryError):
             result = fresh(type(blob), from_the_start(_copied, blob), home)
             known = memory.ledger.buffers.accelerator
@@ -155,8 +153,7 @@ def _duplicate(blob: BlobCore, memory: SyncedMemory) -> SyncedMemory:
         duplicate = memory.successor(blob.nbytes)
         duplicate.name = ""
         return duplicate
-    # Only the elements of this Blob move, even if the memory has more in use.
-    home, layout = blob.home, blob.layout.of_view()
+    home, layout = blob.home, blob.layout
     try:
         contents = memory.copy_of(memory.side_of(home), layout, "copy")
     except MemoryError:

@@ -178,10 +178,6 @@ class BlobCore:
         base: Any,
         readonly: bool,
     ) -> None:
-        if base is not None:
-            layout = layout.of_view()
-        elif layout.covers(memory.used_nbytes):
-            layout.whole = True
         self._fill_untouched(layout, memory.device_home if home is None else home)
         self._held = memory
         self._diff = diff
@@ -315,7 +311,6 @@ class BlobCore:
                         layout = Layout.dense(array)
                     else:
                         layout = Layout.c_order(tuple(array.shape), array.dtype)
-                        layout.whole = True
                     origin = self._shortcut.buffer
                     if isinstance(origin, Place):
                         expose(memory.ledger, Side.HOST, origin)
@@ -420,7 +415,7 @@ class BlobCore:
     def _attach(self, memory: SyncedMemory, layout: Layout) -> tuple[Shortcut, Any]:
         """Get the shortcut, and an array over its buffer; None if there is none."""
         shortcut = memory.ledger.shortcut(self._side, layout)
-        if shortcut is None or shortcut is NO_SHORTCUT or layout.stop > memory.used_nbytes:
+        if shortcut is None or shortcut is NO_SHORTCUT or layout.stop > memory.nbytes:
             # In the last case, another thread has resized the Blob meanwhile.
             return NO_SHORTCUT, None
         # In this order; see the invariants.
@@ -570,7 +565,7 @@ class BlobCore:
         return None if diff is None or diff.nbytes < self.layout.stop else diff
 
     def _diff_memory(self) -> SyncedMemory:
-        """Return the memory of diff; create it if needed, with the capacity of data."""
+        """Return the memory of diff; create it if needed, as large as that of data."""
         known, base, existing = self._existing_diff(), self._base, self._diff
         if known is None and base is not None and base.memory is self.memory:
             known = base._diff_memory()
@@ -578,7 +573,6 @@ class BlobCore:
         if known is not None and known.nbytes >= self.layout.stop:
             return known
         diff = self.memory.successor(self.memory.nbytes)
-        diff.fit(self.memory.used_nbytes)
         with making.held:
             if self._diff is existing:
                 self._diff = diff

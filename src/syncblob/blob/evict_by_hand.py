@@ -55,7 +55,7 @@ def give_up(blob: BlobCore, side: Side, start: int, stop: int, *, needed: bool =
             raise BufferError(
                 f"another thread, or an operation that this one interrupts, is using {memory!r}"
             )
-        gone = ledger.buffers.all_of(side).inside(start, stop, memory.used_nbytes)
+        gone = ledger.buffers.all_of(side).inside(start, stop)
         freed = evict_windows(ledger, side, start, stop, reason, held)
         if any(not isinstance(home, Accelerator) or home.is_seen(w.array) for w in gone):
             arrays = [window.array for window in gone]

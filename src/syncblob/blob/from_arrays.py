@@ -37,12 +37,10 @@ def dense_layout(shape: Any, dtype: DTypeLike) -> Layout:
 
 
 # Programs have few shapes, and a layout takes longer to make than the rest of a Blob. Sharing is
-# safe because layouts are not changed, except for what they cache.
+# safe because layouts are not changed.
 @lru_cache(maxsize=256)
 def _dense_layout(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Layout:
-    layout = Layout.c_order(shape, dtype)
-    layout.whole = True
-    return layout
+    return Layout.c_order(shape, dtype)
 
 
 def asarray(

@@ -184,7 +184,7 @@ def _assign_number(blob: BlobCore, full: Any, value: Any) -> None:
     target = None if array is None or not home.direct else array[full]
     start = None if target is None or not target.size else whole.first(full)
     if full is _EVERYTHING:
-        layout = whole.of_view()
+        layout = whole
     elif target is None or start is None:
         layout = whole.derive(lambda a: a[full])
     else:

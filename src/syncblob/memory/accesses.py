@@ -73,9 +73,9 @@ def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # an access; inl
         try:
             with ledger.lock:
                 buffers, spans, loans = ledger.buffers, ledger.spans, ledger.loans
-                start, stop = (0, spans.nbytes) if layout.whole else (layout.start, layout.stop)
+                start, stop = layout.start, layout.stop
                 if stop > spans.nbytes:
-                    # Another thread has made the Blob smaller.
+                    # Another thread has resized the Blob.
                     start, stop = min(start, spans.nbytes), spans.nbytes
                 if access is OVERWRITE and not (
                     (layout.contiguous or layout.gapless)

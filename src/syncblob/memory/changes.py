@@ -191,9 +191,6 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
             if change.between is not None:
                 # Before the exchange: afterwards, an interrupt could leave it to be granted again.
                 shortcuts.forget(side)
-                if change.capacity is not None:
-                    # Another side's buffer may be larger. The bytes in use fit in both.
-                    buffers.nbytes = change.capacity
                 ledger.spans = change.between
             # Harmless before the map changes: bytes that the map does not count may hold anything.
             sides[side] = whole
@@ -213,20 +210,16 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
             if before.uniform is None or before.uniform & 1 << side:
                 ledger.spans = before.left_to(start, stop, 1 << side)
             fill(buffer, written)
-        if change is not None:
-            if uploads:
-                ledger.uploads = (*ledger.uploads, *uploads)
-            if change.limit is not None and ledger.source is not None:
-                ledger.source.limit = change.limit
+        if change is not None and uploads:
+            ledger.uploads = (*ledger.uploads, *uploads)
         ledger.spans = after
         done = True
-        if change is not None:
-            if change.capacity is not None:
+        if change is not None and change.between is not None:
+            if writes:
                 ledger.own_loans(side).detach()
-            elif change.between is not None:
+            else:
                 ledger.own_loans(side).exporter = (None, None)
-        limited = change is not None and change.limit is not None
-        if ledger.source is not None and not limited and 0 not in after.holders:
+        if ledger.source is not None and 0 not in after.holders:
             ledger.source = ledger.source.rest()
         exchanged = change is not None and change.between is not None
         if reason and (copied or after is not before or exchanged):
@@ -248,7 +241,6 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
         if (
             newest is not None
             and ledger.follows_logs
-            and after.nbytes == nbytes
             and ledger.watch is None
             and ledger.source is None
             and not (
@@ -334,16 +326,11 @@ def finish_write(ledger: Ledger, side: Side, start: int, stop: int, reason: str)
 
 def adopt(ledger: Ledger, side: Side, buffer: Any, announced: Collection[set[Lease]]) -> None:
     """Replace the buffer of one side by another, whose contents are newer."""
-    used = ledger.spans.nbytes
-    ledger.forget_source(0, used)
-    await_uploads(ledger, side, OVERWRITE, 0, used)
-    ledger.compare_watch(side, 0, used, writes=True)
-    capacity = ledger.buffers.nbytes
-    commit(ledger, _plan_adoption, side, OVERWRITE, 0, used, "adoption", (buffer, announced))
-    for loans in ledger.loans:
-        if loans.exposures:
-            # Those of bytes that no buffer has any more.
-            loans.exposures = loans.without_exposures(used, capacity)
+    nbytes = ledger.buffers.nbytes
+    ledger.forget_source(0, nbytes)
+    await_uploads(ledger, side, OVERWRITE, 0, nbytes)
+    ledger.compare_watch(side, 0, nbytes, writes=True)
+    commit(ledger, _plan_adoption, side, OVERWRITE, 0, nbytes, "adoption", (buffer, announced))
 
 
 def _plan_adoption(  # a buffer
@@ -364,7 +351,6 @@ def _plan_adoption(  # a buffer
         writes=True,
         prepare=lambda *_: (buffer, ()),
         between=before.replaced(runs),
-        capacity=stop,
     )
 
 

@@ -137,7 +137,7 @@ class Ledger:
     Parameters
     ----------
     nbytes
-        The capacity.
+        The number of bytes.
     accelerator
         The backend of the first accelerator; None if it is chosen on first use.
     source
@@ -148,7 +148,7 @@ class Ledger:
     buffers
         The buffers.
     spans
-        The map of the bytes in use. Its length is their number.
+        The map of the bytes.
     loans
         The loans of each side; see `own_loans`.
     uploads
@@ -231,13 +231,7 @@ class Ledger:
     # --- questions -------------------------------------------------------------------------------
 
     def range_of(self, layout: Layout) -> tuple[int, int]:
-        """Return the range of an access through a layout.
-
-        If ``layout.whole``, this is all bytes in use. Aliases record the range of the layout's
-        elements instead, because they reach nothing else.
-        """
-        if layout.whole:
-            return 0, self.spans.nbytes
+        """Return the range of an access through a layout."""
         return layout.start, layout.stop
 
     def others(self, side: int) -> Loans:
@@ -300,8 +294,7 @@ class Ledger:
             epoch = shortcuts.epoch
             buffer = buffers.sides[side]
             part = buffer is None or self.spans.uniform is None
-            whole = layout.whole or not part
-            start, stop = (0, self.spans.nbytes) if whole else (layout.start, layout.stop)
+            start, stop = (layout.start, layout.stop) if part else (0, self.spans.nbytes)
             if buffer is None:
                 buffer = buffers.containing(side, start, stop)
                 if buffer is None:

@@ -29,15 +29,11 @@ class Source:
 
     Attributes
     ----------
-    limit
-        Bytes from here on read as zeros: they went out of use before they were read.
     unwritten
         A map with 1 for the bytes that can be read again: nobody has written them since.
     """
 
-    __slots__ = ("_again", "_contents", "_function", "_nbytes", "limit", "unwritten")
-
-    limit: int
+    __slots__ = ("_again", "_contents", "_function", "_nbytes", "unwritten")
 
     def __init__(self, function: Function, nbytes: int) -> None:
         self._function: Any = function
@@ -46,12 +42,6 @@ class Source:
         self.unwritten: Spans = Spans.whole(nbytes, int(can_be_read_again))
         self._nbytes = nbytes
         self._contents: NDArray[np.uint8] | None = None
-        self.limit = nbytes
-
-    @property
-    def complete(self) -> bool:
-        """Whether no byte that the function returns has gone out of use."""
-        return self.limit == self._nbytes
 
     def rest(self) -> Source | None:
         """Let go of what has been used completely; return what can be read again, or None."""
@@ -97,7 +87,7 @@ class Source:
         return contents
 
     def part(self, start: int, stop: int) -> NDArray[np.uint8]:
-        """Return a range of the bytes below the limit. Read-only for the caller."""
+        """Return a range of the bytes. Read-only for the caller."""
         read_into = getattr(self._opened(), "read_into", None)
         if read_into is None or self._contents is not None or stop - start == self._nbytes:
             return self.contents()[start:stop]
@@ -106,15 +96,12 @@ class Source:
         return part
 
     def fill(self, buffer: NDArray[np.uint8], start: int) -> None:
-        """Fill a host buffer with the bytes from `start` on; with zeros beyond the limit."""
-        known = max(0, min(self.limit - start, len(buffer)))
-        if known:
-            read_into = getattr(self._opened(), "read_into", None)
-            if read_into is not None:
-                read_into(buffer[:known], start)
-            else:
-                buffer[:known] = self.contents()[start : start + known]
-        buffer[known:] = 0
+        """Fill a host buffer with the bytes from `start` on."""
+        read_into = getattr(self._opened(), "read_into", None)
+        if read_into is not None:
+            read_into(buffer, start)
+        else:
+            buffer[:] = self.contents()[start : start + len(buffer)]
 
     def peek(self) -> NDArray[np.uint8]:
         """Return all bytes, and keep nothing."""

@@ -22,7 +22,6 @@ from syncblob.arrays.native import native_array
 from syncblob.blob import (
     caffe_math,
     copying,
-    evict_by_hand,
     from_arrays,
     notebook_drawing,
     parts,
@@ -591,7 +590,7 @@ class Blob(Operators, NdarrayMethods):
             If an alias, exposed memory, or an operation of another thread needs a buffer, or if
             the host side is shared memory. Nothing has changed then.
         """
-        return evict_by_hand.evict(self, side)
+        return parts.evict(self, side)
 
     def parts(self, axis: int = 0, *, nbytes: int | None = None) -> Iterator[Self]:
         """Walk the Blob in views that are on its device one after the other.

@@ -17,7 +17,7 @@ from syncblob.blob.compute import write_by
 from syncblob.blob.lockless_writes_at_fork import writes
 from syncblob.devices import Side
 from syncblob.guards import require_device
-from syncblob.memory import CONST, MUTABLE, Head, SyncedMemory, compute
+from syncblob.memory import CONST, Head, SyncedMemory, compute
 
 if TYPE_CHECKING:
     from syncblob.blob.core import BlobCore
@@ -47,9 +47,7 @@ def update(blob: BlobCore) -> None:
     require_device(home.device, "update")
     diff = blob._diff_memory()
     gradient = diff.array(diff.side_of(home), CONST, blob._layout, "update")
-    data = blob._memory.array(side, MUTABLE, blob._layout, "update")
-    kernel = np.subtract, data, gradient, data
-    write_by(blob._memory, blob._layout, side, "update", *kernel)
+    write_by(blob._memory, blob._layout, side, "update", subtract, gradient)
 
 
 def summed(
@@ -74,8 +72,7 @@ def scale(blob: BlobCore, memory: SyncedMemory | None, factor: complex, reason: 
         return
     side = _head_side(blob, memory)
     require_device(memory.home(side).device, reason)
-    array = memory.array(side, MUTABLE, blob._layout, reason)
-    write_by(memory, blob._layout, side, reason, _scale, factor, array)
+    write_by(memory, blob._layout, side, reason, _scale, factor)
 
 
 def _head_side(blob: BlobCore, memory: SyncedMemory) -> Side:
@@ -123,7 +120,12 @@ def sumsq(array: Any, xp: ModuleType) -> float | int:
     return _total(xp.square, array, xp)
 
 
-def _scale(factor: complex, x: Any) -> None:
+def subtract(x: Any, gradient: Any) -> None:
+    """Subtract a gradient from x in place."""
+    np.subtract(x, gradient, x)
+
+
+def _scale(x: Any, factor: complex) -> None:
     """Multiply x by a factor in place, in the dtype of x."""
     x *= x.dtype.type(factor)
 

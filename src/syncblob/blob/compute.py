@@ -20,7 +20,15 @@ from syncblob.blob.lockless_writes_at_fork import writes
 from syncblob.blob.operands import as_blob, gather
 from syncblob.guards import may_compute_directly
 from syncblob.interop.adopt import can_adopt
-from syncblob.memory import OVERWRITE, compute, from_the_start, layout_of
+from syncblob.memory import (
+    MUTABLE,
+    OVERWRITE,
+    compute,
+    from_the_start,
+    has_written,
+    layout_of,
+    will_write,
+)
 from syncblob.memory.changes import finish_write
 
 if TYPE_CHECKING:
@@ -196,11 +204,22 @@ def write_by(
     function: Callable[..., Any],
     *arguments: Any,
 ) -> None:
-    """Call a function that writes an array on one side, in its home, and finish the write.
+    """Call a function that writes an array of a memory on one side, its first argument."""
+    from_the_start(_write_by, memory, layout, side, reason, function, *arguments)
 
-    The array, which has this memory and layout, is among the arguments.
-    """
+
+def _write_by(  # a layout, and what is done with it
+    memory: SyncedMemory,
+    layout: Layout,
+    side: Side,
+    reason: str,
+    function: Callable[..., Any],
+    *arguments: Any,
+) -> None:
+    will_write()
+    array = memory.array(side, MUTABLE, layout, reason)
+    has_written()
     try:
-        memory.home(side).compute(function, *arguments)
+        memory.home(side).compute(function, array, *arguments)
     finally:
         finish_write(memory.ledger, side, *memory.ledger.range_of(layout), reason)

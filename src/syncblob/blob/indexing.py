@@ -23,13 +23,13 @@ from syncblob.devices import HOST, Side
 from syncblob.devices.base import is_on_device
 from syncblob.guards import may_compute_directly, require_device
 from syncblob.memory import (
-    MUTABLE,
     OVERWRITE,
     claim,
     claim_shared,
     compute,
     from_the_start,
     overwrite_of,
+    writing,
 )
 
 _NUMBERS = frozenset({bool, int, float})
@@ -94,9 +94,9 @@ def set_item(blob: BlobCore, key: Any, value: Any) -> None:  # noqa: C901, PLR09
             if direct:
                 array[full] = value
             else:
-                home.compute(operator.setitem, array, full, value)
-            if not blob._shortcut.writable:
-                blob._finish_write(home, "__setitem__")
+                writing((blob,), home.compute, operator.setitem, array, full, value)
+            if not (blob._shortcut.writable or blob._finish_write(home, "__setitem__", array)):
+                set_item(blob, key, value)
             return
         if _assign_number(blob, full, value):
             return
@@ -129,8 +129,7 @@ def set_item(blob: BlobCore, key: Any, value: Any) -> None:  # noqa: C901, PLR09
         selected = selection(blob, key)
         new = _value_on(blob, value, selected.shape)
         key, function = selected.bring("__setitem__"), selected.setitem
-    array = blob._array_on(side, MUTABLE, "__setitem__")
-    write_by(blob._memory, blob._layout, side, "__setitem__", function, array, key, new)
+    write_by(blob._memory, blob._layout, side, "__setitem__", function, key, new)
 
 
 def _assign_number(blob: BlobCore, full: Any, value: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ from syncblob.blob.foreign_operators import answer_of, known_form
 from syncblob.blob.lockless_writes_at_fork import writes
 from syncblob.blob.operands import converted, gather, is_number
 from syncblob.guards import may_compute_directly, require_device
-from syncblob.memory import MUTABLE
+from syncblob.memory import MUTABLE, OVERWRITE, writing
 
 if TYPE_CHECKING:
     from syncblob.devices.base import Home
@@ -28,10 +29,10 @@ _EXACT = 2048
 
 
 @writes("x1")
-def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, operator: str) -> Any:  # noqa: C901, PLR0912  # each case is inlined, because calls take time
+def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, name: str) -> Any:  # noqa: C901, PLR0912  # each case is inlined, because calls take time
     """Compute ``kernel(x1, x2)`` into x1, without a temporary array, and return x1.
 
-    `operator` is Python's name of the operator, such as ``"add"``.
+    `name` is Python's name of the operator, such as ``"add"``.
 
     Runs on the accelerator if one of the operands is there. An exception leaves x1 unchanged,
     except those that NumPy raises while it writes: floating-point errors under ``numpy.errstate``,
@@ -80,7 +81,7 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, operator: str) -> Any:
                         result = kernel(array1, array2)
                         if result.dtype is array1.dtype:
                             array1[...] = result
-                            _finish_write(kernel, x1, home)
+                            _finish_write(kernel, x1, home, array1)
                             return x1
                     try:
                         kernel(array1, array2, array1)
@@ -88,7 +89,7 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, operator: str) -> Any:
                         _require_kept_dtype(kernel, array1.dtype, array2)
                         raise
                     finally:
-                        _finish_write(kernel, x1, home)
+                        _finish_write(kernel, x1, home, array1)
                     return x1
                 return _write(kernel, x1, array1, array2, home)
         elif type(x2) in SCALARS:
@@ -101,10 +102,10 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, operator: str) -> Any:
             number = not like and is_number(x2)
             ask = number or (like and not own)
             form = known_form(x1, x2) if ask and not number else x1
-            answer = answer_of(operator, kernel, form, x2) if ask else NotImplemented
+            answer = answer_of(name, kernel, form, x2) if ask else NotImplemented
             if number and answer is NotImplemented:
                 # As a Python scalar, because an array would change the dtype.
-                answer = inplace(kernel, x1, np.asarray(x2).item(), operator)
+                answer = inplace(kernel, x1, np.asarray(x2).item(), name)
             elif like and (answer is NotImplemented or isinstance(answer, np.ndarray)):
                 # The operator would bind the caller's name to a new array.
                 raise _other_type(kernel, x2)
@@ -173,10 +174,13 @@ def _is_newest(x: BlobCore) -> bool:
     return not moves and x._make_readable() is not None
 
 
-def _finish_write(kernel: Callable[..., Any], x1: Any, home: Home) -> None:
-    """Finish a write if the other side was read meanwhile."""
-    if not x1._shortcut.writable:
-        x1._finish_write(home, kernel.__name__)
+def _finish_write(kernel: Callable[..., Any], x1: Any, home: Home, array1: Any) -> None:
+    """Finish a write if the other side was read, or its buffer has left, meanwhile."""
+    if not (x1._shortcut.writable or x1._finish_write(home, kernel.__name__, array1)):
+        memory, layout = x1._memory, x1._layout
+        if layout.shape == array1.shape:
+            place = memory.side_of(home), OVERWRITE, layout, kernel.__name__
+            memory.write(*place, operator.setitem, ..., array1)
 
 
 def _write(kernel: Callable[..., Any], x1: Any, array1: Any, array2: Any, home: Home) -> Any:
@@ -186,11 +190,11 @@ def _write(kernel: Callable[..., Any], x1: Any, array1: Any, array2: Any, home: 
         run = kernel
     else:
         require_device(home.device, _reason(kernel))
-        run = partial(home.compute, kernel)
+        run = partial(writing, (x1,), home.compute, kernel)
     try:
         run(array1, array2, array1)
     finally:
-        _finish_write(kernel, x1, home)
+        _finish_write(kernel, x1, home, array1)
     return x1
 
 

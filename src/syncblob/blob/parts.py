@@ -1,4 +1,4 @@
-"""Walks over a Blob part by part, with two parts on the device at a time."""
+"""Evictions by hand, and walks over a Blob part by part, with two on the device at a time."""
 
 from __future__ import annotations
 
@@ -9,13 +9,44 @@ from operator import index
 from typing import TYPE_CHECKING, Any
 
 from syncblob._shape import canonical_axis
-from syncblob.blob.evict_by_hand import give_up
-from syncblob.devices import HOST
-from syncblob.memory import at_once
+from syncblob.devices import HOST, Side
+from syncblob.interop.shared_memory import name_of
+from syncblob.memory import attempt
 from syncblob.memory.windows import part_of
 
 if TYPE_CHECKING:
     from syncblob.blob.core import BlobCore
+
+
+def evict(blob: BlobCore, side: str) -> int:
+    """Free the buffers of a side; see `Blob.evict`."""
+    if side not in {"cpu", "gpu"}:
+        raise ValueError(f'expected "cpu" or "gpu", got {side!r}')
+    memory, ledger = blob._memory, blob._memory.ledger
+    start, stop = ledger.range_of(blob._layout)
+    gone = Side.HOST if side == "cpu" else blob._accelerator_side(memory)
+    if gone is Side.HOST and name_of(ledger) is not None:
+        raise BufferError(
+            f"{ledger.buffers.described()} cannot leave cpu, because its host side is shared "
+            "memory: what this process writes would not reach the others any more"
+        )
+    freed = give_up(blob, gone)
+    with ledger.lock:
+        kept = ledger.buffers.within(gone, start, stop)
+        for window in kept if start < stop else ():
+            reach = f"evict, which keeps a buffer of bytes {window.start} to {window.stop}"
+            ledger.note(reach, ledger.spans, ledger.spans, start, stop)
+    return freed
+
+
+def give_up(blob: BlobCore, side: Side, *, needed: bool = True) -> int:
+    """Free the buffers of a side that lie in a Blob's range; see `SyncedMemory.evict`."""
+    memory = blob._memory
+    if not memory.windows(side):
+        return 0
+    # Its own arrays are known, those on the host, too.
+    blob._use(memory)
+    return memory.evict(side, *memory.ledger.range_of(blob._layout), needed=needed)
 
 
 # The size of a part, if the device has room for four of them.
@@ -44,14 +75,6 @@ def walk(blob: Any, axis: int, nbytes: int | None) -> Iterator[Any]:
     return _walk_views(blob, views)
 
 
-@at_once
-def _start_to_bring(view: Any) -> None:
-    """Prefetch a part. It waits for nobody, because other threads may wait for the part before."""
-    # It is brought when it is used if there is no room for two.
-    with suppress(MemoryError):
-        view.prefetch()
-
-
 def _walk_views(blob: BlobCore, views: Sequence[Any]) -> Iterator[Any]:
     if blob._home is HOST:
         yield from views
@@ -68,7 +91,10 @@ def _walk_views(blob: BlobCore, views: Sequence[Any]) -> Iterator[Any]:
                 seen = (
                     view._array_in(blob._home, "parts") if held is None else part_of(held, *of)[...]
                 )
-                _start_to_bring(following)
+                # It is brought when it is used if there is no room for two. This waits for nobody,
+                # because other threads may wait for the part before.
+                with suppress(MemoryError):
+                    attempt(following.prefetch)
                 del held, seen
             yield view
         except BaseException:
@@ -83,6 +109,5 @@ def _walk_views(blob: BlobCore, views: Sequence[Any]) -> Iterator[Any]:
 
 
 def _leave(view: Any) -> None:
-    """Give up a part. What another thread uses is evicted when room is needed."""
-    reach = view._memory.ledger.range_of(view._layout)
-    give_up(view, view._side, *reach, needed=False)
+    """Give up a part. What an operation is writing is evicted when room is needed."""
+    give_up(view, view._side, needed=False)

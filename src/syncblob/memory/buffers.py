@@ -22,7 +22,7 @@ from syncblob.devices import (
     default_device,
     home_accelerator,
 )
-from syncblob.memory.wait_for_room import leave_room
+from syncblob.memory.operations import leave_room
 from syncblob.memory.windows import Window, Windows, array_of, part_of
 from syncblob.transfers import Copying, transfer
 

@@ -19,6 +19,7 @@ from syncblob.devices import Side
 from syncblob.memory.await_async_copies import await_uploads, finish_uploads
 from syncblob.memory.borrows_and_aliases import NO_LOANS, restore
 from syncblob.memory.history import note_use
+from syncblob.memory.residents import reside
 from syncblob.memory.span_limit import shortened
 from syncblob.memory.spans import Run, Spans
 from syncblob.memory.stale_alias_warning import require_announced
@@ -161,6 +162,8 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
         uploads: Sequence[Upload] = ()
         if change.prepare is not None:
             buffer, uploads = change.prepare(ledger, change, reason)
+            if side:
+                reside(ledger, buffers.home(side))
             if type(buffer) is Windows:
                 whole, windows = None, buffer
             elif type(buffer) is not Window:

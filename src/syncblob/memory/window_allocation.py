@@ -9,6 +9,7 @@ import operator
 from typing import TYPE_CHECKING, Any
 
 from syncblob.memory.changes import Change, commit
+from syncblob.memory.operations import BeingWrittenError, pinned
 from syncblob.memory.state_machine import MUTABLE, Access
 from syncblob.memory.windows import Window, part_of
 
@@ -27,17 +28,6 @@ _WHOLE = 1 << 20
 
 # Nor has one of which windows would be this share.
 _MOST = 0.5
-
-
-class BeingWrittenError(MemoryError):
-    """Another thread is writing into a window that is to be replaced. It does not take long.
-
-    A copy that is made meanwhile would lack what it writes. `Shortage.make_room` waits.
-    """
-
-    def __init__(self, ledger: Ledger) -> None:
-        super().__init__(f"another thread is writing into {ledger.buffers.described()}")
-        self.ledger: Ledger = ledger
 
 
 def divisible(buffers: Buffers) -> bool:
@@ -100,7 +90,7 @@ def _plan_growth(ledger: Ledger, side: Side, _access: Access, start: int, stop: 
     """Plan to make a window, which replaces those that it overlaps. The map stays."""
     replaced = [(w.start, w.stop) for w in ledger.buffers.within(side, start, stop)]
     # Other threads write without the lock. The shortcuts are revoked, so that none begins to.
-    if replaced and type(ledger).written_by_others(ledger):
+    if replaced and ledger in pinned(writes=True, own=False):
         raise BeingWrittenError(ledger)
     for part in replaced:
         holder = ledger.loans[side].writer_in(side, *part)

@@ -23,7 +23,7 @@ from syncblob.devices.base import Home, is_on_device
 from syncblob.dispatch.walk import instances, mapped
 from syncblob.guards import require_device
 from syncblob.interop.adopt import adopt
-from syncblob.memory import MUTABLE, compute, patiently
+from syncblob.memory import MUTABLE, compute, has_written, pin, will_write
 from syncblob.memory.window_allocation import divisible
 
 # Types that are passed on unchanged.
@@ -31,7 +31,7 @@ LEAVES = (bool, int, float, complex, str, bytes, type, np.generic, np.dtype, np.
 
 
 @writes("running")
-def call(  # noqa: PLR0913  # a call, and properties of its function
+def call(  # noqa: C901, PLR0913  # a call, and properties of its function
     function: Callable[..., Any],
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
@@ -90,6 +90,8 @@ def call(  # noqa: PLR0913  # a call, and properties of its function
         if key not in written and (key not in plain or isinstance(x, BlobCore)):
             arguments[key] = mapped(x, running.read)
     # Last, because inputs must be on this home before their memory is written.
+    if written:
+        will_write()
     for key, whole in written.items():
         arguments[key] = running.write(arguments[key], whole=whole)
     arrays, keywords = split(arguments)
@@ -98,16 +100,18 @@ def call(  # noqa: PLR0913  # a call, and properties of its function
         if isinstance(keywords.get("out"), tuple):
             (keywords["out"],) = keywords["out"]
 
-    def finish() -> Any:
-        try:
-            result = compute(running.home, function, *arrays, **keywords)
-            running.deliver(result)
-        finally:
-            running.finish_write()
-        return running.give(result, const=const)
-
-    # What has been written must not be written again.
-    return patiently(finish) if written else finish()
+    try:
+        if written:
+            has_written()
+        result = compute(running.home, function, *arrays, **keywords)
+        if running.late:
+            # There may not be room for these beside what is about to be written.
+            arguments, arrays, keywords = {}, [], {}
+            running.release()
+        running.deliver(result)
+    finally:
+        running.finish_write()
+    return running.give(result, const=const)
 
 
 def joined(args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[int | str, Any]:
@@ -126,7 +130,7 @@ def split(arguments: Mapping[int | str, Any]) -> tuple[list[Any], dict[str, Any]
 class Operands:
     """The operands of one call in one home. Results have the class of `like`."""
 
-    __slots__ = ("_blobs", "_foreign", "_late", "_passed", "home", "like", "name", "written")
+    __slots__ = ("_blobs", "_foreign", "_passed", "home", "late", "like", "name", "written")
 
     def __init__(self, name: str, like: BlobCore, home: Home) -> None:
         self.name: str = name
@@ -138,7 +142,7 @@ class Operands:
         # By id: each array passed to the function, and the argument that it replaces.
         self._passed: dict[int, tuple[Any, Any]] = {}
         # Targets, and the arrays to copy into them after a successful call.
-        self._late: list[tuple[Any, Any]] = []
+        self.late: list[tuple[Any, Any]] = []
         # The Blobs that are written.
         self.written: list[BlobCore] = []
         if lockless_writes_at_fork.FREE_THREADED:
@@ -207,7 +211,7 @@ class Operands:
                 array = compute(self.home, self.home.namespace.empty, shape, dtype=dtype)
             else:
                 array = compute(self.home, self.read(target).copy)
-            self._late.append((target, array))
+            self.late.append((target, array))
             return array
         if not own:
             self._foreign.append(target)
@@ -252,6 +256,11 @@ class Operands:
 
     # --- afterwards ------------------------------------------------------------------------------
 
+    def release(self) -> None:
+        """Drop the arrays that were read, so that their memory can be evicted."""
+        pin([target for target, _ in self.late])
+        self._passed = {id(array): self._passed[id(array)] for _, array in self.late}
+
     def deliver(self, result: Any) -> None:
         """Copy temporary arrays to their targets.
 
@@ -259,7 +268,7 @@ class Operands:
         """
         returned = result if isinstance(result, tuple) else (result,)
         overwrites, arrays = [], []
-        for target, scratch in self._late:
+        for target, scratch in self.late:
             written = result is None or any(scratch is array for array in returned)
             if self.home.native and not written:
                 continue

@@ -26,7 +26,7 @@ from syncblob.blob import elementwise_in_parts
 from syncblob.blob.core import BlobCore
 from syncblob.blob.inplace_operators import inplace
 from syncblob.devices import Side
-from syncblob.memory import compute, eviction, operations, residents, room
+from syncblob.memory import compute, eviction, operations, room
 
 COUNT = 64
 NBYTES = 4 * COUNT
@@ -899,7 +899,7 @@ def test_threads_get_room_in_the_order_in_which_they_came(limited):
             blob.gpu_data()
             order.append(number)
 
-        operations.from_the_start(call)
+        room.from_the_start(call)
 
     # The first needs everything, and the others would have room beside what is used.
     sizes = [2 * COUNT, COUNT // 4, COUNT, COUNT // 4]
@@ -948,7 +948,7 @@ def test_who_has_written_waits_with_what_it_has_and_does_not_write_again(limited
     blob = Blob(COUNT, "int32", device=LIMITED)
     with ThreadPoolExecutor(1) as pool:
         with busy(used):
-            written = pool.submit(operations.from_the_start, write, blob)
+            written = pool.submit(room.from_the_start, write, blob)
             until(lambda: calls)
             time.sleep(0.05)
             assert not written.done()
@@ -1006,8 +1006,8 @@ def test_blobs_that_have_died_are_forgotten():
     kept = [filled(value) + 1 for value in range(3)]
     for _ in range(5000):
         kept[0][1:]
-    assert len(residents._keepers) < 2500
-    assert {id(blob) for blob in kept} <= {id(blob) for blob in residents.keepers()}
+    assert len(operations._keepers) < 2500
+    assert {id(blob) for blob in kept} <= {id(blob) for blob in operations.keepers()}
 
 
 def test_results_in_tuples_and_made_after_others_count(limited):

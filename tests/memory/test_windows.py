@@ -345,7 +345,7 @@ def test_nobody_waits_forever_for_a_write(monkeypatch):
 
     def read_everything():
         assert began.wait(20)
-        with pytest.raises(MemoryError, match="another thread is writing"):
+        with pytest.raises(MemoryError, match="another thread is using"):
             blob.gpu_data()
         goes_on.set()
 

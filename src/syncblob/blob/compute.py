@@ -20,15 +20,7 @@ from syncblob.blob.lockless_writes_at_fork import writes
 from syncblob.blob.operands import as_blob, gather
 from syncblob.guards import may_compute_directly
 from syncblob.interop.adopt import can_adopt
-from syncblob.memory import (
-    MUTABLE,
-    OVERWRITE,
-    compute,
-    from_the_start,
-    has_written,
-    layout_of,
-    will_write,
-)
+from syncblob.memory import MUTABLE, OVERWRITE, compute, from_the_start, has_written, layout_of
 from syncblob.memory.changes import finish_write
 
 if TYPE_CHECKING:
@@ -216,7 +208,6 @@ def _write_by(  # a layout, and what is done with it
     function: Callable[..., Any],
     *arguments: Any,
 ) -> None:
-    will_write()
     array = memory.array(side, MUTABLE, layout, reason)
     has_written()
     try:

@@ -11,15 +11,7 @@ from syncblob._dtypes import SCALARS
 from syncblob.blob.core import BlobCore
 from syncblob.blob.parts import give_up
 from syncblob.devices import HOST, Side
-from syncblob.memory import (
-    CONST,
-    OVERWRITE,
-    attempt,
-    from_the_start,
-    has_written,
-    short_of,
-    will_write,
-)
+from syncblob.memory import CONST, OVERWRITE, attempt, from_the_start, has_written, short_of
 from syncblob.memory.operations import NotNowError
 from syncblob.memory.window_allocation import divisible
 
@@ -55,7 +47,6 @@ def compute_in_room(
     def compute(*operands: Any) -> Any:
         if not writes:
             return function(kernel, *operands)
-        will_write()
         done = function(kernel, *operands)
         has_written()
         return done()

@@ -19,7 +19,7 @@ from syncblob.devices import Side
 from syncblob.memory.await_async_copies import await_uploads, finish_uploads
 from syncblob.memory.borrows_and_aliases import NO_LOANS, restore
 from syncblob.memory.history import note_use
-from syncblob.memory.residents import reside
+from syncblob.memory.operations import reside
 from syncblob.memory.span_limit import shortened
 from syncblob.memory.spans import Run, Spans
 from syncblob.memory.stale_alias_warning import require_announced

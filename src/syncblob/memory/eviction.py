@@ -19,8 +19,7 @@ from syncblob.errors import TransferGuardError
 from syncblob.memory.acquire import acquire
 from syncblob.memory.await_async_copies import await_uploads
 from syncblob.memory.changes import Change, commit
-from syncblob.memory.operations import pinned
-from syncblob.memory.residents import Use, if_free, keepers, residents
+from syncblob.memory.operations import Use, if_free, keepers, pinned, residents
 from syncblob.memory.state_machine import CONST, MUTABLE, Access
 from syncblob.memory.windows import Window, array_of, part_of
 from syncblob.transfers import EVICTION, count_eviction
@@ -246,15 +245,15 @@ def evict(  # noqa: PLR0913  # a range, and what its contents need
 ) -> int:
     """Free windows as `evict_windows` does, under the lock, and let Blobs drop their arrays.
 
-    If an operation is writing the memory, this raises a BufferError if it is `needed`, or else
+    If an operation is using the memory, this raises a BufferError if it is `needed`, or else
     leaves them there.
     """
     _close(ledger, side)
-    if ledger in pinned(writes=True):
+    if ledger in pinned():
         if not needed:
             return 0
         raise BufferError(
-            "another thread, or an operation that this one interrupts, is writing "
+            "another thread, or an operation that this one interrupts, is using "
             f"{ledger.buffers.described()}"
         )
     windows = ledger.buffers.all_of(side).inside(start, stop, ledger.spans.nbytes)

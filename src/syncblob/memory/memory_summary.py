@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from syncblob._formatting import counted, human_bytes
 from syncblob.devices import Accelerator, Device, Side, accelerator
-from syncblob.memory.operations import pinned
-from syncblob.memory.residents import inhabited, keepers, residents
+from syncblob.memory.operations import inhabited, keepers, pinned, residents
 
 if TYPE_CHECKING:
     from syncblob._source_lines import SourceLine

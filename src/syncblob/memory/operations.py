@@ -1,9 +1,11 @@
-"""Calls that run: the operands that they pin, and the line in which they wait for room.
+"""Operations that run, the memory that they and others have on devices, and the line for room.
 
-The operands of calls are not evicted while they run: they are *pinned*. A call that needs more room
-than there is begins again when it has some, and has nothing in use meanwhile: two calls that waited
-with what they have for the rest of what they need would wait for each other. So only the outermost
-call waits, and its first turn comes after those of all that came before.
+Operations *pin* their operands, which are not evicted for others meanwhile. Of those that need more
+room than there is only the outermost waits, and nothing is in use then, because it begins again:
+two that waited with what they have for the rest of what they need would wait for each other.
+
+Ledgers with buffers on an accelerator are *residents* of it, and Blobs with arrays over them are
+*keepers*. Both are only referred to weakly.
 """
 
 from __future__ import annotations
@@ -11,211 +13,24 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
+from weakref import WeakKeyDictionary, ref
 
-from syncblob.memory.residents import any_is_locked
+from syncblob._locks_lost_in_fork import Lock, LostLock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from syncblob.devices import Accelerator
     from syncblob.devices.base import Home
     from syncblob.memory.ledger import Ledger
 
 # The seconds for which the first in line waits, those between two tries, and those for which no
-# other thread may have been at work before it gives up. A thread may be between two calls.
+# other thread may have been at work before it gives up. A thread may be between two operations.
 PATIENCE, PAUSE, IDLE = 5.0, 0.005, 0.03
 
-# What a call does: it reads, or is about to write; or has begun to, and cannot begin again.
-_READS, _WRITES, _HAS_WRITTEN = range(3)
-
-# The attribute of an error of a call that its caller begins again: where memory is short.
+# The attribute of an error of what an outer operation begins again: the home that is short of room.
 SHORT_OF = "short_of_memory"
-
-
-class _Call:
-    """A call that runs, with the Blobs and memories that it was given.
-
-    Attributes
-    ----------
-    operands, outer, state
-        They, the call of the same thread that has called it, and one of the states above.
-    last
-        Whether it has waited, and is not made again.
-    waiting
-        Whether it waits and has nothing in use.
-    """
-
-    __slots__ = ("last", "operands", "outer", "state", "waiting")
-
-    def __init__(self, operands: Any, outer: _Call | None, state: int = _READS) -> None:
-        self.operands: Any = operands
-        self.outer: _Call | None = outer
-        self.state: int = state
-        self.last: bool = False
-        self.waiting: bool = False
-
-
-# The innermost call of each thread, and the calls that wait, in the order in which they came.
-_calls: dict[int, _Call] = {}
-_lines: dict[Home, list[Place]] = {}
-_turn = threading.Condition()
-
-
-def _after_fork_in_child() -> None:
-    global _turn  # noqa: PLW0603  # another thread may have held its lock
-    _turn = threading.Condition()
-    _lines.clear()
-    for thread in [*_calls]:
-        if thread != threading.get_ident():
-            del _calls[thread]
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)
-
-
-# --- pins -----------------------------------------------------------------------------------------
-
-
-def _chain(call: _Call | None) -> Iterator[_Call]:
-    while call is not None:
-        yield call
-        call = call.outer
-
-
-def _add_used(operands: Iterable[Any], found: set[Any], depth: int = 3) -> None:
-    """Add what operands use, also those in tuples, lists and dicts."""
-    for x in operands:
-        kind = type(x)
-        if kind is tuple or kind is list or kind is dict:
-            if depth:
-                _add_used(x.values() if kind is dict else x, found, depth - 1)
-        elif hasattr(kind, "used"):
-            found.update(x.used())
-
-
-def pinned(*, writes: bool = False, own: bool = True, others: bool = True) -> set[Any]:
-    """Return the ledgers and homes that running calls use, or only those that they may write."""
-    found: set[Any] = set()
-    this = threading.get_ident()
-    for thread, innermost in [*_calls.items()]:
-        if innermost.waiting or not (own if thread == this else others):
-            continue
-        for call in _chain(innermost):
-            if call.state or not writes:
-                _add_used(call.operands, found)
-    return found
-
-
-def innermost() -> _Call | None:
-    """Return the innermost call of this thread."""
-    return _calls.get(threading.get_ident())
-
-
-def pin(operands: Any) -> None:
-    """Pin only some operands of the call of this thread from now on."""
-    call: Any = innermost()
-    call.operands = operands
-
-
-def will_write() -> None:
-    """Tell that the call of this thread is about to write its operands."""
-    call: Any = innermost()
-    call.state = max(call.state, _WRITES)
-
-
-def has_written() -> None:
-    """Tell that what this thread calls may have written, and must not begin again."""
-    for call in _chain(innermost()):
-        call.state = _HAS_WRITTEN
-
-
-# --- calls ----------------------------------------------------------------------------------------
-
-
-def attempt(function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
-    """Call a function that the caller knows what to do without: it evicts, but waits for nobody."""
-    return _call(_READS, (args, keywords), function, args, keywords)
-
-
-def writing(operands: Any, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
-    """Call a function that writes Blobs or memories, the operands."""
-    for call in _chain(innermost()):
-        call.state = _HAS_WRITTEN
-    return _call(_HAS_WRITTEN, operands, function, args, keywords)
-
-
-def _call(state: int, operands: Any, function: Callable[..., Any], args: Any, keywords: Any) -> Any:
-    thread = threading.get_ident()
-    outer = _calls.get(thread)
-    try:
-        _calls[thread] = _Call(operands, outer, state)
-        return function(*args, **keywords)
-    finally:
-        _restore(thread, outer)
-
-
-def _restore(thread: int, outer: _Call | None) -> None:
-    if outer is None:
-        _calls.pop(thread, None)
-    else:
-        _calls[thread] = outer
-
-
-def from_the_start(function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
-    """Call a function; again, from its start, if other threads use the room that it lacks.
-
-    The function takes its arrays itself, and tells before it writes. So nothing is in use between
-    two tries, and others can evict its operands. Within another such call, the function is called
-    once, and its error is raised.
-    """
-    thread = threading.get_ident()
-    outer = _calls.get(thread)
-    try:
-        _calls[thread] = call = _Call((args, keywords), outer)
-        call.last = outer is not None and outer.last
-        try:
-            return function(*args, **keywords)
-        except MemoryError as error:
-            home = vars(error).get(SHORT_OF)
-            if home is None or call.state == _HAS_WRITTEN or not is_outermost(outer):
-                raise
-        # Only here: the error keeps frames alive, and these keep arrays.
-        return _begin_again(call, home, function, args, keywords)
-    finally:
-        _restore(thread, outer)
-
-
-def is_outermost(call: _Call | None) -> bool:
-    """Return whether nothing further out begins again: neither a call nor one that was its last."""
-    return call is None or call.state == _HAS_WRITTEN
-
-
-def _begin_again(
-    call: _Call, home: Home, function: Callable[..., Any], args: Any, keywords: Any
-) -> Any:
-    place, failure = Place(home), MemoryError()
-    try:
-        while not call.last and call.state != _HAS_WRITTEN:
-            call.state, call.waiting = _READS, True
-            try:
-                call.last = not place.wait()
-            finally:
-                call.waiting = False
-            try:
-                return function(*args, **keywords)
-            except MemoryError as error:
-                # A program that keeps the error would keep the arrays of its frames.
-                failure = error.with_traceback(None)
-            if vars(failure).get(SHORT_OF) is None:
-                break
-        raise failure
-    finally:
-        place.leave()
-        # It refers to this frame.
-        del failure
 
 
 class NotNowError(MemoryError):
@@ -230,19 +45,109 @@ class NotFirstError(NotNowError):
         self.home: Home = home
 
 
-class BeingWrittenError(NotNowError):
-    """Another thread is writing into a window that is to be replaced. It does not take long.
+class Operation:
+    """An operation that runs.
 
-    A copy that is made meanwhile would lack what it writes.
+    Attributes
+    ----------
+    operands, outer
+        What it pins, and the operation of the same thread in which it runs.
+    written
+        Whether it may have written, and cannot begin again.
+    last
+        Whether it has waited, and does not begin again either.
+    waiting
+        Whether it waits, with nothing in use.
     """
 
-    def __init__(self, ledger: Ledger) -> None:
-        super().__init__(f"another thread is writing into {ledger.buffers.described()}")
+    __slots__ = ("last", "operands", "outer", "waiting", "written")
+
+    def __init__(self, operands: Any, outer: Operation | None, *, written: bool = False) -> None:
+        self.operands: Any = operands
+        self.outer: Operation | None = outer
+        self.written: bool = written
+        self.last: bool = False
+        self.waiting: bool = False
 
 
-def short_of(error: Exception) -> bool:
-    """Return whether a call failed for lack of room that it did not wait for."""
-    return SHORT_OF in vars(error)
+# The innermost operation of each thread, and the places in line. `_turn` tells that one has left.
+_running: dict[int, Operation] = {}
+_lines: dict[Home, list[Place]] = {}
+_turn = threading.Condition()
+
+
+def _after_fork_in_child() -> None:
+    global _turn  # noqa: PLW0603  # another thread may have held its lock
+    _turn = threading.Condition()
+    _lines.clear()
+    for thread in {*_running} - {threading.get_ident()}:
+        del _running[thread]
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
+def run(operation: Operation, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+    """Call a function as an operation of this thread."""
+    thread = threading.get_ident()
+    try:
+        _running[thread] = operation
+        return function(*args, **keywords)
+    finally:
+        if operation.outer is None:
+            _running.pop(thread, None)
+        else:
+            _running[thread] = operation.outer
+
+
+def innermost() -> Operation | None:
+    """Return the innermost operation of this thread."""
+    return _running.get(threading.get_ident())
+
+
+def _chain(operation: Operation | None) -> Iterator[Operation]:
+    while operation is not None:
+        yield operation
+        operation = operation.outer
+
+
+def has_written() -> None:
+    """Tell that the operation of this thread may have written, and must not begin again."""
+    for operation in _chain(innermost()):
+        operation.written = True
+
+
+def attempt(function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+    """Call a function that the caller knows what to do without: it evicts, but waits for nobody."""
+    return run(Operation((args, keywords), innermost()), function, *args, **keywords)
+
+
+def writing(operands: Any, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+    """Call a function that writes Blobs or memories, the operands."""
+    has_written()
+    return run(Operation(operands, innermost(), written=True), function, *args, **keywords)
+
+
+def pinned(*, own: bool = True, others: bool = True) -> set[Any]:
+    """Return the ledgers and homes that operations use."""
+    found: set[Any] = set()
+    this = threading.get_ident()
+    for thread, operation in [*_running.items()]:
+        if not operation.waiting and (own if thread == this else others):
+            _add_used([each.operands for each in _chain(operation)], found)
+    return found
+
+
+def _add_used(operands: Iterable[Any], found: set[Any], depth: int = 4) -> None:
+    """Add what operands use, also those in tuples, lists and dicts."""
+    for x in operands:
+        kind = type(x)
+        if kind is tuple or kind is list or kind is dict:
+            if depth:
+                _add_used(x.values() if kind is dict else x, found, depth - 1)
+        elif hasattr(kind, "used"):
+            found.update(x.used())
 
 
 # --- the line -------------------------------------------------------------------------------------
@@ -254,32 +159,24 @@ def leave_room(home: Home) -> None:
     Raises
     ------
     NotFirstError
-        If another thread is the first, unless this one has something in use that it may wait for.
+        If another thread is the first, unless this one has written, and so has something in use.
     """
+    # Nearly always, there is none.
     line = _lines.get(home) if _lines else None
-    if not line:
-        # Nearly always.
-        return
-    thread = threading.get_ident()
-    call = _calls.get(thread)
-    if (call is None or call.state != _HAS_WRITTEN) and line[:1] and line[0].thread != thread:
-        raise NotFirstError(home)
+    if line:
+        operation = innermost()
+        if operation is None or not operation.written:
+            for first in line[:1]:
+                if first.thread != threading.get_ident():
+                    raise NotFirstError(home)
 
 
 class Place:
-    """A place in the line of a home.
-
-    Parameters
-    ----------
-    home
-        The home.
-    stands
-        Whether to stand in line. Who has something in use only waits.
-    """
+    """A place in the line of a home; not in line for who has something in use, and only waits."""
 
     __slots__ = ("_began", "_busy", "_home", "_stands", "thread")
 
-    def __init__(self, home: Home, *, stands: bool = True) -> None:
+    def __init__(self, home: Home, *, stands: bool) -> None:
         self.thread: int = threading.get_ident()
         self._home: Home = home
         self._stands: bool = stands
@@ -294,15 +191,13 @@ class Place:
             line = _lines.setdefault(self._home, [])
             if self._stands and self not in line:
                 line.append(self)
-            waited = False
+            after_others = False
             while self in line and line[0] is not self:
-                waited = True
+                after_others = True
                 _turn.wait(IDLE)
-            now = time.monotonic()
             if not self._began:
-                self._began = self._busy = now
-                if waited:
-                    # What the one before has left.
+                self._began = self._busy = time.monotonic()
+                if after_others:
                     return True
             _turn.wait(PAUSE)
         now = time.monotonic()
@@ -312,9 +207,118 @@ class Place:
 
     def leave(self) -> None:
         """Let the next one be the first."""
-        with suppress(KeyError, ValueError):
-            _lines[self._home].remove(self)
-            with _turn:
+        if _lines:
+            with _turn, suppress(KeyError, ValueError):
+                _lines[self._home].remove(self)
+                _turn.notify_all()
+            with _turn, suppress(KeyError):
                 if not _lines[self._home]:
                     del _lines[self._home]
-                _turn.notify_all()
+
+
+# --- residents and keepers ------------------------------------------------------------------------
+
+
+class Use:
+    """The uses of a ledger on an accelerator, as searches for a buffer to evict have found them.
+
+    Attributes
+    ----------
+    last, interval, times
+        The number of the search after the last one, the mean number of searches between two, and
+        their number.
+    epoch, spans
+        What the next one replaces.
+    """
+
+    __slots__ = ("epoch", "interval", "last", "spans", "times")
+
+    def __init__(self) -> None:
+        self.last: int = 0
+        self.interval: float = 0.0
+        self.times: int = 0
+        self.epoch: object = None
+        self.spans: object = None
+
+
+class Keeper(Protocol):
+    """What keeps arrays over buffers: a Blob."""
+
+    def settle(self) -> None:
+        """Make the memory of a result."""
+
+    def let_go(self, gone: Callable[[Any], bool]) -> bool:
+        """Drop arrays over buffers and windows that are gone; return whether there were any."""
+
+
+_residents: WeakKeyDictionary[Accelerator, dict[ref[Ledger], Use]] = WeakKeyDictionary()
+# References may be dead, or twice in the list, until that has doubled.
+_keepers: list[ref[Keeper]] = []
+_most, _listing = 1024, Lock()
+
+
+def reside(ledger: Ledger, home: Any) -> None:
+    """Register a ledger that gets a buffer on an accelerator."""
+    uses = _residents.get(home)
+    if uses is None:
+        uses = _residents.setdefault(home, {})
+    known = ref(ledger, uses.pop)
+    if known not in uses:
+        uses[known] = Use()
+
+
+def residents(home: Any) -> list[tuple[Ledger, Use]]:
+    """Return the ledgers that have had buffers on an accelerator, in the order of the first."""
+    uses = _residents.get(home, {})
+    # A list of the keys takes one step. Entries vanish at any time.
+    found = [(known(), uses.get(known)) for known in list(uses)]
+    return [(ledger, use) for ledger, use in found if ledger is not None and use is not None]
+
+
+def inhabited() -> list[Accelerator]:
+    """Return the accelerators that have had residents."""
+    return [*_residents]
+
+
+def keep(blob: Keeper) -> None:
+    """Register a Blob that keeps an array over a buffer of an accelerator."""
+    global _most  # noqa: PLW0603  # grows with their number
+    _keepers.append(ref(blob))
+    if len(_keepers) > _most:
+        with _listing.held:
+            count = len(_keepers)
+            # A Blob has one reference. Others append behind these meanwhile.
+            living = {id(known): known for known in _keepers[:count] if known() is not None}
+            _keepers[:count] = living.values()
+            _most = max(1024, 2 * len(_keepers))
+
+
+def keepers() -> list[Keeper]:
+    """Return the Blobs that may keep arrays over buffers of accelerators."""
+    return [blob for blob in [known() for known in list(_keepers)] if blob is not None]
+
+
+def any_is_locked(home: Any) -> bool:
+    """Return whether another thread is in an access of memory on an accelerator."""
+    return any(not if_free(ledger.lock, int, 1, own=True) for ledger, _ in residents(home))
+
+
+def if_free(lock: Any, function: Callable[..., int], *args: Any, own: bool = False) -> int:
+    """Call a function under a lock. Return 0, and never wait, if the lock is taken.
+
+    Another thread that has it may be waiting for this one; `own` is returned if this one has it.
+    """
+    if isinstance(lock, LostLock):
+        return 0
+    if lock._is_owned():  # noqa: SLF001  # has no public name
+        return int(own)
+    release = lock.release
+    taken: list[bool] = []
+    try:
+        # One call in C takes the lock and notes it, and none comes before the release. So no
+        # interrupt leaves the lock held.
+        taken.extend(filter(None, map(lock.acquire, (False,))))
+        return function(*args) if taken else 0
+    finally:
+        if taken:
+            release()

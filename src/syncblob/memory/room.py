@@ -1,4 +1,4 @@
-"""Room on a device: calls that fail for lack of it evict buffers, and are made again."""
+"""Room on a device: calls that fail for lack of it evict buffers, or wait, and are made again."""
 
 from __future__ import annotations
 
@@ -12,18 +12,51 @@ from syncblob.memory.eviction import make_room
 from syncblob.memory.memory_summary import rows
 from syncblob.memory.operations import (
     SHORT_OF,
-    BeingWrittenError,
     NotNowError,
+    Operation,
     Place,
     innermost,
-    is_outermost,
     leave_room,
+    run,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from syncblob.devices.base import Home
+
+
+def from_the_start(function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+    """Call a function; again, from its start, if other threads use the room that it lacks.
+
+    The function takes its arrays itself, and tells before it writes. So nothing is in use between
+    two tries, and others can evict its operands. Within another such call, the function is called
+    once, and its error is raised.
+    """
+    outer = innermost()
+    operation = Operation((args, keywords), outer)
+    operation.last = outer is not None and outer.last
+    return run(operation, _from_the_start, operation, function, args, keywords)
+
+
+def _from_the_start(
+    operation: Operation, function: Callable[..., Any], args: Any, keywords: Any
+) -> Any:
+    outer = operation.outer
+    try:
+        return function(*args, **keywords)
+    except MemoryError as error:
+        home = vars(error).get(SHORT_OF)
+        if home is None or operation.written or not (outer is None or outer.written):
+            raise
+        shortage = Shortage(error, home, "", MemoryError)
+    # Only here: the error keeps frames alive, and these keep arrays.
+    return shortage.begin_again(operation, function, args, keywords)
+
+
+def short_of(error: Exception) -> bool:
+    """Return whether a call failed for lack of room that it did not wait for."""
+    return SHORT_OF in vars(error)
 
 
 def compute(home: Home, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
@@ -37,7 +70,7 @@ def _compute(home: Home, function: Callable[..., Any], *args: Any, **keywords: A
     return home.compute(function, *args, **keywords)
 
 
-def in_room(  # the parameters of the function come last
+def in_room(
     home: Home,
     reason: str,
     short: type[Exception],
@@ -52,79 +85,103 @@ def in_room(  # the parameters of the function come last
     try:
         return function(*args, **keywords)
     except short as error:
-        shortage = shortage_of(error, home, reason)
+        shortage = shortage_of(error, home, reason, short)
         if shortage is None:
             raise
-    # Only here, as in `from_the_start`.
-    return shortage.repeat(short, function, args, keywords)
+    return shortage.repeat(function, args, keywords)
 
 
-def shortage_of(error: Exception, home: Home, reason: str) -> Shortage | None:
+def shortage_of(
+    error: Exception, home: Home, reason: str, short: type[Exception] = MemoryError
+) -> Shortage | None:
     """Return what to do about an error; None if nothing helps."""
     home = getattr(error, "home", home)
-    if isinstance(error, BeingWrittenError):
-        return Shortage(error, home, reason)
-    if not home.bounded or not isinstance(home, Accelerator):
-        return None
-    needed = vars(error).get(NEEDED, 0)
-    if not home.can_hold(needed):
-        extend(error, f"{home.device} can never hold {human_bytes(needed)}", first=True)
-        vars(error)[SHORT_OF] = None
-        return None
-    return Shortage(error, home, reason)
+    if not isinstance(error, NotNowError):
+        if not home.bounded or not isinstance(home, Accelerator):
+            return None
+        needed = vars(error).get(NEEDED, 0)
+        if not home.can_hold(needed):
+            extend(error, f"{home.device} can never hold {human_bytes(needed)}", first=True)
+            vars(error)[SHORT_OF] = None
+            return None
+    return Shortage(error, home, reason, short)
 
 
 class Shortage:
     """A call for which memory is short, from one try to the next."""
 
-    __slots__ = ("_error", "_home", "_reason")
+    __slots__ = ("_error", "_home", "_reason", "_short")
 
-    def __init__(self, error: Exception, home: Home, reason: str) -> None:
-        # Its frames refer to buffers.
-        self._error: Any = error.with_traceback(None)
-        self._error.__context__ = None
+    def __init__(self, error: Any, home: Any, reason: str, short: type[Exception]) -> None:
         self._home: Any = home
         self._reason: str = reason
+        self._short: type[Exception] = short
+        self._take(error)
 
-    def repeat(
-        self, short: type[Exception], function: Callable[..., Any], args: Any, keywords: Any
-    ) -> Any:
+    def _take(self, error: Any) -> None:
+        # Its frames refer to buffers. A program that keeps it would keep them, too.
+        self._error: Any = error.with_traceback(None)
+        error.__context__ = None
+
+    def repeat(self, function: Callable[..., Any], args: Any, keywords: Any) -> Any:
         """Call the function again, as long as there is a reason to."""
-        call = innermost()
-        outermost, last = is_outermost(call), False
-        place = Place(self._home, stands=call is None)
+        operation = innermost()
+        waits = operation is None or operation.written
+        place, last = Place(self._home, stands=operation is None), False
         try:
             while not last:
                 if not self._make_room():
-                    if not (outermost or call.last):  # type: ignore[union-attr]  # there is a call
+                    if not (waits or operation.last):  # type: ignore[union-attr]  # there is one
+                        # It begins again.
                         vars(self._error)[SHORT_OF] = self._home
                         break
-                    last = not (outermost and place.wait())
+                    last = not (waits and place.wait())
                     if last:
                         # Cycles may keep memories and arrays.
                         gc.collect()
                 try:
                     return function(*args, **keywords)
-                except short as error:
-                    self._error = error.with_traceback(None)
+                except self._short as error:
+                    self._take(error)
                 if shortage_of(self._error, self._home, self._reason) is None:
                     break
-            if last:
+            if last and not isinstance(self._error, NotNowError):
                 self._explain()
             raise self._error
         finally:
-            place.leave()
-            # It refers to the frames that refer to this object.
-            self._error = None
+            self._leave(place)
+
+    def begin_again(
+        self, operation: Operation, function: Callable[..., Any], args: Any, keywords: Any
+    ) -> Any:
+        """Call the function of an operation again, when it is its turn."""
+        place = Place(self._home, stands=True)
+        try:
+            while short_of(self._error) and not (operation.last or operation.written):
+                try:
+                    operation.waiting = True
+                    operation.last = not place.wait()
+                finally:
+                    operation.waiting = False
+                try:
+                    return function(*args, **keywords)
+                except MemoryError as error:
+                    self._take(error)
+            raise self._error
+        finally:
+            self._leave(place)
+
+    def _leave(self, place: Place) -> None:
+        place.leave()
+        # It refers to the frames that refer to this object.
+        self._error = None
 
     def _make_room(self) -> bool:
-        if isinstance(self._error, NotNowError):
-            return False
-        return make_room(self._home, self._reason, vars(self._error).get(NEEDED, 0))
+        needed = vars(self._error).get(NEEDED, 0)
+        later = isinstance(self._error, NotNowError)
+        return not later and make_room(self._home, self._reason, needed)
 
     def _explain(self) -> None:
-        if isinstance(self._error, NotNowError):
-            return
         listed = "\n".join(map(str, rows(self._home, self._reason))) or (
             "    nothing that a Blob has; other arrays, and those that other code keeps of evicted "
             "buffers, are not listed"

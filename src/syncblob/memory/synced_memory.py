@@ -21,10 +21,9 @@ from syncblob.memory.changes import adopt
 from syncblob.memory.eviction import evict
 from syncblob.memory.hand_out import alias, borrow, export_watched, lend, view, write
 from syncblob.memory.ledger import Ledger
-from syncblob.memory.operations import from_the_start
+from syncblob.memory.operations import reside
 from syncblob.memory.private_copies import gather
-from syncblob.memory.residents import reside
-from syncblob.memory.room import compute, shortage_of
+from syncblob.memory.room import compute, from_the_start, shortage_of
 from syncblob.memory.sources import Source
 from syncblob.memory.spans import Spans
 from syncblob.memory.stale_alias_warning import announcing
@@ -286,7 +285,7 @@ class SyncedMemory:
         start, stop
             The range, by default everything. Of a part, the windows that lie in it are freed.
         needed
-            Whether a buffer that an operation is writing raises an error, and does not just stay.
+            Whether a buffer that an operation is using raises an error, and does not just stay.
 
         Returns
         -------
@@ -296,7 +295,7 @@ class SyncedMemory:
         Raises
         ------
         BufferError
-            If an alias, memory that was exposed, or an operation that writes needs a buffer.
+            If an alias, memory that was exposed, or an operation needs a buffer.
             Nothing has changed then.
         """
         stop = self.used_nbytes if stop is None else stop
@@ -623,7 +622,7 @@ class SyncedMemory:
             shortage = shortage_of(error, self.home(side), reason)
             if shortage is None:
                 raise
-        return shortage.repeat(MemoryError, function, (self.ledger, *args), {})
+        return shortage.repeat(function, (self.ledger, *args), {})
 
     def elements(self, side: Side, layout: Layout, reason: str) -> Any:
         """Return an array of elements on one side, for the caller to copy.

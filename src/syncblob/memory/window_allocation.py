@@ -9,7 +9,7 @@ import operator
 from typing import TYPE_CHECKING, Any
 
 from syncblob.memory.changes import Change, commit
-from syncblob.memory.operations import BeingWrittenError, pinned
+from syncblob.memory.operations import NotNowError, pinned
 from syncblob.memory.state_machine import MUTABLE, Access
 from syncblob.memory.windows import Window, part_of
 
@@ -90,8 +90,8 @@ def _plan_growth(ledger: Ledger, side: Side, _access: Access, start: int, stop: 
     """Plan to make a window, which replaces those that it overlaps. The map stays."""
     replaced = [(w.start, w.stop) for w in ledger.buffers.within(side, start, stop)]
     # Other threads write without the lock. The shortcuts are revoked, so that none begins to.
-    if replaced and ledger in pinned(writes=True, own=False):
-        raise BeingWrittenError(ledger)
+    if replaced and ledger in pinned(own=False):
+        raise NotNowError(f"another thread is using {ledger.buffers.described()}")
     for part in replaced:
         holder = ledger.loans[side].writer_in(side, *part)
         if holder:

@@ -23,7 +23,8 @@ from syncblob.devices.base import Home, is_on_device
 from syncblob.dispatch.walk import instances, mapped
 from syncblob.guards import require_device
 from syncblob.interop.adopt import adopt
-from syncblob.memory import MUTABLE, compute, has_written, pin, will_write
+from syncblob.memory import MUTABLE, compute, has_written
+from syncblob.memory.operations import innermost
 from syncblob.memory.window_allocation import divisible
 
 # Types that are passed on unchanged.
@@ -90,8 +91,6 @@ def call(  # noqa: C901, PLR0913  # a call, and properties of its function
         if key not in written and (key not in plain or isinstance(x, BlobCore)):
             arguments[key] = mapped(x, running.read)
     # Last, because inputs must be on this home before their memory is written.
-    if written:
-        will_write()
     for key, whole in written.items():
         arguments[key] = running.write(arguments[key], whole=whole)
     arrays, keywords = split(arguments)
@@ -258,7 +257,8 @@ class Operands:
 
     def release(self) -> None:
         """Drop the arrays that were read, so that their memory can be evicted."""
-        pin([target for target, _ in self.late])
+        operation: Any = innermost()
+        operation.operands = [target for target, _ in self.late]
         self._passed = {id(array): self._passed[id(array)] for _, array in self.late}
 
     def deliver(self, result: Any) -> None:

@@ -33,7 +33,7 @@ from benchmarks.states import STATES
 from syncblob import Blob, Head, StaleAliasWarning, max_transfers, record_transfers
 from syncblob.blob.lockless_writes_at_fork import FREE_THREADED
 from syncblob.devices import SimulatedBackend, accelerator
-from syncblob.memory import SyncedMemory, access_plan, living_arrays, window_allocation
+from syncblob.memory import SyncedMemory, access_plan, attempt, living_arrays, window_allocation
 from syncblob.memory.access_plan import SMALL
 
 try:

@@ -282,7 +282,8 @@ def test_an_access_that_gets_no_window_leaves_exports_under_watch(limited):
 
 def writing(part, write):
     """Return a call that writes a view on the accelerator by a function."""
-    return partial(write_by, part.memory, part._layout, Side.ACCELERATOR, "a write", write)
+    place = part.memory, part._layout, Side.ACCELERATOR
+    return partial(write_by, *place, "a write", lambda array: (write, array))
 
 
 def slow_write(part):

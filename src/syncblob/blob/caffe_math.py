@@ -47,7 +47,9 @@ def update(blob: BlobCore) -> None:
     require_device(home.device, "update")
     diff = blob._diff_memory()
     gradient = diff.array(diff.side_of(home), CONST, blob._layout, "update")
-    write_by(blob._memory, blob._layout, side, "update", subtract, gradient)
+    write_by(
+        blob._memory, blob._layout, side, "update", lambda data: (np.subtract, data, gradient, data)
+    )
 
 
 def summed(
@@ -72,7 +74,7 @@ def scale(blob: BlobCore, memory: SyncedMemory | None, factor: complex, reason: 
         return
     side = _head_side(blob, memory)
     require_device(memory.home(side).device, reason)
-    write_by(memory, blob._layout, side, reason, _scale, factor)
+    write_by(memory, blob._layout, side, reason, lambda array: (_scale, factor, array))
 
 
 def _head_side(blob: BlobCore, memory: SyncedMemory) -> Side:
@@ -120,12 +122,7 @@ def sumsq(array: Any, xp: ModuleType) -> float | int:
     return _total(xp.square, array, xp)
 
 
-def subtract(x: Any, gradient: Any) -> None:
-    """Subtract a gradient from x in place."""
-    np.subtract(x, gradient, x)
-
-
-def _scale(x: Any, factor: complex) -> None:
+def _scale(factor: complex, x: Any) -> None:
     """Multiply x by a factor in place, in the dtype of x."""
     x *= x.dtype.type(factor)
 

@@ -193,24 +193,25 @@ def write_by(
     layout: Layout,
     side: Side,
     reason: str,
-    function: Callable[..., Any],
-    *arguments: Any,
+    call: Callable[[Any], Sequence[Any]],
 ) -> None:
-    """Call a function that writes an array of a memory on one side, its first argument."""
-    from_the_start(_write_by, memory, layout, side, reason, function, *arguments)
+    """Call a function that writes an array on one side, in its home, and finish the write.
+
+    `call` returns the function and its arguments, given the array of this memory and layout.
+    """
+    from_the_start(_write_by, memory, layout, side, reason, call)
 
 
-def _write_by(  # a layout, and what is done with it
+def _write_by(
     memory: SyncedMemory,
     layout: Layout,
     side: Side,
     reason: str,
-    function: Callable[..., Any],
-    *arguments: Any,
+    call: Callable[[Any], Sequence[Any]],
 ) -> None:
-    array = memory.array(side, MUTABLE, layout, reason)
+    function, *arguments = call(memory.array(side, MUTABLE, layout, reason))
     has_written()
     try:
-        memory.home(side).compute(function, array, *arguments)
+        memory.home(side).compute(function, *arguments)
     finally:
         finish_write(memory.ledger, side, *memory.ledger.range_of(layout), reason)

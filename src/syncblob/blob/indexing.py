@@ -129,7 +129,9 @@ def set_item(blob: BlobCore, key: Any, value: Any) -> None:  # noqa: C901, PLR09
         selected = selection(blob, key)
         new = _value_on(blob, value, selected.shape)
         key, function = selected.bring("__setitem__"), selected.setitem
-    write_by(blob._memory, blob._layout, side, "__setitem__", function, key, new)
+    write_by(
+        blob._memory, blob._layout, side, "__setitem__", lambda array: (function, array, key, new)
+    )
 
 
 def _assign_number(blob: BlobCore, full: Any, value: Any) -> bool:

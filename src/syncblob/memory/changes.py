@@ -162,8 +162,8 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
         uploads: Sequence[Upload] = ()
         if change.prepare is not None:
             buffer, uploads = change.prepare(ledger, change, reason)
-            if side:
-                reside(ledger, buffers.home(side))
+            if 0 < side < len(buffers.homes):
+                reside(ledger, buffers.homes[side])
             if type(buffer) is Windows:
                 whole, windows = None, buffer
             elif type(buffer) is not Window:

@@ -64,11 +64,11 @@ def test_what_a_graph_cannot_hold_is_refused_and_the_capture_left_good(cupy, wor
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_capture_of_others_is_left_good(cupy, mode):
-    """The capture is on a stream that is nobody's current one, or of another thread."""
+    """The capture is on a stream that a Blob was used on, and is nobody's current one now."""
     for here in (True, False):
         blobs = [blob_in(CPU) for _ in range(3)]
-        lent = blob_in(GPU)
-        stream = side_stream()
+        with side_stream() as stream:
+            lent = blob_in(GPU)
         number = getattr(cupy.cuda.runtime, f"streamCaptureMode{mode}")
 
         def use(blobs=blobs, lent=lent):

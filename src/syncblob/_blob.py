@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
+from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, Self, SupportsIndex
 
@@ -36,7 +36,7 @@ from syncblob.blob.core import GPU_DATA, GPU_DIFF, HOST_DATA, HOST_DIFF, BlobCor
 from syncblob.blob.explain import Explanation
 from syncblob.blob.flags import Flags
 from syncblob.blob.indexing import get_item, in_c_order, set_item
-from syncblob.blob.iteration import NO_ITEM, iterate, measured, walked_item, walks
+from syncblob.blob.iteration import iterate
 from syncblob.blob.missing import Missing, add_missing
 from syncblob.blob.operators import Operators
 from syncblob.blob.proto_hook import messages
@@ -45,8 +45,8 @@ from syncblob.devices import HOST, Device, Side, home_of
 from syncblob.dispatch.ndarray_methods import NdarrayMethods
 from syncblob.dispatch.numpy.array_function import array_function
 from syncblob.dispatch.numpy.ufuncs import array_ufunc
-from syncblob.interop import export_arrow, export_cuda, export_dlpack, export_numpy, shared_memory
-from syncblob.memory import CONST, MUTABLE, OVERWRITE, Head, SyncedMemory
+from syncblob.interop import export_cuda, export_dlpack, export_numpy, shared_memory
+from syncblob.memory import CONST, MUTABLE, OVERWRITE, Head, SyncedMemory, acquire
 from syncblob.memory.untracked_aliases import assume_unaliased, refresh
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ class Blob(Operators, NdarrayMethods):
         layout = from_arrays.dense_layout(shape, dtype)
         self._fill_untouched(layout, home_of(device))
         if name:
-            self._memory.name = name
+            self.memory.name = name
 
     # --- making Blobs ----------------------------------------------------------------------------
 
@@ -282,11 +282,11 @@ class Blob(Operators, NdarrayMethods):
 
         Views, and Blobs that share data, have the same name; copies and results have none.
         """
-        return self._memory.name
+        return self.memory.name
 
     @name.setter
     def name(self, name: str) -> None:
-        self._memory.name = name
+        self.memory.name = name
         diff = self._existing_diff()
         if diff is not None:
             diff.name = name
@@ -294,8 +294,8 @@ class Blob(Operators, NdarrayMethods):
     @property
     def head(self) -> Head:
         """Where the newest contents of data are; for a view, those of its part of the memory."""
-        memory = self._memory
-        return memory.head_of(self._layout, self._accelerator_side(memory))
+        memory = self.memory
+        return memory.head_of(self.layout, self._accelerator_side(memory))
 
     @property
     def diff_head(self) -> Head:
@@ -303,12 +303,7 @@ class Blob(Operators, NdarrayMethods):
         diff = self._existing_diff()
         if diff is None:
             return Head.UNINITIALIZED
-        return diff.head_of(self._layout, self._accelerator_side(diff))
-
-    @property
-    def memory(self) -> SyncedMemory:
-        """The memory of data, shared by views and Blobs that share data."""
-        return self._memory
+        return diff.head_of(self.layout, self._accelerator_side(diff))
 
     @property
     def flags(self) -> Flags:
@@ -347,8 +342,6 @@ class Blob(Operators, NdarrayMethods):
         shape = self.shape
         if not shape:
             raise TypeError("a 0-d Blob has no length; use item() for its element")
-        if len(shape) == 1:
-            measured(self)
         return shape[0]
 
     # --- axes and counts, as Caffe has them ------------------------------------------------------
@@ -547,9 +540,9 @@ class Blob(Operators, NdarrayMethods):
         RuntimeError
             Unless the head is HEAD_AT_CPU.
         """
-        memory = self._memory
+        memory = self.memory
         side = self._accelerator_side(memory)
-        memory.async_gpu_push(stream, *memory.ledger.range_of(self._layout), side)
+        memory.async_gpu_push(stream, *memory.ledger.range_of(self.layout), side)
 
     def prefetch(self, device: Device | str | None = None) -> None:
         """Start to transfer to a device the part of data that is missing there.
@@ -563,9 +556,9 @@ class Blob(Operators, NdarrayMethods):
         device
             ``"cpu"``, or an accelerator. None means `device`.
         """
-        home = self._home if device is None else home_of(device)
-        memory = self._memory
-        memory.prefetch(memory.side_of(home), *memory.ledger.range_of(self._layout))
+        home = self.home if device is None else home_of(device)
+        memory = self.memory
+        memory.prefetch(memory.side_of(home), *memory.ledger.range_of(self.layout))
 
     def evict(self, side: Literal["cpu", "gpu"] = "gpu") -> int:
         """Free the memory of data on a side. What only that side holds moves to the other first.
@@ -588,7 +581,8 @@ class Blob(Operators, NdarrayMethods):
         ------
         BufferError
             If an alias, exposed memory, or an operation of another thread needs a buffer, or if
-            the host side is shared memory. Nothing has changed then.
+            that side is an adopted array or shared memory, which later writes would not reach.
+            Nothing has changed then.
         """
         return parts.evict(self, side)
 
@@ -686,11 +680,11 @@ class Blob(Operators, NdarrayMethods):
 
         ``blob.data *= 2`` works too; assigning another object raises.
         """
-        return self._view(self._layout)
+        return self._view(self.layout)
 
     @data.setter
     def data(self, value: Self) -> None:
-        views.require_in_place(self, value, self._memory, "data")
+        views.require_in_place(self, value, self.memory, "data")
 
     @property
     def diff(self) -> Self:
@@ -700,8 +694,8 @@ class Blob(Operators, NdarrayMethods):
         """
         return self._of(
             self._diff_memory(),
-            self._layout,
-            home=self._home,
+            self.layout,
+            home=self.home,
             base=self._root(),
             readonly=self._readonly,
         )
@@ -713,7 +707,7 @@ class Blob(Operators, NdarrayMethods):
     @property
     def const(self) -> Self:
         """A read-only view: every export of it is a const access, and writing it raises."""
-        return self._view(self._layout, readonly=True)
+        return self._view(self.layout, readonly=True)
 
     def view(self, dtype: DTypeLike | None = None) -> Self:
         """Return a view of the same bytes as elements of another dtype. Transfers nothing.
@@ -778,8 +772,8 @@ class Blob(Operators, NdarrayMethods):
         Ends the exposure caused by ``__cuda_array_interface__`` and adopted arrays, so that later
         reads need not copy again. Tracked aliases need no promise.
         """
-        layout = self._layout
-        for memory in (self._memory, self._existing_diff()):
+        layout = self.layout
+        for memory in (self.memory, self._existing_diff()):
             if memory is not None:
                 assume_unaliased(memory.ledger, layout.start, layout.stop)
 
@@ -794,7 +788,7 @@ class Blob(Operators, NdarrayMethods):
         Transfers nothing. The host stays exposed for a view with gaps. Pickling a Blob in shared
         memory exposes the host again. diff is unchanged.
         """
-        memory, layout = self._memory, self._layout
+        memory, layout = self.memory, self.layout
         refresh(memory.ledger, *memory.ledger.range_of(layout), still_exposed=not layout.gapless)
 
     def reshape(
@@ -862,7 +856,7 @@ class Blob(Operators, NdarrayMethods):
 
     def ravel(self, order: Any = "C") -> Self:
         """Return the elements along one axis; a view if they are contiguous in that order."""
-        if order == "C" and self._layout.contiguous:
+        if order == "C" and self.layout.contiguous:
             return self.reshape(-1)
         return self._call(np.ravel, order=order)
 
@@ -878,7 +872,7 @@ class Blob(Operators, NdarrayMethods):
         as NumPy does: too few are repeated, too many are truncated.
         """
         elements = self.reshape(-1)
-        return elements if elements._memory is self._memory else elements.const
+        return elements if elements.memory is self.memory else elements.const
 
     @flat.setter
     def flat(self, values: Any) -> None:
@@ -924,14 +918,7 @@ class Blob(Operators, NdarrayMethods):
 
         Integers, slices, None and Ellipsis give a view; nothing moves. Arrays of integers or
         booleans give a new Blob, computed on this Blob's device.
-
-        Functions written in C that walk a 1-d Blob by its length and integers get NumPy scalars,
-        as iteration gives.
         """
-        if walks:
-            item = walked_item(self, key)
-            if item is not NO_ITEM:
-                return item
         return get_item(self, key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -1141,7 +1128,7 @@ class Blob(Operators, NdarrayMethods):
         UNINITIALIZED memory, without allocating it. Floating-point numbers are accumulated in
         float64, integers in 64 bits, where they wrap around.
         """
-        return caffe_math.summed(self, self._memory, caffe_math.asum, "asum_data")
+        return caffe_math.summed(self, self.memory, caffe_math.asum, "asum_data")
 
     def asum_diff(self) -> float | int:
         """Return the sum of the absolute values of diff; see `asum_data`."""
@@ -1152,7 +1139,7 @@ class Blob(Operators, NdarrayMethods):
 
         Runs and accumulates as `asum_data`.
         """
-        return caffe_math.summed(self, self._memory, caffe_math.sumsq, "sumsq_data")
+        return caffe_math.summed(self, self.memory, caffe_math.sumsq, "sumsq_data")
 
     def sumsq_diff(self) -> float | int:
         """Return the sum of the squares of diff; see `sumsq_data`."""
@@ -1169,7 +1156,7 @@ class Blob(Operators, NdarrayMethods):
             If the dtype cannot take the factor: a fraction for integers, a complex number for
             real ones, any for bool.
         """
-        caffe_math.scale(self, self._memory, factor, "scale_data")
+        caffe_math.scale(self, self.memory, factor, "scale_data")
 
     def scale_diff(self, factor: complex) -> None:
         """Multiply diff by a factor in place; see `scale_data`."""
@@ -1207,7 +1194,7 @@ class Blob(Operators, NdarrayMethods):
         blob = messages().from_proto(proto, dtype, device)
         if type(blob) is cls:
             return blob
-        return cls._of(blob._memory, blob._layout, home=blob._home, diff=blob._diff)
+        return cls._of(blob.memory, blob.layout, home=blob.home, diff=blob._diff)
 
     def load_proto(self, proto: BlobProto | bytes, *, resize: bool = True) -> None:
         """Copy the contents of a BlobProto: Caffe's ``FromProto``. Writes on the host.
@@ -1297,7 +1284,7 @@ class Blob(Operators, NdarrayMethods):
 
     def __bool__(self) -> bool:
         """Convert a 0-d Blob. Transfers only its element, and changes no state."""
-        return scalars.truth(self)
+        return bool(scalars.scalar(self, "bool"))
 
     def __int__(self) -> int:
         """Convert a 0-d Blob. Transfers only its element, and changes no state."""
@@ -1442,7 +1429,7 @@ class Blob(Operators, NdarrayMethods):
         kept = self._kept[HOST_DATA]
         if (
             kept is not None
-            and self._home is HOST
+            and self.home is HOST
             and stream is None
             and dl_device is None
             and copy is None
@@ -1452,10 +1439,9 @@ class Blob(Operators, NdarrayMethods):
             shortcut, _, _, exported, _ = kept
             held: Any = self._held
             layout: Any = self._placed
-            if exported is not None and (
-                shortcut.writable
-                or (held.claim(shortcut, layout, "__dlpack__") and shortcut.writable)
-            ):
+            if exported is not None and not (shortcut.writable or held.aliased):
+                acquire(held.ledger, Side.HOST, MUTABLE, layout, "__dlpack__")
+            if exported is not None and shortcut.writable:
                 array = exported.view()
                 noted = user_instruction()
                 loans = held.ledger.own_loans(Side.HOST)
@@ -1463,8 +1449,8 @@ class Blob(Operators, NdarrayMethods):
                 if shortcut.writable:
                     return array.__dlpack__(max_version=max_version)
         capsule = export_dlpack.export(
-            self._memory,
-            self._layout,
+            self.memory,
+            self.layout,
             CONST if self._readonly else MUTABLE,
             side=self._side,
             stream=stream,
@@ -1472,15 +1458,15 @@ class Blob(Operators, NdarrayMethods):
             dl_device=dl_device,
             copy=copy,
         )
-        self._keep(HOST_DATA, self._memory)
+        self._keep(HOST_DATA, self.memory)
         return capsule
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Return the DLPack device type and id of `device`; (1, N + 1) for simulated:N."""
-        home = self._home
+        home = self.home
         if home is HOST:
             return export_dlpack.HOST_DEVICE
-        return (home if home.native else self._memory.home(self._side)).dlpack_device
+        return (home if home.native else self.memory.home(self._side)).dlpack_device
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -1494,9 +1480,9 @@ class Blob(Operators, NdarrayMethods):
             If `device` is not a CUDA device, or the dtype is bfloat16, which the interface does not
             support.
         """
-        export_cuda.require_own_interface(self._home)
+        export_cuda.require_own_interface(self.home)
         described, self._exposed = export_cuda.interface(
-            self._memory, self._side, self._layout, self._exposed, readonly=self._readonly
+            self.memory, self._side, self.layout, self._exposed, readonly=self._readonly
         )
         return described
 
@@ -1512,7 +1498,7 @@ class Blob(Operators, NdarrayMethods):
         AttributeError
             If there is no CUDA device, or the memory is on a device of another kind.
         """
-        memory = self._memory
+        memory = self.memory
         return export_cuda.for_cupy(memory, self._accelerator_side(memory), self.gpu)
 
     def __arrow_array__(self, type: Any = None) -> Any:  # noqa: A002  # PyArrow's name
@@ -1538,16 +1524,18 @@ class Blob(Operators, NdarrayMethods):
     def __arrow_c_array__(self) -> Callable[..., tuple[Any, Any]]:
         """The function that Polars and others call for Arrow capsules, made by ``pa.array``.
 
-        Reading the attribute transfers nothing. Polars gets what its constructors make of an
-        ndarray: a copy, with the given name and dtype.
+        Reading the attribute transfers nothing.
 
         Raises
         ------
         AttributeError
-            If there is not exactly one axis, except for Polars, or PyArrow is missing.
+            If there is not exactly one axis, or PyArrow is missing.
         """
-        export_arrow.require_arrow(self)
-        return partial(export_arrow.capsules, self)
+        if self.ndim != 1 or find_spec("pyarrow") is None:
+            raise AttributeError("__arrow_c_array__ is for a Blob of one axis, and needs pyarrow")
+        return lambda requested_schema=None: self.__arrow_array__().__arrow_c_array__(
+            requested_schema
+        )
 
     @property
     def __jax_array__(self) -> Callable[[], Any]:
@@ -1561,7 +1549,7 @@ class Blob(Operators, NdarrayMethods):
         AttributeError
             If `device` is a CUDA device, whose memory JAX accesses by other protocols.
         """
-        if not self._home.native:
+        if not self.home.native:
             raise AttributeError("__jax_array__ would copy by way of the host")
         import jax.numpy
 

@@ -14,6 +14,7 @@ from typing import Any, Never
 # In the order of creation. Entries may vanish at any time, on any thread, so nothing iterates over
 # the dictionary itself.
 _notified: dict[weakref.ref[Any], None] = {}
+_forget = _notified.pop
 
 
 def notify(forked: Any) -> None:
@@ -21,7 +22,7 @@ def notify(forked: Any) -> None:
 
     No other thread exists there yet.
     """
-    _notified[weakref.ref(forked, _notified.pop)] = None
+    _notified[weakref.ref(forked, _forget)] = None
 
 
 def notified(kind: type[Any]) -> list[Any]:

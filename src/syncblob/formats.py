@@ -54,7 +54,7 @@ def memory_of(blob: Blob, *, diff: bool = False) -> SyncedMemory | None:
 
 def shows(blob: Blob, shape: tuple[int, ...], dtype: DTypeLike) -> bool:
     """Tell whether a Blob shows its memory from the first byte on, in C order, as this shape."""
-    return bool(blob._layout == Layout.c_order(shape, as_dtype(dtype)))
+    return bool(blob.layout == Layout.c_order(shape, as_dtype(dtype)))
 
 
 def unshaped(blob: Blob) -> Blob:

@@ -95,6 +95,60 @@ def test_an_adoption_that_is_interrupted_gives_borrows_back_their_right_to_write
     assert memory.cpu_data().tolist() == memory.gpu_data().tolist() == [5] * COUNT
 
 
+def adopted(array: np.ndarray[Any, Any]) -> Blob:
+    return syncblob.asarray(array, device="cpu").on("simulated")
+
+
+def promised(array: np.ndarray[Any, Any]) -> Blob:
+    blob = adopted(array)
+    blob.assume_unaliased()
+    return blob
+
+
+def refreshed(array: np.ndarray[Any, Any]) -> Blob:
+    blob = adopted(array)
+    blob.refresh()
+    return blob
+
+
+def written_on_the_other_side(array: np.ndarray[Any, Any]) -> Blob:
+    blob = adopted(array)
+    blob += 0
+    return blob
+
+
+def set_as_host_data(array: np.ndarray[Any, Any]) -> Blob:
+    blob = Blob(array.shape, dtype=array.dtype, device="simulated")
+    blob.set_cpu_data(array)
+    return blob
+
+
+@pytest.mark.parametrize("make", [promised, refreshed, written_on_the_other_side, set_as_host_data])
+def test_an_adopted_array_stays_and_sees_later_writes(make: Any) -> None:
+    array = np.ones(COUNT)
+    blob = make(array)
+    with pytest.raises(BufferError, match=r"the host side, which is an adopted array.*use a copy"):
+        blob.evict("cpu")
+    blob += 1
+    np.asarray(blob)
+    assert array.tolist() == [2] * COUNT
+    copy = blob.copy()
+    np.asarray(copy)
+    assert copy.evict("cpu") == array.nbytes
+
+
+def test_an_adopted_array_of_a_device_stays_there() -> None:
+    array = np.ones(COUNT, np.float32)
+    blob = Blob(COUNT, device="simulated")
+    blob.set_gpu_data(array)
+    assert [len(part) for part in blob.parts()] == [COUNT]
+    with pytest.raises(BufferError, match="the accelerator side, which is an adopted array"):
+        blob.evict("gpu")
+    blob.mutable_cpu_data()[...] = 2
+    blob.gpu_data()
+    assert array.tolist() == [2] * COUNT
+
+
 def seen_without_the_lock(memory: SyncedMemory) -> set[int]:
     """Return the values that readers without the lock find, in all bytes and on both sides."""
     found = set()

@@ -69,6 +69,18 @@ def test_buffers_and_results_count_until_they_die(limited):
     assert limited.used_nbytes == NBYTES
 
 
+@pytest.mark.usefixtures("two")
+def test_an_adopted_array_stays_when_room_is_needed():
+    memory = bytearray(NBYTES)
+    blob = Blob(COUNT, "int32", device=LIMITED)
+    blob.set_gpu_data(np.frombuffer(memory, "int32"))  # which nothing else refers to
+    others = [filled(value) for value in range(4)]
+    assert [int(each.sum()) for each in others] == [0, 64, 128, 192]
+    blob.mutable_cpu_data()[...] = 7
+    blob.gpu_data()
+    assert set(memory[::4]) == {7}
+
+
 def test_an_allocation_beyond_the_capacity_fails(limited):
     limited.capacity = NBYTES
     blob = Blob(COUNT + 1, "int32", device=LIMITED, name="large")
@@ -171,7 +183,7 @@ def test_a_shortcut_that_was_asked_for_before_an_eviction_has_no_buffer():
             lock.release()
 
     lock, ledger.lock = ledger.lock, Contended()
-    assert ledger.shortcut(Side.ACCELERATOR, blob._layout) is None
+    assert ledger.shortcut(Side.ACCELERATOR, blob.layout) is None
     blob += 1
     blob += 1
     assert blob.tolist() == [9] * COUNT

@@ -6,11 +6,9 @@ import csv
 import io
 import operator
 import statistics
-import threading
 
 import numpy as np
 import pytest
-from in_threads import in_threads
 from made_blobs import blob_in, values
 
 import syncblob
@@ -119,47 +117,10 @@ def test_numpys_functions_that_ask_the_items_give_arrays(function):
     assert result.tolist() == function(numbers).tolist()
 
 
-# --- functions in C that walk by lengths and indices ----------------------------------------------
+# --- functions that walk by lengths and indices ---------------------------------------------------
 
 
-@pytest.mark.parametrize("head", [Head.HEAD_AT_CPU, Head.HEAD_AT_GPU, Head.SPLIT])
-@pytest.mark.parametrize("dtype", ["bool", "int8", "int64", "float16", "float32", "complex64"])
-def test_torch_makes_a_tensor_of_a_list(head, dtype):
-    torch = pytest.importorskip("torch")
-    for shape in ((3,), (2, 3), (2, 2, 2)):
-        blob, array = blob_in(head, dtype, shape), values(dtype, shape)
-        for make in (torch.tensor, torch.as_tensor, torch.asarray):
-            result = make([blob, blob])
-            assert result.tolist() == [array.tolist()] * 2
-            assert result.dtype == torch.tensor(array.flat[0]).dtype
-        assert torch.tensor([blob], dtype=torch.complex128).tolist() == [array.tolist()]
-    assert torch.tensor([Blob((2, 0))]).shape == (1, 2, 0)
-
-
-@pytest.mark.parametrize("device", ["cpu", "simulated"])
-@pytest.mark.parametrize("size", [3, 31, 32, 40])
-def test_torch_indexes_a_tensor_by_a_blob(size, device):
-    torch = pytest.importorskip("torch")
-    table = torch.arange(3.0 * size).reshape(size, 3)
-    for index in (np.arange(size) % 2 == 0, np.arange(size)[::-1] % 3, np.array([1, 2])):
-        blob = syncblob.asarray(index, device=device, copy=True)
-        selected = torch.from_numpy(np.ascontiguousarray(index))
-        assert table[blob].tolist() == table[selected].tolist()
-        written, expected = table.clone(), table.clone()
-        written[blob] = expected[selected] = 9
-        assert written.tolist() == expected.tolist()
-
-
-def test_a_walk_in_c_downloads_once():
-    torch = pytest.importorskip("torch")
-    blob = on_device(range(500))
-    with syncblob.record_transfers() as log:
-        assert torch.tensor([blob, blob]).tolist() == [[*range(500)]] * 2
-        assert bisect.bisect_left(blob, 7) == 7
-    assert [(t.direction, t.nbytes) for t in log] == [("download", 2000)]
-
-
-def test_walks_in_python_get_blobs():
+def test_walks_by_indices_get_views():
     blob = on_device([5, 6, 7])
     assert bisect.bisect(blob, 6) == 2
     items = [blob[index] for index in range(len(blob))]
@@ -176,22 +137,3 @@ def test_walks_in_python_get_blobs():
     assert [item.item() for item in items] == [5, 6, 7, 5, 6, 7, 5, 5, 5, 7, 5, 6, 7]
     items[0][...] = 1
     assert blob.tolist() == [1, 6, 7]
-
-
-def test_walks_of_several_threads_do_not_meet():
-    torch = pytest.importorskip("torch")
-    blobs, done = [on_device(range(64)) for _ in range(2)], threading.Event()
-
-    def disturb():
-        while not done.is_set():
-            len(blobs[1])
-            assert type(blobs[1][0]) is Blob
-
-    def walk():
-        try:
-            return [torch.tensor([blobs[0]] * 2).tolist() for _ in range(50)]
-        finally:
-            done.set()
-
-    made, _ = in_threads(walk, disturb)
-    assert made == [[[*range(64)]] * 2] * 50

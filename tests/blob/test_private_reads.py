@@ -457,9 +457,9 @@ def test_of_any_map_a_copy_has_the_contents_and_moves_what_is_elsewhere(made, da
     np.testing.assert_array_equal(make(part), view(array))
     nbytes = int(np.count_nonzero(~here)) * blob.itemsize
     assert moved(simulated) == ((0, nbytes) if where == "host" else (nbytes, 0))
-    if nbytes and not part._layout.gapless:
+    if nbytes and not part.layout.gapless:
         assert blob.memory.spans == before
-    if part.size and part._layout.gapless:
+    if part.size and part.layout.gapless:
         held = part.head if nbytes else None
         assert held in (None, SYNCED, CPU if where == "host" else GPU)
     # Numbers and texts read their elements from any side.

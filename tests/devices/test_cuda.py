@@ -1002,7 +1002,7 @@ def test_cupy_shares_the_memory_of_a_blob_of_the_host_and_the_alias_is_tracked(c
     blob = make()
     expected = blob.tolist()
     array = cupy.asarray(blob)
-    assert array.data.ptr == blob.memory.buffer(Side.ACCELERATOR).data.ptr + blob._layout.start
+    assert array.data.ptr == blob.memory.buffer(Side.ACCELERATOR).data.ptr + blob.layout.start
     assert array.get().tolist() == expected
     assert blob.device == "cpu"
     loans = blob.memory.ledger.loans[Side.ACCELERATOR]
@@ -1238,6 +1238,42 @@ def test_a_limit_evicts_what_nobody_sees(cupy):
         borrow[...] = 7
     assert blobs[3].tolist() == [7] * 128
     assert cupy.get_default_memory_pool().get_limit() == 0
+
+
+def result_of_operation(cupy, backend, value):
+    """Make a Blob as an operation does; the model computes nothing."""
+
+    def full():
+        array = cupy.empty(128, np.int32)
+        array[...] = value
+        return array
+
+    return Blob._fresh(backend.compute(full), backend)
+
+
+def test_results_are_evicted(cupy, backend):
+    with set_memory_limit("cuda:0", 1536):
+        results = []
+        for value in range(8):
+            # What other operations need makes room.
+            Blob(128, "int32", device="cuda:0").overwrite_gpu_data()
+            results.append(result_of_operation(cupy, backend, value))
+        assert results[0].head is Head.HEAD_AT_CPU
+    assert [result[5].item() for result in results] == [*range(8)]
+
+
+@pytest.mark.parametrize("part", [lambda x: x, lambda x: x[3:], lambda x: x[3:][2:].view("u4")])
+def test_what_is_made_of_a_borrow_keeps_its_buffer(cupy, backend, part):
+    result, other = result_of_operation(cupy, backend, 2), Blob(128, device="cuda:0")
+    kept = part(result.mutable_gpu_data())
+    with set_memory_limit("cuda:0", cupy.get_default_memory_pool().used_bytes()):
+        with pytest.raises(MemoryError, match=r"an array over it, such as one of gpu_data\(\)"):
+            other.gpu_data()
+        kept[-1] = 7
+        assert result.tolist() == [2] * 127 + [7]
+        del kept
+        other.gpu_data()
+    assert result.tolist() == [2] * 127 + [7]
 
 
 def test_memory_that_libraries_keep_is_given_back_before_anything_is_evicted(cupy, machine):

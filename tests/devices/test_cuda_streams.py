@@ -57,7 +57,7 @@ def add_one(array):
 
 def computing(backend, blob, kernel):
     """Compute with a Blob as an operation does: on the current stream, with its own array."""
-    home = blob._home
+    home = blob.home
     array = blob._array_in(home, "test")
     assert home is backend
     backend.compute(launch, kernel, array)
@@ -120,7 +120,7 @@ def test_halves_of_a_memory_are_independent(backend, machine, start):
 def test_an_upload_waits_for_a_computation_that_reads(backend, machine, kind):
     blob, seen = Blob(8, device="cuda:0"), []
     blob.overwrite_cpu_data()[...] = 1
-    array = blob._array_in(blob._home, "test")
+    array = blob._array_in(blob.home, "test")
 
     def see(of):
         seen.append(of.tolist())
@@ -148,7 +148,7 @@ def test_an_upload_waits_for_a_computation_that_reads(backend, machine, kind):
 def test_a_download_of_a_result_waits_for_its_stream_only(backend, machine):
     x, late = Blob(8, device="cuda:0"), []
     x.overwrite_cpu_data()[...] = 3
-    array = x._array_in(x._home, "test")
+    array = x._array_in(x.home, "test")
     y = Blob._fresh(backend.compute(array.copy), backend)
     launch(lambda: late.append(1), stream=side_stream())
     assert np.asarray(y).tolist() == [3] * 8
@@ -246,7 +246,7 @@ def test_memory_that_is_used_again_is_known_anew(backend):
 @lazily
 def test_a_use_is_kept_that_another_thread_adds_while_uses_are_joined(backend, monkeypatch):
     blob, side, waiting = Blob(200, device="cuda:0"), side_stream(), side_stream()
-    array = blob._array_in(blob._home, "test")
+    array = blob._array_in(blob.home, "test")
     ran: list[int] = []
 
     def use():
@@ -313,29 +313,30 @@ def test_what_allocates_is_refused_before_that_in_a_capture_of_torchs(cupy, stre
     access(blob)
 
 
-def owned_by(library, machine):
-    """Return a stream that is nobody's current one, its pointer, and whether it is blocking."""
-    if library == "torch":
-        stream = torch.cuda.Stream(machine)
-        return stream, stream.cuda_stream
+def used_by(library, machine, streams):
+    """Return a stream on which a Blob was used, and which is nobody's current one."""
     import cupy
 
-    stream = cupy.cuda.Stream(non_blocking=library == "cupy")
-    return stream, stream.ptr
+    if library == "torch":
+        stream = torch_model.Stream(machine)
+    else:
+        stream = cupy.cuda.Stream(non_blocking=library == "cupy")
+    with streams.stream(stream) if library == "torch" else stream:
+        at_gpu().gpu_data()
+    return stream
 
 
 @pytest.mark.parametrize("mode", [0, 1, 2])
 @pytest.mark.parametrize("library", ["cupy", "cupy, blocking", "torch"])
 @pytest.mark.parametrize("there", [False, True])
-@pytest.mark.usefixtures("streams")
 def test_a_download_of_lent_bytes_is_refused_beside_a_capture_of_others(
-    machine, mode, library, there
+    machine, streams, mode, library, there
 ):
     blob, new, on = at_gpu(), at_gpu(), at_gpu()
     blob.mutable_cpu_data()
     blob.mutable_gpu_data()
     accelerator("cuda:0").synchronize()
-    stream, pointer = owned_by(library, machine)
+    pointer = (stream := used_by(library, machine, streams)).ptr
     found = []
 
     def access():
@@ -356,7 +357,7 @@ def test_a_download_of_lent_bytes_is_refused_beside_a_capture_of_others(
     machine.streamEndCapture(pointer)
     assert found == [Head.HEAD_AT_GPU] * 2
     machine.setDevice(1)
-    other, pointer = owned_by(library, machine)
+    pointer = (other := side_stream()).ptr
     machine.setDevice(0)
     machine.streamBeginCapture(pointer, mode)
     # A wait for one device leaves the other's captures good.
@@ -366,23 +367,27 @@ def test_a_download_of_lent_bytes_is_refused_beside_a_capture_of_others(
     assert stream is not other
 
 
-def test_streams_are_searched_for_only_if_there_may_be_new_ones(monkeypatch):
-    gc.collect()
-    blob, searched, search = at_gpu(), [], gc.get_referrers
-    monkeypatch.setattr(gc, "get_referrers", lambda *kinds: searched.append(1) or search(*kinds))
-    kept = []
-    for count in (1, 1, 2, 2):
-        if count > len(kept):
-            kept.append(side_stream())
-        blob.mutable_gpu_data()
-        blob.cpu_data()
-        assert len(searched) == count
-    # One goes and one comes.
-    kept[0] = None
-    kept[0] = side_stream()
+def test_the_wait_ends_a_capture_on_a_stream_that_no_blob_was_used_on():
+    blob, stream = at_gpu(), side_stream()
     blob.mutable_gpu_data()
-    blob.cpu_data()
-    assert len(searched) == 3
+    accelerator("cuda:0").synchronize()
+    stream.begin_capture()
+    with side_stream(), pytest.raises(CUDARuntimeError, match="StreamCaptureUnsupported"):
+        blob.cpu_data()
+    with pytest.raises(CUDARuntimeError, match="Invalidated"):
+        stream.end_capture()
+    assert blob.head is Head.HEAD_AT_GPU
+    assert blob.cpu_data().size == 1000
+
+
+def test_streams_that_blobs_were_used_on_are_not_kept(machine):
+    gc.collect()
+    stream = used_by("cupy", machine, None)
+    gone = weakref.ref(stream)
+    del stream
+    gc.collect()
+    assert gone() is None
+    assert at_gpu().cpu_data().size == 1000
 
 
 @pytest.mark.usefixtures("streams")

@@ -38,7 +38,7 @@ def test_a_block_wastes_at_most_an_eighth_or_a_small_unit(nbytes):
 def test_a_loop_of_downloads_locks_no_memory_in_each_step(backend, machine):
     x = Blob(40_000, device="cuda:0")
     x.overwrite_cpu_data()[...] = 1
-    array = x._array_in(x._home, "test")
+    array = x._array_in(x.home, "test")
     for step in range(20):
         if step == 4:
             before = machine.calls["hostAlloc"]

@@ -130,7 +130,7 @@ class Program:
         part = self.part()
         place, stream = self.stream(kept, f"operation on {part}")
         with stream:
-            home = kept.blob[part]._home
+            home = kept.blob[part].home
             array = kept.blob[part]._array_in(home, "test")
             if self.chance(0.5):
                 delay(stream, SHORT)

@@ -34,7 +34,7 @@ def on_device(device, value=3, shape=(4, 5)):
     blob = Blob(shape, device=device)
     blob.overwrite_cpu_data()[...] = value
     blob.prefetch()
-    home = blob._home
+    home = blob.home
     array = blob._array_in(home, "test")
     made = Blob._fresh(home.compute(array.copy), home)
     assert made.head is GPU
@@ -180,7 +180,7 @@ def test_a_loop_of_downloads_does_not_wait_for_the_device():
     with cupy_model.installed(machine := Machine(1)):
         x = Blob(64, device="cuda:0")
         x.overwrite_cpu_data()[...] = 1
-        home = x._home
+        home = x.home
         array = x._array_in(home, "test")
         results = []
         machine.calls.clear()

@@ -1,13 +1,14 @@
 """Sources are read in parts: only the parts that are needed, when they are needed, and once."""
 
 import gc
+import sys
 import weakref
 
 import numpy as np
 import pytest
 from fault_states import newest
 
-from syncblob import Head, SyncedMemory, record_transfers
+from syncblob import Blob, Head, SyncedMemory, record_transfers
 from syncblob._layout import Layout
 from syncblob.devices import POISON, Side
 from syncblob.memory import Access
@@ -284,3 +285,28 @@ def test_what_the_function_returned_is_kept_for_the_next_access(simulated):
     array = memory.array(ACCELERATOR, CONST, Layout.raw(10, 20), "use")
     assert array.tolist() == VALUES[20:30]
     assert (source.calls, len(source.asked)) == (1, NBYTES)
+
+
+def test_a_new_part_of_a_source_takes_few_calls():
+    class Zeros:
+        def __call__(self):
+            raise AssertionError("there is read_into")
+
+        def read_into(self, buffer, _offset):
+            buffer[:] = 0
+
+    calls = 0
+
+    def count(_frame, event, _argument):
+        nonlocal calls
+        calls += event == "call"
+
+    blob = Blob.from_source((100, 1000), "float32", Zeros())
+    for first in 0, 10, 20:
+        blob[first : first + 10].cpu_data()
+    sys.setprofile(count)
+    try:
+        blob[50:60].cpu_data()
+    finally:
+        sys.setprofile(None)
+    assert calls < 50

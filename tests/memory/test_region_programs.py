@@ -31,7 +31,7 @@ from region_model import CPU, FAR, GPU, NOBODY, Cells, Loan, Memory, Plan, overl
 import syncblob
 from benchmarks.states import STATES
 from syncblob import Blob, Head, StaleAliasWarning, max_transfers, record_transfers
-from syncblob.blob.lockless_writes_at_fork import FREE_THREADED
+from syncblob.blob.writes_in_progress import FREE_THREADED
 from syncblob.devices import SimulatedBackend, accelerator
 from syncblob.memory import SyncedMemory, access_plan, attempt, living_arrays, window_allocation
 from syncblob.memory.access_plan import SMALL
@@ -337,6 +337,7 @@ class Program:
             memory.holders = [frozenset({CPU})] * cells.size
             memory.exposed[CPU] = set(range(cells.size))
             memory.owned = True
+            memory.foreign.add(CPU)
             self.outside[memory] = array
         else:
             self.note(f"{name} = Blob.from_source({cells.shape}, …, a {kind})")
@@ -1127,6 +1128,7 @@ class Program:
                     lent = [loan for loan in memory.borrows + memory.aliases if loan.side == GPU]
                     assert not any(overlap(loan.hull, hull) for loan in lent), "it was lent"
                     assert memory.exposed[GPU].isdisjoint(hull), "it was exposed"
+                    assert GPU not in memory.foreign, "it was adopted"
                     self.moved["download"] += len(memory.evict(GPU, hull)) * ITEMSIZE
                     Program.evicted += 1
 
@@ -1315,10 +1317,11 @@ class WindowProgram(Program):
         memory, side = base.memory, base.accelerator
         self.note(f"{base.name}.evict('gpu')")
         self.check_moved()
-        if any(alias.side == side and alias.hull for alias in memory.aliases):
+        lent = any(alias.side == side and alias.hull for alias in memory.aliases)
+        if lent or side in memory.foreign:
             with suppress(BufferError):
                 base.blob.evict("gpu")
-                pytest.fail("a lent buffer was freed")
+                pytest.fail("a lent or adopted buffer was freed")
             return
         base.blob.evict("gpu")
         self.moved["download"] += len(memory.evict(side, range(memory.used))) * ITEMSIZE

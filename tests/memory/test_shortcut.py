@@ -20,7 +20,7 @@ from syncblob import (
 )
 from syncblob._layout import Layout
 from syncblob.devices import Side
-from syncblob.memory import NO_SHORTCUT, Access, claim, claim_shared
+from syncblob.memory import Access, acquire
 from syncblob.memory.borrows_and_aliases import Borrows
 from syncblob.memory.ledger import Ledger
 from syncblob.memory.spans import Spans
@@ -137,13 +137,6 @@ def test_a_part_keeps_its_shortcut_until_there_are_too_many(side, monkeypatch):
     assert not first.writable
 
 
-def test_no_shortcut_gives_no_access():
-    """Another thread may be moving bytes when a caller asks for the shortcut of the device."""
-    memory = used(Side.ACCELERATOR, both_sides=False)
-    assert not memory.claim(NO_SHORTCUT, WHOLE, "a write")
-    assert (memory.head, memory.buffer(Side.HOST)) == (Head.HEAD_AT_GPU, None)
-
-
 @pytest.mark.parametrize("side", Side)
 def test_an_alias_of_other_bytes_hinders_nobody(side):
     memory = used(side)
@@ -181,8 +174,7 @@ def test_an_upload_under_way_may_be_read_from_but_not_written_to(held):
     memory = used(Side.HOST)
     here, there = (memory.ledger.shortcut(side, WHOLE) for side in Side)
     memory.async_gpu_push()
-    # Nobody has to ask again.
-    assert (here.readable, here.writable, here.shared) == (True, False, False)
+    assert not here.writable
     assert not there.readable
     assert (usable(memory, Side.HOST), usable(memory, Side.ACCELERATOR)) == ("r", "")
     assert held.uploads == 0
@@ -208,8 +200,6 @@ def test_under_watch_nothing_may_be_used_at_once(side):
         export = memory.export(side, CONST, WHOLE, "use", "NumPy")
         assert not shortcut.readable
         assert usable(memory, side) == ""
-        write = side, OVERWRITE, 0, NBYTES, "use", memory.buffer(side), 7
-        assert not claim(memory.ledger, memory.buffer(side), *write)
         del export
 
 
@@ -227,7 +217,7 @@ def test_a_log_that_is_opened_is_told_of_the_next_use_of_each_side(side):
         for number, each in enumerate([side, side, Side(1 - side), Side(1 - side), side]):
             # As code with a shortcut does.
             if not memory.ledger.shortcut(each, WHOLE).readable:
-                memory.read(each, WHOLE, "use")
+                memory.acquire(each, CONST, WHOLE, "use")
             assert memory.ledger.shortcut(each, WHOLE).readable
             assert log.avoided == [0, 0, 1, 1, 2][number]
     assert memory.ledger.shortcut(side, WHOLE).readable
@@ -238,9 +228,9 @@ def test_what_one_side_alone_holds_may_be_used_at_once_while_a_log_is_open(side)
     memory = used(side)
     with record_transfers() as log:
         assert memory.ledger.shortcut(side, WHOLE).writable
-        memory.read(Side(1 - side), WHOLE, "use")
+        memory.acquire(Side(1 - side), CONST, WHOLE, "use")
         assert (len(log), log.avoided) == (1, 0)
-        memory.read(side, WHOLE, "use")
+        memory.acquire(side, CONST, WHOLE, "use")
         assert (len(log), log.avoided) == (1, 1)
 
 
@@ -258,7 +248,7 @@ def test_a_log_that_another_thread_opens_meanwhile_is_told_too(monkeypatch):
     monkeypatch.setattr(Ledger, "usable", interrupted)
     try:
         assert not memory.ledger.shortcut(Side.HOST, WHOLE).readable
-        memory.read(Side.HOST, WHOLE, "use")
+        memory.acquire(Side.HOST, CONST, WHOLE, "use")
         assert memory.ledger.shortcut(Side.HOST, WHOLE).writable
     finally:
         log.__exit__()
@@ -284,23 +274,6 @@ def test_nothing_is_usable_if_a_signal_handler_writes_elsewhere_meanwhile(monkey
     monkeypatch.setattr(Ledger, "usable", interrupted)
     assert usable(memory, Side.HOST, layout) == ""
     assert memory.cpu_data().tolist() == [2] * NBYTES
-
-
-def test_nothing_is_usable_if_a_signal_handler_claims_the_other_side_meanwhile(monkeypatch):
-    memory = used(Side.HOST)
-    synced(memory, Side.HOST)
-    there = memory.ledger.shortcut(Side.ACCELERATOR, WHOLE)
-    ask = Ledger.usable
-
-    def interrupted(self, *args):
-        found = ask(self, *args)
-        monkeypatch.undo()
-        assert claim_shared(memory.ledger, there, 0, NBYTES, "use")
-        return found
-
-    monkeypatch.setattr(Ledger, "usable", interrupted)
-    assert usable(memory, Side.HOST) == ""
-    assert usable(memory, Side.ACCELERATOR) == "rw"
 
 
 def test_asking_for_a_shortcut_waits_for_no_transfer(simulated, monkeypatch):
@@ -345,7 +318,7 @@ def test_a_side_that_holds_a_range_becomes_its_only_holder(side, start, stop):
     synced(memory, side)
     shortcut = memory.ledger.shortcut(side, WHOLE)
     known = memory.history
-    assert memory.claim(shortcut, Layout.raw(stop - start, start), "use")
+    memory.acquire(side, MUTABLE, Layout.raw(stop - start, start), "use")
     assert shortcut.writable is (stop - start == NBYTES)
     with record_transfers():
         assert not shortcut.readable
@@ -354,17 +327,17 @@ def test_a_side_that_holds_a_range_becomes_its_only_holder(side, start, stop):
     assert memory.head_over(stop, NBYTES) is (Head(1 << side) if stop == NBYTES else Head.SYNCED)
     last = memory.history[-1]
     assert (last.reason, last.copied, last.start, last.stop) == ("use", "", start, stop)
-    assert memory.claim(shortcut, Layout.raw(2, 2), "use again")
+    memory.acquire(side, MUTABLE, Layout.raw(2, 2), "use again")
     assert len(memory.history) == len(known) + 1
 
 
 @pytest.mark.parametrize("access", Access)
 @pytest.mark.parametrize("side", Side)
-def test_a_side_gets_everything_from_the_other_in_a_claim(side, access):
+def test_a_side_gets_everything_from_the_other_in_an_access(side, access):
     memory = used(Side(1 - side))
     shortcut = memory.ledger.shortcut(side, WHOLE)
     assert not shortcut.readable
-    assert memory.claim(shortcut, WHOLE, "use", access)
+    memory.acquire(side, access, WHOLE, "use")
     assert shortcut.readable
     assert shortcut.writable is (access is not CONST)
     assert memory.head is (Head.SYNCED if access is CONST else Head(1 << side))
@@ -396,19 +369,17 @@ def test_bytes_that_a_side_has_are_not_copied_again(simulated):
     assert simulated.uploaded_bytes == 2 + 4
 
 
-def test_a_memory_has_a_head_while_a_number_is_written(simulated, monkeypatch):
+def test_a_memory_has_a_head_while_it_is_filled():
     memory = used(Side.ACCELERATOR)
     synced(memory, Side.ACCELERATOR)
     buffer, heads = memory.buffer(Side.ACCELERATOR), []
 
-    def compute(function, *args):
+    def fill(into):
         heads.append(memory.head_over(0, 2))
-        function(*args)
+        into[:2] = 5
 
-    monkeypatch.setattr(simulated, "direct", False)
-    monkeypatch.setattr(simulated, "compute", compute)
-    write = Side.ACCELERATOR, OVERWRITE, 0, 2, "use", buffer[:2], 5
-    assert claim(memory.ledger, buffer, *write)
+    acquire(memory.ledger, Side.ACCELERATOR, OVERWRITE, Layout.raw(2), "use", fill)
+    assert buffer[:2].tolist() == [5, 5]
     assert heads == [Head.HEAD_AT_GPU]
 
 
@@ -466,46 +437,15 @@ def test_a_read_ends_a_borrow_and_no_exposure():
         assert memory.gpu_data().tolist() == [value] * NBYTES
 
 
-def test_of_a_layout_with_gaps_an_overwrite_claims_what_is_in_these(simulated):
+def test_of_a_layout_with_gaps_an_overwrite_brings_what_is_in_these(simulated):
     memory = used(Side.ACCELERATOR)
     gaps = Layout((2,), WHOLE.dtype, (NBYTES - 1,))
-    shortcut = memory.ledger.shortcut(Side.HOST, WHOLE)
-    assert memory.claim(shortcut, gaps, "use", OVERWRITE)
+    memory.acquire(Side.HOST, OVERWRITE, gaps, "use")
     assert simulated.downloads == 1
     assert memory.cpu_data().tolist() == [1] * NBYTES
     memory.lend(Side.ACCELERATOR, MUTABLE, Layout.raw(2, 2), "use")
     memory.lend(Side.HOST, OVERWRITE, gaps, "use")
     assert memory.head is Head.HEAD_AT_CPU
-
-
-def test_a_memory_is_not_claimed_by_the_shortcut_of_another():
-    memory, other = used(Side.HOST), used(Side.HOST)
-    synced(memory, Side.HOST)
-    synced(other, Side.HOST)
-    shortcut = memory.ledger.shortcut(Side.HOST, WHOLE)
-    write = other.ledger, shortcut, 0, NBYTES, "use"
-    assert not claim_shared(*write)
-    assert not memory.claim(other.ledger.shortcut(Side.HOST, WHOLE), WHOLE, "use")
-    assert (memory.head, other.head) == (Head.SYNCED, Head.SYNCED)
-
-
-@pytest.mark.parametrize(
-    "happens",
-    [
-        lambda memory: memory.lend(Side.ACCELERATOR, MUTABLE, Layout.raw(1), "use"),
-        lambda memory: memory.export(Side.ACCELERATOR, MUTABLE, Layout.raw(1), "use", "DLPack"),
-        lambda memory: expose(memory.ledger, Side.ACCELERATOR),
-    ],
-    ids=["elsewhere", "alias", "exposure"],
-)
-def test_where_more_has_to_be_done_nothing_is_claimed(happens):
-    memory = used(Side.HOST)
-    kept = happens(memory)
-    before = memory.spans, memory.history
-    shortcut = memory.ledger.shortcut(Side.HOST, WHOLE)
-    assert not memory.claim(shortcut, WHOLE, "use")
-    assert (memory.spans, memory.history) == before
-    del kept
 
 
 def test_what_is_evicted_is_freed():
@@ -529,60 +469,28 @@ def test_a_part_that_may_be_read_says_nothing_of_the_whole():
     assert not whole.readable
 
 
-@pytest.mark.parametrize("layout", [Layout.raw(0, 2), Layout.raw(2, NBYTES - 1)])
-def test_neither_no_bytes_nor_bytes_that_are_not_in_use_are_claimed(layout):
+def test_nothing_is_written_in_the_midst_of_another_access(monkeypatch):
     memory = used(Side.HOST)
     synced(memory, Side.HOST)
-    before = memory.spans, memory.history
-    assert not memory.claim(memory.ledger.shortcut(Side.HOST, WHOLE), layout, "use")
-    memory.lend(Side.HOST, MUTABLE, Layout.raw(0, layout.start), "use")
-    assert (memory.spans, memory.history) == before
-    memory.mutable_cpu_data()
-    memory.lend(Side.ACCELERATOR, MUTABLE, Layout.raw(0, layout.start), "use")
-    assert memory.spans.uniform == Head.HEAD_AT_CPU
-
-
-def test_nothing_is_claimed_in_the_midst_of_another_access(monkeypatch):
-    memory = used(Side.HOST)
-    synced(memory, Side.HOST)
-    there = memory.ledger.shortcut(Side.ACCELERATOR, WHOLE)
     put = Spans.put
 
     def interrupted(*args):
         monkeypatch.undo()
-        assert not memory.claim(there, WHOLE, "use")
         with pytest.raises(RuntimeError, match="in the middle of a transfer"):
             memory.mutable_gpu_data()
         return put(*args)
 
     monkeypatch.setattr(Spans, "put", interrupted)
-    memory.mutable_cpu_data()[...] = 5
+    memory.lend(Side.HOST, MUTABLE, Layout.raw(4), "use")[...] = 5
     assert Spans.put is put
-    assert memory.gpu_data().tolist() == [5] * NBYTES
+    assert memory.gpu_data().tolist() == [5] * 4 + [1] * 4
 
 
-@pytest.mark.parametrize("fails", [False, True])
-def test_only_an_upload_that_has_arrived_lets_a_range_be_claimed(fails, held):
-    memory = used(Side.HOST)
-    with held.failing(**({"transfer": 1} if fails else {})):
-        memory.async_gpu_push()
-        shortcut = memory.ledger.shortcut(Side.HOST, WHOLE)
-        assert not memory.claim(shortcut, WHOLE, "use")
-        assert held.uploads == 0
-        held.synchronize()
-    assert memory.claim(shortcut, WHOLE, "use") is not fails
-    assert memory.head is (Head.SYNCED if fails else Head.HEAD_AT_CPU)
-    if fails:
-        with pytest.raises(RuntimeError, match="injected failure"):
-            memory.mutable_cpu_data()
-        assert memory.claim(shortcut, WHOLE, "use")
-
-
-def test_an_access_of_the_whole_claims_all_bytes_in_use():
+def test_an_access_of_the_whole_is_one_of_all_bytes_in_use():
     memory = used(Side.HOST)
     memory.gpu_data()
     fewer = Layout.dense(np.empty(NBYTES // 2, np.uint8))
-    assert memory.claim(memory.ledger.shortcut(Side.HOST, fewer), fewer, "use")
+    memory.acquire(Side.HOST, MUTABLE, fewer, "use")
     assert memory.head_over(NBYTES // 2, NBYTES) is Head.HEAD_AT_CPU
 
 
@@ -595,52 +503,57 @@ def settle(memory):
     memory.accelerator.synchronize()
 
 
-# What happens, the range to write into, and whether a number can be written.
+# What happens, and the range to write into.
 ASSIGNED = {
-    "other side newest": (lambda m: m.mutable_gpu_data(), (2, 4), True),
-    "both sides": (lambda m: m.gpu_data(), (0, 2), True),
-    "own side": (lambda _: None, (0, NBYTES), True),
-    "upload": (lambda m: m.async_gpu_push(), (0, 2), False),
-    "upload that has arrived": (lambda m: [m.async_gpu_push(), settle(m)], (0, 2), True),
-    "upload of the rest": (lambda m: m.async_gpu_push(None, 4, NBYTES), (0, 2), False),
-    "mixed": (lambda m: [m.lend(Side.ACCELERATOR, MUTABLE, PART, "use")] * 0, (0, 2), False),
-    "alias": (lambda m: m.export(Side.ACCELERATOR, MUTABLE, PART, "use", "DLPack"), (0, 2), False),
-    "exposure": (lambda m: expose(m.ledger, Side.ACCELERATOR), (0, 2), False),
-    "borrow": (lambda m: m.mutable_gpu_data(), (0, 2), False),
-    "third side": (lambda m: m.side_of(syncblob.simulated(1)), (0, 2), True),
-    "eviction": (lambda m: [m.gpu_data(), m.evict(Side.HOST)], (0, 2), False),
-    "smaller size": (lambda m: m.fit(NBYTES - 1), (0, NBYTES), False),
+    "other side newest": (lambda m: m.mutable_gpu_data(), (2, 4)),
+    "both sides": (lambda m: m.gpu_data(), (0, 2)),
+    "own side": (lambda _: None, (0, NBYTES)),
+    "upload": (lambda m: m.async_gpu_push(), (0, 2)),
+    "upload that has arrived": (lambda m: [m.async_gpu_push(), settle(m)], (0, 2)),
+    "upload of the rest": (lambda m: m.async_gpu_push(None, 4, NBYTES), (0, 2)),
+    "mixed": (lambda m: [m.lend(Side.ACCELERATOR, MUTABLE, PART, "use")] * 0, (0, 2)),
+    "alias": (lambda m: m.export(Side.ACCELERATOR, MUTABLE, PART, "use", "DLPack"), (0, 2)),
+    "exposure": (lambda m: expose(m.ledger, Side.ACCELERATOR), (0, 2)),
+    "borrow": (lambda m: m.mutable_gpu_data(), (0, 2)),
+    "third side": (lambda m: m.side_of(syncblob.simulated(1)), (0, 2)),
+    "eviction": (lambda m: [m.gpu_data(), m.evict(Side.HOST)], (0, 2)),
+    "smaller size": (lambda m: m.fit(NBYTES - 1), (0, NBYTES - 1)),
 }
 
 
+@pytest.mark.filterwarnings("ignore::syncblob.StaleAliasWarning")
 @pytest.mark.parametrize("state", ASSIGNED)
 @pytest.mark.parametrize("logging", [False, True])
-def test_a_number_is_written_where_nothing_has_to_be_moved_or_warned_of(state, logging, simulated):
-    happens, (start, stop), written = ASSIGNED[state]
+def test_an_overwrite_moves_nothing_and_is_newest_in_every_state(state, logging, simulated):
+    happens, (start, stop) = ASSIGNED[state]
     memory = used(Side.HOST)
-    buffer, shortcut = memory.buffer(Side.HOST), memory.ledger.shortcut(Side.HOST, WHOLE)
     simulated.delay = 0.02
     kept = happens(memory)
-    if written:
-        del kept
-    before, known = memory.spans, memory.history
-    everything = Layout.raw(memory.used_nbytes)
+    part = Layout.raw(stop - start, start)
     with record_transfers() if logging else nullcontext() as log:
-        write = Side.HOST, OVERWRITE, start, stop, "use", buffer[start:stop], 7
-        assert claim(memory.ledger, shortcut.buffer, *write) is written
+        memory.write(Side.HOST, OVERWRITE, part, "use", operator.setitem, ..., 7)
+    # Of a small memory, what lies beside a part comes with it if its only holder is elsewhere.
     assert not log
-    if written:
-        assert memory.head_over(start, stop) is Head.HEAD_AT_CPU
-        last = memory.history[-1]
-        assert memory.spans == before or (last.reason, *last[-2:]) == ("use", start, stop)
-        expected = [1] * start + [7] * (stop - start) + [1] * (NBYTES - stop)
-        assert memory.gather(Side.HOST, WHOLE, "look").tolist() == expected
-        assert memory.gpu_data().tolist() == expected
-    else:
-        assert (memory.spans, memory.history) == (before, known)
-        for side in Side:
-            old = [1] * memory.used_nbytes
-            assert memory.gather(side, everything, "look").tolist() == old
+    assert memory.head_over(start, stop) is Head.HEAD_AT_CPU
+    nbytes = memory.used_nbytes
+    expected = [1] * start + [7] * (stop - start) + [1] * (nbytes - stop)
+    assert memory.gather(Side.HOST, Layout.raw(nbytes), "look").tolist() == expected
+    assert memory.gpu_data().tolist() == expected
+    del kept
+
+
+@pytest.mark.parametrize("access", [MUTABLE, OVERWRITE])
+def test_no_bytes_and_bytes_that_are_not_in_use_change_nothing(access):
+    memory = used(Side.HOST)
+    synced(memory, Side.HOST)
+    before = memory.spans, memory.history
+    memory.acquire(Side.HOST, access, Layout.raw(0, 2), "use")
+    memory.acquire(Side.HOST, access, Layout.raw(2, NBYTES), "use")
+    assert (memory.spans, memory.history) == before
+    # Another thread may have made the Blob smaller.
+    memory.acquire(Side.HOST, access, Layout.raw(2, NBYTES - 1), "use")
+    assert (memory.used_nbytes, memory.head_over(0, NBYTES - 1)) == (NBYTES, Head.SYNCED)
+    assert memory.head_over(NBYTES - 1, NBYTES) is Head.HEAD_AT_CPU
 
 
 @pytest.mark.parametrize("side", ["cpu", "gpu"])
@@ -713,7 +626,7 @@ def test_a_number_is_written_into_the_selected_elements_alone(device, key):
         with record_transfers() as log:
             there = blob.gpu_data() if device == "cpu" else blob.cpu_data()
         assert there.tolist() == expected.tolist()
-        layout = selected._layout
+        layout = selected.layout
         assert log.nbytes == (layout.stop - layout.start if selected.size else 0)
 
 

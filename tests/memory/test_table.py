@@ -13,7 +13,9 @@ import pytest
 from program_devices import Cuda, Simulated
 
 from syncblob import Head, SyncedMemory, record_transfers
-from syncblob.devices import HOST
+from syncblob.devices import HOST, Side
+from syncblob.memory import Access, state_machine
+from syncblob.memory.state_machine import Brings
 
 NBYTES = 40
 OLD = 7
@@ -32,7 +34,21 @@ TABLE: dict[str, dict[Head, tuple[Head, str]]] = {
     "set_gpu_data": {U: (G, ""), C: (G, ""), G: (G, ""), S: (G, "")},
     "async_gpu_push": {C: (S, "au")},
 }
+INTENTS = {"": Access.CONST, "mutable_": Access.MUTABLE, "overwrite_": Access.OVERWRITE}
 CELLS = [(access, before) for access, row in TABLE.items() for before in row]
+
+
+@pytest.mark.parametrize("side", Side)
+@pytest.mark.parametrize("prefix", INTENTS)
+@pytest.mark.parametrize("before", [U, C, G, S])
+def test_the_table_of_the_program_is_this_one(before: Head, prefix: str, side: Side) -> None:
+    after, steps = TABLE[f"{prefix}{'gpu' if side else 'cpu'}_data"][before]
+    brings, head = state_machine.TABLE[before][state_machine.COLUMNS[side] + INTENTS[prefix]]
+    copied = "ud"[1 - side] if brings is Brings.COPY else ""
+    assert (head, copied) == (after, steps.replace("a", ""))
+    assert (brings is Brings.INITIAL) is (before is U and prefix != "overwrite_")
+    # For any number of sides, it is the same table.
+    assert state_machine.look_up(before, side, INTENTS[prefix]) == (brings, head)
 
 
 @pytest.fixture

@@ -269,7 +269,7 @@ def test_an_access_that_gets_no_window_leaves_exports_under_watch(limited):
     limited.capacity = 200
     blob = numbered()
     with syncblob.verified_const():
-        export = blob.memory.export(Side.ACCELERATOR, CONST, blob[:10]._layout, "use", "DLPack")
+        export = blob.memory.export(Side.ACCELERATOR, CONST, blob[:10].layout, "use", "DLPack")
         alias = np.asarray(blob[12:20].gpu)
         with pytest.raises(BufferError, match="NumPy alias"):
             blob[5:15].gpu_data()
@@ -282,7 +282,7 @@ def test_an_access_that_gets_no_window_leaves_exports_under_watch(limited):
 
 def writing(part, write):
     """Return a call that writes a view on the accelerator by a function."""
-    place = part.memory, part._layout, Side.ACCELERATOR
+    place = part.memory, part.layout, Side.ACCELERATOR
     return partial(write_by, *place, "a write", lambda array: (write, array))
 
 
@@ -489,14 +489,14 @@ def test_what_two_windows_hold_is_gathered_and_downloaded(limited):
     assert limited.downloaded_bytes == 3 * 4
     assert blob[10:20:4].tolist() == [110, 114, 118]
     for side in Side:
-        copy = blob.memory.gather(side, blob[10:20]._layout, "test")
+        copy = blob.memory.gather(side, blob[10:20].layout, "test")
         assert copy.tolist() == [*range(110, 120)]
     limited.reset_counts()
     assert blob.cpu_data()[8:22].tolist() == [8, 9, *range(110, 120), 20, 21]
     assert (limited.downloaded_bytes, limited.downloads) == (40, 2)
     # What the host holds is not divided where windows begin that lack it.
     blob.mutable_cpu_data()
-    blob.memory.gather(Side.ACCELERATOR, blob[10:20:4]._layout, "test")
+    blob.memory.gather(Side.ACCELERATOR, blob[10:20:4].layout, "test")
     assert limited.uploads == 1
 
 

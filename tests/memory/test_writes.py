@@ -21,10 +21,9 @@ from syncblob import (
 from syncblob._layout import Layout
 from syncblob.devices import Side
 from syncblob.devices.host import NumpyHome
-from syncblob.memory import Access, changes, claim
+from syncblob.memory import Access, acquire, changes
 from syncblob.memory.borrows_and_aliases import NUMPY
 from syncblob.memory.buffers import Buffers
-from syncblob.memory.ledger import Shortcuts
 
 # They count the bytes of parts of small memories.
 pytestmark = pytest.mark.usefixtures("exact_parts")
@@ -167,7 +166,10 @@ def at_the_start_of(function, handler):
         sys.setprofile(before)
 
 
-@pytest.mark.parametrize(("function", "rows"), [(changes.commit, slice(1, 4)), (claim, slice(4))])
+@pytest.mark.parametrize(
+    ("function", "rows"),
+    [(changes.commit, slice(1, 4)), (acquire, slice(4)), (changes.commit, slice(4))],
+)
 def test_what_a_handler_writes_before_a_copy_is_not_overwritten_by_it(function, rows):
     blob = Blob(4, device="simulated")
     blob[...] = 1
@@ -199,7 +201,7 @@ def test_a_read_sees_what_a_handler_has_pushed(simulated):
 
 
 @pytest.mark.parametrize("use", ["mutable_gpu_data", "gpu_data", "overwrite_gpu_data"])
-@pytest.mark.parametrize("function", [changes.take, NumpyHome.view, NumpyHome.compute])
+@pytest.mark.parametrize("function", [changes.commit, NumpyHome.own_view, NumpyHome.compute])
 def test_an_assignment_counts_whatever_a_handler_takes_in_its_midst(function, use):
     blob = Blob(4, device="simulated")
     blob[...] = 1
@@ -252,19 +254,17 @@ def test_an_assignment_warns_of_an_alias_that_a_handler_makes_in_its_midst():
     assert blob.tolist() == blob.gpu_data().tolist() == [5] * 4
 
 
-def test_a_handler_is_refused_in_the_midst_of_a_number():
+def test_a_handler_is_refused_while_an_overwrite_fills_the_other_side():
     memory = at(Side.HOST)
     memory.mutable_gpu_data()
-    memory.ledger.shortcut(Side.HOST, Layout.raw(NBYTES))
 
-    def handler():
+    def fill(buffer, written):
         with pytest.raises(RuntimeError, match="in the middle of a transfer"):
             memory.mutable_gpu_data()
+        buffer[...] = 2
+        written.append(True)
 
-    with at_the_start_of(Shortcuts.revoke, handler):
-        buffer = memory.buffer(Side.HOST)
-        write = buffer, Side.HOST, Access.OVERWRITE, 0, NBYTES, "use", buffer, 2
-        assert claim(memory.ledger, *write)
+    acquire(memory.ledger, Side.HOST, Access.OVERWRITE, Layout.raw(NBYTES), "use", fill)
     assert memory.gpu_data().tolist() == [2] * NBYTES
 
 

@@ -21,7 +21,7 @@ WAYS = {
     "np.asarray(b.cpu)": lambda b: np.asarray(b.cpu),
     "b.to_torch()": lambda b: b.to_torch(),
 }
-ITSELF, CONST, COPY, SIDE, ALIAS = [*WAYS][:5]
+ITSELF, CONST, COPY, SIDE, ALIAS, TENSOR = WAYS
 
 _rng = np.random.default_rng(seed=0)
 GRAY = _rng.random((16, 16), "f4")
@@ -153,14 +153,14 @@ class Giving(NamedTuple):
 TABLE_OF_CALLS = """
 # Python and NumPy
 random | ALIAS | NUMBERS | random.shuffle(b) | random.seed(1); random.shuffle(b)
-numpy | ALIAS | GRAY | rng.shuffle(b), of rows | np.random.default_rng(1).shuffle(b)
+numpy | ALIAS | GRAY | rng.shuffle(b) | np.random.default_rng(1).shuffle(b)
 numpy | ALIAS | NUMBERS | rng.random(out=b) | np.random.default_rng(1).random(out=b, dtype='f4')
 torch | ALIAS | GRAY | torch.from_numpy(b) | torch.from_numpy(b).mul_(2).tolist()
 torch | CONST | GRAY | torch.asarray(b.const, copy=True), written |
     torch.asarray(getattr(b, 'const', b), copy=True).mul_(2); None
-torch | ITSELF | GRAY | torch.tensor([b, b]) | torch.tensor([b, b]).tolist()
-torch | ITSELF | np.array([0, 1]) | tensor[b] | torch.tensor(GRAY)[b].tolist()
-torch | ITSELF | np.array([0, 1]) | tensor[b] = value | written = torch.zeros(4, 4);
+torch | CONST | GRAY | torch.tensor([b, b]) | torch.tensor([b, b]).tolist()
+torch | TENSOR | np.array([0, 1]) | tensor[b] | torch.tensor(GRAY)[b].tolist()
+torch | TENSOR | np.array([0, 1]) | tensor[b] = value | written = torch.zeros(4, 4);
     written[b] = 1; written.tolist()
 # science
 scipy | ITSELF | GRAY | csr_array + b | csr_array(MASK) + b
@@ -222,12 +222,12 @@ pandas | CONST | NUMBERS // 3 | frame.groupby(b) | pd.DataFrame({'x': NUMBERS}).
 pandas | ITSELF | NUMBERS > 3 | series.where(b, 0) | pd.Series(NUMBERS).where(b, 0)
 pandas | CONST | TABLE | frame += b | frame = pd.DataFrame(TABLE); frame += b; frame
 polars | ITSELF | NUMBERS | pl.DataFrame({'x': b}) | pl.DataFrame({'x': b}).to_numpy()
-polars | ITSELF | NUMBERS | pl.Series('x', b, dtype=…) |
+polars | CONST | NUMBERS | pl.Series('x', b, dtype=…) |
     series = pl.Series('x', b, dtype=pl.Float64); [series.name, *map(str, [series.dtype, *series])]
 polars | CONST | NUMBERS | pl.Series([b, b]) | [str(pl.Series([b, b]).dtype)]
 polars | CONST | NUMBERS | pl.DataFrame([b, b]) |
     [str(kind) for kind in pl.DataFrame([b, b]).dtypes]
-polars | ITSELF | TABLE | pl.DataFrame(b) | pl.DataFrame(b).to_numpy()
+polars | CONST | TABLE | pl.DataFrame(b) | pl.DataFrame(b).to_numpy()
 polars | CONST | NUMBERS > 3 | frame.filter(b) | pl.DataFrame({'x': NUMBERS}).filter(b).to_numpy()
 polars | CONST | NUMBERS | pl.lit(b), column + b | frame = pl.DataFrame({'x': NUMBERS});
     frame.select(pl.lit(b) + 1, pl.col('x') + b).to_numpy()

@@ -147,6 +147,8 @@ class Memory:
         For each side, the elements that untracked code may write.
     owned
         Whether a foreign array was adopted, whose owner can see the memory.
+    foreign
+        The sides that are adopted arrays, and therefore never leave.
     """
 
     def __init__(self, values: list[int], *, source: bool = False) -> None:
@@ -156,6 +158,7 @@ class Memory:
         self.source = len(values) if source else None
         self.exposed: dict[str, set[int]] = {CPU: set(), GPU: set(), FAR: set()}
         self.owned = False
+        self.foreign: set[str] = set()
         self.borrows: list[Loan] = []
         self.aliases: list[Loan] = []
 
@@ -274,6 +277,7 @@ class Memory:
         self.capacity = self.used
         self.source = None
         self.exposed = {CPU: set(), GPU: set(), FAR: set()}
+        self.foreign.add(side)
         # Aliases of that side are over the old buffer, which is no longer part of the memory.
         self.aliases = [alias for alias in self.aliases if alias.side != side]
 

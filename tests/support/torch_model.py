@@ -7,6 +7,7 @@ for them. Work on PyTorch's streams is launched with `cupy_model.launch`.
 
 from __future__ import annotations
 
+import types
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -20,11 +21,17 @@ from syncblob.dispatch.torch import devices, tensors
 
 
 class Stream:
-    """A stream of PyTorch's, which CuPy has no object of."""
+    """One of PyTorch's own streams, which CuPy has no object of, and which are never destroyed."""
+
+    stream_id = 3
 
     def __init__(self, machine: Machine) -> None:
-        self.cuda_stream = machine.streamCreateWithPriority(1, 0)
-        self.device_index = machine.getDevice()
+        self._machine = machine
+        self.ptr = machine.streamCreateWithPriority(1, 0)
+
+    def is_capturing(self) -> bool:
+        """Return whether a graph is being captured on it."""
+        return bool(self._machine.streamIsCapturing(self.ptr))
 
 
 class Streams:
@@ -63,6 +70,12 @@ class Streams:
             finally:
                 made.append(stream.end_capture())
 
+    def current_stream(self, index: int) -> Any:
+        """Return the current stream. The number of one that is not PyTorch's is its address."""
+        del index
+        own = isinstance(self.current, Stream)
+        return self.current if own else types.SimpleNamespace(stream_id=self.pointer())
+
     def pointer(self, index: int = 0) -> int:
         """Return the pointer of the current stream."""
         del index
@@ -92,7 +105,7 @@ def installed() -> Iterator[Streams]:
         patch.setattr(torch.cuda, "is_available", lambda: True)
         patch.setattr(torch._C, "_cuda_getCurrentRawStream", streams.pointer, raising=False)
         patch.setattr(torch.cuda, "is_current_stream_capturing", capturing)
-        patch.setattr(torch.cuda, "Stream", Stream)
+        patch.setattr(torch.cuda, "current_stream", streams.current_stream)
         patch.setattr(torch.cuda, "memory_reserved", lambda _: 1000 + streams.cached)
         patch.setattr(torch.cuda, "memory_allocated", lambda _: 1000)
         patch.setattr(torch.cuda, "empty_cache", lambda: setattr(streams, "cached", 0))

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Never, Protocol
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
@@ -36,6 +36,7 @@ from syncblob._blob import Blob
 from syncblob._dtypes import as_dtype
 from syncblob._made_functions import defined_names, name_made_functions
 from syncblob.blob.compute import apply
+from syncblob.blob.missing import refuse
 from syncblob.blob.operands import as_blob
 from syncblob.devices import Device, home_of
 from syncblob.guards import require_device
@@ -80,9 +81,9 @@ _OF_REAL = {"rfft", "ihfft", "rfftn"}
 
 def _of_one_axis(name: str, description: str) -> Any:
     def function(
-        x: Blob, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward"
+        x: Blob, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward", **other: Never
     ) -> Blob:
-        return _apply(name, x, n=_size(n), axis=axis, norm=norm)
+        return refuse(other) if other else _apply(name, x, n=_size(n), axis=axis, norm=norm)
 
     function.__doc__ = description
     return function

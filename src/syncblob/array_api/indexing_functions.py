@@ -11,7 +11,7 @@ library.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Never
 
 from numpy.lib.array_utils import normalize_axis_index
 
@@ -19,6 +19,7 @@ from syncblob.array_api._checks import require_indices
 from syncblob.blob.compute import apply
 from syncblob.blob.device_of_operands import common_home
 from syncblob.blob.index_arrays import require_bounds
+from syncblob.blob.missing import refuse
 from syncblob.blob.operands import as_blob
 from syncblob.guards import require_device
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from syncblob._blob import Blob
 
 
-def take(x: Blob, indices: Blob, /, *, axis: int | None = None) -> Blob:
+def take(x: Blob, indices: Blob, /, *, axis: int | None = None, **other: Never) -> Blob:
     """Select elements along an axis by their indices.
 
     Parameters
@@ -50,10 +51,10 @@ def take(x: Blob, indices: Blob, /, *, axis: int | None = None) -> Blob:
         raise ValueError(f"take expects indices with one axis, got shape {indices.shape}")
     if axis is None and x.ndim > 1:
         raise ValueError(f"take expects an axis for a Blob of {x.ndim} axes, got None")
-    return _select("take", x, indices, 0 if axis is None else axis)
+    return refuse(other) if other else _select("take", x, indices, 0 if axis is None else axis)
 
 
-def take_along_axis(x: Blob, indices: Blob, /, *, axis: int = -1) -> Blob:
+def take_along_axis(x: Blob, indices: Blob, /, *, axis: int = -1, **other: Never) -> Blob:
     """Select elements along an axis, with separate indices for each position on the other axes.
 
     Parameters
@@ -74,12 +75,12 @@ def take_along_axis(x: Blob, indices: Blob, /, *, axis: int = -1) -> Blob:
     """
     x = as_blob("take_along_axis", x, indices)
     indices = require_indices("take_along_axis", indices, x)
-    return _select("take_along_axis", x, indices, axis)
+    return refuse(other) if other else _select("take_along_axis", x, indices, axis)
 
 
 def _select(name: str, x: Blob, indices: Blob, axis: int) -> Blob:
     axis = normalize_axis_index(axis, x.ndim)
-    home = common_home((x._home, indices._home))
+    home = common_home((x.home, indices.home))
     if not home.native:
         require_device(home.device, name)
         require_bounds(home, indices, -x.shape[axis], x.shape[axis], axis)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Never
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from syncblob._shape import canonical_axis, is_integer
 from syncblob.array_api._checks import require_blobs
 from syncblob.blob.compute import apply, view
 from syncblob.blob.compute_elementwise import binary
+from syncblob.blob.missing import refuse
 from syncblob.blob.operands import as_blob
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def cholesky(x: Blob, /, *, upper: bool = False) -> Blob:
     return apply("linalg.cholesky", x, upper=upper)
 
 
-def cross(x1: Blob, x2: Blob, /, *, axis: int = -1) -> Blob:
+def cross(x1: Blob, x2: Blob, /, *, axis: int = -1, **other: Never) -> Blob:
     """Compute the cross product of vectors of three elements.
 
     Parameters
@@ -111,7 +112,7 @@ def cross(x1: Blob, x2: Blob, /, *, axis: int = -1) -> Blob:
             f"cross expects axes of size {_SPACE}, and axis {axis} has sizes {sizes[0]} and "
             f"{sizes[1]} in operands of shapes {x1.shape} and {x2.shape}"
         )
-    return apply("linalg.cross", x1, x2, axis=axis)
+    return refuse(other) if other else apply("linalg.cross", x1, x2, axis=axis)
 
 
 def det(x: Blob, /) -> Blob:
@@ -214,7 +215,12 @@ def matmul(x1: Blob, x2: Blob, /) -> Blob:
 
 
 def matrix_norm(
-    x: Blob, /, *, keepdims: bool = False, ord: float | Literal["fro", "nuc"] | None = "fro"
+    x: Blob,
+    /,
+    *,
+    keepdims: bool = False,
+    ord: float | Literal["fro", "nuc"] | None = "fro",
+    **other: Never,
 ) -> Blob:
     """Compute the norm of each matrix, real.
 
@@ -229,7 +235,7 @@ def matrix_norm(
         and the smallest sum of a column; inf, -inf: those of a row; 2, -2: the largest and the
         smallest singular value.
     """
-    return apply("linalg.matrix_norm", x, keepdims=keepdims, ord=ord)
+    return refuse(other) if other else apply("linalg.matrix_norm", x, keepdims=keepdims, ord=ord)
 
 
 def matrix_power(x: Blob, n: int, /) -> Blob:
@@ -473,7 +479,7 @@ def trace(x: Blob, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> Blo
     return apply("linalg.trace", x, offset=offset, dtype=wanted)
 
 
-def vecdot(x1: Blob, x2: Blob, /, *, axis: int = -1) -> Blob:
+def vecdot(x1: Blob, x2: Blob, /, *, axis: int = -1, **other: Never) -> Blob:
     """Multiply vectors, or stacks of them: the sum of ``conj(x1) * x2`` along one axis.
 
     Parameters
@@ -494,11 +500,17 @@ def vecdot(x1: Blob, x2: Blob, /, *, axis: int = -1) -> Blob:
         If the sizes of the axis differ, or the axis is out of range.
     """
     x1, x2 = require_blobs("vecdot", (x1, x2))
-    return apply("vecdot", x1, x2, axis=axis)
+    return refuse(other) if other else apply("vecdot", x1, x2, axis=axis)
 
 
 def vector_norm(
-    x: Blob, /, *, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, ord: float = 2
+    x: Blob,
+    /,
+    *,
+    axis: int | tuple[int, ...] | None = None,
+    keepdims: bool = False,
+    ord: float = 2,
+    **other: Never,
 ) -> Blob:
     """Compute the norms of vectors, real.
 
@@ -514,6 +526,8 @@ def vector_norm(
         The p of the p-norm; inf and -inf for the largest and the smallest absolute value, 0 for the
         number of nonzero elements.
     """
+    if other:
+        refuse(other)
     return apply("linalg.vector_norm", x, axis=axis, keepdims=keepdims, ord=ord)
 
 

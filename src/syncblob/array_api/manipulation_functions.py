@@ -11,7 +11,7 @@ of range raises an IndexError.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Never
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
@@ -20,6 +20,7 @@ from syncblob._blob import Blob
 from syncblob._shape import require_repeats
 from syncblob.array_api._checks import require_blobs, require_indices, require_some
 from syncblob.blob.compute import apply, view
+from syncblob.blob.missing import refuse
 from syncblob.blob.operands import as_blob
 
 # --- broadcasting --------------------------------------------------------------------------------
@@ -84,7 +85,7 @@ def broadcast_to(x: Blob, /, shape: tuple[int, ...]) -> Blob:
 # --- other shapes of the same elements -----------------------------------------------------------
 
 
-def expand_dims(x: Blob, /, axis: int | tuple[int, ...]) -> Blob:
+def expand_dims(x: Blob, /, axis: int | tuple[int, ...], **other: Never) -> Blob:
     """Return a view with axes of length 1 at the given positions of the result.
 
     Raises
@@ -94,7 +95,7 @@ def expand_dims(x: Blob, /, axis: int | tuple[int, ...]) -> Blob:
     ValueError
         If a position is given twice.
     """
-    return view(x, "expand_dims", lambda a: np.expand_dims(a, axis))
+    return refuse(other) if other else view(x, "expand_dims", lambda a: np.expand_dims(a, axis))
 
 
 def reshape(x: Blob, /, shape: tuple[int, ...], *, copy: bool | None = None) -> Blob:
@@ -124,7 +125,7 @@ def reshape(x: Blob, /, shape: tuple[int, ...], *, copy: bool | None = None) -> 
     return x.reshape(shape, copy=copy)
 
 
-def squeeze(x: Blob, /, axis: int | tuple[int, ...]) -> Blob:
+def squeeze(x: Blob, /, axis: int | tuple[int, ...], **other: Never) -> Blob:
     """Return a view without the given axes, which have length 1.
 
     Raises
@@ -132,15 +133,17 @@ def squeeze(x: Blob, /, axis: int | tuple[int, ...]) -> Blob:
     ValueError
         If one of them has another length.
     """
+    if other:
+        refuse(other)
     return view(x, "squeeze", lambda a: a.squeeze(normalize_axis_tuple(axis, a.ndim)))
 
 
 # --- the order of axes and elements --------------------------------------------------------------
 
 
-def flip(x: Blob, /, *, axis: int | tuple[int, ...] | None = None) -> Blob:
+def flip(x: Blob, /, *, axis: int | tuple[int, ...] | None = None, **other: Never) -> Blob:
     """Return a view with the elements reversed along axes; along all axes if `axis` is None."""
-    return view(x, "flip", lambda a: _flipped(a, axis))
+    return refuse(other) if other else view(x, "flip", lambda a: _flipped(a, axis))
 
 
 def _flipped(a: Any, axis: int | tuple[int, ...] | None) -> Any:
@@ -174,7 +177,12 @@ def permute_dims(x: Blob, /, axes: tuple[int, ...]) -> Blob:
 
 
 def roll(
-    x: Blob, /, shift: int | tuple[int, ...], *, axis: int | tuple[int, ...] | None = None
+    x: Blob,
+    /,
+    shift: int | tuple[int, ...],
+    *,
+    axis: int | tuple[int, ...] | None = None,
+    **other: Never,
 ) -> Blob:
     """Shift elements along axes; elements shifted beyond one end re-enter at the other.
 
@@ -201,10 +209,10 @@ def roll(
     # NumPy would broadcast the two; the standard requires equal lengths.
     if isinstance(shift, tuple) and not (isinstance(axis, tuple) and len(axis) == len(shift)):
         raise ValueError(f"expected a tuple of {len(shift)} axes, one for each shift, got {axis!r}")
-    return apply("roll", x, shift=shift, axis=axis)
+    return refuse(other) if other else apply("roll", x, shift=shift, axis=axis)
 
 
-def unstack(x: Blob, /, *, axis: int = 0) -> tuple[Blob, ...]:
+def unstack(x: Blob, /, *, axis: int = 0, **other: Never) -> tuple[Blob, ...]:
     """Split a Blob along an axis, which is removed.
 
     Returns
@@ -212,7 +220,7 @@ def unstack(x: Blob, /, *, axis: int = 0) -> tuple[Blob, ...]:
     tuple of Blob
         One view for each index of the axis.
     """
-    x = as_blob("unstack", x)
+    x = refuse(other) if other else as_blob("unstack", x)
     axis = normalize_axis_index(axis, x.ndim)
     before = (slice(None),) * axis
     return tuple(x[(*before, index)] for index in range(x.shape[axis]))
@@ -221,7 +229,7 @@ def unstack(x: Blob, /, *, axis: int = 0) -> tuple[Blob, ...]:
 # --- joining and repeating -----------------------------------------------------------------------
 
 
-def concat(arrays: Sequence[Blob], /, *, axis: int | None = 0) -> Blob:
+def concat(arrays: Sequence[Blob], /, *, axis: int | None = 0, **other: Never) -> Blob:
     """Join Blobs along an existing axis.
 
     Parameters
@@ -241,7 +249,7 @@ def concat(arrays: Sequence[Blob], /, *, axis: int | None = 0) -> Blob:
     ValueError
         If there are no Blobs, or their shapes do not match.
     """
-    return apply(_concat, *require_some("concat", arrays), axis=axis)
+    return refuse(other) if other else apply(_concat, *require_some("concat", arrays), axis=axis)
 
 
 def _concat(xp: Any, *arrays: Any, axis: int | None) -> Any:
@@ -249,7 +257,7 @@ def _concat(xp: Any, *arrays: Any, axis: int | None) -> Any:
     return xp.concat(arrays, axis=axis)
 
 
-def stack(arrays: Sequence[Blob | np.generic], /, *, axis: int = 0) -> Blob:
+def stack(arrays: Sequence[Blob | np.generic], /, *, axis: int = 0, **other: Never) -> Blob:
     """Join Blobs of the same shape along a new axis.
 
     Parameters
@@ -270,14 +278,14 @@ def stack(arrays: Sequence[Blob | np.generic], /, *, axis: int = 0) -> Blob:
     ValueError
         If there are no Blobs, or their shapes differ.
     """
-    return apply(_stack, *require_some("stack", arrays), axis=axis)
+    return refuse(other) if other else apply(_stack, *require_some("stack", arrays), axis=axis)
 
 
 def _stack(xp: Any, *arrays: Any, axis: int) -> Any:
     return xp.stack(arrays, axis=axis)
 
 
-def repeat(x: Blob, repeats: int | Blob, /, *, axis: int | None = None) -> Blob:
+def repeat(x: Blob, repeats: int | Blob, /, *, axis: int | None = None, **other: Never) -> Blob:
     """Repeat each element.
 
     Parameters
@@ -304,7 +312,7 @@ def repeat(x: Blob, repeats: int | Blob, /, *, axis: int | None = None) -> Blob:
         If a count is negative, `repeats` does not broadcast to the length of the axis, or the
         result cannot be addressed.
     """
-    x = as_blob("repeat", x, repeats)
+    x = refuse(other) if other else as_blob("repeat", x, repeats)
     counts = repeats if isinstance(repeats, int) else require_indices("repeat", repeats, x)
     if isinstance(repeats, int) or str(x.device) == "cpu":  # do not transfer counts for that
         require_repeats(x.shape, x.itemsize, repeats, axis)

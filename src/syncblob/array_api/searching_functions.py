@@ -10,17 +10,18 @@ IndexError.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Never
 
 from syncblob.array_api._checks import as_array, require_blob_and_scalar, require_indices
 from syncblob.blob.compute import apply
+from syncblob.blob.missing import refuse
 from syncblob.blob.operands import as_blob
 
 if TYPE_CHECKING:
     from syncblob._blob import Blob
 
 
-def argmax(x: Blob, /, *, axis: int | None = None, keepdims: bool = False) -> Blob:
+def argmax(x: Blob, /, *, axis: int | None = None, keepdims: bool = False, **other: Never) -> Blob:
     """Return the indices of the first maxima along an axis, or in C order if it is None.
 
     Raises
@@ -28,10 +29,10 @@ def argmax(x: Blob, /, *, axis: int | None = None, keepdims: bool = False) -> Bl
     ValueError
         If there are no elements.
     """
-    return apply("argmax", x, axis=axis, keepdims=keepdims)
+    return refuse(other) if other else apply("argmax", x, axis=axis, keepdims=keepdims)
 
 
-def argmin(x: Blob, /, *, axis: int | None = None, keepdims: bool = False) -> Blob:
+def argmin(x: Blob, /, *, axis: int | None = None, keepdims: bool = False, **other: Never) -> Blob:
     """Return the indices of the first minima along an axis, or in C order if it is None.
 
     Raises
@@ -39,14 +40,14 @@ def argmin(x: Blob, /, *, axis: int | None = None, keepdims: bool = False) -> Bl
     ValueError
         If there are no elements.
     """
-    return apply("argmin", x, axis=axis, keepdims=keepdims)
+    return refuse(other) if other else apply("argmin", x, axis=axis, keepdims=keepdims)
 
 
 def count_nonzero(
-    x: Blob, /, *, axis: int | tuple[int, ...] | None = None, keepdims: bool = False
+    x: Blob, /, *, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, **other: Never
 ) -> Blob:
     """Count the nonzero elements, along axes or in total."""
-    return apply("count_nonzero", x, axis=axis, keepdims=keepdims)
+    return refuse(other) if other else apply("count_nonzero", x, axis=axis, keepdims=keepdims)
 
 
 def nonzero(x: Blob, /) -> tuple[Blob, ...]:

@@ -9,18 +9,21 @@ not Blobs raise a TypeError. An axis out of range raises an IndexError.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Never
 
 from numpy.lib.array_utils import normalize_axis_index
 
 from syncblob.blob.compute import apply
+from syncblob.blob.missing import refuse
 from syncblob.blob.operands import as_blob
 
 if TYPE_CHECKING:
     from syncblob._blob import Blob
 
 
-def argsort(x: Blob, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Blob:
+def argsort(
+    x: Blob, /, *, axis: int = -1, descending: bool = False, stable: bool = True, **other: Never
+) -> Blob:
     """Return the indices that sort a Blob along an axis.
 
     Parameters
@@ -34,7 +37,7 @@ def argsort(x: Blob, /, *, axis: int = -1, descending: bool = False, stable: boo
     stable
         Keep the order of equal elements, in either direction.
     """
-    x = as_blob("argsort", x)
+    x = refuse(other) if other else as_blob("argsort", x)
     axis = normalize_axis_index(axis, x.ndim)
     return apply(_argsort, x, axis=axis, descending=descending, stable=stable)
 
@@ -47,9 +50,11 @@ def _argsort(xp: Any, a: Any, *, axis: int, descending: bool, stable: bool) -> A
     return a.shape[axis] - 1 - xp.flip(indices, axis=axis)
 
 
-def sort(x: Blob, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Blob:
+def sort(
+    x: Blob, /, *, axis: int = -1, descending: bool = False, stable: bool = True, **other: Never
+) -> Blob:
     """Sort a Blob along an axis; see `argsort`."""
-    x = as_blob("sort", x)
+    x = refuse(other) if other else as_blob("sort", x)
     axis = normalize_axis_index(axis, x.ndim)
     return apply(_sort, x, axis=axis, descending=descending, stable=stable)
 

@@ -10,7 +10,7 @@ range raises an IndexError. Operands that are not Blobs raise a TypeError.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Never, Protocol
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
@@ -20,6 +20,7 @@ from syncblob._dtypes import as_dtype
 from syncblob._made_functions import name_made_functions
 from syncblob.blob.compute import apply
 from syncblob.blob.compute_elementwise import unary
+from syncblob.blob.missing import refuse
 from syncblob.blob.operands import as_blob
 
 if TYPE_CHECKING:
@@ -50,8 +51,9 @@ def _cumulative(name: str, results: str, initial: int) -> Any:
         axis: int | None = None,
         dtype: DTypeLike | None = None,
         include_initial: bool = False,
+        **other: Never,
     ) -> Blob:
-        x = as_blob(name, x)
+        x = refuse(other) if other else as_blob(name, x)
         if not x.shape:
             # NumPy does this itself; CuPy does not.
             x = x.reshape(1)
@@ -85,7 +87,7 @@ cumulative_sum: _Cumulative = _cumulative("cumulative_sum", "sums", 0)
 name_made_functions(globals())
 
 
-def max(x: Blob, /, *, axis: Axes = None, keepdims: bool = False) -> Blob:
+def max(x: Blob, /, *, axis: Axes = None, keepdims: bool = False, **other: Never) -> Blob:
     """Return the maximum along axes; NaN if an element is NaN.
 
     Raises
@@ -93,18 +95,18 @@ def max(x: Blob, /, *, axis: Axes = None, keepdims: bool = False) -> Blob:
     ValueError
         If there are no elements.
     """
-    return apply("max", x, axis=axis, keepdims=keepdims)
+    return refuse(other) if other else apply("max", x, axis=axis, keepdims=keepdims)
 
 
-def mean(x: Blob, /, *, axis: Axes = None, keepdims: bool = False) -> Blob:
+def mean(x: Blob, /, *, axis: Axes = None, keepdims: bool = False, **other: Never) -> Blob:
     """Return the arithmetic mean along axes; NaN if there are no elements.
 
     The result has the dtype of `x`; float64 for integers.
     """
-    return apply("mean", x, axis=axis, keepdims=keepdims)
+    return refuse(other) if other else apply("mean", x, axis=axis, keepdims=keepdims)
 
 
-def min(x: Blob, /, *, axis: Axes = None, keepdims: bool = False) -> Blob:
+def min(x: Blob, /, *, axis: Axes = None, keepdims: bool = False, **other: Never) -> Blob:
     """Return the minimum along axes; NaN if an element is NaN.
 
     Raises
@@ -112,11 +114,17 @@ def min(x: Blob, /, *, axis: Axes = None, keepdims: bool = False) -> Blob:
     ValueError
         If there are no elements.
     """
-    return apply("min", x, axis=axis, keepdims=keepdims)
+    return refuse(other) if other else apply("min", x, axis=axis, keepdims=keepdims)
 
 
 def prod(
-    x: Blob, /, *, axis: Axes = None, dtype: DTypeLike | None = None, keepdims: bool = False
+    x: Blob,
+    /,
+    *,
+    axis: Axes = None,
+    dtype: DTypeLike | None = None,
+    keepdims: bool = False,
+    **other: Never,
 ) -> Blob:
     """Return the product of the elements along axes; 1 if there are none.
 
@@ -130,7 +138,7 @@ def prod(
         As for `sum`.
     """
     wanted = None if dtype is None else as_dtype(dtype)
-    return apply("prod", x, axis=axis, dtype=wanted, keepdims=keepdims)
+    return refuse(other) if other else apply("prod", x, axis=axis, dtype=wanted, keepdims=keepdims)
 
 
 def std(
@@ -141,13 +149,20 @@ def std(
     correction: float = 0.0,
     keepdims: bool = False,
     ddof: float | None = None,
+    **other: Never,
 ) -> Blob:
     """Return the standard deviation along axes: the square root of `var`."""
-    return _spread("std", x, axis, correction, ddof, keepdims)
+    return refuse(other) if other else _spread("std", x, axis, correction, ddof, keepdims)
 
 
 def sum(
-    x: Blob, /, *, axis: Axes = None, dtype: DTypeLike | None = None, keepdims: bool = False
+    x: Blob,
+    /,
+    *,
+    axis: Axes = None,
+    dtype: DTypeLike | None = None,
+    keepdims: bool = False,
+    **other: Never,
 ) -> Blob:
     """Return the sum of the elements along axes; 0 if there are none.
 
@@ -161,10 +176,10 @@ def sum(
         The dtype of the result and of the sum. None for that of `x`; for integers of fewer than 64
         bits, int64 or uint64.
     """
-    if axis is None and dtype is None and not keepdims:
+    if axis is None and dtype is None and not (keepdims or other):
         return unary(corrected.sum, x)
     wanted = None if dtype is None else as_dtype(dtype)
-    return apply("sum", x, axis=axis, dtype=wanted, keepdims=keepdims)
+    return refuse(other) if other else apply("sum", x, axis=axis, dtype=wanted, keepdims=keepdims)
 
 
 def var(
@@ -175,6 +190,7 @@ def var(
     correction: float = 0.0,
     keepdims: bool = False,
     ddof: float | None = None,
+    **other: Never,
 ) -> Blob:
     """Return the variance along axes.
 
@@ -195,7 +211,7 @@ def var(
     ValueError
         If both are given.
     """
-    return _spread("var", x, axis, correction, ddof, keepdims)
+    return refuse(other) if other else _spread("var", x, axis, correction, ddof, keepdims)
 
 
 def _spread(  # noqa: PLR0913, PLR0917  # the parameters of both functions

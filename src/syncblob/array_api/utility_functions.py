@@ -9,31 +9,36 @@ an IndexError. Beside a Blob, `diff` takes arrays of other libraries.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Never
 
 from numpy.lib.array_utils import normalize_axis_index
 
 from syncblob.array_api._checks import require_blobs
 from syncblob.blob.compute import apply
+from syncblob.blob.missing import refuse
 
 if TYPE_CHECKING:
     from syncblob._blob import Blob
 
 
-def all(x: Blob, /, *, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Blob:
+def all(
+    x: Blob, /, *, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, **other: Never
+) -> Blob:
     """Test whether all elements along axes are true, that is nonzero.
 
     NaN and the infinities are true. The result is true if there are no elements.
     """
-    return apply("all", x, axis=axis, keepdims=keepdims)
+    return refuse(other) if other else apply("all", x, axis=axis, keepdims=keepdims)
 
 
-def any(x: Blob, /, *, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Blob:
+def any(
+    x: Blob, /, *, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, **other: Never
+) -> Blob:
     """Test whether any element along axes is true, that is nonzero.
 
     NaN and the infinities are true. The result is false if there are no elements.
     """
-    return apply("any", x, axis=axis, keepdims=keepdims)
+    return refuse(other) if other else apply("any", x, axis=axis, keepdims=keepdims)
 
 
 def diff(
@@ -44,6 +49,7 @@ def diff(
     n: int = 1,
     prepend: Blob | None = None,
     append: Blob | None = None,
+    **other: Never,
 ) -> Blob:
     """Return the differences of neighbouring elements along an axis.
 
@@ -65,7 +71,7 @@ def diff(
         If `n` is negative, or the shapes do not match.
     """
     arrays = [part for part in (prepend, x, append) if part is x or part is not None]
-    parts = require_blobs("diff", arrays)
+    parts = refuse(other) if other else require_blobs("diff", arrays)
     return apply(_diff, *parts, axis=normalize_axis_index(axis, x.ndim), n=n)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob.blob.compute import write_by
-from syncblob.blob.lockless_writes_at_fork import writes
+from syncblob.blob.writes_in_progress import writes
 from syncblob.devices import Side
 from syncblob.guards import require_device
 from syncblob.memory import CONST, Head, SyncedMemory, compute
@@ -42,14 +42,13 @@ def update(blob: BlobCore) -> None:
     blob._require_writable("update")
     if blob.dtype.kind == "b":
         raise TypeError("update subtracts, and bool has no subtraction; use an integer dtype")
-    side = _head_side(blob, blob._memory)
-    home = blob._memory.home(side)
+    side = _head_side(blob, blob.memory)
+    home = blob.memory.home(side)
     require_device(home.device, "update")
     diff = blob._diff_memory()
-    gradient = diff.array(diff.side_of(home), CONST, blob._layout, "update")
-    write_by(
-        blob._memory, blob._layout, side, "update", lambda data: (np.subtract, data, gradient, data)
-    )
+    gradient = diff.array(diff.side_of(home), CONST, blob.layout, "update")
+    place = blob.memory, blob.layout, side, "update"
+    write_by(*place, lambda data: (np.subtract, data, gradient, data))
 
 
 def summed(
@@ -61,7 +60,7 @@ def summed(
     side = _head_side(blob, memory)
     home = memory.home(side)
     require_device(home.device, reason)
-    array = memory.array(side, CONST, blob._layout, reason)
+    array = memory.array(side, CONST, blob.layout, reason)
     return compute(home, kernel, array, home.namespace)
 
 
@@ -74,7 +73,7 @@ def scale(blob: BlobCore, memory: SyncedMemory | None, factor: complex, reason: 
         return
     side = _head_side(blob, memory)
     require_device(memory.home(side).device, reason)
-    write_by(memory, blob._layout, side, reason, lambda array: (_scale, factor, array))
+    write_by(memory, blob.layout, side, reason, lambda array: (_scale, factor, array))
 
 
 def _head_side(blob: BlobCore, memory: SyncedMemory) -> Side:
@@ -83,11 +82,11 @@ def _head_side(blob: BlobCore, memory: SyncedMemory) -> Side:
     For UNINITIALIZED and SPLIT, it is the side of the device.
     """
     side = blob._accelerator_side(memory)
-    head = memory.head_of(blob._layout, side)
+    head = memory.head_of(blob.layout, side)
     if head in {Head.UNINITIALIZED, Head.SPLIT}:
-        return memory.side_of(blob._home)
+        return memory.side_of(blob.home)
     if head is Head.ELSEWHERE:
-        holders = memory.spans.common(*memory.ledger.range_of(blob._layout))
+        holders = memory.spans.common(*memory.ledger.range_of(blob.layout))
         return next(other for other in memory.sides if holders >> other & 1)
     return Side.HOST if head is Head.HEAD_AT_CPU else side
 

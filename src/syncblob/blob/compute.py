@@ -16,8 +16,8 @@ import numpy as np
 
 from syncblob._dtypes import SCALARS
 from syncblob.blob.core import BlobCore, fresh
-from syncblob.blob.lockless_writes_at_fork import writes
 from syncblob.blob.operands import as_blob, gather
+from syncblob.blob.writes_in_progress import writes
 from syncblob.guards import may_compute_directly
 from syncblob.interop.adopt import can_adopt
 from syncblob.memory import MUTABLE, OVERWRITE, compute, from_the_start, has_written, layout_of
@@ -48,9 +48,9 @@ def apply(function: str | Callable[..., Any], *operands: Any, **keywords: Any) -
     """
     arrays, like = _kept_arrays(operands)
     if like is not None and (
-        like._home.direct or may_compute_directly(like._home, _name_of(function))
+        like.home.direct or may_compute_directly(like.home, _name_of(function))
     ):
-        home = like._home
+        home = like.home
         if isinstance(function, str):
             result = _of_numpy(function)(*arrays, **keywords)
         else:
@@ -98,7 +98,7 @@ def _kept_arrays(operands: Sequence[Any]) -> tuple[list[Any], BlobCore | None]:
             if like is None:
                 like = x
             shortcut, array = x._shortcut, x._array
-            if x._home is not like._home or array is None or not shortcut.readable:
+            if x.home is not like.home or array is None or not shortcut.readable:
                 return arrays, None
             arrays.append(array)
         elif x is None or type(x) in SCALARS:
@@ -123,7 +123,7 @@ def view(x: Any, name: str, function: Callable[[Any], Any]) -> Any:
     """
     if not isinstance(x, BlobCore):
         x = as_blob(name, x)
-    return x._derived(function) if x._home.views else x._view(x._layout.derive(function))
+    return x._derived(function) if x.home.views else x._view(x.layout.derive(function))
 
 
 def forgets_newest(x: BlobCore, side: Side) -> bool:
@@ -131,7 +131,7 @@ def forgets_newest(x: BlobCore, side: Side) -> bool:
 
     If so, callers compute the new contents separately, and store them when nothing can fail.
     """
-    memory, layout = x._memory, x._layout
+    memory, layout = x.memory, x.layout
     newest_here = memory.spans.common(*memory.ledger.range_of(layout)) & (1 << side)
     return not newest_here and not memory.blank and layout.gapless
 
@@ -154,7 +154,7 @@ def wrap(array: Any, home: Home, *operands: BlobCore) -> Any:
     sharing = [
         (x, window)
         for x in operands
-        for window in x._memory.windows(x._memory.side_of(home))
+        for window in x.memory.windows(x.memory.side_of(home))
         if home.overlap(array, window.array)
     ]
     if sharing:

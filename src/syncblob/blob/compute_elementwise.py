@@ -46,7 +46,7 @@ def unary(kernel: Callable[..., Any], x: Any) -> Any:
     except AttributeError:
         x = as_blob(kernel.__name__, x)
         array = None
-    home = x._home
+    home = x.home
     if array is None or not (
         home.direct and (shortcut.readable or x._brought(kernel.__name__) is array)
     ):
@@ -92,11 +92,11 @@ def binary(  # noqa: C901, PLR0912  # cases are inlined to save time
         except AttributeError:
             pass
         else:
-            home = x1._home
+            home = x1.home
             if (
                 array1 is not None
                 and array2 is not None
-                and home is x2._home
+                and home is x2.home
                 and (home.direct or may_compute_directly(home, kernel.__name__))
                 and (shortcut1.readable or x1._brought(kernel.__name__) is array1)
                 and (shortcut2.readable or x2._brought(kernel.__name__) is array2)
@@ -114,7 +114,7 @@ def binary(  # noqa: C901, PLR0912  # cases are inlined to save time
         except AttributeError:
             pass
         else:
-            home = x1._home
+            home = x1.home
             if (
                 array is not None
                 and (home.direct or may_compute_directly(home, kernel.__name__))
@@ -142,7 +142,7 @@ def _binary(kernel: Callable[..., Any], x1: Any, x2: Any, operator: str) -> Any:
             if not HOST.direct:
                 require_device_of(kernel.__name__, like)
                 run = partial(HOST.compute, kernel)
-            if like._home is HOST:
+            if like.home is HOST:
                 array = like._array_in(HOST, kernel.__name__)
                 if array.nbytes >= LARGE:
                     run = partial(run, **out_for(HOST, kernel, array, other))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from syncblob._dtypes import is_bfloat16, is_supported, numpy_dtype
 from syncblob._layout import Layout
 from syncblob.arrays.native import native_array
-from syncblob.blob.core import AnyBlob, BlobCore
+from syncblob.blob.core import AnyBlob, BlobCore, fresh
 from syncblob.blob.device_of_operands import require_device_of
 from syncblob.blob.flags import Flags
 from syncblob.blob.operands import blob_to_read
@@ -27,18 +28,31 @@ def copy(blob: AnyBlob, order: str) -> AnyBlob:
     if order != "C":
         axes = _axes_in_memory(blob, order)
         result = copy(blob._derived(lambda a: a.transpose(axes)), "C")
-        layout = result._layout.derive(lambda a: a.transpose(np.argsort(axes)))
-        return blob._of(result._memory, layout, home=blob._home, diff=result._diff)
-    memory = _duplicate(blob, blob._memory)
-    existing = blob._existing_diff()
+        layout = result.layout.derive(lambda a: a.transpose(np.argsort(axes)))
+        return blob._of(result.memory, layout, home=blob.home, diff=result._diff)
+    memory, home, existing = blob.memory, blob.home, blob._existing_diff()
+    layout = blob.layout
+    # Only the elements move, even if the memory has more in use.
+    plain = not (layout.whole and layout.stop != memory.ledger.spans.nbytes) and layout.gapless
+    plain = plain and existing is None and not memory.blank
+    if plain and (home is not HOST or memory.ledger.buffers.accelerator is None):
+        with suppress(MemoryError):
+            return fresh(type(blob), from_the_start(_copied, blob), home)
+    memory = _duplicate(blob, memory)
     diff = None if existing is None else _duplicate(blob, existing)
     layout = Layout.c_order(blob.shape, blob.dtype)
-    return blob._of(memory, layout, home=blob._home, diff=diff)
+    return blob._of(memory, layout, home=blob.home, diff=diff)
+
+
+def _copied(blob: BlobCore) -> Any:
+    home = blob.home
+    array = blob._array_in(home, "copy")
+    return home.copy(array) if home.direct else compute(home, home.copy, array)
 
 
 def _axes_in_memory(blob: BlobCore, order: str) -> list[int]:
     """Return the axes in the order of a copy's memory; the last one varies fastest."""
-    layout = blob._layout
+    layout = blob.layout
     axes = list(range(blob.ndim))
     if order == "A":
         backwards = layout.derive(lambda a: a.transpose())
@@ -66,14 +80,14 @@ def astype(blob: AnyBlob, dtype: DTypeLike, order: Any, casting: Any, *, copy: b
         if kind in {"A", "K"} or getattr(Flags(blob), f"{kind.lower()}_contiguous"):
             return blob
     require_device_of("astype", blob)
-    return blob._fresh(from_the_start(_converted, blob, wanted, order or "C"), blob._home)
+    return blob._fresh(from_the_start(_converted, blob, wanted, order or "C"), blob.home)
 
 
 def _converted(blob: BlobCore, wanted: DTypeLike, order: Any) -> Any:
     array = blob._make_readable()
     if array is None:
         array = blob._elements(blob._side, "astype")
-    return compute(blob._home, blob._home.astype, array, wanted, order)
+    return compute(blob.home, blob.home.astype, array, wanted, order)
 
 
 def to_device(blob: AnyBlob, device: Device | str, *, stream: Any) -> AnyBlob:
@@ -83,12 +97,12 @@ def to_device(blob: AnyBlob, device: Device | str, *, stream: Any) -> AnyBlob:
     device = Device(device)
     if device == blob.device:
         return blob
-    home, memory = home_of(device), blob._memory
+    home, memory = home_of(device), blob.memory
     if home is HOST or home is memory.accelerator:
-        array = memory.copy_of(memory.side_of(home), blob._layout, "to_device")
+        array = memory.copy_of(memory.side_of(home), blob.layout, "to_device")
         return blob._fresh(array, home)
     if memory.accelerator is not None:
-        array = memory.gather(memory.side_of(home), blob._layout, "to_device")
+        array = memory.gather(memory.side_of(home), blob.layout, "to_device")
         return blob._fresh(array, home)
     contents = np.array(blob._elements(Side.HOST, "to_device"), order="C")
     flat = contents.reshape(-1).view(np.uint8)
@@ -119,8 +133,8 @@ def copy_from(blob: BlobCore, source: Any, *, copy_diff: bool, resize: bool) -> 
 
 
 def _copy_contents(blob: BlobCore, source: BlobCore, *, diff: bool) -> None:
-    home, origin = blob._home, source._memory_of(diff=diff)
-    contents = origin.array(origin.side_of(home), CONST, source._layout, "copy_from")
+    home, origin = blob.home, source._memory_of(diff=diff)
+    contents = origin.array(origin.side_of(home), CONST, source.layout, "copy_from")
     # No local name for the target: `assign` counts references to it.
     if source.dtype != blob.dtype:
         # Convert first: under ``numpy.errstate``, a conversion may raise.
@@ -138,7 +152,7 @@ def _duplicate(blob: BlobCore, memory: SyncedMemory) -> SyncedMemory:
         duplicate.name = ""
         return duplicate
     # Only the elements of this Blob move, even if the memory has more in use.
-    home, layout = blob._home, blob._layout.of_view()
+    home, layout = blob.home, blob.layout.of_view()
     try:
         contents = memory.copy_of(memory.side_of(home), layout, "copy")
     except MemoryError:

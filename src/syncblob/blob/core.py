@@ -27,13 +27,13 @@ from syncblob.interop.adopt import adopt
 from syncblob.memory import (
     CONST,
     FRESH,
+    MUTABLE,
     NO_SHORTCUT,
     Access,
     Shortcut,
     SyncedMemory,
     Window,
-    claim,
-    claim_shared,
+    acquire,
     keep,
     laid,
     layout_of,
@@ -96,10 +96,8 @@ def keep_diff(blob: BlobCore) -> None:
     diff = blob._diff
     if diff is not None:
         with making.held:
-            kept = [
-                entry for entry in _former_diffs.get(blob._memory, ()) if entry[0]() is not blob
-            ]
-            _former_diffs[blob._memory] = [*kept, (ref(blob), diff)]
+            kept = [entry for entry in _former_diffs.get(blob.memory, ()) if entry[0]() is not blob]
+            _former_diffs[blob.memory] = [*kept, (ref(blob), diff)]
 
 
 def fresh(cls: type[AnyBlob], array: Any, home: Home) -> AnyBlob:
@@ -111,7 +109,7 @@ def fresh(cls: type[AnyBlob], array: Any, home: Home) -> AnyBlob:
     # The attributes are assigned inline, because calling `_fill` would slow every operation.
     blob = _new(cls)
     blob._array = array
-    blob._home = home
+    blob.home = home
     blob._shortcut = FRESH
     blob._held = blob._placed = blob._diff = blob._base = None
     blob._readonly = False
@@ -129,20 +127,11 @@ class BlobCore:
     `Blob` is the only subclass that is instantiated. Modules below it test for this class.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_array",
-        "_base",
-        "_diff",
-        "_exposed",
-        "_held",
-        "_home",
-        "_kept",
-        "_placed",
-        "_readonly",
-        "_shape_blob",
-        "_shortcut",
-    )
+    __slots__ = {  # documents one of them
+        **dict.fromkeys(("__weakref__", "_array", "_base", "_diff", "_exposed", "_held", "_kept")),
+        **dict.fromkeys(("_placed", "_readonly", "_shape_blob", "_shortcut")),
+        "home": "The backend of `device`, on which operations run, or that of the host.",
+    }
 
     # The class of results if no operand is a Blob. `Blob` assigns itself.
     _class_of_results: ClassVar[Any]
@@ -165,12 +154,12 @@ class BlobCore:
     # An array of data, with this shape, dtype and strides; None if none was made yet.
     _array: Any
     # The home of the Blob's device, where operations run and `_array` is.
-    _home: Home
+    home: Home
     # The shortcut of the buffer under the array. For a fresh Blob `FRESH`, or, if the array still
     # has another owner, one with the place in the user's code where it was taken for a buffer.
     _shortcut: Shortcut
-    # The memory of data, and the layout of data in it; None for a fresh Blob. See `_memory`,
-    # `_layout`.
+    # The memory of data, and the layout of data in it; None for a fresh Blob. See `memory`,
+    # `layout`.
     _held: SyncedMemory | None
     _placed: Layout | None
     # The memory of diff; None until the gradient is first used.
@@ -208,7 +197,7 @@ class BlobCore:
 
     def _fill_untouched(self, layout: Layout, home: Home) -> None:
         self._array = self._diff = self._base = None
-        self._home = home
+        self.home = home
         self._shortcut = NO_SHORTCUT
         self._held = NO_MEMORY
         self._placed = layout
@@ -252,7 +241,7 @@ class BlobCore:
         """Make a view of this Blob; const if this Blob or `readonly` is."""
         cls = type(self)
         blob = cls.__new__(cls)
-        blob._fill(self._memory, layout, self._home, None, self._root(), readonly or self._readonly)
+        blob._fill(self.memory, layout, self.home, None, self._root(), readonly or self._readonly)
         return blob
 
     def _view_of_array(self, array: Any, view: Any) -> Self | None:
@@ -264,7 +253,7 @@ class BlobCore:
         # Inline, as in `_fresh`.
         blob = _new(type(self))
         blob._array = view
-        blob._home = self._home
+        blob.home = self.home
         blob._shortcut = shortcut = self._shortcut
         blob._held = self._held
         blob._placed = blob._diff = None
@@ -274,7 +263,7 @@ class BlobCore:
         blob._exposed = ()
         blob._kept = NOTHING_KEPT
         blob._shape_blob = NO_SHAPE
-        if blob._home is not HOST:
+        if blob.home is not HOST:
             keep(blob)
         return None if self._array is not array or shortcut is NO_SHORTCUT else blob
 
@@ -286,7 +275,7 @@ class BlobCore:
                 derived = self._view_of_array(array, view(array))
                 if derived is not None:
                     return derived
-        return self._view(self._layout.derive(view))
+        return self._view(self.layout.derive(view))
 
     def _root(self) -> Any:
         """Return the Blob that this one is a view of, or the Blob itself."""
@@ -295,14 +284,14 @@ class BlobCore:
     # --- memories and layouts, made on demand -----------------------------------------------------
 
     @property
-    def _memory(self) -> SyncedMemory:
-        """The memory of data, made if there is none; for a fresh Blob, over its array."""
+    def memory(self) -> SyncedMemory:
+        """The memory of data, shared by views and Blobs that share data."""
         held = self._held
         return self._make_memory() if held is None or held is NO_MEMORY else held
 
     @property
-    def _layout(self) -> Layout:
-        """The layout of data in the memory."""
+    def layout(self) -> Layout:
+        """Shape and dtype of data, and strides and offset in `memory`, in bytes."""
         placed = self._placed
         if placed is None:
             if self._held is None:
@@ -310,7 +299,7 @@ class BlobCore:
             with making.held:
                 placed = self._placed
                 if placed is None:
-                    placed = layout_of(self._home, self._array, self._shortcut.buffer)
+                    placed = layout_of(self.home, self._array, self._shortcut.buffer)
                     self._placed = placed
         return placed
 
@@ -318,12 +307,13 @@ class BlobCore:
         """Make the memory of a Blob, without a copy."""
         with making.held:
             if self._held is NO_MEMORY:
-                made = SyncedMemory(self._layout.nbytes, device=self._home.device)
+                layout: Any = self._placed
+                made = SyncedMemory(layout.nbytes, device=self.home.device)
                 # A signal handler may have used the Blob meanwhile. Its writes are in its memory.
                 if self._held is NO_MEMORY:
                     self._held = made
             if self._held is None:
-                home = self._home
+                home = self.home
                 array = self._array
                 accelerator = home if isinstance(home, Accelerator) else None
                 if array.flags.c_contiguous:
@@ -361,7 +351,7 @@ class BlobCore:
 
     def _use(self, memory: SyncedMemory, layout: Layout | None = None) -> None:
         """Replace the memory of data, its layout, or both."""
-        layout = layout or self._layout
+        layout = layout or self.layout
         with making.held:
             # Plain assignments, so that an interrupt never sees half of the change.
             self._placed = layout
@@ -374,16 +364,15 @@ class BlobCore:
         """Make this Blob const; see `Flags.writeable`."""
         self._readonly = True
         # Drops the kept arrays, which are writable.
-        self._use(self._memory)
+        self._use(self.memory)
 
     # --- evictions -------------------------------------------------------------------------------
 
     def used(self) -> set[Any]:
         """Return what an operation on this Blob uses: its home, and its ledgers and theirs."""
-        held, diff = self._held, self._diff
-        found: set[Any] = {self._home}
-        for memory in (None if held is NO_MEMORY else held, diff):
-            if memory is not None:
+        found: set[Any] = {self.home}
+        for memory in (self._held, self._diff):
+            if memory is not None and memory is not NO_MEMORY:
                 found |= memory.used()
         return found
 
@@ -422,15 +411,15 @@ class BlobCore:
         """
         shortcut, array = self._shortcut, self._array
         if array is None or not shortcut.readable:
-            shortcut, array = self._attach(self._memory, self._layout)
+            shortcut, array = self._attach(self.memory, self.layout)
         return array if shortcut.readable else None
 
     def _is_shared(self) -> bool:
         """Return whether another side holds the newest contents of any of the bytes, too."""
-        ledger = self._memory.ledger
+        ledger = self.memory.ledger
         uniform, mine = ledger.spans.uniform, 1 << self._side
         if uniform is None:
-            uniform = ledger.spans.any(*ledger.range_of(self._layout))
+            uniform = ledger.spans.any(*ledger.range_of(self.layout))
         return uniform != mine
 
     def _make_writable(self, reason: str) -> Any:
@@ -440,22 +429,22 @@ class BlobCore:
         """
         shortcut, array = self._shortcut, self._array
         if array is None or not shortcut.readable:
-            shortcut, array = self._attach(self._memory, self._layout)
+            shortcut, array = self._attach(self.memory, self.layout)
             if not shortcut.readable:
                 return None
         if shortcut.writable:
             return array
         memory: Any = self._held
-        layout = self._placed or self._layout
-        start, stop = layout.start, layout.stop
-        if not (
-            (shortcut.shared and claim_shared(memory.ledger, shortcut, start, stop, reason))
-            or memory.claim(shortcut, layout, reason)
-        ):
+        layout = self._placed or self.layout
+        try:
+            buffer = acquire(memory.ledger, shortcut.side, MUTABLE, layout, reason)
+        except MemoryError:
+            # The caller begins again, with fewer arrays in use.
             return None
         if not shortcut.writable:
+            # Beside an alias of another side it stays so; `_finish_write` follows.
             shortcut, array = self._attach(memory, layout)
-        return array if shortcut.writable else None
+        return array if shortcut.buffer is buffer else None
 
     def _attach(self, memory: SyncedMemory, layout: Layout) -> tuple[Shortcut, Any]:
         """Get the shortcut, and an array over its buffer; None if there is none."""
@@ -469,7 +458,7 @@ class BlobCore:
             made = None
             if self._array is None or shortcut.buffer is not self._shortcut.buffer:
                 writable = not self._readonly
-                made = laid(self._home, shortcut.buffer, layout, writable=writable, own=True)
+                made = laid(self.home, shortcut.buffer, layout, writable=writable, own=True)
             with making.held:
                 array = self._array if self._shortcut.buffer is shortcut.buffer else made
                 if array is None or self._placed is not layout:
@@ -480,7 +469,7 @@ class BlobCore:
                     self._shortcut = NO_SHORTCUT
                     self._array = array
                 self._shortcut = shortcut
-            if made is not None and self._home is not HOST:
+            if made is not None and self.home is not HOST:
                 keep(self)
         return shortcut, array
 
@@ -498,23 +487,26 @@ class BlobCore:
             if loans.leases or loans.exposures:
                 # The copy may not stay up to date, and the caller would make another.
                 return None
-        layout = self._placed or self._layout
-        if not memory.claim(shortcut, layout, reason, CONST):
+        layout = self._placed or self.layout
+        try:
+            buffer = acquire(memory.ledger, shortcut.side, CONST, layout, reason)
+        except MemoryError:
+            # As above.
             return None
         if not shortcut.readable:
             # Asks for the shortcut again.
             self._attach(memory, layout)
-        return array if self._array is array else None
+        return array if self._array is array and buffer is shortcut.buffer else None
 
     def _array_in(self, home: Home, reason: str) -> Any:
         """Return data as an array to read in a home."""
-        if home is not self._home:
-            return self._array_on(self._memory.side_of(home), CONST, reason)
+        if home is not self.home:
+            return self._array_on(self.memory.side_of(home), CONST, reason)
         shortcut, array = self._shortcut, self._array
         if array is not None and (shortcut.readable or self._brought(reason) is array):
             return array
-        layout, memory = self._layout, self._memory
-        buffer = memory.read(self._side, layout, reason)
+        layout, memory = self.layout, self.memory
+        buffer = memory.acquire(self._side, CONST, layout, reason)
         shortcut, array = self._attach(memory, layout)
         if shortcut.buffer is not buffer and not shortcut.readable:
             # It is a window, or another thread has replaced the buffer meanwhile.
@@ -527,13 +519,13 @@ class BlobCore:
     def shape(self) -> tuple[int, ...]:
         """The dimensions."""
         array = self._array
-        return self._layout.shape if array is None else array.shape
+        return self.layout.shape if array is None else array.shape
 
     @property
     def dtype(self) -> np.dtype[np.generic]:
         """The data type of the elements, in data and in diff."""
         array = self._array
-        return self._layout.dtype if array is None else array.dtype
+        return self.layout.dtype if array is None else array.dtype
 
     @property
     def ndim(self) -> int:
@@ -553,7 +545,7 @@ class BlobCore:
     @property
     def strides(self) -> tuple[int, ...]:
         """The bytes from one element to the next along each axis."""
-        return self._layout.strides
+        return self.layout.strides
 
     @property
     def device(self) -> Device:
@@ -561,12 +553,12 @@ class BlobCore:
 
         `on` returns a view with another device; `head` tells where the newest contents are.
         """
-        return self._home.device
+        return self.home.device
 
     @property
     def _side(self) -> Side:
         """The side of this Blob's device in the memory of data."""
-        home = self._home
+        home = self.home
         if home is HOST:
             return Side.HOST
         memory = self._held
@@ -580,7 +572,7 @@ class BlobCore:
 
         That is the accelerator of its device. For the host, it is the first of the memory.
         """
-        home = self._home
+        home = self.home
         if home is HOST or memory.device_home is home:
             return Side.ACCELERATOR
         return memory.side_of(home)
@@ -589,35 +581,35 @@ class BlobCore:
 
     def _memory_of(self, *, diff: bool) -> SyncedMemory:
         """Return the memory of diff, created if it does not exist, or that of data."""
-        return self._diff_memory() if diff else self._memory
+        return self._diff_memory() if diff else self.memory
 
     def _existing_diff(self) -> SyncedMemory | None:
         """Return the memory of diff, or None. Does not create it."""
         base: BlobCore | None = self._base
-        if base is not None and base._memory is self._memory:
+        if base is not None and base.memory is self.memory:
             diff = base._existing_diff()
-            if diff is None or diff.nbytes >= self._layout.stop:
+            if diff is None or diff.nbytes >= self.layout.stop:
                 return diff
         elif base is not None:
             # The one that was kept for the views over this memory.
-            former = _former_diffs.get(self._memory, ())
+            former = _former_diffs.get(self.memory, ())
             diff = next((diff for blob, diff in former if blob() is base), None)
-            if diff is not None and diff.nbytes >= self._layout.stop:
+            if diff is not None and diff.nbytes >= self.layout.stop:
                 return diff
         diff = self._diff
         # An interrupted resize may have left one that is too small.
-        return None if diff is None or diff.nbytes < self._layout.stop else diff
+        return None if diff is None or diff.nbytes < self.layout.stop else diff
 
     def _diff_memory(self) -> SyncedMemory:
         """Return the memory of diff; create it if needed, with the capacity of data."""
         known, base, existing = self._existing_diff(), self._base, self._diff
-        if known is None and base is not None and base._memory is self._memory:
+        if known is None and base is not None and base.memory is self.memory:
             known = base._diff_memory()
         # The base may share a smaller one by now.
-        if known is not None and known.nbytes >= self._layout.stop:
+        if known is not None and known.nbytes >= self.layout.stop:
             return known
-        diff = self._memory.successor(self._memory.nbytes)
-        diff.fit(self._memory.used_nbytes)
+        diff = self.memory.successor(self.memory.nbytes)
+        diff.fit(self.memory.used_nbytes)
         with making.held:
             if self._diff is existing:
                 self._diff = diff
@@ -629,7 +621,7 @@ class BlobCore:
         Uses CPython's reference count. A temporary reference, even a caller's local name, makes the
         answer False, which is the safe one.
         """
-        return sys.getrefcount(self._memory) <= _SOLE
+        return sys.getrefcount(self.memory) <= _SOLE
 
     def _owns_diff_alone(self) -> bool:
         """Return whether no other Blob or view can see the memory of diff."""
@@ -647,20 +639,20 @@ class BlobCore:
         self._require_writable(action)
         if self._base is not None:
             raise ValueError(f"{action} is for a Blob of its own, and this one is a view")
-        if not self._layout.contiguous or self._layout.offset:
+        if not self.layout.contiguous or self.layout.offset:
             raise ValueError(f"{action} is for a C-contiguous Blob, and this one is not; copy it")
 
     # --- arrays over memories --------------------------------------------------------------------
 
     def _elements(self, side: Side, reason: str) -> Any:
         """Return data on a side, to be copied from; see `SyncedMemory.elements`."""
-        return self._memory.elements(side, self._layout, reason)
+        return self.memory.elements(side, self.layout, reason)
 
     def _array_on(self, side: Side, access: Access, reason: str) -> Any:
         """Return an array over data for short use; see `SyncedMemory.array`."""
         if access is not CONST:
             self._require_writable(reason)
-        return self._memory.array(side, access, self._layout, reason)
+        return self.memory.array(side, access, self.layout, reason)
 
     def _finish_write(self, home: Home, reason: str, array: Any = None) -> bool:
         """Finish a write of data in a home, made through a borrowed array.
@@ -670,8 +662,8 @@ class BlobCore:
         for a larger window. Then the caller has to write again.
         """
         held = self._held
-        if held is not None and not (self._shortcut.writable and home is self._home):
-            layout = self._layout
+        if held is not None and not (self._shortcut.writable and home is self.home):
+            layout = self.layout
             ledger = held.ledger
             side = held.side_of(home)
             with ledger.lock:
@@ -704,9 +696,9 @@ class BlobCore:
         """
         if dtype is None and copy is None and (HOST.direct or not verifying()):
             return self._read(HOST_DATA, "__array__")
-        return export_numpy.to_ndarray(self._memory, self._layout, dtype, copy)
+        return export_numpy.to_ndarray(self.memory, self.layout, dtype, copy)
 
-    def _read(self, place: int, reason: str) -> Any:  # noqa: C901  # the usual cases are inlined
+    def _read(self, place: int, reason: str) -> Any:  # the usual cases are inlined
         """Return a read-only array over data or diff on a side."""
         kept = self._kept[place]
         if kept is not None and kept[0].readable and place <= GPU_DATA:
@@ -714,27 +706,12 @@ class BlobCore:
         memory: Any = self._held
         layout: Any = self._placed
         if kept is None or place > GPU_DATA:
-            memory = self._diff_memory() if place > GPU_DATA else self._memory
-            layout = self._placed or self._layout
+            memory = self._diff_memory() if place > GPU_DATA else self.memory
+            layout = self._placed or self.layout
         side = _SIDES[place & 1]
-        if side and memory.device_home is not self._home:
+        if side and memory.device_home is not self.home:
             side = self._accelerator_side(memory)
-        ledger, buffer = memory.ledger, None
-        if place <= GPU_DATA and ledger.spans.uniform != 0:
-            # As `SyncedMemory.claim`, without the call, because this is the way of every read that
-            # has to copy.
-            start, stop = (0, ledger.spans.nbytes) if layout.whole else (layout.start, layout.stop)
-            known = ledger.buffers.sides[side] if kept is None else kept[0].buffer
-            if claim(ledger, known, side, CONST, start, stop, reason, layout=layout):
-                buffer = known
-                if known is None:
-                    self._keep(place, memory)
-                    kept = self._kept[place]
-                    # Another thread may have evicted already what was made just now.
-                    if kept is not None and kept[0].readable:
-                        return kept[1].view()
-        if buffer is None:
-            buffer = memory.read(side, layout, reason)
+        buffer = acquire(memory.ledger, side, CONST, layout, reason)
         # The Blob may have another diff now, because its base shares one.
         if kept is None or kept[0].buffer is not buffer or not kept[0].readable:
             # Asks for the shortcut again.
@@ -750,16 +727,14 @@ class BlobCore:
         memory: Any = self._held
         layout: Any = self._placed
         if kept is None or place > GPU_DATA:
-            memory, layout = self._memory_of(diff=place > GPU_DATA), self._layout
+            memory, layout = self._memory_of(diff=place > GPU_DATA), self.layout
         if kept is not None and kept[2] is not None:
             shortcut, start, stop = kept[0], layout.start, layout.stop
             side = shortcut.side
             # The Blob may have another diff now, as above.
-            if (place <= GPU_DATA or shortcut.buffer is memory.buffer(side)) and (
-                shortcut.writable
-                or (shortcut.shared and claim_shared(memory.ledger, shortcut, start, stop, reason))
-                or memory.claim(shortcut, layout, reason, access)
-            ):
+            if place <= GPU_DATA or shortcut.buffer is memory.buffer(side):
+                if not shortcut.writable:
+                    acquire(memory.ledger, side, access, layout, reason)
                 if not shortcut.writable:
                     # Asks for the shortcut again.
                     self._keep(place, memory)
@@ -770,9 +745,15 @@ class BlobCore:
                     memory.ledger.own_loans(side).borrows.add(array, start, stop)
                 if kept[0].writable:
                     return array
+                ledger = memory.ledger
+                with ledger.lock:
+                    # Beside an alias of another side.
+                    current = kept[0].buffer is memory.buffer(side)
+                    if current and ledger.is_alone(side, *ledger.range_of(layout)):
+                        return array
         self._require_writable(reason)
         side = _SIDES[place & 1]
-        if side and memory.device_home is not self._home:
+        if side and memory.device_home is not self.home:
             side = self._accelerator_side(memory)
         array = memory.lend(side, access, layout, reason)
         self._keep(place, memory)
@@ -781,9 +762,9 @@ class BlobCore:
     def _keep(self, place: int, memory: SyncedMemory) -> None:  # noqa: C901  # cases
         """Keep arrays from which later accesses make views; see `Home.kept_views`."""
         side = _SIDES[place & 1]
-        if side and memory.device_home is not self._home:
+        if side and memory.device_home is not self.home:
             side = self._accelerator_side(memory)
-        layout: Layout = self._placed or self._layout
+        layout: Layout = self._placed or self.layout
         ledger = memory.ledger
         shortcut = ledger.shortcut(side, layout)
         kept = self._kept[place]

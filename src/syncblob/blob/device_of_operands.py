@@ -23,7 +23,7 @@ def require_device_of(name: str, *operands: Any) -> None:
     if HOST.direct:
         # No `compute_only_on` is active.
         return
-    homes = [x._home for x in operands if isinstance(x, BlobCore)]
+    homes = [x.home for x in operands if isinstance(x, BlobCore)]
     if homes:
         require_device(common_home(homes).device, name)
 

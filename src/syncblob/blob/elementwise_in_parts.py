@@ -101,9 +101,9 @@ def _compute_in_parts(
     _for_each_part(write_part, like.size)
     if not writes:
         return tuple(results) if len(results) > 1 else results[0]
-    contents = results[0]._memory.array(Side.HOST, CONST, results[0]._layout, kernel.__name__)
-    place = Side.HOST, OVERWRITE, like._layout, kernel.__name__
-    like._memory.write(*place, operator.setitem, ..., contents)
+    contents = results[0].memory.array(Side.HOST, CONST, results[0].layout, kernel.__name__)
+    place = Side.HOST, OVERWRITE, like.layout, kernel.__name__
+    like.memory.write(*place, operator.setitem, ..., contents)
     return like
 
 
@@ -119,16 +119,16 @@ def _can_divide(kernel: Callable[..., Any], operands: Sequence[Any], *, writes: 
         return False
     elementwise = getattr(kernel, "signature", None) is None and kernel.__name__ != "matmul"
     first = blobs[0]
-    shared = [x for x in blobs if writes and x._memory is first._memory]
+    shared = [x for x in blobs if writes and x.memory is first.memory]
     return (
         elementwise
-        and len({x._home for x in blobs} - {HOST}) == 1
+        and len({x.home for x in blobs} - {HOST}) == 1
         and all(
-            x.shape == first.shape and x._layout.contiguous and divisible(x._memory.ledger.buffers)
+            x.shape == first.shape and x.layout.contiguous and divisible(x.memory.ledger.buffers)
             for x in blobs
         )
         and all(
-            (x._layout.start, x.itemsize) == (first._layout.start, first.itemsize) for x in shared
+            (x.layout.start, x.itemsize) == (first.layout.start, first.itemsize) for x in shared
         )
     )
 
@@ -136,10 +136,10 @@ def _can_divide(kernel: Callable[..., Any], operands: Sequence[Any], *, writes: 
 def _divide(operands: Sequence[Any]) -> tuple[Home, list[Any]]:
     """Free the buffers of operands; return the home that computes, and them with one axis."""
     blobs: list[Any] = [x for x in operands if isinstance(x, BlobCore)]
-    (home,) = {x._home for x in blobs} - {HOST}
+    (home,) = {x.home for x in blobs} - {HOST}
     for x in blobs:
-        side = x._memory.side_of(home)
-        if x._memory.buffer(side) is not None:
+        side = x.memory.side_of(home)
+        if x.memory.buffer(side) is not None:
             # Whole buffers of the operands of a running operation are not evicted otherwise.
             with suppress(BufferError):
                 give_up(x, side)

@@ -49,12 +49,12 @@ class Explanation:
 
     def __init__(self, blob: BlobCore) -> None:
         const = ", const" if blob._readonly else ""
-        name = blob._memory.name
+        name = blob.memory.name
         named = f" {name!r}" if name else ""
         self.title: str = (
             f"Blob{named} of shape {blob.shape}, {blob.dtype.name}, {blob.nbytes} bytes{const}"
         )
-        data = _seen(blob, blob._memory)
+        data = _seen(blob, blob.memory)
         self._memories = [("head", data)]
         device = f"{blob.device}, where operations run"
         self.rows: list[tuple[str, str]] = [("head", data.head), ("device", device)]
@@ -97,7 +97,7 @@ class Explanation:
 
 def _seen(blob: BlobCore, memory: SyncedMemory) -> MemorySeen:
     """Describe a memory of a Blob. Neither transfers nor synchronizes."""
-    nbytes, layout = memory.used_nbytes, blob._layout
+    nbytes, layout = memory.used_nbytes, blob.layout
     side = blob._accelerator_side(memory)
     head = f"{memory.head_of(layout, side).name}: {_meaning(memory, layout, side)}"
     runs = list(memory.spans.runs(0, nbytes))

@@ -28,7 +28,7 @@ class Flags:
     @property
     def c_contiguous(self) -> bool:
         """Whether the elements are contiguous in C order."""
-        return self._blob._layout.contiguous
+        return self._blob.layout.contiguous
 
     @property
     def f_contiguous(self) -> bool:
@@ -43,7 +43,7 @@ class Flags:
     @property
     def aligned(self) -> bool:
         """Whether the elements are aligned for their dtype."""
-        layout = self._blob._layout
+        layout = self._blob.layout
         return layout.aligned(layout.dtype)
 
     @property
@@ -75,7 +75,7 @@ class Flags:
 
     def _of_array(self) -> Any:
         """Return the flags of an ndarray with this layout and writability."""
-        array = self._blob._layout.dummy()
+        array = self._blob.layout.dummy()
         array.flags.writeable = self.writeable
         return array.flags
 

@@ -77,7 +77,7 @@ def asarray(
     if copy is False:
         change = "dtype" if not same_dtype else "device"
         raise ValueError(f"copy=False was asked for, but the {change} differs")
-    blob = cls._of(x._memory, x._layout, home=x._home, base=x._root(), readonly=x._readonly)
+    blob = cls._of(x.memory, x.layout, home=x.home, base=x._root(), readonly=x._readonly)
     if not same_dtype or (copy and same_device):
         blob = astype(blob, x.dtype if wanted is None else wanted, None, "unsafe", copy=True)
     return blob if device is None else to_device(blob, device, stream=None)
@@ -102,10 +102,10 @@ def from_dlpack(
 
 def gpu_shape(blob: BlobCore) -> Any:
     """Return the shape as an int32 array on the accelerator; see `Blob.gpu_shape`."""
-    shape, memory = blob.shape, blob._memory
+    shape, memory = blob.shape, blob.memory
     home = memory.home(blob._accelerator_side(memory))
     of, known = blob._shape_blob
-    if of != shape or known._home is not home:
+    if of != shape or known.home is not home:
         dims = np.array(shape, dtype=np.int32)
         memory = SyncedMemory.adopting(dims.view(np.uint8), device="cpu")
         known = blob._of(memory, Layout.c_order((len(shape),), dims.dtype), home=home)

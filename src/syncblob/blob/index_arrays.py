@@ -99,9 +99,9 @@ def selection(blob: BlobCore, key: Any) -> Selection:
         dims = blob.shape[axis : axis + _axes_used(x)]
         parts = [x]
         if isinstance(x, int):
-            require_bounds(blob._home, x, -dims[0], dims[0], axis)
+            require_bounds(blob.home, x, -dims[0], dims[0], axis)
         elif not (x is None or isinstance(x, slice)):
-            arrays += _check_array(blob._home, x, dims, axis)
+            arrays += _check_array(blob.home, x, dims, axis)
             # A mask without axes selects all or nothing of a new one.
             parts = [slice(None)] * len(dims) or [None]
             start = sum(not isinstance(each, int) for each in view)
@@ -125,7 +125,7 @@ def _arrange(
         rest = [dims[axis] for axis in others]
         shape = (*rest[:start], *_broadcast(*shapes), *rest[start:])
     axes = (*indexed, *others) if apart else tuple(range(len(dims)))
-    return Selection(blob._home, tuple(view), axes, start, tuple(arrays), shape)
+    return Selection(blob.home, tuple(view), axes, start, tuple(arrays), shape)
 
 
 def _check_array(home: Home, x: Any, dims: tuple[int, ...], axis: int) -> list[Any]:
@@ -211,6 +211,6 @@ def _is_on_host(blob: BlobCore) -> bool:
     """Return whether the host holds the newest contents of a Blob."""
     if blob._held is None and blob._array is not None:
         # The result of a computation. The map would have to be made first.
-        return blob._home is HOST
-    memory = blob._memory
-    return memory.spans.common(*memory.ledger.range_of(blob._layout)) & 1 << Side.HOST != 0
+        return blob.home is HOST
+    memory = blob.memory
+    return memory.spans.common(*memory.ledger.range_of(blob.layout)) & 1 << Side.HOST != 0

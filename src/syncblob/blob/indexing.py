@@ -4,33 +4,30 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from syncblob._dtypes import as_dtype
-from syncblob._layout import Layout
 from syncblob._shape import is_basic_index, is_integer
 from syncblob.arrays.foreign import is_array
 from syncblob.arrays.native import native_array
 from syncblob.blob.compute import wrap, write_by
-from syncblob.blob.core import AnyBlob, BlobCore, making
+from syncblob.blob.core import NO_MEMORY, AnyBlob, BlobCore
 from syncblob.blob.device_of_operands import require_device_of
 from syncblob.blob.index_arrays import indices_to_read, selection
-from syncblob.blob.lockless_writes_at_fork import writes
 from syncblob.blob.operands import blob_to_read
+from syncblob.blob.writes_in_progress import writes
 from syncblob.devices import HOST, Side
 from syncblob.devices.base import is_on_device
 from syncblob.guards import may_compute_directly, require_device
-from syncblob.memory import (
-    OVERWRITE,
-    claim,
-    claim_shared,
-    compute,
-    from_the_start,
-    overwrite_of,
-    writing,
-)
+from syncblob.memory import OVERWRITE, acquire, compute, from_the_start, laid, writing
+
+if TYPE_CHECKING:
+    from syncblob._layout import Layout
+
+# The index of all elements.
+_EVERYTHING = (Ellipsis,)
 
 _NUMBERS = frozenset({bool, int, float})
 
@@ -45,17 +42,17 @@ def get_item(blob: AnyBlob, key: Any) -> AnyBlob:
     """Return the elements that an index selects; see `Blob.__getitem__`."""
     full = _full_index(key)
     if full is None:
-        if type(key) is type(blob) and key._home is blob._home and key.shape:
+        if type(key) is type(blob) and key.home is blob.home and key.shape:
             # One Blob of integers or bool, the usual case.
             if not HOST.direct:
                 require_device_of("__getitem__", blob)
-            home = blob._home
+            home = blob.home
             selected = from_the_start(_selected, blob, key)
             return blob._fresh(home.as_array(selected), home)
         key = _plain(key)
         if not is_basic_index(key):
             require_device_of("__getitem__", blob)
-            return wrap(from_the_start(_selected, blob, key), blob._home, blob)
+            return wrap(from_the_start(_selected, blob, key), blob.home, blob)
         full = _completed(key)
     # The first condition is the usual case of the second.
     array = blob._array
@@ -64,14 +61,14 @@ def get_item(blob: AnyBlob, key: Any) -> AnyBlob:
         if array is not None:
             view = array[full]
             number = not (blob._shortcut.readable or view.shape)
-            if number and blob._memory.ledger.spans.uniform is None:
+            if number and blob.memory.ledger.spans.uniform is None:
                 # A number is read next. In a split memory it would ask for its own few bytes each
                 # time.
                 blob._make_readable()
             result = blob._view_of_array(array, view)
             if result is not None:
                 return result
-    return blob._view(blob._layout.derive(lambda a: a[full]))
+    return blob._view(blob.layout.derive(lambda a: a[full]))
 
 
 @writes("blob")
@@ -81,14 +78,14 @@ def set_item(blob: BlobCore, key: Any, value: Any) -> None:  # noqa: C901, PLR09
         blob._require_writable("assignment")
     full = _full_index(key)
     if full is not None and type(value) in _NUMBERS:
-        home = blob._home
+        home = blob.home
         direct = home.direct or may_compute_directly(home, "__setitem__")
         if not direct:
             require_device(home.device, "__setitem__")
         shortcut, array = blob._shortcut, blob._array
         if not shortcut.writable:
             array = None
-            if not (shortcut.shared or blob._is_shared()):
+            if blob._held is not NO_MEMORY and not blob._is_shared():
                 array = blob._make_writable("__setitem__")
         if array is not None:
             if direct:
@@ -98,19 +95,19 @@ def set_item(blob: BlobCore, key: Any, value: Any) -> None:  # noqa: C901, PLR09
             if not (blob._shortcut.writable or blob._finish_write(home, "__setitem__", array)):
                 set_item(blob, key, value)
             return
-        if _assign_number(blob, full, value):
-            return
+        _assign_number(blob, full, value)
+        return
     require_device_of("__setitem__", blob)
     side = blob._side
     key = _plain(key)
     if is_basic_index(key):
         full = _completed(key)
-        target = blob._layout.derive(lambda a: a[full])
+        target = blob.layout.derive(lambda a: a[full])
         if (
             isinstance(value, BlobCore)
-            and value._held is blob._memory
-            and value._home is blob._home
-            and value._layout == target
+            and value._held is blob.memory
+            and value.home is blob.home
+            and value.layout == target
         ):
             # `blob[0] += 1` assigns what it has written already.
             return
@@ -119,7 +116,7 @@ def set_item(blob: BlobCore, key: Any, value: Any) -> None:  # noqa: C901, PLR09
             np.empty((), blob.dtype)[()] = value
         from_the_start(_assign, blob, side, target, value)
         return
-    if blob._home.native:
+    if blob.home.native:
         arrays = _keys_on(blob, key)
         new = _value_on(blob, value, _selected_shape(blob.shape, arrays))
         # This may transfer, so the index and the value are checked before.
@@ -129,47 +126,32 @@ def set_item(blob: BlobCore, key: Any, value: Any) -> None:  # noqa: C901, PLR09
         selected = selection(blob, key)
         new = _value_on(blob, value, selected.shape)
         key, function = selected.bring("__setitem__"), selected.setitem
-    write_by(
-        blob._memory, blob._layout, side, "__setitem__", lambda array: (function, array, key, new)
-    )
+    place = blob.memory, blob.layout, side, "__setitem__"
+    write_by(*place, lambda array: (function, array, key, new))
 
 
-def _assign_number(blob: BlobCore, full: Any, value: Any) -> bool:
-    """Write a number into some elements of a Blob, if nothing has to be moved or warned of.
+def _assign_number(blob: BlobCore, full: Any, value: Any) -> None:
+    """Write a number into some elements of a Blob, as one step.
 
-    They become that side's alone, and the others keep their heads. Returns whether they were
-    written; if not, nothing has changed.
+    They become that side's alone, and the others keep their heads.
     """
-    if blob._array is None and not blob._has_array():
-        return False
-    with making.held:
-        # Together, because another thread may replace all of them.
-        memory, array, shortcut = blob._held, blob._array, blob._shortcut
-    if array is None or memory is None:
-        return False
-    # NumPy checks the index before the range is computed.
-    target = array[full]
-    layout = blob._placed
-    start = (blob._layout if layout is None else layout).first(full)
-    if start is None or not target.size:
-        return False
-    stop, access = start + target.nbytes, OVERWRITE
-    if not target.flags.c_contiguous:
-        placed = Layout(target.shape, target.dtype, blob._home.strides(target), start)
-        start, stop = placed.start, placed.stop
-        access = overwrite_of(placed, start, stop)
-    if type(value) is not int or abs(value) > _EXACT or target.dtype.kind not in "fc":
+    layout, home = blob._placed or blob.layout, blob.home
+    # NumPy checks the index.
+    layout = layout.of_view() if full is _EVERYTHING else layout.derive(lambda a: a[full])
+    if type(value) is not int or abs(value) > _EXACT or layout.dtype.kind not in "fc":
         # A number that NumPy does not take changes no state.
-        np.empty((), target.dtype)[()] = value
-    ledger = memory.ledger
-    if (
-        shortcut.shared
-        and blob._home.direct
-        and claim_shared(ledger, shortcut, start, stop, "__setitem__", target, value)
-    ):
-        return True
-    buffer, side = shortcut.buffer, shortcut.side
-    return claim(ledger, buffer, side, access, start, stop, "__setitem__", target, value)
+        np.empty((), layout.dtype)[()] = value
+
+    def fill(buffer: Any, written: list[object] | None = None) -> None:
+        array = laid(home, buffer, layout, writable=True, own=True)
+        if home.direct:
+            array[...] = value
+        else:
+            home.compute(operator.setitem, array, ..., value)
+        if written is not None:
+            written.append(value)
+
+    acquire(blob.memory.ledger, blob._side, OVERWRITE, layout, "__setitem__", fill)
 
 
 # --- keys ----------------------------------------------------------------------------------------
@@ -186,6 +168,8 @@ def _full_index(key: Any) -> Any:
         return (key, ...)
     if kind is slice:
         return key
+    if key is Ellipsis:
+        return _EVERYTHING
     if kind is not tuple:
         return None
     for entry in key:
@@ -237,7 +221,7 @@ def _keys_on(blob: BlobCore, key: Any) -> Any:
     if isinstance(key, tuple):
         return tuple(_keys_on(blob, entry) for entry in key)
     if isinstance(key, BlobCore):
-        return key._array_in(blob._home, "__getitem__")
+        return key._array_in(blob.home, "__getitem__")
     return key
 
 
@@ -246,7 +230,7 @@ def _foreign_keys_on(blob: BlobCore, key: Any, original: Any, reason: str) -> An
 
     `key` is the original index with arrays in place of Blobs.
     """
-    if blob._home is HOST or isinstance(original, BlobCore):
+    if blob.home is HOST or isinstance(original, BlobCore):
         return key
     if isinstance(original, tuple):
         pairs = zip(key, original, strict=True)
@@ -254,7 +238,7 @@ def _foreign_keys_on(blob: BlobCore, key: Any, original: Any, reason: str) -> An
     if is_array(original) and not is_on_device(original):
         indices = indices_to_read(original, blob)
         if isinstance(indices, BlobCore):
-            return indices._array_in(blob._home, reason)
+            return indices._array_in(blob.home, reason)
     return key
 
 
@@ -263,7 +247,7 @@ def _foreign_keys_on(blob: BlobCore, key: Any, original: Any, reason: str) -> An
 
 def _selected(blob: BlobCore, key: Any) -> Any:
     """Copy the elements that arrays of integers or booleans select."""
-    home = blob._home
+    home = blob.home
     if home.native:
         array = blob._array_in(home, "__getitem__")
         arrays = _foreign_keys_on(blob, _keys_on(blob, key), key, "__getitem__")
@@ -276,7 +260,7 @@ def _selected(blob: BlobCore, key: Any) -> Any:
 def _assign(blob: BlobCore, side: Side, target: Layout, value: Any) -> None:
     """Assign to the elements of a layout."""
     new = _value_on(blob, value, target.shape)
-    blob._memory.write(side, OVERWRITE, target, "__setitem__", operator.setitem, ..., new)
+    blob.memory.write(side, OVERWRITE, target, "__setitem__", operator.setitem, ..., new)
 
 
 def _value_on(blob: BlobCore, value: Any, shape: tuple[int, ...] | None) -> Any:
@@ -292,12 +276,12 @@ def _value_on(blob: BlobCore, value: Any, shape: tuple[int, ...] | None) -> Any:
     if value.dtype.kind == "c" and blob.dtype.kind != "c":
         raise TypeError(f"cannot assign {value.dtype} values to a Blob of dtype {blob.dtype}")
     _require_broadcast(tuple(value.shape), shape)
-    array, home = value, blob._home
+    array, home = value, blob.home
     if not isinstance(value, np.ndarray) or home is not HOST:
         if not isinstance(value, BlobCore):
             value = blob_to_read(value, blob)
-        array = value._array_in(blob._home, "__setitem__")
-        if value._memory is blob._memory:
+        array = value._array_in(blob.home, "__setitem__")
+        if value.memory is blob.memory:
             # Copy, because the source must be newest here before the target is overwritten.
             array = compute(home, array.copy)
     # Before anything is written, because under `numpy.errstate` this may raise.

@@ -16,8 +16,8 @@ from syncblob.blob.core import BlobCore
 from syncblob.blob.device_of_operands import require_device_of
 from syncblob.blob.elementwise_in_parts import compute_in_room
 from syncblob.blob.foreign_operators import answer_of, known_form
-from syncblob.blob.lockless_writes_at_fork import writes
 from syncblob.blob.operands import converted, gather, is_number
+from syncblob.blob.writes_in_progress import writes
 from syncblob.guards import may_compute_directly, require_device
 from syncblob.memory import MUTABLE, OVERWRITE, writing
 
@@ -48,7 +48,7 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, name: str) -> Any:  # 
     """
     if x1._readonly:
         x1._require_writable(_reason(kernel))
-    home = x1._home
+    home = x1.home
     # In this order; see `BlobCore`.
     shortcut, array1 = x1._shortcut, x1._array
     if array1 is not None and not shortcut.writable:
@@ -59,7 +59,7 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, name: str) -> Any:  # 
             # A guard may forbid what is not direct.
             possible = (
                 type(x2) is type(x1)
-                and home is x2._home
+                and home is x2.home
                 and (x2._shortcut.readable or _is_newest(x2))
                 and (array2 := x2._array) is not None
                 # As in `_cannot_raise`, without the call.
@@ -71,7 +71,7 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, name: str) -> Any:  # 
     if array1 is not None:
         if type(x2) is type(x1):
             shortcut, array2 = x2._shortcut, x2._array
-            if array2 is not None and shortcut.readable and home is x2._home:
+            if array2 is not None and shortcut.readable and home is x2.home:
                 if array1.dtype is array2.dtype and (
                     home.direct or may_compute_directly(home, _reason(kernel))
                 ):
@@ -112,7 +112,7 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, name: str) -> Any:  # 
             return answer
         x2 = other
     require_device_of(_reason(kernel), x1, x2)
-    if getattr(x2, "_home", home) is not home or not (
+    if getattr(x2, "home", home) is not home or not (
         x1._shortcut.writable or _cannot_raise(kernel, x1, x2)
     ):
         # Raise before anything is transferred.
@@ -126,9 +126,9 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, name: str) -> Any:  # 
 def _brought(kernel: Callable[..., Any], x1: Any, x2: Any) -> Callable[[], Any]:
     """Bring the operands to one device, and return a function that computes into the first."""
     (_, array2), home, _ = gather(kernel.__name__, x1, x2)
-    array1 = x1._make_writable(_reason(kernel)) if home is x1._home else None
+    array1 = x1._make_writable(_reason(kernel)) if home is x1.home else None
     if array1 is None:
-        array1 = x1._array_on(x1._memory.side_of(home), MUTABLE, _reason(kernel))
+        array1 = x1._array_on(x1.memory.side_of(home), MUTABLE, _reason(kernel))
     return partial(_write, kernel, x1, array1, array2, home)
 
 
@@ -168,7 +168,7 @@ def _keeps_dtype(kernel: Any, dtype: Any, other: Any) -> bool:
 
 def _is_newest(x: BlobCore) -> bool:
     """Bring a Blob's array up to date, if nothing has to be moved; return whether it is."""
-    memory: Any = x._memory
+    memory: Any = x.memory
     uniform = memory.ledger.spans.uniform
     moves = uniform is not None and not uniform >> x._side & 1
     return not moves and x._make_readable() is not None
@@ -177,7 +177,7 @@ def _is_newest(x: BlobCore) -> bool:
 def _finish_write(kernel: Callable[..., Any], x1: Any, home: Home, array1: Any) -> None:
     """Finish a write if the other side was read, or its buffer has left, meanwhile."""
     if not (x1._shortcut.writable or x1._finish_write(home, kernel.__name__, array1)):
-        memory, layout = x1._memory, x1._layout
+        memory, layout = x1.memory, x1.layout
         if layout.shape == array1.shape:
             place = memory.side_of(home), OVERWRITE, layout, kernel.__name__
             memory.write(*place, operator.setitem, ..., array1)

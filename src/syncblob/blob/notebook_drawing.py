@@ -68,13 +68,13 @@ class MemorySeen(NamedTuple):
 
 def values_shown(blob: BlobCore) -> str:
     """Return the values as text if that transfers nothing and reads no source; else say so."""
-    memory, layout = blob._memory, blob._layout
+    memory, layout = blob.memory, blob.layout
 
     def read(key: tuple[slice, ...]) -> NDArray[Any]:
         block = block_of(layout, key)
         if not (memory.blank or memory.spans.common(block.start, block.stop) & (1 << Side.HOST)):
             raise LookupError
-        return blob._memory.gather(Side.HOST, block, "_repr_html_")
+        return blob.memory.gather(Side.HOST, block, "_repr_html_")
 
     try:
         return text_of(layout.shape, layout.dtype, read)

@@ -67,7 +67,7 @@ def gather(name: str, *operands: Any) -> tuple[list[Any], Home, tuple[Any, ...]]
     home: Home | None = None
     for x in operands:
         if isinstance(x, BlobCore):
-            other = x._home
+            other = x.home
             if home is None or home is HOST:
                 home = other
             elif other is not home and other is not HOST:

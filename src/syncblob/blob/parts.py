@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from syncblob._shape import canonical_axis
 from syncblob.devices import HOST, Side
-from syncblob.interop.shared_memory import name_of
 from syncblob.memory import attempt
-from syncblob.memory.windows import part_of
+from syncblob.memory.windows import laid
 
 if TYPE_CHECKING:
     from syncblob.blob.core import BlobCore
@@ -22,31 +21,26 @@ def evict(blob: BlobCore, side: str) -> int:
     """Free the buffers of a side; see `Blob.evict`."""
     if side not in {"cpu", "gpu"}:
         raise ValueError(f'expected "cpu" or "gpu", got {side!r}')
-    memory, ledger = blob._memory, blob._memory.ledger
-    start, stop = ledger.range_of(blob._layout)
+    memory, ledger = blob.memory, blob.memory.ledger
+    start, stop = ledger.range_of(blob.layout)
     gone = Side.HOST if side == "cpu" else blob._accelerator_side(memory)
-    if gone is Side.HOST and name_of(ledger) is not None:
-        raise BufferError(
-            f"{ledger.buffers.described()} cannot leave cpu, because its host side is shared "
-            "memory: what this process writes would not reach the others any more"
-        )
     freed = give_up(blob, gone)
     with ledger.lock:
         kept = ledger.buffers.within(gone, start, stop)
         for window in kept if start < stop else ():
             reach = f"evict, which keeps a buffer of bytes {window.start} to {window.stop}"
-            ledger.note(reach, ledger.spans, ledger.spans, start, stop)
+            ledger.note(reach, start, stop)
     return freed
 
 
 def give_up(blob: BlobCore, side: Side, *, needed: bool = True) -> int:
     """Free the buffers of a side that lie in a Blob's range; see `SyncedMemory.evict`."""
-    memory = blob._memory
-    if not memory.windows(side):
+    memory = blob.memory
+    if not memory.windows(side) or (memory.ledger.loans[side].foreign and not needed):
         return 0
     # Its own arrays are known, those on the host, too.
     blob._use(memory)
-    return memory.evict(side, *memory.ledger.range_of(blob._layout), needed=needed)
+    return memory.evict(side, *memory.ledger.range_of(blob.layout), needed=needed)
 
 
 # The size of a part, if the device has room for four of them.
@@ -58,7 +52,7 @@ def walk(blob: Any, axis: int, nbytes: int | None) -> Iterator[Any]:
     axis = canonical_axis(axis, blob.shape)
     if nbytes is None:
         nbytes = _NBYTES
-        while nbytes > 1 and not blob._home.can_hold(4 * nbytes):
+        while nbytes > 1 and not blob.home.can_hold(4 * nbytes):
             nbytes //= 2
     if index(nbytes) < 1:
         raise ValueError(f"expected parts of at least 1 byte, got {nbytes}")
@@ -66,7 +60,7 @@ def walk(blob: Any, axis: int, nbytes: int | None) -> Iterator[Any]:
     before = (slice(None),) * axis
     step = max(1, nbytes * length // max(blob.nbytes, 1))
     views = [blob[(*before, slice(at, at + step))] for at in range(0, length, step)]
-    ranges = sorted((view._layout.start, view._layout.stop) for view in views)
+    ranges = sorted((view.layout.start, view.layout.stop) for view in views)
     if any(stop > start for (_, stop), (start, _) in itertools.pairwise(ranges)):
         raise ValueError(
             f"the parts along axis {axis} of a Blob of shape {blob.shape} lie between each other "
@@ -76,12 +70,12 @@ def walk(blob: Any, axis: int, nbytes: int | None) -> Iterator[Any]:
 
 
 def _walk_views(blob: BlobCore, views: Sequence[Any]) -> Iterator[Any]:
-    if blob._home is HOST:
+    if blob.home is HOST:
         yield from views
         return
-    buffers = blob._memory.ledger.buffers
+    buffers = blob.memory.ledger.buffers
     for view, following in itertools.zip_longest(views, views[1:]):
-        of = view._memory.ledger.range_of(view._layout)
+        of = view.memory.ledger.range_of(view.layout)
         try:
             if following is not None:
                 view.prefetch()
@@ -89,7 +83,9 @@ def _walk_views(blob: BlobCore, views: Sequence[Any]) -> Iterator[Any]:
                 held = buffers.containing(blob._side, *of)
                 # Several windows have it if it was on the device already.
                 seen = (
-                    view._array_in(blob._home, "parts") if held is None else part_of(held, *of)[...]
+                    view._array_in(blob.home, "parts")
+                    if held is None
+                    else laid(blob.home, held, view.layout, writable=False, own=True)
                 )
                 # It is brought when it is used if there is no room for two. This waits for nobody,
                 # because other threads may wait for the part before.

@@ -25,7 +25,7 @@ _ALIGNMENT = 16
 
 def reduce(blob: BlobCore, protocol: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     """Return the value for pickle; see `Blob.__reduce_ex__`."""
-    memory, layout, existing = blob._memory, blob._layout, blob._existing_diff()
+    memory, layout, existing = blob.memory, blob.layout, blob._existing_diff()
     bound_to = memory.accelerator
     where = str(blob.device), None if bound_to is None else str(bound_to.device)
     if shared_memory.name_of(memory.ledger) is None:

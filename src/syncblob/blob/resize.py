@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from syncblob._layout import Layout
 from syncblob._shape import as_shape
 from syncblob.blob.core import NOTHING_KEPT, BlobCore, keep_diff, making
-from syncblob.blob.lockless_writes_at_fork import writes
 from syncblob.blob.views import shape_from
+from syncblob.blob.writes_in_progress import writes
 from syncblob.interop.shared_memory import name_of
 from syncblob.memory import NO_SHORTCUT, OVERWRITE, SyncedMemory
 from syncblob.memory.borrows_and_aliases import restore
@@ -32,11 +32,11 @@ def resize(blob: BlobCore, shape: tuple[Any, ...]) -> None:
     dims = as_shape(shape_from(shape), blob.dtype.itemsize)
     layout = Layout.c_order(dims, blob.dtype)
     layout.whole = True
-    if layout.nbytes > blob._memory.nbytes:
-        data = _larger(blob._memory, layout.nbytes)
+    if layout.nbytes > blob.memory.nbytes:
+        data = _larger(blob.memory, layout.nbytes)
         _replace_memories(blob, data, None, layout, "a growing resize")
     else:
-        _refit(blob, layout, lambda: blob._use(blob._memory, layout))
+        _refit(blob, layout, lambda: blob._use(blob.memory, layout))
 
 
 @writes("blob")
@@ -56,7 +56,7 @@ def assign(  # noqa: C901, PLR0913, PLR0915  # contents, where they go, and the 
     the shape; the contents are for diff instead of data with `diff`. `gradient` has contents for
     diff in addition.
     """
-    old = blob._layout
+    old = blob.layout
     new = old if layout.shape == old.shape else layout
     written = False
     interrupt: BaseException | None = None
@@ -89,12 +89,12 @@ def assign(  # noqa: C901, PLR0913, PLR0915  # contents, where they go, and the 
             return
         blob._require_own("resize")
         new.whole = True
-        if new.nbytes <= blob._memory.nbytes:
+        if new.nbytes <= blob.memory.nbytes:
             if diff:
                 blob._diff_memory()
             _refit(blob, new, finish)
             return
-        data = _larger(blob._memory, new.nbytes)
+        data = _larger(blob.memory, new.nbytes)
         successor = data.successor(new.nbytes) if diff else None
         target = successor or data
         target.write(target.side_of(home), OVERWRITE, new, reason, setitem, ..., contents)
@@ -140,8 +140,8 @@ def _refit(  # noqa: C901  # a change, in the order of its steps
     # The shared diff of another Blob, now too small; this Blob gets its own.
     outgrown = blob._diff is not None and nbytes > blob._diff.nbytes
     fitting: list[SyncedMemory] = []
-    if nbytes > blob._memory.used_nbytes or (alone and not blob._memory.aliased):
-        fitting.append(blob._memory)
+    if nbytes > blob.memory.used_nbytes or (alone and not blob.memory.aliased):
+        fitting.append(blob.memory)
     if (
         blob._diff is not None
         and not outgrown
@@ -153,7 +153,7 @@ def _refit(  # noqa: C901  # a change, in the order of its steps
         # Under the locks, also for undoing it, so that no other thread changes anything in between,
         # and that a forked child knows that the change is incomplete.
         with ExitStack() as locks:
-            for memory in (blob._memory, *fitting):
+            for memory in (blob.memory, *fitting):
                 locks.enter_context(memory.ledger.lock)
             before = [memory.fitted() for memory in fitting]
             try:
@@ -180,7 +180,7 @@ def _replace_memories(
     """Replace both memories and the layout."""
     # Before a local name refers to a memory: see `_refit`.
     alone, diff_alone = blob._owns_data_alone(), blob._owns_diff_alone()
-    given_up = [(blob._memory, alone)]
+    given_up = [(blob.memory, alone)]
     if blob._diff is not None:
         given_up.append((blob._diff, diff_alone))
 
@@ -195,7 +195,7 @@ def _replace_memories(
 
 @writes("blob")
 def let_go(
-    blob: BlobCore,  # noqa: ARG001  # `lockless_writes_at_fork` looks for it
+    blob: BlobCore,  # noqa: ARG001  # `writes_in_progress` looks for it
     action: str,
     given_up: list[tuple[SyncedMemory, bool]],
     replace: Callable[[], None],

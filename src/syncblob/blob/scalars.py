@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,9 +26,9 @@ _ZERO = bytes(1)
 def item(blob: BlobCore, indices: tuple[Any, ...]) -> Any:
     """Return one element as a Python scalar; see `Blob.item`."""
     shortcut, array = blob._shortcut, blob._array
-    if array is not None and shortcut.readable and blob._home is HOST:
+    if array is not None and shortcut.readable and blob.home is HOST:
         return array.item(*indices)
-    if blob._held is not None and blob._memory.newest(Side.HOST, blob._layout) is not None:
+    if blob._held is not None and blob.memory.newest(Side.HOST, blob.layout) is not None:
         # A const access on the host causes no transfer.
         return blob._read(HOST_DATA, "item").item(*indices)
     shape = blob.shape
@@ -55,7 +53,7 @@ def scalar(blob: BlobCore, kind: str, reason: str = "") -> Any:
             f"only a 0-d Blob converts to {kind}, this one has shape {blob.shape}; use .{instead}"
         )
     shortcut, array = blob._shortcut, blob._array
-    if array is not None and shortcut.readable and blob._home is HOST:
+    if array is not None and shortcut.readable and blob.home is HOST:
         return array.item()
     return element(blob, reason or f"__{kind}__").item()
 
@@ -66,12 +64,12 @@ def element(blob: BlobCore, reason: str, index: tuple[int, ...] = ()) -> NDArray
     `index` has a valid index for each axis.
     """
     key: Any = (*index, ...)
-    home = blob._home
-    holders = None if blob._shortcut.readable else blob._memory.ledger.spans.uniform
+    home = blob.home
+    holders = None if blob._shortcut.readable else blob.memory.ledger.spans.uniform
     if holders == 1 and home is not HOST:
         # The host alone holds it.
-        layout = blob._layout
-        buffer = blob._memory.newest(Side.HOST, layout)
+        layout = blob.layout
+        buffer = blob.memory.newest(Side.HOST, layout)
         if buffer is not None:
             there: NDArray[Any] = HOST.own_view(buffer, layout, writable=False)[key]
             return there
@@ -92,47 +90,15 @@ def element(blob: BlobCore, reason: str, index: tuple[int, ...] = ()) -> NDArray
                 copying = held.ledger.buffers.copying(accelerator, reason)
             place = 0
             if logged:
-                layout = blob._layout
+                layout = blob.layout
                 axes = zip(index, layout.shape, layout.strides, strict=bool(index))
                 place = layout.offset + sum(at % dim * step for at, dim, step in axes)
             copied = np.empty(array.nbytes, np.uint8)
             copies = accelerator.download, home.wrap(array), copied
             transfer(copying, "download", copied.nbytes, place, *copies)
             return copied.view(array.dtype).reshape(())
-    layout = blob._layout.derive(lambda a: a[key]) if index else blob._layout
-    return blob._memory.gather(Side.HOST, layout, reason)
-
-
-def truth(blob: BlobCore) -> bool:
-    """Return the element of a 0-d Blob as a bool; see `Blob.__bool__`."""
-    try:
-        return bool(scalar(blob, "bool"))
-    except TypeError:
-        if not (blob.size and _assert_arrays(sys._getframe(2))):
-            raise
-        # The answer that ends the assertion, whichever of its comparisons this is.
-        return bool(np.asarray(blob).any())
-
-
-def _assert_arrays(caller: FrameType) -> bool:
-    """Do what two assertions of NumPy's do for ndarrays. Return whether one of them is the caller.
-
-    `numpy.testing.assert_equal` and `assert_almost_equal` take what is no ndarray for a scalar, and
-    ask for the truth of comparisons. No protocol reaches them.
-    """
-    testing = sys.modules.get("numpy.testing")
-    if testing is None:
-        return False
-    arguments = caller.f_locals
-    if caller.f_code is testing.assert_equal.__code__:
-        testing.assert_array_equal(arguments["actual"], arguments["desired"], arguments["err_msg"])
-    elif caller.f_code is testing.assert_almost_equal.__code__:
-        testing.assert_array_almost_equal(
-            arguments["actual"], arguments["desired"], arguments["decimal"], arguments["err_msg"]
-        )
-    else:
-        return False
-    return True
+    layout = blob.layout.derive(lambda a: a[key]) if index else blob.layout
+    return blob.memory.gather(Side.HOST, layout, reason)
 
 
 def element_at(blob: BlobCore, indices: tuple[Any, ...], action: str, *, diff: bool) -> Any:
@@ -141,5 +107,5 @@ def element_at(blob: BlobCore, indices: tuple[Any, ...], action: str, *, diff: b
         raise IndexError(f"a Blob of shape {blob.shape} has no elements")
     axes = np.unravel_index(offset(blob.shape, indices), blob.shape)
     index: Any = (*map(int, axes), ...)
-    layout = blob._layout.derive(lambda a: a[index])
+    layout = blob.layout.derive(lambda a: a[index])
     return blob._memory_of(diff=diff).gather(Side.HOST, layout, action).item()

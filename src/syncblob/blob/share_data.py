@@ -15,11 +15,11 @@ def replace_side(blob: BlobCore, side: Side, array: Any, action: str, *, diff: b
     blob._require_writable(action)
     if isinstance(array, BlobCore):
         raise TypeError(f"{action} expects an array, got a Blob; use share_data or copy_from")
-    if not blob._layout.contiguous or blob._layout.offset:
+    if not blob.layout.contiguous or blob.layout.offset:
         raise ValueError(f"{action} is for a C-contiguous Blob, and this is a strided view")
-    memory, home = blob._memory_of(diff=diff), blob._home
+    memory, home = blob._memory_of(diff=diff), blob.home
     accelerator = home if isinstance(home, Accelerator) else memory.accelerator
-    memory.replace_side(side, *buffer_of(array, side, accelerator, blob._layout))
+    memory.replace_side(side, *buffer_of(array, side, accelerator, blob.layout))
     # Views of this Blob release the replaced buffer when they are next used.
     blob._kept = NOTHING_KEPT
     if not diff and blob._array is not None:
@@ -40,7 +40,7 @@ def share(blob: BlobCore, other: BlobCore, *, diff: bool) -> None:
             f"{action} expects {blob.size} elements, shape {blob.shape}, got {other.size}, "
             f"shape {other.shape}"
         )
-    if not other._layout.contiguous or other._layout.offset or other._readonly:
+    if not other.layout.contiguous or other.layout.offset or other._readonly:
         raise ValueError(
             f"{action} expects a writable C-contiguous Blob that starts where its memory "
             "starts; copy it first"
@@ -48,7 +48,7 @@ def share(blob: BlobCore, other: BlobCore, *, diff: bool) -> None:
     memory = other._memory_of(diff=diff)
     # Before a local name refers to the memory, because this counts references.
     alone = blob._owns_diff_alone() if diff else blob._owns_data_alone()
-    old = blob._diff if diff else blob._memory
+    old = blob._diff if diff else blob.memory
     if memory is old:
         return
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def described(blob: BlobCore) -> str:
     """Return shape, dtype, device and head for `repr`. Causes no transfer."""
     const = ", const" if blob._readonly else ""
-    head = blob._memory.head_of(blob._layout)
+    head = blob.memory.head_of(blob.layout)
     return (
         f"shape={blob.shape}, dtype={blob.dtype.name}, device={blob.device}, "
         f"head={head.name}{const}"
@@ -38,11 +38,11 @@ def values_of(blob: BlobCore) -> str:
     def read(key: tuple[slice, ...]) -> NDArray[Any]:
         if not key:
             return element(blob, "str")
-        return blob._memory.gather(Side.HOST, block_of(blob._layout, key), "str")
+        return blob.memory.gather(Side.HOST, block_of(blob.layout, key), "str")
 
-    homes: Any = blob._memory.ledger.buffers.homes[1:]
+    homes: Any = blob.memory.ledger.buffers.homes[1:]
     capturing = [home.device for home in homes if home.capturing]
-    lacking = blob._memory.spans.lacking(blob._layout.start, blob._layout.stop, 1 << Side.HOST)
+    lacking = blob.memory.spans.lacking(blob.layout.start, blob.layout.stop, 1 << Side.HOST)
     if capturing and any(run.holders for run in lacking):
         return _without_values(blob, f"{capturing[0]} is capturing a graph")
     try:

@@ -27,7 +27,7 @@ def shape_from(shape: tuple[Any, ...]) -> Any:
 
 def view_as(blob: AnyBlob, dtype: DTypeLike | None) -> AnyBlob:
     """Return a view of the same bytes with another dtype; see `Blob.view`."""
-    layout = blob._layout
+    layout = blob.layout
     if dtype is None:
         return blob._view(layout)
     wanted = numpy_dtype(dtype)
@@ -51,11 +51,7 @@ def require_in_place(blob: BlobCore, value: Any, memory: SyncedMemory | None, na
     Any other value raises an AttributeError.
     """
     blob._require_writable(f"assignment to {name}")
-    if (
-        not isinstance(value, BlobCore)
-        or value._memory is not memory
-        or value._layout != blob._layout
-    ):
+    if not isinstance(value, BlobCore) or value.memory is not memory or value.layout != blob.layout:
         raise AttributeError(
             f"{name} cannot be replaced; blob.{name}[...] = values copies values in, and "
             f"share_{name} takes another Blob's memory"
@@ -67,20 +63,20 @@ def side_view(blob: BlobCore, *, host: bool) -> SideView:
     access = CONST if blob._readonly else MUTABLE
 
     def what() -> tuple[SyncedMemory, Side, Layout]:
-        memory = blob._memory
+        memory = blob.memory
         side = Side.HOST if host else blob._accelerator_side(memory)
-        return memory, side, blob._layout
+        return memory, side, blob.layout
 
     return SideView(what, access, host=host)
 
 
 def on(blob: AnyBlob, device: Device | str) -> AnyBlob:
     """Return a view whose operations run on another device; see `Blob.on`."""
-    view = blob._view(blob._layout)
-    view._home = home_of(device)
-    for memory in (blob._memory, blob._existing_diff()):
+    view = blob._view(blob.layout)
+    view.home = home_of(device)
+    for memory in (blob.memory, blob._existing_diff()):
         if memory is not None:
-            memory.side_of(view._home)
+            memory.side_of(view.home)
     return view
 
 
@@ -101,7 +97,7 @@ def reshape(blob: AnyBlob, shape: tuple[Any, ...], copy: bool | None) -> AnyBlob
     # The copy below may have to wait for room. Nothing may be in use then.
     del array
     wanted = _completed_shape(blob, shape_from(shape))
-    layout, home = blob._layout, blob._home
+    layout, home = blob.layout, blob.home
     if layout.contiguous and not copy:
         return blob._view(Layout.c_order(wanted, layout.dtype, layout.offset))
     if not copy:
@@ -114,7 +110,7 @@ def reshape(blob: AnyBlob, shape: tuple[Any, ...], copy: bool | None) -> AnyBlob
                     f"{wanted}"
                 ) from None
     require_device_of("reshape", blob)
-    contents = blob._memory.copy_of(blob._side, layout, "reshape")
+    contents = blob.memory.copy_of(blob._side, layout, "reshape")
     return blob._fresh(contents.reshape(wanted), home)
 
 

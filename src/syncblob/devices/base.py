@@ -350,10 +350,10 @@ class Accelerator(Home):
             )
 
     def is_seen(self, buffer: Any) -> bool:
-        """Return whether any other array lies over the memory of a buffer.
+        """Return whether an array that a method of this backend has made over a buffer is in use.
 
-        Only buffers that nobody sees are evicted when memory is short. Backends that cannot tell
-        need not override this.
+        So it is if other code may have the buffer. Only buffers that nobody sees are evicted when
+        memory is short. Backends that cannot tell need not override this.
         """
         del buffer
         return True

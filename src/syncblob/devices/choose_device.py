@@ -181,7 +181,7 @@ def owner_of(x: object, dlpack_type: int = 0) -> type[Accelerator] | None:
 
 def home_accelerator(device: Device) -> Accelerator | None:
     """Return the backend of an accelerator, or None for the host."""
-    return None if device == CPU else accelerator(device)
+    return None if device is CPU or device == CPU else accelerator(device)
 
 
 def current_accelerator() -> Accelerator:

@@ -13,6 +13,7 @@ import ctypes
 import sys
 import time
 import warnings
+import weakref
 from contextlib import suppress
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob._formatting import extend, human_bytes
-from syncblob._locks_lost_in_fork import notify
+from syncblob._locks_lost_in_fork import Lock, notify
 from syncblob._source_lines import user_line
 from syncblob.devices.base import DLPACK_CUDA, NEEDED, Accelerator, Push
 from syncblob.devices.cuda_streams import Order, Pointer, is_capturing
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
 
 # `cudaErrorMemoryAllocation`.
 _OUT_OF_MEMORY = 2
+
+# Held while the owner of a buffer is looked up.
+_naming = Lock()
 
 
 def _driver() -> Any:
@@ -113,6 +117,8 @@ class CudaBackend(Accelerator):
         self._context = cupy.cuda.Device(index)
         self.order: Order = Order(cupy, index, _driver())
         self._page_locked = PageLocked(cupy.cuda.PinnedMemory, self.order.mark)
+        # By the address of a buffer: what all arrays over it keep alive, except aliases.
+        self._owners: weakref.WeakValueDictionary[int, _Owner] = weakref.WeakValueDictionary()
         # The streams of transfers, by whether they go down. A device copies both ways at once.
         self._streams: dict[bool, Any] = {}
         # The numbers of the devices whose memory this one accesses, if it can.
@@ -198,11 +204,13 @@ class CudaBackend(Accelerator):
         return allocate(*args, **keywords)
 
     def is_seen(self, buffer: Any) -> bool:
-        """Count the references to the memory: arrays over it share its pointer, or have another."""
+        """Look for the buffer's owner, which all arrays over it refer to."""
+        loans = self.order.loans(buffer)
+        if loans is None:
+            return True
         # Tensors that were kept for functions of PyTorch's do not count, unless one is using them.
-        (self.order.loans(buffer) or {}).clear()
-        # Those of the buffer or the pointer, and of the call.
-        return sys.getrefcount(buffer.data) > 2 or sys.getrefcount(buffer.data.mem) > 2  # noqa: PLR2004  # see above
+        loans.clear()
+        return buffer.data.ptr in self._owners
 
     def _pool(self) -> Any:
         """Return the pool that CuPy allocates from; None if that is not one of its own."""
@@ -592,13 +600,20 @@ class CudaBackend(Accelerator):
     def own_view(self, buffer: Any, layout: Layout, *, writable: bool) -> Any:
         """Return an array over a buffer that only this package uses, through `compute`."""
         del writable
+        with _naming.held:
+            owner = self._owners.get(buffer.data.ptr)
+            if owner is None:
+                owner = self._owners[buffer.data.ptr] = _Owner(buffer.data)
+        # A view has a base, as in NumPy. A result without a base would be taken for a new array.
+        return self._over(buffer, owner, layout).view()
+
+    def _over(self, buffer: Any, owner: _Owner, layout: Layout) -> Any:
+        """Return an array over a buffer, which keeps an owner alive."""
+        cuda = self._cupy.cuda
         with self._context:
-            array = self._cupy.ndarray(
-                layout.shape, layout.dtype, buffer.data + layout.offset, layout.strides
-            )
-            # A view has a base, as in NumPy. A result without a base would be taken for a new
-            # array.
-            return array.view()
+            memory = cuda.UnownedMemory(buffer.data.ptr, buffer.nbytes, owner, self.device.index)
+            pointer = cuda.MemoryPointer(memory, layout.offset)
+            return self._cupy.ndarray(layout.shape, layout.dtype, pointer, layout.strides)
 
     def kept_views(self, buffer: Any, layout: Layout) -> tuple[Any, Any]:
         """Return an array that is lent once, twice; its views only order the streams."""
@@ -611,16 +626,9 @@ class CudaBackend(Accelerator):
 
     def alias(self, exporter: Any, layout: Layout) -> tuple[Any, object]:
         """Return an array over a buffer, and an owner that lives as long as the last view of it."""
-        cuda = self._cupy.cuda
         owner = _Owner(exporter)
-        with self._context:
-            memory = cuda.UnownedMemory(
-                exporter.data.ptr, exporter.nbytes, owner, self.device.index
-            )
-            pointer = cuda.MemoryPointer(memory, layout.offset)
-            array = self._cupy.ndarray(layout.shape, layout.dtype, pointer, layout.strides)
-            self.order.join()
-            self.order.lend(array)
+        array = self._over(exporter, owner, layout)
+        self.lend(array)
         return array, owner
 
     def wrap(self, array: Any) -> Any:
@@ -677,12 +685,12 @@ class CudaBackend(Accelerator):
 
 
 class _Owner:
-    """An object that CuPy's views of an alias keep alive; it references the buffer."""
+    """An object that CuPy's arrays over memory keep alive; it references the memory."""
 
-    __slots__ = ("__weakref__", "_buffer")
+    __slots__ = ("__weakref__", "_memory")
 
-    def __init__(self, buffer: Any) -> None:
-        self._buffer = buffer
+    def __init__(self, memory: Any) -> None:
+        self._memory = memory
 
 
 class _KeptView:

@@ -9,7 +9,6 @@ would end a graph capture on any of its streams, so it is refused during a captu
 from __future__ import annotations
 
 import ctypes
-import gc
 import itertools
 import sys
 import weakref
@@ -26,9 +25,6 @@ if TYPE_CHECKING:
 # CUDA's numbers of the default streams, and of the mode of a thread that captures forbid nothing.
 _LEGACY, _PER_THREAD = 1, 2
 _RELAXED = 2
-
-# How many references the loop that counts them finds to a stream that nobody else has.
-_KEPT = 3
 
 # In place of the pointer of a stream: other code, which may use any.
 _ANY = -1
@@ -129,8 +125,10 @@ class Order:
         self._points: dict[int, deque[tuple[int, Any]]] = {}
         # See `torch`, which is called several times for each operation.
         self._torch: Any = None
-        # See `_streams`.
-        self._seen: tuple[list[int], list[tuple[Any, int]]] = [], []
+        # The streams that Blobs were used on: CuPy's by their addresses, as long as they exist, and
+        # the addresses of torch's, which exist as long as the process.
+        self._passed: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+        self._passed_of_torch: set[int] = set()
 
     # --- streams and captures --------------------------------------------------------------------
 
@@ -168,30 +166,10 @@ class Order:
         torch = self.torch()
         return torch is not None and _is_true(torch.cuda.is_current_stream_capturing)
 
-    def _streams(self) -> list[tuple[Any, int]]:
-        """Return the streams of CuPy's and torch's on the device, with their pointers.
-
-        Finding them takes tens of milliseconds, because all objects are searched. This is only done
-        if the references to the classes, of which each stream has one, are not as many as before.
-        The streams that were found are kept until then. Weak references would not do: torch does
-        not clear those to its streams, and the interpreter crashes when it exits.
-        """
-        torch = self.torch()
-        kinds = [self._cupy.cuda.Stream, *([] if torch is None else [torch.cuda.Stream])]
-        references = [sys.getrefcount(kind) for kind in kinds]
-        before, streams = self._seen
-        if before != references or any(sys.getrefcount(each) <= _KEPT for each, _ in streams):
-            # Those that only this kept are gone now.
-            self._seen, streams = ([], []), []
-            found = [each for each in gc.get_referrers(*kinds) if type(each) in kinds]
-            streams = [
-                (each, int(getattr(each, "ptr", 0) or getattr(each, "cuda_stream", 0)))
-                for each in found
-                if getattr(each, "device_id", getattr(each, "device_index", -1))
-                in {-1, self._index}
-            ]
-            self._seen = [sys.getrefcount(kind) for kind in kinds], streams
-        return streams
+    def _pass(self, stream: Any) -> None:
+        """Remember a stream of CuPy's that Blobs were used on."""
+        if stream.ptr not in self._passed:
+            self._passed[stream.ptr] = stream
 
     def synchronize(self) -> None:
         """Wait for the device.
@@ -199,15 +177,18 @@ class Order:
         Raises
         ------
         RuntimeError
-            If a graph is being captured on a stream of CuPy's or torch's. The wait would end it.
+            If a graph is being captured on a stream that Blobs were used on, or on a blocking one.
+            The wait would end it.
         """
         is_captured = self._cupy.cuda.runtime.streamIsCapturing
-        for stream, pointer in self._streams():
+        passed = [stream.ptr for each in self._passed.valuerefs() if (stream := each()) is not None]
+        for pointer in {0, self._current().ptr, *passed, *self._passed_of_torch}:
             if _is_true(is_captured, pointer):
                 raise RuntimeError(
                     f"bytes on cuda:{self._index} that other code may use on any stream cannot be "
-                    f"waited for while a CUDA graph is being captured on {stream!r}, because the "
-                    "wait would end the capture: transfer them before the capture or after it"
+                    f"waited for while a CUDA graph is being captured on the stream {pointer:#x}, "
+                    "because the wait would end the capture: transfer them before the capture or "
+                    "after it"
                 )
         self.device.synchronize()
 
@@ -234,6 +215,12 @@ class Order:
         pointer = self.torch_stream()
         if pointer is None:
             return
+        if (
+            pointer not in self._passed_of_torch
+            # The number of a stream that is not torch's own is its address. It may be destroyed.
+            and self._torch.cuda.current_stream(self._index).stream_id != pointer
+        ):
+            self._passed_of_torch.add(pointer)
         if self.torch_captures():
             if computing:
                 raise RuntimeError(
@@ -268,6 +255,7 @@ class Order:
 
     def lend(self, array: Any) -> None:
         """Record that other code may use an array from now on, on any stream."""
+        self._pass(self._current())
         uses = self._known(array)
         if uses is not None and array.size:
             uses.add(*_bounds(array), next(self._clock), None)
@@ -292,6 +280,7 @@ class Order:
         kind = self._cupy.ndarray
         given = _arrays(operands, kind, [])
         stream = self._current() if stream is None else stream
+        self._pass(stream)
         if stream.ptr == _PER_THREAD or is_capturing(stream) or self.torch_captures():
             # Events on it say nothing about its work: its number means another stream in another
             # thread, or a graph is launched later.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import math
-import sys
 import weakref
 from pickle import PickleBuffer
 from types import ModuleType
@@ -61,12 +60,6 @@ class NumpyHome(Home):
     def read_only(self, array: NDArray[Any]) -> bool:
         """Return whether an array must not be written."""
         return not array.flags.writeable
-
-    def is_seen(self, buffer: NDArray[np.uint8]) -> bool:
-        """Count the references to the array that owns the memory: views of it refer to that."""
-        # Those of the buffer and of the call. If the buffer itself owns the memory, it is not the
-        # memory's own.
-        return buffer.base is None or sys.getrefcount(buffer.base) > 2  # noqa: PLR2004  # see above
 
     def overlap(self, array: NDArray[Any], buffer: NDArray[np.uint8]) -> bool:
         """Compare the memory bounds of both."""

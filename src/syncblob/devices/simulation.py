@@ -30,6 +30,7 @@ from syncblob.devices.host import NumpyHome, update_homes
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from syncblob._layout import Layout
     from syncblob.devices.base import Moment
 
 # All bits set: NaN in every floating-point type, -1 or the largest value in integers.
@@ -89,6 +90,8 @@ class SimulatedBackend(NumpyHome, Accelerator):
         self._blocks: set[_Block] = set()
         # A signal handler may run on the thread that holds it.
         self._lock = Lock()
+        # By the id of a buffer: an array that refers to it, and that all arrays over it refer to.
+        self._roots: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
         self._countdowns: dict[str, int] = {}
         self._default_stream: SimulatedStream | None = None
         # As above.
@@ -186,12 +189,32 @@ class SimulatedBackend(NumpyHome, Accelerator):
     def _count_result(self, owner: NDArray[Any], operands: Sequence[Any]) -> None:
         while isinstance(owner.base, np.ndarray):
             owner = owner.base
-        known = any(isinstance(each, _Block) for each in weakref.getweakrefs(owner)) or any(
-            isinstance(x, np.ndarray) and np.may_share_memory(x, owner) for x in operands
+        known = (
+            # It is a root, or over memory of others.
+            owner.base is not None
+            or _is_charged(owner)
+            or any(isinstance(x, np.ndarray) and np.may_share_memory(x, owner) for x in operands)
         )
         if not known:
             self._require_room(owner.nbytes)
             self._charge(owner, owner.nbytes)
+
+    def view(self, buffer: NDArray[np.uint8], layout: Layout, *, writable: bool) -> NDArray[Any]:
+        """Return an array over a buffer, without a copy. It keeps the buffer's root alive."""
+        with self._lock.held:
+            root = self._roots.get(id(buffer))
+            if root is None:
+                # NumPy makes the last array above a base that is no array the base of all views.
+                exporter: Any = self.exporter(buffer)
+                root = self._roots[id(buffer)] = np.ndarray(buffer.nbytes, np.uint8, exporter)
+        return super().view(root, layout, writable=writable)
+
+    own_view = view
+
+    def is_seen(self, buffer: NDArray[np.uint8]) -> bool:
+        """Look for the buffer's root. A buffer that does not count is not the device's own."""
+        owner = buffer if buffer.base is None else buffer.base
+        return id(buffer) in self._roots or not _is_charged(owner)
 
     def can_hold(self, nbytes: int) -> bool:
         """Compare with the capacity and the limit."""
@@ -325,6 +348,11 @@ class _Block(weakref.ref[Any]):
     __eq__: ClassVar[Callable[[Any, object], bool]] = object.__eq__
 
     nbytes: int
+
+
+def _is_charged(owner: NDArray[Any]) -> bool:
+    """Return whether an array that owns memory counts on a device."""
+    return any(isinstance(each, _Block) for each in weakref.getweakrefs(owner))
 
 
 class SimulatedStream:

@@ -158,6 +158,7 @@ class SideView(OrdinaryOperand):
         """Return the side, access, shape and dtype."""
         *_, layout = self._what()
         return (
-            f"<{'host' if self._host else 'accelerator'} side of a Blob, to {self._access.value}: "
+            f"<{'host' if self._host else 'accelerator'} side of a Blob, "
+            f"to {self._access.purpose}: "
             f"shape={layout.shape}, dtype={layout.dtype.name}>"
         )

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from syncblob.memory.acquire import claim as claim
-from syncblob.memory.acquire import claim_shared as claim_shared
-from syncblob.memory.acquire import overwrite_of as overwrite_of
+from syncblob.memory.accesses import acquire as acquire
 from syncblob.memory.history import Transition as Transition
 from syncblob.memory.ledger import Ledger as Ledger
 from syncblob.memory.operations import attempt as attempt

@@ -6,11 +6,10 @@ Call the functions under the memory's lock.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from syncblob.devices import Side
 from syncblob.memory.borrows_and_aliases import NO_LOANS
-from syncblob.memory.changes import Change
 from syncblob.memory.span_limit import shortened
 from syncblob.memory.spans import Run, Spans
 from syncblob.memory.stale_alias_warning import require_announced
@@ -18,7 +17,7 @@ from syncblob.memory.state_machine import CONST, OVERWRITE, Access, plan_access
 from syncblob.transfers import open_logs
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from syncblob.memory.await_async_copies import Upload
     from syncblob.memory.borrows_and_aliases import Lease
@@ -37,14 +36,77 @@ compute on accelerators are not known to do that, and a larger upload would wait
 """
 
 
-def plan_crossing(  # noqa: C901, PLR0913, PLR0917  # an access; inlined, because calls take time
-    ledger: Ledger, side: Side, access: Access, start: int, stop: int, announced: Collection[Lease]
+class Change(NamedTuple):
+    """A change of the state of a memory, as planned.
+
+    Attributes
+    ----------
+    side
+        The side that gets bytes.
+    before, after
+        The maps.
+    start, stop
+        The range of the access.
+    pieces
+        The runs to copy to the side, with the sides that hold them. A run that no side holds is
+        filled from the source.
+    copied
+        The direction of the copies; empty if there are none.
+    losses
+        The sides whose contents become stale, with the ranges. Borrows of these lose their write
+        permission.
+    writes
+        Whether aliases lose it too, and exposures of these sides end.
+    zeroed
+        Whether the side's buffer is filled with zeros first.
+    prepare
+        A function of the ledger, the change and the reason. It does what can fail, and returns the
+        side's buffer, or the window of the access, or all `Windows` that the side gets;
+        and the uploads that it has started. None if there is nothing to prepare.
+    undo
+        A function of the ledger that is called if `prepare` or anything after it fails.
+    between
+        The map while the side gets another buffer, or none; None if the buffer stays.
+    capacity
+        The new capacity; None if it stays.
+    counted
+        Whether open logs count what it avoids.
+    limit
+        The new limit of the source; None if it stays.
+    needed
+        The bytes that it allocates, for an error; None for those of the whole memory.
+    """
+
+    side: Side
+    before: Spans
+    after: Spans
+    start: int
+    stop: int
+    pieces: Sequence[Run] = ()
+    copied: str = ""
+    losses: Sequence[tuple[Side, Sequence[tuple[int, int]]]] = ()
+    writes: bool = False
+    zeroed: bool = False
+    prepare: Callable[[Ledger, Change, str], tuple[Any, Sequence[Upload]]] | None = None
+    undo: Callable[[Ledger], None] | None = None
+    between: Spans | None = None
+    capacity: int | None = None
+    counted: bool = False
+    limit: int | None = None
+    needed: int | None = None
+
+
+def plan(  # noqa: PLR0913, PLR0917  # an access
+    ledger: Ledger,
+    side: Side,
+    access: Access,
+    start: int,
+    stop: int,
+    announced: Collection[set[Lease]],
 ) -> Change:
-    """Plan an access of a side that lacks bytes of the range."""
+    """Plan an access, of which `commit` does not know all by the table. Changes nothing."""
     before = ledger.spans
-    here = ledger.loans[side]
-    # As `others`, without the call in the usual case.
-    there = ledger.loans[1 - side] if len(ledger.loans) == PAIR else ledger.others(side)
+    there = ledger.others(side)
     mine, nbytes, writes = 1 << side, before.nbytes, access is not CONST
     if writes and there.leases:
         # Check again: an alias may have been made since.
@@ -54,25 +116,17 @@ def plan_crossing(  # noqa: C901, PLR0913, PLR0917  # an access; inlined, becaus
     initial = before.uniform == 0 and ledger.source is None and not window
     pieces: Sequence[Run] = ()
     changed = (start, stop)
-    # A signal handler may have copied the range to this side since the caller looked.
-    held = before.alike(start, stop)
-    written = here.leases or here.exposures or there.leases or there.exposures
     if initial or not nbytes:
         # The first access allocates and fills a whole buffer.
         changed = (0, nbytes)
         after = Spans.whole(nbytes, mine if initial or writes else before.holders[0] | mine)
-    elif held is not None and not held & mine and (writes or not written):
-        # The usual cases: another side holds the whole range, or only the source has it.
-        if access is not OVERWRITE:
-            pieces = (Run(start, stop, held),)
-        after = before.put(start, stop, mine if writes else held | mine)
     else:
         # Bytes that an alias writes during the copy must be copied again.
         writers = [
             loans.writers(start, stop) if loans.may_be_written else () for loans in ledger.loans
         ]
         pieces, runs = plan_access(before, side, access, start, stop, writers=writers)
-        after = before.replaced(runs) if start < stop else before
+        after = before.replaced(runs)
     if after is not before and len(after.holders) > 1:
         pieces, after = shortened(ledger, pieces, after, side, start, stop)
     losses: Sequence[tuple[Side, Sequence[tuple[int, int]]]] = ()
@@ -94,7 +148,7 @@ def plan_crossing(  # noqa: C901, PLR0913, PLR0917  # an access; inlined, becaus
     copied = DIRECTIONS[side > 0] if copies else ""
     if copied and len(ledger.loans) > PAIR:
         copied = _direction(ledger, side, pieces)
-    change = side, before, after, start, stop, pieces, copied, losses, writes, zeroed, _bring
+    change = side, before, after, start, stop, pieces, copied, losses, writes, zeroed, bring
     return Change(*change, counted=True)
 
 
@@ -134,16 +188,20 @@ def _with_rest(
     return brought, after
 
 
-def _bring(ledger: Ledger, change: Change, reason: str) -> tuple[Any, Sequence[Upload]]:
+def bring(ledger: Ledger, change: Change, reason: str) -> tuple[Any, Sequence[Upload]]:
     """Copy or fill the pieces of an access."""
     side, buffers = change.side, ledger.buffers
-    buffer = buffers.get(side, change.start, change.stop, zeroed=change.zeroed)
+    buffer = buffers.sides[side]
+    if buffer is None or change.zeroed:
+        buffer = buffers.get(side, change.start, change.stop, zeroed=change.zeroed)
     for start, stop, holders in change.pieces:
         if not holders:
             buffers.fill(ledger.source, side, buffer, start, stop, reason)
             continue
-        origin = buffers.nearest(side, holders)
+        origin = buffers.nearest(side, holders) if len(ledger.loans) > PAIR else 1 - side
         writers = ledger.loans[origin].writers(start, stop) if open_logs else ()
-        because = partial(writers[0].described, origin) if writers and not change.writes else None
+        because = (
+            partial(writers[0].described, Side(origin)) if writers and not change.writes else None
+        )
         buffers.bring(origin, side, buffer, start, stop, reason, because)
     return buffer, ()

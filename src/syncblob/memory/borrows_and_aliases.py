@@ -18,6 +18,7 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any
 
+from syncblob._locks_lost_in_fork import Lock
 from syncblob._source_lines import Place, user_instruction
 from syncblob.memory.living_arrays import LivingArrays, Reference
 from syncblob.memory.windows import placed_in
@@ -113,6 +114,13 @@ class Lease(Reference):
         return f"{self.named(side)}, created at {self.place.line.described()}"
 
 
+# The aliases of a side that has none yet, which takes no memory: nearly every side.
+_NO_ALIASES: LivingArrays[Lease] = LivingArrays()
+_NO_ALIASES.live = frozenset()  # type: ignore[assignment]  # has no `add`
+
+_making = Lock()
+
+
 class Loans:
     """The borrows, leases and exposures of one side of a memory.
 
@@ -129,6 +137,9 @@ class Loans:
         The set of them. Entries vanish at any time.
     exposures
         The ranges that aliases of unknown lifetime may write into.
+    foreign
+        Whether other code has made the buffer, and expects later writes there: an array that was
+        adopted, or shared memory. The buffer stays for good, also when its exposure has ended.
     exporter
         A buffer, and the object that its aliases are made over; see `Home.exporter`. If the side
         has no alias yet, the buffer is None or not the side's current one.
@@ -137,13 +148,14 @@ class Loans:
         see `ended_borrows`.
     """
 
-    __slots__ = ("aliases", "borrows", "ended", "exporter", "exposures", "leases")
+    __slots__ = ("aliases", "borrows", "ended", "exporter", "exposures", "foreign", "leases")
 
     def __init__(self) -> None:
         self.borrows: Borrows = Borrows()
-        self.aliases: LivingArrays[Lease] = LivingArrays()
-        self.leases: set[Lease] = self.aliases.live
+        self.aliases: LivingArrays[Lease] = _NO_ALIASES
+        self.leases: set[Lease] = _NO_ALIASES.live
         self.exposures: tuple[Exposure, ...] = ()
+        self.foreign: bool = False
         self.exporter: tuple[Any, Any] = (None, None)
         self.ended: tuple[tuple[Reference, tuple[Transition, ...]], ...] = ()
 
@@ -168,10 +180,12 @@ class Loans:
         """Return the exposures that overlap a range."""
         return [part for part in self.exposures if part.start < stop and start < part.stop]
 
-    def writer_in(self, side: Side, start: int, stop: int) -> str:
-        """Describe one lease or exposure of a side that may write into a range; empty if none."""
-        writers = self.writers(start, stop)
-        return writers[0].described(side) if writers else ""
+    def holder_in(self, side: Side, start: int, stop: int) -> str:
+        """Describe what keeps a range of a side where it is; empty if it can leave."""
+        for writer in self.writers(start, stop):
+            return writer.described(side)
+        where = f"the {side.name.lower()} side, which is an adopted array or shared memory"
+        return where if self.foreign else ""
 
     def alias(self, home: Home, buffer: Any, layout: Layout) -> tuple[Any, object]:
         """Return an array over the side's buffer, and the object that dies with its last use."""
@@ -200,12 +214,20 @@ class Loans:
             The place of the user's code, if the caller knows it.
         """
         aliases = self.aliases
+        if aliases is _NO_ALIASES:
+            with _making.held:
+                if self.aliases is _NO_ALIASES:
+                    made: LivingArrays[Lease] = LivingArrays()
+                    # In this order: who finds the aliases adds to the leases.
+                    self.leases = made.live
+                    self.aliases = made
+                aliases = self.aliases
         lease = Lease(target, aliases.discard)
         lease.noted = user_instruction() if noted is None else noted
         lease.kind = kind
         lease.start = start
         lease.stop = stop
-        self.leases.add(lease)
+        aliases.live.add(lease)
         if aliases.index is not None:
             aliases.file(lease)
 
@@ -254,7 +276,7 @@ class Loans:
                 array.flags.writeable = False
 
     def note_end(
-        self, history: Sequence[Transition], side: Side, revoked: list[NDArray[Any]]
+        self, history: tuple[Transition, ...], side: Side, revoked: list[NDArray[Any]]
     ) -> None:
         """Forget the revoked borrows, and note for `explain` what ended them, and stale aliases.
 
@@ -269,9 +291,8 @@ class Loans:
         """
         borrows = self.borrows.forget(revoked)
         if borrows:
-            # A copy, and no search in it, because only `explain` needs more.
-            known = (*history,)
-            ended = [(borrow, known) for borrow in borrows[-_REMEMBERED:]]
+            # No search in it, because only `explain` needs more.
+            ended = [(borrow, history) for borrow in borrows[-_REMEMBERED:]]
             self.ended = (*self.ended, *ended)[-_REMEMBERED:]
         if self.leases:
             last = history[-1]
@@ -311,10 +332,11 @@ class Loans:
                 yield array, ended, next(giving, None)
 
     def detach(self) -> None:
-        """Forget all aliases, because the side gets another buffer."""
-        self.leases.clear()
+        """Forget all aliases, because the side gets a buffer that other code has made."""
+        self.foreign = True
+        self.aliases = _NO_ALIASES
+        self.leases = _NO_ALIASES.live
         self.ended = ()
-        self.aliases.index = None
         self.exposures = ()
         self.exporter = (None, None)
 
@@ -327,10 +349,6 @@ class _NoLoans(Loans):
     def __init__(self) -> None:
         super().__init__()
         self.borrows.live = frozenset()  # type: ignore[assignment]  # has no `add`
-        self.leases: set[Lease] = frozenset()  # type: ignore[assignment]  # has no `add` either
-
-    def detach(self) -> None:
-        """No-op: there is nothing to forget."""
 
 
 NO_LOANS = _NoLoans()
@@ -342,6 +360,8 @@ def joined(several: Sequence[Loans]) -> Loans:
     if len(made) <= 1:
         return made[0] if made else NO_LOANS
     result = Loans()
+    result.aliases = LivingArrays()
+    result.leases = result.aliases.live
     for loans in made:
         result.borrows.live.update(list(loans.borrows.live))
         result.leases.update(list(loans.leases))

@@ -14,17 +14,11 @@ import numpy as np
 
 from syncblob._formatting import extend, human_bytes
 from syncblob._source_lines import user_line
-from syncblob.devices import (
-    HOST,
-    Accelerator,
-    Side,
-    current_accelerator,
-    default_device,
-    home_accelerator,
-)
+from syncblob.devices import HOST, Accelerator, Side, current_accelerator, home_of
+from syncblob.guards import running_guards
 from syncblob.memory.operations import leave_room
-from syncblob.memory.windows import Window, Windows, array_of, part_of
-from syncblob.transfers import Copying, transfer
+from syncblob.memory.windows import NO_WINDOWS, Window, Windows, array_of, part_of
+from syncblob.transfers import Copying, open_logs, transfer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,7 +78,7 @@ class Buffers:
         self.homes: tuple[Home, ...] = (HOST,) if accelerator is None else (HOST, accelerator)
         self.all_sides: tuple[Side, ...] = _PAIR
         self.sides: list[Any] = [None, None]
-        self.windows: list[Windows] = [Windows(), Windows()]
+        self.windows: list[Windows] = [NO_WINDOWS, NO_WINDOWS]
         self.nbytes: int = nbytes
         self.name: str = ""
         self.serial: int = next(_serials)
@@ -123,7 +117,7 @@ class Buffers:
             if len(self.sides) < len(after):
                 self.sides.append(None)
             if len(self.windows) < len(after):
-                self.windows.append(Windows())
+                self.windows.append(NO_WINDOWS)
             # A signal handler may have added another. None can run from here on: nothing is called.
             # The homes come first: readers without the lock that find one of the others use them.
             if self.homes is homes:
@@ -179,8 +173,8 @@ class Buffers:
     def allocate(self, side: Side, nbytes: int, *, zeroed: bool = False) -> Any:
         """Allocate on a side. An accelerator is the memory's from then on."""
         if not side:
-            partner = self.accelerator or home_accelerator(default_device())
-            allocate = HOST.allocate if partner is None else partner.allocate_host
+            partner: Any = self.accelerator or home_of()
+            allocate = HOST.allocate if partner is HOST else partner.allocate_host
             return allocate(nbytes, zeroed=zeroed)
         accelerator: Any = self.home(side)
         leave_room(accelerator)
@@ -273,8 +267,17 @@ class Buffers:
         """Copy a range of one side into a buffer or window of another; see `move`."""
         contents = self.sides[origin]
         if contents is not None:
-            parts = part_of(contents, start, stop), part_of(buffer, start, stop)
-            self.move(origin, side, *parts, start, reason, because)
+            nbytes, target = stop - start, buffer
+            if contents.nbytes != nbytes:
+                contents = contents[start:stop]
+            if target.nbytes != nbytes or type(target) is Window:
+                target = part_of(target, start, stop)
+            if open_logs or running_guards.get() or (origin and side):
+                self.move(origin, side, contents, target, start, reason, because)
+            elif side:
+                self.homes[side].upload(contents, target)  # type: ignore[attr-defined]  # an accelerator
+            else:
+                self.homes[origin].download(contents, target)  # type: ignore[attr-defined]  # as above
             return
         for window in self.within(origin, start, stop):
             low, high = max(start, window.start), min(stop, window.stop)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from syncblob.devices import Side
+from syncblob.memory.access_plan import Change
 from syncblob.memory.await_async_copies import await_uploads
-from syncblob.memory.changes import Change, commit
+from syncblob.memory.changes import commit
 from syncblob.memory.state_machine import MUTABLE, Access
 from syncblob.memory.windows import part_of
 

@@ -13,18 +13,32 @@ functions and at backward jumps. So `commit` has three steps:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from syncblob._source_lines import user_instruction
 from syncblob.devices import Side
+from syncblob.memory import span_limit
+from syncblob.memory.access_plan import DIRECTIONS, PAIR, SMALL, Change
+from syncblob.memory.access_plan import plan as plan_access
 from syncblob.memory.await_async_copies import await_uploads, finish_uploads
 from syncblob.memory.borrows_and_aliases import NO_LOANS, restore
-from syncblob.memory.history import note_use
+from syncblob.memory.history import Transition, note_arrival, note_use, noted_user
+from syncblob.memory.ledger import REMEMBERED
 from syncblob.memory.operations import reside
 from syncblob.memory.span_limit import shortened
-from syncblob.memory.spans import Run, Spans
+from syncblob.memory.spans import Spans
 from syncblob.memory.stale_alias_warning import require_announced
-from syncblob.memory.state_machine import CONST, MUTABLE, OVERWRITE, Access
-from syncblob.memory.windows import Window, Windows
+from syncblob.memory.state_machine import (
+    COLUMNS,
+    CONST,
+    COPY,
+    INITIAL,
+    MUTABLE,
+    OVERWRITE,
+    TABLE,
+    Access,
+)
+from syncblob.memory.windows import NO_WINDOWS, Window, Windows
 from syncblob.transfers import open_logs
 
 if TYPE_CHECKING:
@@ -37,65 +51,7 @@ if TYPE_CHECKING:
     from syncblob.memory.borrows_and_aliases import Lease
     from syncblob.memory.ledger import Ledger
 
-
-class Change(NamedTuple):
-    """A change of the state of a memory, as planned.
-
-    Attributes
-    ----------
-    side
-        The side that gets bytes.
-    before, after
-        The maps.
-    start, stop
-        The range of the access.
-    pieces
-        The runs to copy to the side, with the sides that hold them. A run that no side holds is
-        filled from the source.
-    copied
-        The direction of the copies; empty if there are none.
-    losses
-        The sides whose contents become stale, with the ranges. Borrows of these lose their write
-        permission.
-    writes
-        Whether aliases lose it too, and exposures of these sides end.
-    zeroed
-        Whether the side's buffer is filled with zeros first.
-    prepare
-        A function of the ledger, the change and the reason. It does what can fail, and returns the
-        side's buffer, or the window of the access, or all `Windows` that the side gets;
-        and the uploads that it has started. None if there is nothing to prepare.
-    undo
-        A function of the ledger that is called if `prepare` or anything after it fails.
-    between
-        The map while the side gets another buffer, or none; None if the buffer stays.
-    capacity
-        The new capacity; None if it stays.
-    counted
-        Whether open logs count what it avoids.
-    limit
-        The new limit of the source; None if it stays.
-    needed
-        The bytes that it allocates, for an error; None for those of the whole memory.
-    """
-
-    side: Side
-    before: Spans
-    after: Spans
-    start: int
-    stop: int
-    pieces: Sequence[Run] = ()
-    copied: str = ""
-    losses: Sequence[tuple[Side, Sequence[tuple[int, int]]]] = ()
-    writes: bool = False
-    zeroed: bool = False
-    prepare: Callable[[Ledger, Change, str], tuple[Any, Sequence[Upload]]] | None = None
-    undo: Callable[[Ledger], None] | None = None
-    between: Spans | None = None
-    capacity: int | None = None
-    counted: bool = False
-    limit: int | None = None
-    needed: int | None = None
+_new = tuple.__new__
 
 
 def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of every change, in order
@@ -106,7 +62,7 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
     start: int,
     stop: int,
     reason: str,
-    *args: Any,
+    argument: Any = None,
     layout: Layout | None = None,
     fill: Callable[..., None] | None = None,
 ) -> Any:
@@ -117,8 +73,8 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
     ledger
         The ledger.
     plan
-        A function that returns the change. It gets the ledger, side, access, start, stop and `args`
-        when nothing else can change the state any more.
+        A function that returns the change. It gets the ledger, side, access, start, stop and
+        `argument`, unless that is None, when nothing else can change the state any more.
     side, access, start, stop
         An access, which determines the uploads to wait for.
     reason
@@ -138,96 +94,187 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
     revoked: list[NDArray[Any]] = []
     written: list[object] = []
     change: Change | None = None
+    after: Spans | None = None
     done = False
     buffers, shortcuts = ledger.buffers, ledger.shortcuts
     try:
         # Accesses that interrupt this on the same thread are refused from now on.
         ledger.moving = True
-        # From here on, not even a finaliser can make an alias.
-        shortcuts.revoke()
-        epoch = shortcuts.epoch
+        # As `Shortcuts.revoke`, without the call. From here on, not even a finaliser can make an
+        # alias.
+        epoch = object()
+        shortcuts.epoch = epoch
+        for shortcut in shortcuts.sides:
+            if shortcut is not None:
+                shortcut.readable = shortcut.writable = False
+        if shortcuts.parts:
+            shortcuts.revoke()
+            epoch = shortcuts.epoch
         if ledger.uploads:
             # A signal handler may have started one since the caller waited.
             finish_uploads(ledger, side, access, start, stop)
-        change = plan(ledger, side, access, start, stop, *args)
-        side, before, after = change.side, change.before, change.after
-        buffer = whole = buffers.sides[side]
-        windows = buffers.windows[side]
-        for loser, ranges in change.losses:
-            loans = ledger.loans[loser]
-            if loans.borrows.live or (change.writes and loans.leases):
-                for reach in ranges:
-                    all_of_it = reach == (0, before.nbytes)
-                    loans.revoke(revoked, None if all_of_it else reach, aliases=change.writes)
-        uploads: Sequence[Upload] = ()
-        if change.prepare is not None:
-            buffer, uploads = change.prepare(ledger, change, reason)
-            if 0 < side < len(buffers.homes):
-                reside(ledger, buffers.homes[side])
-            if type(buffer) is Windows:
-                whole, windows = None, buffer
-            elif type(buffer) is not Window:
-                whole, windows = buffer, Windows()
-        if change.between is not None:
-            # Before the exchange: afterwards, an interrupt could leave it to be renewed.
-            shortcuts.forget(side)
-            if change.capacity is not None:
-                # Another side's buffer may be larger. The bytes in use fit in both.
-                buffers.nbytes = change.capacity
-            ledger.spans = change.between
-        # Harmless before the map changes: bytes that the map does not count may hold anything.
-        buffers.sides[side] = whole
-        buffers.windows[side] = windows
-        if change.counted and open_logs:
-            note_use(ledger, side, change.start, change.stop)
+        before, loans, sides = ledger.spans, ledger.loans, buffers.sides
+        nbytes, writes, after, copied = before.nbytes, access is not CONST, None, ""
+        buffer = sides[side]
+        if plan is plan_access and len(loans) == PAIR:
+            there, here = loans[1 - side], loans[side]
+            held = before.uniform
+            if held is None:
+                held = before.alike(start, stop)
+            if held == 0 == before.uniform and there is here is NO_LOANS:
+                if ledger.source is None and buffers.windows[side] is NO_WINDOWS:
+                    # The first access fills a whole buffer.
+                    after = Spans.whole(nbytes, 1 << side)
+                    zeroed = access is not OVERWRITE or stop - start < nbytes
+                    if buffer is None:
+                        buffer = buffers.allocate(side, buffers.nbytes, zeroed=zeroed)
+                        if side:
+                            reside(ledger, buffers.homes[side])
+                        sides[side] = buffer
+                    elif zeroed:
+                        # An interrupted access has left it.
+                        buffers.home(side).zero(buffer)
+            elif (
+                (held or (held == 0 and ledger.source is not None))
+                and start < stop <= nbytes
+                and buffer is not None
+                and ledger.watch is None
+                and not (there.leases or there.exposures or there.borrows.live)
+                and (writes or not (here.leases or here.exposures))
+                and (side or stop - start == nbytes or nbytes > SMALL)
+            ):
+                # A plain memory, where the table alone decides.
+                brings, holders = TABLE[held][COLUMNS[side] + access]
+                if brings is not COPY or sides[1 - side] is not None:
+                    if stop - start == nbytes:
+                        after = Spans.whole(nbytes, holders)
+                    else:
+                        after = before.put(start, stop, holders)
+                        if len(after.holders) > span_limit.MAX_SPANS or ledger.span_limit:
+                            after = None
+                if after is not None and brings is COPY:
+                    copied = DIRECTIONS[side]
+                    buffers.bring(1 - side, side, buffer, start, stop, reason)
+                elif after is not None and brings is INITIAL:
+                    buffers.fill(ledger.source, side, buffer, start, stop, reason)
+        if after is None:
+            args = () if argument is None else (argument,)
+            change = plan(ledger, side, access, start, stop, *args)
+            side, before, after, start, stop, pieces, copied, losses, writes = change[:9]
+            buffer = whole = sides[side]
+            windows = buffers.windows[side]
+            for loser, ranges in losses:
+                lent = ledger.loans[loser]
+                if lent.borrows.live or (writes and lent.leases):
+                    for reach in ranges:
+                        all_of_it = reach == (0, before.nbytes)
+                        lent.revoke(revoked, None if all_of_it else reach, aliases=writes)
+            uploads: Sequence[Upload] = ()
+            if change.prepare is not None:
+                buffer, uploads = change.prepare(ledger, change, reason)
+                if 0 < side < len(buffers.homes):
+                    reside(ledger, buffers.homes[side])
+                if type(buffer) is Windows:
+                    whole, windows = None, buffer
+                elif type(buffer) is not Window:
+                    whole, windows = buffer, NO_WINDOWS
+            if change.between is not None:
+                # Before the exchange: afterwards, an interrupt could leave it to be granted again.
+                shortcuts.forget(side)
+                if change.capacity is not None:
+                    # Another side's buffer may be larger. The bytes in use fit in both.
+                    buffers.nbytes = change.capacity
+                ledger.spans = change.between
+            # Harmless before the map changes: bytes that the map does not count may hold anything.
+            sides[side] = whole
+            buffers.windows[side] = windows
+        user = -1
+        if open_logs:
+            alone = change is None or [piece[:2] for piece in pieces] == [(start, stop)]
+            if copied and alone:
+                # The side held nothing of it.
+                note_arrival(ledger, side, start, stop)
+            elif change is None or change.counted:
+                note_use(ledger, side, start, stop)
+                epoch = shortcuts.epoch
+            user = noted_user(ledger)
         if fill is not None:
             # Bytes that several sides hold are about to be overwritten here, perhaps only in part.
-            ledger.spans = before.left_to(change.start, change.stop, 1 << side)
+            if before.uniform is None or before.uniform & 1 << side:
+                ledger.spans = before.left_to(start, stop, 1 << side)
             fill(buffer, written)
-        if uploads:
-            ledger.uploads = (*ledger.uploads, *uploads)
-        if change.limit is not None and ledger.source is not None:
-            ledger.source.limit = change.limit
+        if change is not None:
+            if uploads:
+                ledger.uploads = (*ledger.uploads, *uploads)
+            if change.limit is not None and ledger.source is not None:
+                ledger.source.limit = change.limit
         ledger.spans = after
         done = True
-        if change.capacity is not None:
-            ledger.loans[side].detach()
-        elif change.between is not None:
-            ledger.own_loans(side).exporter = (None, None)
-        if ledger.source is not None and change.limit is None and 0 not in after.holders:
+        if change is not None:
+            if change.capacity is not None:
+                ledger.own_loans(side).detach()
+            elif change.between is not None:
+                ledger.own_loans(side).exporter = (None, None)
+        limited = change is not None and change.limit is not None
+        if ledger.source is not None and not limited and 0 not in after.holders:
             ledger.source = ledger.source.rest()
-        if reason and (change.copied or after is not before or change.between is not None):
-            history = ledger.note(reason, before, after, change.start, change.stop, change.copied)
-            for loser, _ in change.losses:
-                loans = ledger.loans[loser]
-                if change.writes and loans.exposures:
-                    loans.exposures = loans.without_exposures(change.start, change.stop)
-                if loans is not NO_LOANS and (revoked or (change.writes and loans.leases)):
-                    loans.note_end(history, loser, revoked)
+        exchanged = change is not None and change.between is not None
+        if reason and (copied or after is not before or exchanged):
+            # Two more frames are ours: this function and its caller.
+            noted = user_instruction(3)
+            entry = _new(Transition, (reason, before, after, copied, noted, start, stop))
+            history = ledger.history = (*ledger.history[1 - REMEMBERED :], entry)
+            if change is not None:
+                for loser, _ in losses:
+                    lent = ledger.loans[loser]
+                    if writes and lent.exposures:
+                        lent.exposures = lent.without_exposures(start, stop)
+                    if lent is not NO_LOANS and (revoked or (writes and lent.leases)):
+                        lent.note_end(history, loser, revoked)
         elif revoked:
-            for loans in ledger.loans:
-                loans.borrows.forget(revoked)
-        if ledger.follows_logs and after.uniform is not None and after.nbytes == before.nbytes:
-            ledger.renew_shortcuts(epoch, after.uniform)
+            for lent in ledger.loans:
+                lent.borrows.forget(revoked)
+        newest = after.uniform
+        if (
+            newest is not None
+            and ledger.follows_logs
+            and after.nbytes == nbytes
+            and ledger.watch is None
+            and ledger.source is None
+            and not ledger.uploads
+            and not (ledger.aliased if change is not None else here.leases or here.exposures)
+        ):
+            # As `Ledger.usable`, so that the next access need not ask.
+            usable, mine = newest & user, 1
+            for shortcut in shortcuts.sides:
+                # Each time: a signal handler may run between two rounds, but not in one.
+                if shortcut is not None and shortcuts.epoch is epoch:
+                    shortcut.readable = readable = usable & mine != 0
+                    shortcut.writable = readable and newest == mine
+                mine <<= 1
+            if shortcuts.epoch is not epoch:
+                # Another thread has cleared them meanwhile, which needs no lock.
+                shortcuts.clear()
     except BaseException as error:
-        if written and change is not None:
+        if written and after is not None:
             # An interrupt came right after the write. The parts that this side held before have the
             # new contents already, so the whole range must have them.
-            ledger.spans = change.after
+            ledger.spans = after
             done = True
         if not done:
             restore(revoked)
             if change is not None and change.undo is not None:
                 change.undo(ledger)
-        if isinstance(error, MemoryError) and change is not None:
-            needed = buffers.nbytes if change.needed is None else change.needed
+        if isinstance(error, MemoryError):
+            needed = change and change.needed
+            needed = buffers.nbytes if needed is None else needed
             buffers.explain_shortage(error, side, needed, reason, layout)
         raise
     finally:
         ledger.moving = False
-    if ledger.watch is not None:
-        for piece in change.pieces:
-            (ledger.watch.drop if uploads else ledger.watch.renew)(side, piece.start, piece.stop)
+    if ledger.watch is not None and change is not None:
+        for piece in pieces:
+            (ledger.watch.drop if uploads else ledger.watch.renew)(side, piece[0], piece[1])
     return buffer
 
 
@@ -249,7 +296,7 @@ def take(  # noqa: PLR0913  # a range
 
 
 def _plan_taking(  # a range
-    ledger: Ledger, side: Side, _access: Access, start: int, stop: int, everything: bool
+    ledger: Ledger, side: Side, _access: Access, start: int, stop: int, everything: Any
 ) -> Change:
     before, mine = ledger.spans, 1 << side
     after = (before.put if everything else before.left_to)(start, stop, mine)
@@ -270,29 +317,24 @@ def finish_write(ledger: Ledger, side: Side, start: int, stop: int, reason: str)
         take(ledger, side, start, stop, reason, everything=ledger.span_limit > 0)
 
 
-def adopt(ledger: Ledger, side: Side, buffer: Any, announced: Collection[Lease]) -> None:
+def adopt(ledger: Ledger, side: Side, buffer: Any, announced: Collection[set[Lease]]) -> None:
     """Replace the buffer of one side by another, whose contents are newer."""
     used = ledger.spans.nbytes
     ledger.forget_source(0, used)
     await_uploads(ledger, side, OVERWRITE, 0, used)
     ledger.compare_watch(side, 0, used, writes=True)
     capacity = ledger.buffers.nbytes
-    commit(ledger, _plan_adoption, side, OVERWRITE, 0, used, "adoption", buffer, announced)
+    commit(ledger, _plan_adoption, side, OVERWRITE, 0, used, "adoption", (buffer, announced))
     for loans in ledger.loans:
         if loans.exposures:
             # Those of bytes that no buffer has any more.
             loans.exposures = loans.without_exposures(used, capacity)
 
 
-def _plan_adoption(  # noqa: PLR0913, PLR0917  # a buffer
-    ledger: Ledger,
-    side: Side,
-    _access: Access,
-    start: int,
-    stop: int,
-    buffer: Any,
-    announced: Collection[Lease],
+def _plan_adoption(  # a buffer
+    ledger: Ledger, side: Side, _access: Access, start: int, stop: int, adopted: Any
 ) -> Change:
+    buffer, announced = adopted
     require_announced(ledger.loans, announced, start, stop)
     before, mine = ledger.spans, 1 << side
     # While the buffer is exchanged, this side must not count as a holder.
@@ -315,7 +357,7 @@ def leave(
     ledger: Ledger,
     others: Sequence[Ledger],
     give_up: Callable[[], Any],
-    announced: Collection[Lease],
+    announced: Collection[set[Lease]],
 ) -> None:
     """Detach a Blob from memories by a function, which is called under their locks.
 

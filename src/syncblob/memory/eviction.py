@@ -16,12 +16,13 @@ from syncblob._layout import Layout
 from syncblob._locks_lost_in_fork import Lock
 from syncblob.devices import Accelerator, Side
 from syncblob.errors import TransferGuardError
-from syncblob.memory.acquire import acquire
+from syncblob.memory.access_plan import Change, plan
 from syncblob.memory.await_async_copies import await_uploads
-from syncblob.memory.changes import Change, commit
+from syncblob.memory.changes import commit
 from syncblob.memory.operations import Use, if_free, keepers, pinned, residents
 from syncblob.memory.state_machine import CONST, MUTABLE, Access
-from syncblob.memory.windows import Window, array_of, part_of
+from syncblob.memory.window_allocation import provide
+from syncblob.memory.windows import Window, array_of, laid
 from syncblob.transfers import EVICTION, count_eviction
 
 if TYPE_CHECKING:
@@ -210,7 +211,7 @@ def _evict_unseen(home: Accelerator, ledger: Ledger, start: int, reason: str) ->
             return 0
     if (
         (ledger.watch is not None and ledger.watch.lives)
-        or loans.may_write_in(start, stop)
+        or loans.holder_in(side, start, stop)
         or loans.borrows.overlapping(start, stop)
     ):
         return 0
@@ -288,10 +289,11 @@ def evict_windows(  # noqa: PLR0913, PLR0917  # a range, and what its contents n
     windows = ledger.buffers.all_of(side).inside(start, stop, used)
     for window in windows:
         low, high = window.start, min(window.stop, used)
-        if holder := ledger.loans[side].writer_in(side, low, high):
+        if holder := ledger.loans[side].holder_in(side, low, high):
             raise BufferError(
                 f"bytes {low} to {high} of {ledger.buffers.described()} cannot leave "
-                f"{ledger.buffers.home(side).device}, because of {holder}; delete it first"
+                f"{ledger.buffers.home(side).device}, because of {holder}; delete it first, "
+                "or use a copy, as of blob.copy(), which can leave"
             )
     _rescue(ledger, side, windows, reason, held)
     # Afterwards, because a source that has been read completely is closed.
@@ -311,9 +313,16 @@ def _rescue(
     refuge = Side.HOST if side else Side.ACCELERATOR
     for window in windows:
         for run in ledger.only_on(side, window.start, min(window.stop, ledger.spans.nbytes)):
-            there = acquire(ledger, refuge, CONST, Layout.raw(run.nbytes, run.start), reason)
+            part = Layout.raw(run.nbytes, run.start)
+            if refuge:
+                provide(ledger, refuge, run.start, run.stop, reason, part)
+            await_uploads(ledger, refuge, CONST, run.start, run.stop)
+            ledger.compare_watch(refuge, run.start, run.stop, writes=False)
+            place = refuge, CONST, run.start, run.stop
+            there = commit(ledger, plan, *place, reason, (), part)
             if held is not None:
-                held.append(part_of(there, run.start, run.stop)[...])
+                home = ledger.buffers.home(refuge)
+                held.append(laid(home, there, part, writable=False, own=True))
 
 
 def _plan_eviction(  # a range

@@ -5,52 +5,24 @@ Call the functions under the memory's lock.
 
 from __future__ import annotations
 
-from collections import deque
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob.devices.base import Calls
-from syncblob.memory.acquire import acquire
-from syncblob.memory.changes import finish_write
-from syncblob.memory.state_machine import CONST, Access
+from syncblob.memory.accesses import acquire
+from syncblob.memory.state_machine import CONST
 from syncblob.memory.verify import Watch
 from syncblob.memory.windows import Window, laid
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable
 
     from syncblob._layout import Layout
     from syncblob.devices.base import Side
-    from syncblob.memory.borrows_and_aliases import Lease
     from syncblob.memory.ledger import Ledger
 
     # Returns an array over a side's buffer, and records it.
     HandOut = Callable[[Ledger, Side, Any, Layout], Any]
-
-
-def lend(  # noqa: PLR0913, PLR0917  # an access, and what is handed out
-    ledger: Ledger,
-    side: Side,
-    access: Access,
-    layout: Layout,
-    reason: str,
-    hand_out: HandOut,
-    announced: Collection[Lease],
-) -> Any:
-    """Prepare a side for an access that may write, and hand out an array over it."""
-    while True:
-        buffer = acquire(ledger, side, access, layout, reason, announced)
-        array = hand_out(ledger, side, buffer, layout)
-        # A signal handler or a finaliser may have used another side before it was recorded.
-        if ledger.is_alone(side, *ledger.range_of(layout)):
-            return array
-
-
-def view(ledger: Ledger, side: Side, buffer: Any, layout: Layout) -> Any:
-    """Return an array that is only passed to `Home.compute`."""
-    return laid(ledger.buffers.home(side), buffer, layout, writable=True, own=True)
 
 
 def borrow(ledger: Ledger, side: Side, buffer: Any, layout: Layout) -> Any:
@@ -75,11 +47,21 @@ def alias(  # noqa: PLR0913, PLR0917  # an alias, and its consumer
     return array
 
 
+def note_alias(  # noqa: PLR0913, PLR0917  # an alias, and its consumer
+    kind: str, target: object, ledger: Ledger, side: Side, buffer: Any, layout: Layout
+) -> None:
+    """Record an array that lies over a buffer already as an alias; see `SyncedMemory.track`."""
+    ledger.own_loans(side).lease(target, kind, layout.start, layout.stop)
+    home = ledger.buffers.home(side)
+    if not home.native:
+        home.lend(laid(home, buffer, layout, writable=True, own=True))
+
+
 def export_watched(  # noqa: PLR0913, PLR0917  # an access, and its consumer
     ledger: Ledger, side: Side, layout: Layout, reason: str, kind: str, target: object | None
 ) -> Any:
     """Return a const export that is checked."""
-    buffer = acquire(ledger, side, CONST, layout, reason)
+    buffer = acquire(ledger, side, CONST, layout, reason, locked=True)
     loans = ledger.own_loans(side)
     array, owner = loans.alias(ledger.buffers.home(side), buffer, layout)
     if isinstance(array, np.ndarray):
@@ -96,29 +78,3 @@ def export_watched(  # noqa: PLR0913, PLR0917  # an access, and its consumer
     owner = owner if target is None else target
     ledger.watch.add(side, owner, kind, layout.start, layout.stop)
     return array
-
-
-def write(  # noqa: PLR0913, PLR0917  # an access, and what is done in it
-    ledger: Ledger,
-    side: Side,
-    access: Access,
-    layout: Layout,
-    reason: str,
-    function: Callable[..., Any],
-    args: tuple[Any, ...],
-    announced: Collection[Lease],
-) -> None:
-    """Prepare a side, and write into an array over it, as one step; see `SyncedMemory.write`."""
-
-    def fill(buffer: Any, written: list[object] | None = None) -> None:
-        home = ledger.buffers.home(side)
-        array = view(ledger, side, buffer, layout)
-        if written is None:
-            home.compute(function, array, *args)
-            return
-        # One call in C makes both calls, so that no signal handler can run between them.
-        calls = Calls(partial(function, array, *args), partial(written.append, object()))
-        home.compute(deque, calls, 0)
-
-    acquire(ledger, side, access, layout, reason, announced, fill)
-    finish_write(ledger, side, *ledger.range_of(layout), reason)

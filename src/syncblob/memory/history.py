@@ -91,8 +91,12 @@ def note_use(ledger: Ledger, side: Side, start: int, stop: int) -> None:
 
 def note_arrival(ledger: Ledger, side: Side, start: int, stop: int) -> None:
     """Record for the open logs that a side has got a non-empty range, and so used it last."""
-    known = _last_used(ledger) or Spans.whole(ledger.spans.nbytes, 0)
-    ledger.last_used = log_generation(), known.put(start, stop, 1 << side)
+    nbytes, mine = ledger.spans.nbytes, 1 << side
+    if stop - start == nbytes:
+        last = Spans.whole(nbytes, mine)
+    else:
+        last = (_last_used(ledger) or Spans.whole(nbytes, 0)).put(start, stop, mine)
+    ledger.last_used = log_generation(), last
 
 
 def is_use_noted(ledger: Ledger, side: Side, start: int, stop: int) -> bool:

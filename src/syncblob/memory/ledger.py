@@ -7,7 +7,6 @@ shortcuts, and the questions that accesses ask.
 from __future__ import annotations
 
 import threading
-from collections import deque
 from typing import TYPE_CHECKING, Any, Never
 
 from syncblob._locks_lost_in_fork import LostLock, is_lost, notify
@@ -15,7 +14,7 @@ from syncblob._source_lines import user_instruction
 from syncblob.devices import Side
 from syncblob.memory.borrows_and_aliases import NO_LOANS, Loans, joined
 from syncblob.memory.buffers import Buffers
-from syncblob.memory.history import Transition, is_use_noted, noted_user
+from syncblob.memory.history import Transition, is_use_noted
 from syncblob.memory.shortcut import NO_SHORTCUT, Shortcut
 from syncblob.memory.spans import Run, Spans
 from syncblob.memory.verify import Watch
@@ -29,14 +28,13 @@ if TYPE_CHECKING:
 
 _NOTHING_LENT: tuple[Loans, ...] = (NO_LOANS, NO_LOANS)
 
-# The number of transitions that are remembered.
-_REMEMBERED = 8
-
 # Programs that use more parts of a memory than this between two changes of state ask again.
 _MOST_PARTS = 64
 
-_new = tuple.__new__
-_UNUSABLE = (False, False, False)
+# The number of transitions that are remembered.
+REMEMBERED = 8
+
+_UNUSABLE = (False, False)
 
 
 class Shortcuts:
@@ -60,7 +58,7 @@ class Shortcuts:
     __slots__ = ("__weakref__", "epoch", "parts", "sides")
 
     def __init__(self) -> None:
-        self.epoch: object = []
+        self.epoch: object = object()
         self.sides: list[Shortcut | None] = [None, None]
         self.parts: dict[tuple[int, int, int], Shortcut] = {}
 
@@ -87,7 +85,7 @@ class Shortcuts:
             shortcut = (parts[key] if key in parts else None) if part else self.sides[side]  # noqa: SIM401  # `get` is a call
             if shortcut is None or shortcut.buffer is not buffer:
                 if shortcut is not None:
-                    shortcut.readable = shortcut.writable = shortcut.shared = False
+                    shortcut.readable = shortcut.writable = False
                 shortcut = new
                 if part:
                     parts[key] = new
@@ -110,17 +108,17 @@ class Shortcuts:
         epoch: object = None
         while self.epoch is not epoch:
             # Again, if a thread under the lock may have set some since: it compares epochs, too.
-            self.epoch = epoch = []
+            self.epoch = epoch = object()
             for shortcut in [*self.sides, *self.parts.values()]:
                 if shortcut is not None:
-                    shortcut.readable = shortcut.writable = shortcut.shared = False
+                    shortcut.readable = shortcut.writable = False
 
     def revoke(self) -> None:
         """Clear all shortcuts, before a change of state."""
-        self.epoch = []
+        self.epoch = object()
         for shortcut in self.sides:
             if shortcut is not None:
-                shortcut.readable = shortcut.writable = shortcut.shared = False
+                shortcut.readable = shortcut.writable = False
         parts = self.parts
         if parts:
             for key in list(parts):
@@ -167,7 +165,7 @@ class Ledger:
     span_limit
         The number of spans above which some are joined; 0 if that has never happened.
     history
-        The last transitions; None if there were none.
+        The last transitions, oldest first.
     last_used
         While a log is open: its generation, and the side that last used each byte.
     lock
@@ -219,7 +217,7 @@ class Ledger:
         self.watch: Watch | None = None
         self.source: Source | None = source
         self.span_limit: int = 0
-        self.history: deque[Transition] | None = None
+        self.history: tuple[Transition, ...] = ()
         self.last_used: tuple[int, Spans] | None = None
         self.lock: threading.RLock = threading.RLock()
         notify(self)
@@ -254,6 +252,11 @@ class Ledger:
                     self.loans = (*self.loans, NO_LOANS)
                 buffers.add(home)  # type: ignore[arg-type]  # every memory has the host
         return Side(buffers.homes.index(home))
+
+    @property
+    def aliased(self) -> bool:
+        """Whether a writable alias of any side may be alive."""
+        return any(loans.may_be_written for loans in self.loans)
 
     def is_alone(self, side: int, start: int, stop: int) -> bool:
         """Tell whether a side is the only holder of a range. Of no elements, every side is."""
@@ -303,16 +306,14 @@ class Ledger:
             # A signal handler or a finaliser that changed anything since has revoked the shortcuts.
             # None can run between this comparison and the assignments: nothing is called there.
             # Without a GIL, another thread may open a log there: see below.
-            shortcut.readable, shortcut.writable, shortcut.shared = (
-                usable if shortcuts.epoch is epoch else _UNUSABLE
-            )
+            shortcut.readable, shortcut.writable = usable if shortcuts.epoch is epoch else _UNUSABLE
             if shortcuts.epoch is not epoch:
                 # Another thread has opened a log, which needs no lock.
                 shortcuts.revoke()
             return shortcut
 
-    def usable(self, side: Side, start: int, stop: int) -> tuple[bool, bool, bool]:
-        """Compute the attributes of a shortcut, under the lock: readable, writable and shared."""
+    def usable(self, side: Side, start: int, stop: int) -> tuple[bool, bool]:
+        """Compute the attributes of a shortcut, under the lock: readable and writable."""
         spans, mine = self.spans, 1 << side
         uniform = spans.uniform
         if (
@@ -323,16 +324,14 @@ class Ledger:
             or (open_logs and not is_use_noted(self, side, start, stop))
         ):
             return _UNUSABLE
-        alone = (spans.any(start, stop) if uniform is None else uniform) == mine
         # As `others`, without the call in the usual case.
         there = self.loans[1 - side] if len(self.loans) == len(_NOTHING_LENT) else self.others(side)
-        free = not (
-            self.uploads
+        return True, not (
+            (spans.any(start, stop) if uniform is None else uniform) != mine
+            or self.uploads
             or ((there.leases or there.exposures) and there.may_write_in(start, stop))
             or (self.source is not None and self.source.unwritten.any(start, stop))
         )
-        whole = uniform is not None and self.buffers.sides[side] is not None
-        return True, alone and free, whole and free and not alone
 
     def awaits(self, side: int) -> bool:
         """Whether a copy to a side is under way. Reads on the other side do not wait for it."""
@@ -357,59 +356,18 @@ class Ledger:
 
     # --- under the lock --------------------------------------------------------------------------
 
-    def renew_shortcuts(self, epoch: object, holders: int) -> None:
-        """Set the shortcuts as `usable` would, so that the next access need not ask.
-
-        Only if everything has the same holders, and they and the copies under way alone decide.
-        Not if the shortcuts were cleared since an epoch.
-        """
-        if self.watch is not None or self.source is not None:
-            return
-        for loans in self.loans:
-            if loans.leases or loans.exposures:
-                return
-        awaited = 0
-        for upload in self.uploads:
-            awaited |= 1 << upload.side
-        shortcuts, mine = self.shortcuts, 1
-        usable = holders & ~awaited
-        if open_logs:
-            usable &= noted_user(self)
-        for shortcut in shortcuts.sides:
-            # Each time: a signal handler may run between two rounds, but not in one.
-            if shortcut is not None and shortcuts.epoch is epoch:
-                shortcut.readable = readable = usable & mine != 0
-                shortcut.writable = writable = readable and holders == mine and not awaited
-                shortcut.shared = readable and not (writable or awaited)
-            mine <<= 1
-        if shortcuts.epoch is not epoch:
-            # Another thread has cleared them meanwhile, which needs no lock.
-            shortcuts.clear()
-
-    def note(  # noqa: PLR0913, PLR0917  # a transition
-        self, reason: str, before: Spans, after: Spans, start: int, stop: int, copied: str = ""
-    ) -> deque[Transition]:
-        """Append a transition to the history, which is returned.
-
-        The parameters are the fields of `Transition`.
-        """
-        # Three more frames: this method, the change, and its caller.
-        noted = _new(Transition, (reason, before, after, copied, user_instruction(4), start, stop))
-        history = self.history
-        if history is None:
-            history = self.history = deque(maxlen=_REMEMBERED)
-        history.append(noted)
-        return history
+    def note(self, reason: str, start: int, stop: int) -> None:
+        """Append to the history what has happened to a range without a change of the map."""
+        fields = reason, self.spans, self.spans, "", user_instruction(3), start, stop
+        self.history = (*self.history[1 - REMEMBERED :], Transition(*fields))
 
     def forget_arrived(self, waited: Upload | None = None) -> None:
         """Forget the copies that have arrived, without a wait, and one that was waited for."""
-        epoch, uniform, known = self.shortcuts.epoch, self.spans.uniform, self.uploads
+        known = self.uploads
         running = tuple([each for each in known if not (each is waited or each.push.arrived)])
         # Unless a signal handler has started another: then all stay for the next access.
         if self.uploads is known:
             self.uploads = running
-        if self.follows_logs and uniform is not None and not self.moving:
-            self.renew_shortcuts(epoch, uniform)
 
     def forget_source(self, start: int, stop: int) -> None:
         """Record that a range may be written from now on, so that its source is out of date."""

@@ -97,7 +97,7 @@ def rows(home: Accelerator, reason: str = "") -> list[MemoryRow]:
         loans = ledger.loans[side]
         for window in ledger.buffers.all_of(side):
             start, stop = window.start, window.stop
-            holder = loans.writer_in(side, start, stop)
+            holder = loans.holder_in(side, start, stop)
             if not holder and (borrows := loans.borrows.overlapping(start, stop)):
                 holder = counted(len(borrows), "writable borrow")
             if not holder and ledger in operands:
@@ -107,7 +107,7 @@ def rows(home: Accelerator, reason: str = "") -> list[MemoryRow]:
                 holder = "an array over it, such as one of gpu_data()"
             part = "" if stop - start == ledger.buffers.nbytes else f", bytes {start} to {stop}"
             blob = f"{ledger.buffers.described()}{part}"
-            history = list(ledger.history or ())
+            history = ledger.history
             since = [each.place for each in history if _is_in(each, side, window)]
             line = since[-1].line if since else None
             found.append(MemoryRow(home.device, window.nbytes, blob, holder, line))

@@ -28,19 +28,15 @@ class Shortcut:
     writable
         Whether this is true of every access: no other side holds them, no alias of another side may
         write, and no upload reads them.
-    shared
-        Whether it would be, if another side did not hold all of the newest contents, too: the first
-        write has only to change the map.
     """
 
-    __slots__ = ("buffer", "readable", "shared", "side", "writable")
+    __slots__ = ("buffer", "readable", "side", "writable")
 
     def __init__(self, buffer: Any, side: Side = Side.HOST, *, usable: bool = False) -> None:
         self.buffer: Any = buffer
         self.side: Side = side
         self.readable: bool = usable
         self.writable: bool = usable
-        self.shared: bool = False
 
 
 # The shortcut of an array without a memory, which nothing else uses.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -35,18 +35,15 @@ class Source:
         A map with 1 for the bytes that can be read again: nobody has written them since.
     """
 
-    __slots__ = (
-        *("_again", "_contents", "_function", "_nbytes", "_read_into"),
-        *("limit", "unwritten"),
-    )
+    __slots__ = ("_again", "_contents", "_function", "_nbytes", "limit", "unwritten")
 
     limit: int
 
     def __init__(self, function: Function, nbytes: int) -> None:
-        self._function: Function | None = function
-        self._read_into = getattr(function, "read_into", None)
-        self._again: Callable[[], Function | None] | None = getattr(function, "again", None)
-        self.unwritten: Spans = Spans.whole(nbytes, int(self._again is not None))
+        self._function: Any = function
+        self._again: Callable[[], Function | None] | None = None
+        can_be_read_again = getattr(function, "again", None) is not None
+        self.unwritten: Spans = Spans.whole(nbytes, int(can_be_read_again))
         self._nbytes = nbytes
         self._contents: NDArray[np.uint8] | None = None
         self.limit = nbytes
@@ -60,14 +57,18 @@ class Source:
         """Let go of what has been used completely; return what can be read again, or None."""
         if not any(self.unwritten.holders):
             return None
-        self._function = self._read_into = self._contents = None
+        if self._function is not None:
+            # Unlike the function, this does not keep a file open.
+            self._again = self._function.again
+            self._function = self._contents = None
         return self
 
     def reopen(self) -> bool:
         """Prepare to be read again, whatever is closed from now on; return whether that works."""
-        function = None if self._again is None else self._again()
+        again = self._again or getattr(self._function, "again", None)
+        function = None if again is None else again()
         if function is not None:
-            self._function, self._read_into = function, getattr(function, "read_into", None)
+            self._function = function
         return function is not None
 
     def contents(self) -> NDArray[np.uint8]:
@@ -80,7 +81,7 @@ class Source:
         """
         contents = self._contents
         if contents is None:
-            contents = self._function()  # type: ignore[misc]  # it is needed
+            contents = self._function()
             expected = f"expected a source of {self._nbytes} bytes in a one-dimensional uint8 array"
             if not isinstance(contents, np.ndarray):
                 raise TypeError(f"{expected}, got {type(contents).__name__}")
@@ -91,28 +92,30 @@ class Source:
 
     def part(self, start: int, stop: int) -> NDArray[np.uint8]:
         """Return a range of the bytes below the limit. Read-only for the caller."""
-        everything = stop - start == self._nbytes
-        if self._read_into is None or self._contents is not None or everything:
+        read_into = getattr(self._function, "read_into", None)
+        if read_into is None or self._contents is not None or stop - start == self._nbytes:
             return self.contents()[start:stop]
         part = np.empty(stop - start, np.uint8)
-        self._read_into(part, start)
+        read_into(part, start)
         return part
 
     def fill(self, buffer: NDArray[np.uint8], start: int) -> None:
         """Fill a host buffer with the bytes from `start` on; with zeros beyond the limit."""
         known = max(0, min(self.limit - start, len(buffer)))
         if known:
-            if self._read_into is not None:
-                self._read_into(buffer[:known], start)
+            read_into = getattr(self._function, "read_into", None)
+            if read_into is not None:
+                read_into(buffer[:known], start)
             else:
                 buffer[:known] = self.contents()[start : start + known]
         buffer[known:] = 0
 
     def peek(self) -> NDArray[np.uint8]:
         """Return all bytes, and keep nothing."""
-        if self._read_into is not None:
+        read_into = getattr(self._function, "read_into", None)
+        if read_into is not None:
             contents = np.empty(self._nbytes, np.uint8)
-            self._read_into(contents, 0)
+            read_into(contents, 0)
             return contents
         kept = self._contents
         contents = self.contents()

@@ -70,7 +70,7 @@ class Unannounced(Exception):  # noqa: N818  # it is caught, and turned into a w
 
 def require_announced(
     loans: Sequence[Loans],
-    announced: Collection[Lease],
+    announced: Collection[set[Lease]],
     start: int,
     stop: int,
     written: Side | None = None,
@@ -82,7 +82,7 @@ def require_announced(
     loans
         The loans of each side.
     announced
-        The aliases that a warning has named.
+        The aliases that each warning has named.
     start, stop
         The range.
     written
@@ -92,7 +92,7 @@ def require_announced(
     for side, lent in enumerate(loans):
         if side != written and lent.leases:
             # There may be very many. Only the comparison of ranges runs in Python for each of them.
-            leases = set(lent.leases_in(start, stop)).difference(announced)
+            leases = set(lent.leases_in(start, stop)).difference(*announced)
             if leases:
                 stale.append((Side(side), leases))
     if stale:
@@ -123,18 +123,30 @@ def announcing(ledger: Ledger, action: str, function: Callable[..., Any], *args:
     RuntimeError
         If new aliases appear after each of many warnings.
     """
-    announced: Collection[Lease] = ()
-    for warnings in range(_MOST_WARNINGS + 1):
+    announced: list[set[Lease]] = []
+    while True:
         try:
             with ledger.lock:
                 return function(ledger, *args, announced)
         except Unannounced as unannounced:
             stale = unannounced.stale
-        if warnings == _MOST_WARNINGS:
-            break
-        warn_of_stale_aliases(action, stale)
-        announced = {*announced, *(lease for _, leases in stale for lease in leases)}
-    raise RuntimeError(
-        f"{action} gave up after {_MOST_WARNINGS} warnings, because new aliases appeared after "
-        "each; first stop the thread or the warning hook that makes them"
-    )
+        announce(action, stale, announced)
+
+
+def announce(action: str, stale: Stale, announced: list[set[Lease]]) -> None:
+    """Warn of aliases that an access makes stale, and add them to those announced.
+
+    Raises
+    ------
+    StaleAliasWarning
+        If the user's filters turn it into an error.
+    RuntimeError
+        After too many warnings.
+    """
+    if len(announced) == _MOST_WARNINGS:
+        raise RuntimeError(
+            f"{action} gave up after {_MOST_WARNINGS} warnings, because new aliases appeared after "
+            "each; first stop the thread or the warning hook that makes them"
+        )
+    warn_of_stale_aliases(action, stale)
+    announced.append({lease for _, leases in stale for lease in leases})

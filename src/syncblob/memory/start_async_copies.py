@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from syncblob.devices import Side
 from syncblob.memory import access_plan
+from syncblob.memory.access_plan import Change
 from syncblob.memory.await_async_copies import Upload, await_uploads
-from syncblob.memory.changes import Change, commit
+from syncblob.memory.changes import commit
 from syncblob.memory.spans import Run
 from syncblob.memory.state_machine import CONST, MUTABLE, Access, Head, head_over, plan_access
 from syncblob.memory.window_allocation import provide
@@ -42,7 +43,7 @@ def push(  # noqa: PLR0913, PLR0917  # a copy
     if ledger.buffers.sides[side] is None:
         provide(ledger, side, start, stop, reason)
     await_uploads(ledger, Side.HOST, MUTABLE, start, stop)
-    commit(ledger, _plan_push, Side.HOST, MUTABLE, start, stop, reason, side, stream)
+    commit(ledger, _plan_push, Side.HOST, MUTABLE, start, stop, reason, (side, stream))
 
 
 def pull(ledger: Ledger, origin: Side, start: int, stop: int, reason: str) -> bool:
@@ -62,14 +63,15 @@ def pull(ledger: Ledger, origin: Side, start: int, stop: int, reason: str) -> bo
     more = nbytes <= access_plan.SMALL and stop - start < nbytes
     if not accelerator.pulls or aliased or more or ledger.watch is not None:
         return False
-    commit(ledger, _plan_push, origin, CONST, start, stop, reason, Side.HOST, None)
+    commit(ledger, _plan_push, origin, CONST, start, stop, reason, (Side.HOST, None))
     return True
 
 
-def _plan_push(  # noqa: PLR0913, PLR0917  # a copy
-    ledger: Ledger, side: Side, _access: Access, start: int, stop: int, target: Side, stream: object
+def _plan_push(  # a copy
+    ledger: Ledger, side: Side, _access: Access, start: int, stop: int, copy: Any
 ) -> Change:
-    """Plan an asynchronous copy from a side to another."""
+    """Plan an asynchronous copy from a side to another, on a stream."""
+    target, stream = copy
     before = ledger.spans
     # An alias of either side may write before the copy arrives, so neither is trusted.
     writers = [w for each in (side, target) for w in ledger.loans[each].writers(start, stop)]

@@ -7,6 +7,7 @@ the caller returns, `lend` makes borrows, and `export` makes aliases.
 from __future__ import annotations
 
 import operator
+from collections import deque
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Never
@@ -14,12 +15,13 @@ from typing import TYPE_CHECKING, Any, Never
 from syncblob._layout import Layout
 from syncblob.arrays.native import buffer_of
 from syncblob.devices import CPU, HOST, Device, Side, default_device, home_accelerator
-from syncblob.memory.acquire import acquire, claim, claim_shared, overwrite_of
+from syncblob.devices.base import Calls
+from syncblob.memory.accesses import acquire
 from syncblob.memory.await_async_copies import await_uploads
 from syncblob.memory.bytes_in_use import fit
 from syncblob.memory.changes import adopt
 from syncblob.memory.eviction import evict
-from syncblob.memory.hand_out import alias, borrow, export_watched, lend, view, write
+from syncblob.memory.hand_out import alias, borrow, export_watched, note_alias
 from syncblob.memory.ledger import Ledger
 from syncblob.memory.operations import reside
 from syncblob.memory.private_copies import gather
@@ -42,7 +44,6 @@ if TYPE_CHECKING:
 
     from syncblob.devices.base import Accelerator, Home
     from syncblob.memory.history import Transition
-    from syncblob.memory.shortcut import Shortcut
     from syncblob.memory.sources import Function
 
 
@@ -295,8 +296,8 @@ class SyncedMemory:
         Raises
         ------
         BufferError
-            If an alias, memory that was exposed, or an operation needs a buffer.
-            Nothing has changed then.
+            If an alias, memory that was exposed, or an operation needs a buffer. Nothing has
+            changed then.
         """
         stop = self.used_nbytes if stop is None else stop
         # What leaves the host needs room on the accelerator.
@@ -375,15 +376,12 @@ class SyncedMemory:
     @property
     def aliased(self) -> bool:
         """Whether a writable alias of either side may be alive."""
-        return any(loans.may_be_written for loans in self.ledger.loans)
+        return self.ledger.aliased
 
     @property
     def history(self) -> tuple[Transition, ...]:
         """The last transitions, oldest first."""
-        while True:
-            # Without a GIL, another thread may append meanwhile.
-            with suppress(RuntimeError):
-                return tuple(self.ledger.history or ())
+        return self.ledger.history
 
     def used(self) -> set[Any]:
         """Return what an operation on this memory uses: the ledger, and its homes."""
@@ -416,39 +414,6 @@ class SyncedMemory:
         if buffer is None and side:
             return ledger.buffers.containing(side, *ledger.range_of(layout))
         return buffer
-
-    def claim(
-        self, shortcut: Shortcut, layout: Layout, reason: str, access: Access = MUTABLE
-    ) -> bool:
-        """Prepare a side for an access, if there is nothing to warn of and to revoke.
-
-        The side has to hold all of the range, or another side holds all of it, and it is copied
-        then.
-
-        Parameters
-        ----------
-        shortcut
-            The shortcut of the side, and of the buffer that the caller will use.
-        layout, reason, access
-            The access.
-
-        Returns
-        -------
-        bool
-            Whether the range may be used at once. If not, nothing has changed.
-        """
-        ledger = self.ledger
-        start, stop = (0, ledger.spans.nbytes) if layout.whole else (layout.start, layout.stop)
-        if access is OVERWRITE:
-            access = overwrite_of(layout, start, stop)
-        if ledger.uploads:
-            with ledger.lock:
-                ledger.forget_arrived()
-            if shortcut.writable or (shortcut.readable and access is CONST):
-                return True
-        if shortcut.shared and access is not CONST:
-            return claim_shared(ledger, shortcut, start, stop, reason)
-        return claim(ledger, shortcut.buffer, shortcut.side, access, start, stop, reason)
 
     def peek_at_source(self) -> NDArray[np.uint8] | None:
         """Return the bytes of the source, and keep nothing. The memory stays UNINITIALIZED.
@@ -494,19 +459,15 @@ class SyncedMemory:
         StaleAliasWarning
             If the access may write, and a writable alias of the other side overlaps its range.
         """
-        if access is CONST:
-            buffer = self.read(side, layout, reason)
-            return laid(self.home(side), buffer, layout, writable=False, own=True)
-        return self._announced(side, reason, lend, side, access, layout, reason, view)
+        buffer = self.acquire(side, access, layout, reason)
+        writable = access is not CONST
+        return laid(self.home(side), buffer, layout, writable=writable, own=True)
 
-    def read(self, side: Side, layout: Layout, reason: str) -> Any:
-        """Prepare one side for a const access, as `array` does, and return its buffer or window."""
-        # This changes no state, so it needs no lock.
-        buffer = None if open_logs else self.newest(side, layout)
-        if buffer is None:
-            use = side, CONST, layout, reason
-            buffer = self._in_room(side, reason, _locked, acquire, *use)
-        return buffer
+    def acquire(self, side: Side, access: Access, layout: Layout, reason: str) -> Any:
+        """Prepare one side for an access, as `array` does, and return its buffer or window."""
+        # To read what is there changes no state, so it needs no lock.
+        buffer = None if open_logs or access is not CONST else self.newest(side, layout)
+        return acquire(self.ledger, side, access, layout, reason) if buffer is None else buffer
 
     def write(
         self,
@@ -534,7 +495,19 @@ class SyncedMemory:
         StaleAliasWarning
             As for `array`.
         """
-        self._announced(side, reason, write, side, access, layout, reason, function, args)
+        ledger = self.ledger
+
+        def fill(buffer: Any, written: list[object] | None = None) -> None:
+            home = ledger.buffers.home(side)
+            array = laid(home, buffer, layout, writable=True, own=True)
+            if written is None:
+                home.compute(function, array, *args)
+                return
+            # One call in C makes both calls, so that no signal handler can run between them.
+            calls = Calls(partial(function, array, *args), partial(written.append, object()))
+            home.compute(deque, calls, 0)
+
+        acquire(ledger, side, access, layout, reason, fill)
 
     def lend(self, side: Side, access: Access, layout: Layout, reason: str) -> Any:
         """Return an array as `array` does, as a borrow: its write permission can be revoked.
@@ -551,7 +524,7 @@ class SyncedMemory:
         if side and ledger.buffers.sides[side] is None and not self.home(side).native:
             # Such a borrow cannot be ended when its window is replaced.
             self.make_whole(side, layout, reason)
-        return self._announced(side, reason, lend, side, access, layout, reason, borrow)
+        return self._hand_out(side, access, layout, reason, borrow)
 
     def export(  # noqa: PLR0913, PLR0917  # an access, and its consumer
         self,
@@ -581,22 +554,36 @@ class SyncedMemory:
             array = self.array(side, access, layout, reason)
             self.home(side).lend(array)
             return array
-        hand_out = partial(alias, kind, target)
-        return self._announced(side, reason, lend, side, access, layout, reason, hand_out)
+        return self._hand_out(side, access, layout, reason, partial(alias, kind, target))
 
     def track(self, side: Side, layout: Layout, reason: str, kind: str, target: object) -> None:
         """Record an array that lies over a side's buffer already as an alias; see `export`."""
-        shortcut = self.ledger.shortcut(side, layout)
-        if shortcut is not None and self.claim(shortcut, layout, reason):
-            # The usual case, in fewer steps, unless another thread uses the other side meanwhile.
-            self.ledger.own_loans(side).lease(target, kind, layout.start, layout.stop)
-            home = self.home(side)
-            if not home.native:
-                home.lend(laid(home, shortcut.buffer, layout, writable=True, own=True))
-            if shortcut.writable or (self.ledger.shortcut(side, layout) or shortcut).writable:
-                return
-        hand_out = partial(alias, kind, target)
-        self._announced(side, reason, lend, side, MUTABLE, layout, reason, hand_out)
+        self._hand_out(side, MUTABLE, layout, reason, partial(note_alias, kind, target))
+
+    def _hand_out(
+        self,
+        side: Side,
+        access: Access,
+        layout: Layout,
+        reason: str,
+        hand_out: Callable[[Ledger, Side, Any, Layout], Any],
+    ) -> Any:
+        """Prepare a side for an access that may write, and hand out an array over it."""
+        ledger = self.ledger
+        while True:
+            buffer = acquire(ledger, side, access, layout, reason)
+            start, stop = ledger.range_of(layout)
+            with ledger.lock:
+                # Another thread may have used the memory since, or replaced the buffer.
+                if ledger.buffers.containing(
+                    side, start, stop
+                ) is not buffer or not ledger.is_alone(side, start, stop):
+                    continue
+                ledger.compare_watch(side, start, stop, writes=True)
+                array = hand_out(ledger, side, buffer, layout)
+                # A signal handler or a finaliser may have used another side before it was recorded.
+                if ledger.is_alone(side, start, stop):
+                    return array
 
     def make_whole(self, side: Side, layout: Layout, reason: str) -> None:
         """Give a side one buffer, if it has none and the device has room for it.
@@ -609,10 +596,6 @@ class SyncedMemory:
             with ledger.lock, suppress(MemoryError, BufferError):
                 if reaches(ledger.buffers, side, layout.start, layout.stop):
                     grow(ledger, side, 0, self.nbytes, reason)
-
-    def _announced(self, side: Side, reason: str, function: Callable[..., Any], *args: Any) -> Any:
-        """Call a function as `announcing` does, and make room on a side if memory is short."""
-        return self._in_room(side, reason, announcing, reason, function, *args)
 
     def _in_room(self, side: Side, reason: str, function: Callable[..., Any], *args: Any) -> Any:
         """Call a function of the ledger, and again as long as evictions make room on a side."""
@@ -735,4 +718,4 @@ def _prefetch(ledger: Ledger, side: Side, start: int, stop: int) -> None:
         return
     origin = common and ledger.buffers.nearest(side, common)
     if side or not (origin and pull(ledger, origin, start, stop, "prefetch")):
-        acquire(ledger, side, CONST, Layout.raw(stop - start, start), "prefetch")
+        acquire(ledger, side, CONST, Layout.raw(stop - start, start), "prefetch", locked=True)

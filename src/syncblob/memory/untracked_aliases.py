@@ -72,7 +72,7 @@ def expose(  # noqa: PLR0913  # a range, and who writes
     place
         The line of the user's code that exposed it. None means the line now running.
     start, stop
-        The range. The default is all of the capacity.
+        The range. The default is all of the capacity, of a buffer that other code has made.
     shared
         Whether other processes share the buffer: then a write on the other side does not end the
         exposure.
@@ -87,6 +87,7 @@ def expose(  # noqa: PLR0913  # a range, and who writes
             # First, so that no copy that is made from now on is trusted.
             loans.exposures = (*others, exposure)
             take(ledger, side, start, min(exposure.stop, ledger.spans.nbytes))
+            loans.foreign = loans.foreign or stop is None
         except BaseException:
             loans.exposures = before
             raise

@@ -8,7 +8,8 @@ from __future__ import annotations
 import operator
 from typing import TYPE_CHECKING, Any
 
-from syncblob.memory.changes import Change, commit
+from syncblob.memory.access_plan import Change
+from syncblob.memory.changes import commit
 from syncblob.memory.operations import NotNowError, pinned
 from syncblob.memory.state_machine import MUTABLE, Access
 from syncblob.memory.windows import Window, part_of
@@ -93,7 +94,7 @@ def _plan_growth(ledger: Ledger, side: Side, _access: Access, start: int, stop: 
     if replaced and ledger in pinned(own=False):
         raise NotNowError(f"another thread is using {ledger.buffers.described()}")
     for part in replaced:
-        holder = ledger.loans[side].writer_in(side, *part)
+        holder = ledger.loans[side].holder_in(side, *part)
         if holder:
             raise BufferError(
                 f"bytes {start} to {stop} of {ledger.buffers.described()} are needed in one "

@@ -86,6 +86,8 @@ class Windows:
 
 _START = attrgetter("start")
 
+NO_WINDOWS = Windows()
+
 
 def laid(  # an array, and its use
     home: Home, buffer: Any, layout: Layout, *, writable: bool, own: bool = False
@@ -94,7 +96,8 @@ def laid(  # an array, and its use
 
     `own` tells that it is only passed to `Home.compute`; see `Home.own_view`.
     """
-    buffer, layout = placed_in(buffer, layout)
+    if type(buffer) is Window:
+        buffer, layout = placed_in(buffer, layout)
     return (home.own_view if own else home.view)(buffer, layout, writable=writable)
 
 

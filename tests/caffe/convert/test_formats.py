@@ -150,6 +150,41 @@ def test_trees_of_which_only_a_part_looks_like_caffes(tmp_path, names):
         assert (found.kind, list(found.tensors)) == ("hdf5", names)
 
 
+@pytest.mark.parametrize(
+    ("more", "kind"),
+    [
+        ({}, "hdf5"),
+        ({"learned_net": b"x", "current_step": 0, "weight": [1.0]}, "hdf5"),
+        ({"learned_net": b"x", "current_step": 0}, "solverstate"),
+    ],
+)
+def test_a_tree_is_a_solver_state_if_it_has_all_parts_of_one(tmp_path, more, kind):
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["history/0"] = np.ones(2)
+        for name, value in {"iter": 5, **more}.items():
+            file[name] = np.array(value)
+    assert format_of(tmp_path / "x.h5") == kind
+    (tmp_path / "x.h5").rename(tmp_path / "x.solverstate.h5")
+    assert format_of(tmp_path / "x.solverstate.h5") == "solverstate"
+
+
+def test_a_tree_with_a_named_datatype(tmp_path):
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["group/type"] = np.dtype(np.float32)
+        file.create_dataset("group/weight", (2,), file["group/type"])
+    with open_weights(tmp_path / "x.h5") as found:
+        assert found.tensors["group/weight"].tolist() == [0, 0]
+        assert found.others == ("the datatype 'group/type'",)
+
+
+@pytest.mark.parametrize("content", [b"\x08\x07", b"\x08\x07\x10\x02"])
+@pytest.mark.parametrize("name", ["x", "x.pb", "x.binaryproto"])
+def test_a_message_of_a_few_numbers_is_no_blob(tmp_path, name, content):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ModelFileError, match="message of another program"):
+        open_weights(tmp_path / name)
+
+
 def test_state_dicts_of_every_dtype(tmp_path):
     torch = pytest.importorskip("torch")
     tensors = {

@@ -167,10 +167,9 @@ def format_of(path: str | os.PathLike[str]) -> str:
     found = file_signature(file)
     if found == "hdf5":
         with contextlib.suppress(ModelFileError):
-            state = read_state(file)
             # Any tree of datasets may have a group "history".
-            if name == _SOLVER_STATE or state["iter"] or state["learned_net"]:
-                return _SOLVER_STATE
+            read_state(file, complete=name != _SOLVER_STATE)
+            return _SOLVER_STATE
         return "hdf5"
     if found == "zip":
         with contextlib.suppress(ModelFileError), npz.open_archive(file) as archive:
@@ -183,9 +182,9 @@ def format_of(path: str | os.PathLike[str]) -> str:
 def _which_message(file: OpenFile, promised: str) -> str:
     """Tell Caffe's messages apart by their fields. The name decides if these fit several."""
     with WireReader.of_file(file) as reader:
-        refuse_other_formats(reader)
+        message = refuse_other_formats(reader)
         try:
-            found = possible_messages(reader)
+            found = possible_messages(reader, message)
         except ModelFileError:
             if promised in {"", *_MESSAGES}:
                 raise

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from syncblob.caffe.convert import caffe_models
 from syncblob.caffe.convert.weights import Weights
 from syncblob.caffe.files.caffe_hdf5 import plan_edit, plan_tree, read_tree
+from syncblob.caffe.messages.fields import MOST_AXES
 from syncblob.caffe.messages.open_file import OpenFile
 
 if TYPE_CHECKING:
@@ -25,9 +26,14 @@ def read(path: str) -> Weights:
 
 
 def plan(weights: Weights) -> Callable[[Path], None]:
-    """Plan a file. Raises ValueError if HDF5 would change the name of a tensor."""
+    """Plan a file. Raises ValueError if HDF5 cannot hold a tensor, or would change its name."""
     tensors = weights.tensors
-    for name in tensors:
+    for name, blob in tensors.items():
+        if blob.ndim > MOST_AXES:
+            raise ValueError(
+                f"HDF5 holds at most {MOST_AXES} axes, and the tensor {name!r} has {blob.ndim}; "
+                f"reshape it, or write .safetensors"
+            )
         steps = name.split("/")
         groups = {"/".join(steps[:depth]) for depth in range(1, len(steps))}
         if "\0" in name or not {"", ".", ".."}.isdisjoint(steps) or groups & tensors.keys():

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from syncblob.caffe.convert.weights import Weights
-from syncblob.caffe.files.caffe_hdf5 import HARMLESS, MOST_COMPRESSION
+from syncblob.caffe.files.caffe_hdf5 import is_too_dense
 from syncblob.caffe.messages.open_file import ErrorStream, OpenFile
 from syncblob.caffe.messages.pieces import BlobValues
 from syncblob.caffe.messages.values import CHUNK, StridedValues, Values
@@ -104,7 +104,7 @@ def _entry(
             f"the file has {info.file_size - start}",
             path=file.path,
         )
-    if nbytes > HARMLESS and nbytes > info.compress_size * MOST_COMPRESSION:
+    if is_too_dense(nbytes, info.compress_size):
         raise ModelFileError(
             f"array {info.filename!r} claims {nbytes} bytes, of which {info.compress_size} are "
             f"stored; the file is damaged, or made to exhaust the memory",
@@ -230,16 +230,14 @@ def plan(weights: Weights) -> Callable[[Path], None]:
     def write(path: Path) -> None:
         tensors = {name + _EXTENSION: blob for name, blob in weights.tensors.items()}
         with zipfile.ZipFile(path, "w") as archive:
-            packing = {}
-            for info, contents in () if source is None else _members(source, tensors):
-                # Others pack some arrays more densely than a file that is opened may.
-                if info.compress_type != zipfile.ZIP_STORED:
-                    packing[info.filename] = zipfile.ZIP_DEFLATED
-                if contents is not None:
-                    archive.writestr(info, contents)
+            infos = {} if source is None else _copy_rest(source, tensors, archive)
             for name, blob in tensors.items():
-                info = zipfile.ZipInfo(name)
-                info.compress_type = packing.get(name, zipfile.ZIP_STORED)
+                info, before = zipfile.ZipInfo(name), infos.get(name)
+                if before is not None:
+                    info.comment = before.comment
+                    # Others pack some arrays more densely than a file that is opened may.
+                    if before.compress_type != zipfile.ZIP_STORED:
+                        info.compress_type = zipfile.ZIP_DEFLATED
                 with archive.open(info, "w", force_zip64=True) as file:
                     descr = npy.dtype_to_descr(blob.dtype)
                     header = {"descr": descr, "fortran_order": False, "shape": blob.shape}
@@ -250,10 +248,14 @@ def plan(weights: Weights) -> Callable[[Path], None]:
     return write
 
 
-def _members(
-    file: OpenFile, replaced: Container[str]
-) -> Iterator[tuple[zipfile.ZipInfo, bytes | None]]:
-    """Yield the members of an archive, and the contents of those that are not replaced."""
+def _copy_rest(
+    file: OpenFile, replaced: Container[str], target: zipfile.ZipFile
+) -> dict[str, zipfile.ZipInfo]:
+    """Copy an archive but for some members. Return the descriptions of all, by name."""
     with open_archive(file) as archive:
-        for info in archive.infolist():
-            yield info, None if info.filename in replaced else archive.read(info)
+        target.comment = archive.comment
+        infos = {info.filename: info for info in archive.infolist()}
+        for name, info in infos.items():
+            if name not in replaced:
+                target.writestr(info, archive.read(info))
+        return infos

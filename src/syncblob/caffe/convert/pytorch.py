@@ -21,7 +21,7 @@ from syncblob.caffe import blob_values
 from syncblob.caffe.convert.checkpoint import MOST_ENTRIES, Found, find_net
 from syncblob.caffe.convert.npz import open_archive
 from syncblob.caffe.convert.weights import Weights
-from syncblob.caffe.files.caffe_hdf5 import HARMLESS, MOST_COMPRESSION
+from syncblob.caffe.files.caffe_hdf5 import is_too_dense
 from syncblob.caffe.messages.lazy_blobs import has_values
 from syncblob.caffe.messages.open_file import ErrorStream, OpenFile
 from syncblob.caffe.messages.pieces import on_progress
@@ -126,7 +126,7 @@ def _entry(
     nbytes = tensor.numel() * tensor.element_size()
     if storage is None:
         why = f"is {tensor.layout}, not dense"
-    elif nbytes > max(HARMLESS, storage.nbytes() * MOST_COMPRESSION):
+    elif is_too_dense(nbytes, storage.nbytes()):
         why = f"claims {nbytes} bytes, of which {storage.nbytes()} are stored"
     elif not tensor.is_meta:
         return tensor.shape, _name_of(tensor), partial(_values, tensor)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import operator
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from types import MappingProxyType
@@ -67,8 +68,11 @@ class LayerWeights(NamedTuple):
         return cls(layer, tuple(tensors))
 
     def with_blobs(self, blobs: Iterable[Blob]) -> Self:
-        """Return the layer with other Blobs of the same names."""
-        layer, blobs = copy.copy(self.layer), list(blobs)
+        """Return the layer with other Blobs of the same names; itself if they are the same."""
+        blobs = list(blobs)
+        if all(map(operator.is_, blobs, self.layer.blobs)):
+            return self
+        layer = copy.copy(self.layer)
         for number, blob in enumerate(blobs):
             layer.replace_blob(number, blob, resize=True)
         return type(self)(layer, self.names)

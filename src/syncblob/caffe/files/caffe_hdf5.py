@@ -56,13 +56,19 @@ if TYPE_CHECKING:
     Dataset = tuple[tuple[int, ...], np.dtype[np.generic], Values]
 
 _MOST_LEVELS = 32
-MOST_COMPRESSION = 1032
+_MOST_COMPRESSION = 1032
 """The highest compression ratio of deflate, also in zip; other common filters have lower ones."""
 _MOST_TEXT = 1 << 16
-HARMLESS = 1 << 24
+_HARMLESS = 1 << 24
 """The bytes that a dataset of another layout may claim without storing them: HDF5 generates fill
 values for unwritten parts, and small arrays compress very well."""
+_PARTS_OF_STATE = {"iter", "learned_net", "current_step", "history"}
 _ITEM_SIZES = {"f": (2, 4, 8), "i": (1, 2, 4, 8), "u": (1, 2, 4, 8)}
+
+
+def is_too_dense(nbytes: int, stored: int) -> bool:
+    """Return whether values claim more bytes than any compression would store as so few."""
+    return nbytes > max(_HARMLESS, stored * _MOST_COMPRESSION)
 
 
 def index_hdf5(file: OpenFile) -> ModelIndex:
@@ -92,10 +98,13 @@ def index_hdf5(file: OpenFile) -> ModelIndex:
     return ModelIndex(None, layers, NetParameter())
 
 
-def read_state(file: OpenFile) -> dict[str, Any]:
-    """Find the parts of a ``.solverstate.h5``, by name. Raises the errors of `index_hdf5`."""
+def read_state(file: OpenFile, *, complete: bool = False) -> dict[str, Any]:
+    """Find the parts of a ``.solverstate.h5``, by name. Raises the errors of `index_hdf5`.
+
+    A `complete` one has all that Caffe writes, and nothing else.
+    """
     with _opened(file) as h5:
-        if "history" not in h5.root:
+        if "history" not in h5.root or (complete and {*h5.root} != _PARTS_OF_STATE):
             raise h5.error(
                 f"expected a group 'history' with the state of a solver; "
                 f"{'use open_model' if 'data' in h5.root else OTHER_HDF5}"
@@ -128,7 +137,7 @@ def read_tree(file: OpenFile) -> tuple[dict[str, Dataset | ModelFileError], list
         As for `index_hdf5`.
     """
     with _opened(file) as h5:
-        h5.links = []
+        h5.left_out = others = []
         groups = list(h5.groups(h5.root))
         numbered = all(name and key.isdecimal() for name, datasets in groups for key in datasets)
         if "data" in h5.root and {*h5.root} <= {"data", "diff"} and numbered:
@@ -139,7 +148,6 @@ def read_tree(file: OpenFile) -> tuple[dict[str, Dataset | ModelFileError], list
             for key, dataset in datasets.items()
         }
         texts = [name for name, found in tree.items() if h5.h5py.check_string_dtype(found.dtype)]
-        others = [f"the link {name!r}" for name in h5.links]
         others += [f"the text {name!r}" for name in texts]
         for name in texts:
             del tree[name]
@@ -181,8 +189,8 @@ class _Walk:
     """The layer that is being read, for error messages."""
     offset: int = 0
     """The offset of the group or dataset that is being read, for error messages."""
-    links: list[str] | None = None
-    """The paths of links that are left out; None if links are refused."""
+    left_out: list[str] | None = None
+    """Links and datatypes that are left out, in words; None if links are refused."""
     _objects: int = 0
 
     def error(self, message: str, item: Any = None) -> ModelFileError:
@@ -253,8 +261,10 @@ class _Walk:
             item = self._child(group, child)
             if isinstance(item, self.h5py.Dataset):
                 datasets[child] = item
-            elif item is not None:
+            elif isinstance(item, self.h5py.Group):
                 groups[path] = item
+            elif item is not None and self.left_out is not None:
+                self.left_out.append(f"the datatype {path!r}")
         # A group with only groups in it is part of a name with slashes. The outermost group has no
         # name.
         if datasets or (name and not groups):
@@ -270,11 +280,11 @@ class _Walk:
         links, key = group.id.links, encoded(name)
         link = links.get_info(key)
         if link.type != self.h5py.h5l.TYPE_HARD:  # perhaps to another file
-            if self.links is None:
+            if self.left_out is None:
                 raise self.error(
                     f"{name!r} is a link to another file or dataset, which is not followed", group
                 )
-            self.links.append(self.place or name)
+            self.left_out.append(f"the link {self.place or name!r}")
             return None
         address = int(link.u)
         size = self.file.identity[2]
@@ -291,7 +301,11 @@ class _Walk:
         """Describe a dataset that need not be a blob."""
         if dataset.shape is None:
             return self.error(f"dataset {dataset.name!r} has no values", dataset)
-        return dataset.shape, dataset.dtype, self._values(dataset, dataset.dtype, harmless=HARMLESS)
+        return (
+            dataset.shape,
+            dataset.dtype,
+            self._values(dataset, dataset.dtype, harmless=_HARMLESS),
+        )
 
     # --- datasets ----------------------------------------------------------------------------
 
@@ -368,7 +382,7 @@ class _Walk:
                 raise self.error(
                     f"chunks of {what} are not as long as it says: the file is damaged", dataset
                 )
-        if nbytes > min(stored, size) * MOST_COMPRESSION:
+        if nbytes > min(stored, size) * _MOST_COMPRESSION:
             raise self.error(
                 f"{what} claims {nbytes} bytes, but only {min(stored, size)} are stored for it: "
                 f"the file is damaged or was never filled",
@@ -490,12 +504,22 @@ def plan_edit(source: OpenFile, tensors: Mapping[str, Blob]) -> Callable[[Path],
         with h5py.File(path, "r+") as file:
             for place, blob in edited.items():
                 dataset = file[place]
-                if (dataset.shape, dataset.dtype.newbyteorder("=")) != (blob.shape, blob.dtype):
-                    attributes = dict(dataset.attrs)
-                    del file[place]
-                    dataset = file.create_dataset(place, blob.shape, blob.dtype)
-                    dataset.attrs.update(attributes)
-                dataset[...] = blob_values(blob)
+                if (dataset.shape, dataset.dtype.newbyteorder("=")) == (blob.shape, blob.dtype):
+                    dataset[...] = blob_values(blob)
+                    file.flush()
+                    # Several filters pack some values more densely than a file to open may be.
+                    if not is_too_dense(blob.nbytes, dataset.id.get_storage_size()):
+                        continue
+                    names = [each for each in map(encoded, tensors) if file[each] == dataset]
+                else:
+                    names = [place]
+                attributes = dict(dataset.attrs)
+                for each in names:
+                    del file[each]
+                dataset = file.create_dataset(place, data=blob_values(blob))
+                dataset.attrs.update(attributes)
+                for each in {*names} - {place}:
+                    file[each] = dataset
 
     return write
 

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from syncblob.caffe._pb.caffe_pb2 import BlobProto, BlobProtoVector, NetParameter, SolverState
-from syncblob.caffe.files.other_frameworks import framework_of, why_no_net, why_no_state
+from syncblob.caffe.files.other_frameworks import Part, framework_of, why_no_net, why_no_state
+from syncblob.caffe.messages.fields import LEGACY_NAMES
 from syncblob.caffe.messages.file_objects import Target, name_of
 from syncblob.caffe.messages.read_blobproto import MessageIndex, wire_types_of
 from syncblob.caffe.messages.wire import WireType
@@ -137,20 +138,22 @@ def require_message(reader: WireReader, wanted: str = "caffemodel") -> None:
     ModelFileError
         If the file is empty, not protobuf, or another message.
     """
-    refuse_other_formats(reader)
-    found = possible_messages(reader)
+    message = refuse_other_formats(reader)
+    found = possible_messages(reader, message)
     expected = _MESSAGES[wanted][1].partition(" (")[0]
     if not found:
-        contents = reader.contents
-        why = why_no_net(contents) or why_no_state(contents) or "most of its fields are unknown"
+        why = why_no_net(message) or why_no_state(message) or "most of its fields are unknown"
         raise reader.error(f"expected {expected}, got a message of another program: {why}", 0)
     if wanted not in found:
         _, description, advice = _MESSAGES[found[0]]
         raise reader.error(f"this is {description}, not {expected}; {advice}", 0)
 
 
-def refuse_other_formats(reader: WireReader) -> None:
-    """Raise ModelFileError if a file is empty, or recognised as no protobuf message at all."""
+def refuse_other_formats(reader: WireReader) -> Part:
+    """Return the message that fills a file.
+
+    Raises ModelFileError if the file is empty, or recognised as no protobuf message at all.
+    """
     if not len(reader.contents):
         raise reader.error(
             "expected a file with blobs, got an empty file; copy or download it again", 0
@@ -158,14 +161,14 @@ def refuse_other_formats(reader: WireReader) -> None:
     found = file_signature(reader.contents)
     if found:
         raise reader.error(f"this is {_SIGNATURES[found][1]}", 0)
-    head = head_of(reader.contents)
+    head, message = head_of(reader.contents), Part(reader.contents)
     is_text_file = is_text(head)
-    if found := framework_of(reader.contents, reader.path, head, is_text=is_text_file):
+    if found := framework_of(message, reader.path, head, is_text=is_text_file):
         raise reader.error(f"this is {found}, not a file of Caffe's; {_ELSEWHERE}", 0)
     if _WEB_PAGE.match(head):
         raise reader.error("this is a web page; the download went wrong", 0)
     if not is_text_file:
-        return
+        return message
     if _PROTOTXT.match(head):
         raise reader.error(
             "this is a network definition in text form (.prototxt), which has no weights; the "
@@ -177,6 +180,7 @@ def refuse_other_formats(reader: WireReader) -> None:
     except ModelFileError:
         reason = "expected a file of weights, got a text; Caffe's weights are in a .caffemodel"
         raise reader.error(reason, 0) from None
+    return message
 
 
 # --- what a message holds -------------------------------------------------------------------------
@@ -204,6 +208,7 @@ _LAYERS = {
     (number, WireType.LENGTH)
     for number in (NetParameter.LAYERS_FIELD_NUMBER, NetParameter.LAYER_FIELD_NUMBER)
 }
+_DIMS = {BlobProto.DESCRIPTOR.fields_by_name[name].number for name in LEGACY_NAMES}
 _NEEDED_BY_A_NET = {number for number, _ in (_NAME, *_LAYERS)}
 """A net with nothing but inputs is none."""
 
@@ -218,21 +223,21 @@ def _kinds(reader: WireReader) -> set[tuple[int, WireType]]:
     return kinds
 
 
-def possible_messages(reader: WireReader) -> tuple[str, ...]:
+def possible_messages(reader: WireReader, message: Part) -> tuple[str, ...]:
     """Return the types of message that have most of its fields; empty if most of them are unknown.
 
     The types are those of `require_message`. Raises ModelFileError if a field is damaged.
     """
     kinds = _kinds(reader)
     counts = {}
-    for name, (message, *_) in _MESSAGES.items():
-        known = message.DESCRIPTOR.fields_by_number
+    for name, (kind, *_) in _MESSAGES.items():
+        known = kind.DESCRIPTOR.fields_by_number
         counts[name] = sum(
             number in known and wire_type in wire_types_of(known[number])
             for number, wire_type in kinds
         )
     numbers = {number for number, _ in kinds}
-    if not numbers & _NEEDED_BY_A_NET or why_no_net(reader.contents):
+    if not numbers & _NEEDED_BY_A_NET or why_no_net(message):
         counts["caffemodel"] = 0
     elif kinds & _LAYERS:
         # With a layer of Caffe's, other fields are those of a fork.
@@ -240,8 +245,11 @@ def possible_messages(reader: WireReader) -> tuple[str, ...]:
         counts["caffemodel"] = len(kinds) - len(others)
     elif _NAME in kinds and 2 * counts["caffemodel"] == len(kinds):
         counts["caffemodel"] += 1  # of a fork, too
-    if why_no_state(reader.contents):
+    # Many messages begin with a number, such as a version.
+    if numbers == {SolverState.ITER_FIELD_NUMBER} or why_no_state(message):
         counts["solverstate"] = 0
+    if numbers < _DIMS:
+        counts["binaryproto"] = 0
     if not _has_blob(reader):
         counts["blobs"] = 0
     most = max(counts.values())

@@ -9,7 +9,8 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from syncblob.caffe._pb.caffe_pb2 import LayerParameter, NetParameter, V1LayerParameter
 from syncblob.caffe.messages.read_blobproto import wire_types_of
@@ -43,15 +44,17 @@ _CORE_ML_TYPES = 200
 """The least number of the field with the network, by its type."""
 
 
-class _Part(NamedTuple):
+class Part:
     """A file, or the payload of a field of it that may be a message."""
 
-    contents: Contents
-    start: int
-    stop: int
+    def __init__(self, contents: Contents, start: int = 0, stop: int | None = None) -> None:
+        self.contents = contents
+        self.start = start
+        self.stop = len(contents) if stop is None else stop
 
+    @cached_property
     def fields(self) -> list[Field]:
-        """Return the first fields, up to one that is damaged; none of a damaged payload."""
+        """The first fields, up to one that is damaged; none of a damaged payload."""
         found: list[Field] = []
         with contextlib.suppress(ModelFileError):
             # A new reader, because each has a limit of fields.
@@ -64,13 +67,13 @@ class _Part(NamedTuple):
 
     def kinds(self) -> set[tuple[int, WireType]]:
         """Return the numbers and wire types of the fields."""
-        return {(field.number, field.wire_type) for field in self.fields()}
+        return {(field.number, field.wire_type) for field in self.fields}
 
-    def parts(self, number: int) -> list[_Part]:
+    def parts(self, number: int) -> list[Part]:
         """Return the payloads of the first fields with a number and a length."""
         return [
-            _Part(self.contents, field.start, field.stop)
-            for field in self.fields()
+            Part(self.contents, field.start, field.stop)
+            for field in self.fields
             if field[:2] == (number, _LENGTH)
         ]
 
@@ -81,21 +84,20 @@ class _Part(NamedTuple):
 
     def is_name(self) -> bool:
         """Return whether it may be a name: a text, or at least no message."""
-        return self.is_text() or not self.fields()
+        return self.is_text() or not self.fields
 
 
-def framework_of(contents: Contents, path: str | None, head: bytes, *, is_text: bool) -> str:
+def framework_of(message: Part, path: str | None, head: bytes, *, is_text: bool) -> str:
     """Return which file of another framework it is, in words; ``""`` if none that is known."""
     for signature, description in (_TEXTS if is_text else _SIGNATURES).items():
         if re.match(signature, head, re.DOTALL):
             return description
-    message = _Part(contents, 0, len(contents))
     if (path or "").lower().endswith(".mnn") and not _is_sound(message):
         return "a model of MNN's (.mnn)"
     return _of_message(message)
 
 
-def _of_message(message: _Part) -> str:
+def _of_message(message: Part) -> str:
     kinds = message.kinds()
     numbers = {number for number, _ in kinds}
     first = {number: message.parts(number)[0] for number, kind in kinds if kind is _LENGTH}
@@ -119,19 +121,19 @@ def _of_message(message: _Part) -> str:
     return next((description for description, fit in fits.items() if fit), "")
 
 
-def _is_sound(message: _Part) -> bool:
+def _is_sound(message: Part) -> bool:
     """Return whether it begins like a message at all."""
-    fields = message.fields()
+    fields = message.fields
     return len(fields) == _MOST_FIELDS or (bool(fields) and fields[-1].stop == message.stop)
 
 
-def _is_node(part: _Part) -> bool:
+def _is_node(part: Part) -> bool:
     """Return whether it is a node of TensorFlow: a name, an operation, inputs and attributes."""
     kinds = part.kinds()
     return {(1, _LENGTH), (2, _LENGTH)} <= kinds <= {(number, _LENGTH) for number in range(1, 9)}
 
 
-def _is_operator(part: _Part) -> bool:
+def _is_operator(part: Part) -> bool:
     """Return whether it is an operator of Caffe2, and no layer: a type with arguments or inputs."""
     kinds = part.kinds()
     if (4, _LENGTH) not in kinds or (5, _VARINT) in kinds:
@@ -153,12 +155,11 @@ _TELLING = {"name", "type", "blobs", "layer"}
 
 def may_be_name(text: bytes) -> bool:
     """Return whether a net without layers may have a name, so that it is recognised."""
-    return _Part(Buffer(b"." + text), 1, 1 + len(text)).is_name()
+    return Part(Buffer(b"." + text), 1, 1 + len(text)).is_name()
 
 
-def why_no_net(contents: Contents) -> str:
+def why_no_net(message: Part) -> str:
     """Return what speaks against a NetParameter, in words; ``""`` for nothing."""
-    message = _Part(contents, 0, len(contents))
     layers = [(number, part) for number in _LAYERS for part in message.parts(number)]
     if any(_is_layer(_LAYERS[number], part) for number, part in layers):
         return ""
@@ -170,17 +171,17 @@ def why_no_net(contents: Contents) -> str:
     return why_no_name(names)
 
 
-def why_no_state(contents: Contents) -> str:
+def why_no_state(message: Part) -> str:
     """Return what speaks against a SolverState, in words; ``""`` for nothing."""
-    return why_no_name(_Part(contents, 0, len(contents)).parts(2))
+    return why_no_name(message.parts(2))
 
 
-def why_no_name(names: Iterable[_Part]) -> str:
+def why_no_name(names: Iterable[Part]) -> str:
     """Return what speaks against names, in words; ``""`` for nothing."""
-    return "" if all(map(_Part.is_name, names)) else "its name is a message"
+    return "" if all(map(Part.is_name, names)) else "its name is a message"
 
 
-def _is_layer(kind: type[LayerParameter | V1LayerParameter], part: _Part) -> bool:
+def _is_layer(kind: type[LayerParameter | V1LayerParameter], part: Part) -> bool:
     """Return whether it has a name, a type or a blob; or at least no field that Caffe lacks."""
     kinds, known = part.kinds(), kind.DESCRIPTOR.fields_by_number
     names = {known[number].name for number, _ in kinds if number in known}

@@ -3,7 +3,7 @@
 # Older messages have four dimensions in place of a shape.
 LEGACY_NAMES = ("num", "channels", "height", "width")
 LEGACY_AXES = len(LEGACY_NAMES)
-# Caffe's kMaxBlobAxes.
+# Caffe's kMaxBlobAxes. HDF5 has the same limit.
 MOST_AXES = 32
 # Caffe's Blob counts its elements in an int.
 MOST_ELEMENTS = 2**31 - 1

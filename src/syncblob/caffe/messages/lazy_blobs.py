@@ -38,12 +38,12 @@ if TYPE_CHECKING:
 
 def lazy_blob(file: OpenFile, index: BlobIndex, device: Device | None = None) -> Blob:
     """Make a Blob whose first access fills it from a file."""
-    diff = index.diff
+    diff, dtype = index.diff, index.dtype
     blob = Blob.from_source(
         index.shape,
-        index.dtype,
-        ValuesInFile(file, index.data, index.dtype),
-        diff_source=None if diff is None else ValuesInFile(file, diff, index.dtype),
+        dtype,
+        ValuesInFile(file, index.data, dtype),
+        diff_source=None if diff is None else ValuesInFile(file, diff, dtype),
         device=device,
     )
     register(blob, file, index)

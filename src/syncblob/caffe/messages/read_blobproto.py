@@ -101,10 +101,15 @@ class BlobIndex:
         """
         dtype = self.data.dtype
         if self.of_caffe:
-            both = [dtype] if self.diff is None else [dtype, self.diff.dtype]
-            dtype = np.result_type(*both)
-            dtype = dtype if dtype.kind == "f" else np.result_type(dtype, np.float32)
+            dtype = _float_for(dtype, dtype if self.diff is None else self.diff.dtype)
         return dtype.newbyteorder("=")
+
+
+@cache
+def _float_for(*dtypes: np.dtype[np.generic]) -> np.dtype[np.generic]:
+    """Return the floating-point dtype that holds all of several."""
+    dtype = np.result_type(*dtypes)
+    return dtype if dtype.kind == "f" else np.result_type(dtype, np.float32)
 
 
 # --- messages -------------------------------------------------------------------------------------

@@ -95,7 +95,7 @@ def array_function(
             plan = _plan(func, type(x1), type(x2), type(x3))
         case _:
             plan = _plan(func, *map(type, args))
-    if like._home.direct:
+    if like.home.direct:
         return plan.run(like, args, kwargs)
     return from_the_start(plan.run, like, args, kwargs)
 
@@ -250,7 +250,7 @@ class _OneBlob(Plan):
 
     def run(self, like: Any, args: Args, kwargs: Named) -> Any:
         x = args[0]
-        home = x._home
+        home = x.home
         shortcut, array = x._shortcut, x._array
         if array is None or not shortcut.readable:
             # A guard that forbids the call has to do so before anything is copied.
@@ -289,15 +289,15 @@ class _SomeBlobs(Plan):
         self.keywords = any(isinstance(name, str) for name in blobs + nested)
 
     def run(self, like: Any, args: Args, kwargs: Named, moving: str = "") -> Any:  # noqa: C901, PLR0912  # inlined, because calls take time
-        home = like._home
+        home = like.home
         arguments: Any = joined(args, kwargs) if self.keywords else [*args]
         operands: list[_Operand] = []
         for key in self.blobs:
             x = arguments[key]
             shortcut, array = x._shortcut, x._array
             if array is None or not shortcut.readable:
-                array = x._array_in(x._home, moving) if moving else x._make_readable()
-            if x._home is not home or array is None:
+                array = x._array_in(x.home, moving) if moving else x._make_readable()
+            if x.home is not home or array is None:
                 return self.run_otherwise(like, args, kwargs, moving)
             arguments[key] = array
             operands.append((array, x))
@@ -326,7 +326,7 @@ class _SomeBlobs(Plan):
 
     def run_otherwise(self, like: Any, args: Args, kwargs: Named, moving: str) -> Any:
         """Make the call if an array is not current, or the operands are unusual."""
-        home = like._home
+        home = like.home
         # Calls with operands of several homes, or with arrays, may be computed elsewhere, and a
         # guard that forbids the call has to do so before anything is copied.
         if moving or not (home.direct and _are_usual((*args, *kwargs.values()), home)):
@@ -339,7 +339,7 @@ def _are_usual(items: Any, home: Home) -> bool:
     for x in items:
         kind = type(x)
         if isinstance(x, BlobCore):
-            usual = x._home is home
+            usual = x.home is home
         elif kind is list or kind is tuple:
             usual = _are_usual(x, home)
         else:
@@ -361,8 +361,8 @@ def _arrays_in(items: Any, home: Home, operands: list[_Operand], moving: str) ->
         if isinstance(x, BlobCore):
             shortcut, array = x._shortcut, x._array
             if array is None or not shortcut.readable:
-                array = x._array_in(x._home, moving) if moving else x._make_readable()
-            if x._home is not home or array is None:
+                array = x._array_in(x.home, moving) if moving else x._make_readable()
+            if x.home is not home or array is None:
                 return None
             operands.append((array, x))
             x = array
@@ -405,7 +405,7 @@ class _Viewing(Plan):
             first = (x, *map(_number, args[1:]))
         x = first[0]
         array = x._array
-        if array is None or x._held is None or not x._home.native:
+        if array is None or x._held is None or not x.home.native:
             array = stand_in(x)
         if array.ndim < self.axes:
             return self.otherwise.run(like, args, kwargs)
@@ -469,7 +469,7 @@ class _EmptyLike(Plan):
     __slots__ = ()
 
     def run(self, like: Any, args: Args, kwargs: Named) -> Any:
-        home = like._home
+        home = like.home
         if not home.native:
             return super().run(like, args, kwargs)
         if not home.direct:
@@ -557,9 +557,9 @@ class _Question(Plan):
 
 def _share(function: Callable[..., Any], a: Any, b: Any, max_work: Any = None) -> bool:
     """Compare ranges of one memory, or existing buffers. Causes no transfer."""
-    if isinstance(a, BlobCore) and isinstance(b, BlobCore) and a._memory is b._memory:
+    if isinstance(a, BlobCore) and isinstance(b, BlobCore) and a.memory is b.memory:
         # It may have no buffer yet.
-        pairs = [(a._layout.dummy(), b._layout.dummy())]
+        pairs = [(a.layout.dummy(), b.layout.dummy())]
     else:
         pairs = [
             (x, y)
@@ -576,7 +576,7 @@ def _buffers_of(x: Any) -> list[tuple[Home, Any]]:
         array = native_array(x)[0]
         home = HOST if isinstance(array, _ndarray) else backend_of(array)
         return [(home, _comparable(home, array))]
-    memory, layout = x._memory, x._layout
+    memory, layout = x.memory, x.layout
     return [
         (home, _comparable(home, laid(home, window, layout, writable=False, own=True)))
         for side in memory.sides

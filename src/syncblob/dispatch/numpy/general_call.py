@@ -13,11 +13,11 @@ import numpy as np
 from syncblob._dtypes import can_hold, is_supported
 from syncblob.arrays.foreign import is_array
 from syncblob.arrays.native import native_array
-from syncblob.blob import lockless_writes_at_fork
+from syncblob.blob import writes_in_progress
 from syncblob.blob.compute import forgets_newest, overwrite, wrap
 from syncblob.blob.core import HOST_DATA, BlobCore
 from syncblob.blob.device_of_operands import common_home
-from syncblob.blob.lockless_writes_at_fork import writes
+from syncblob.blob.writes_in_progress import writes
 from syncblob.devices import HOST, Device, Side
 from syncblob.devices.base import Home, is_on_device
 from syncblob.dispatch.walk import instances, mapped
@@ -144,8 +144,8 @@ class Operands:
         self.late: list[tuple[Any, Any]] = []
         # The Blobs that are written.
         self.written: list[BlobCore] = []
-        if lockless_writes_at_fork.FREE_THREADED:
-            lockless_writes_at_fork.note(self)
+        if writes_in_progress.FREE_THREADED:
+            writes_in_progress.note(self)
 
     # --- before ----------------------------------------------------------------------------------
 
@@ -205,7 +205,7 @@ class Operands:
     def _write(self, target: Any, *, whole: bool, late: bool) -> Any:
         own = isinstance(target, BlobCore)
         if late:
-            if whole and (not own or target._layout.gapless):
+            if whole and (not own or target.layout.gapless):
                 shape, dtype = tuple(target.shape), target.dtype.newbyteorder("=")
                 array = compute(self.home, self.home.namespace.empty, shape, dtype=dtype)
             else:
@@ -217,24 +217,24 @@ class Operands:
             return target
         self._blobs.append(target)
         self.written.append(target)
-        array = target._make_writable(self.name) if target._home is self.home else None
+        array = target._make_writable(self.name) if target.home is self.home else None
         if array is None:
-            side = target._memory.side_of(self.home)
+            side = target.memory.side_of(self.home)
             array = target._array_on(side, MUTABLE, self.name)
         return array
 
     def _is_late(self, target: Any, *, whole: bool) -> bool:
         """Return whether a target is written after the call."""
         if isinstance(target, BlobCore):
-            current = target._home is self.home and target._shortcut.writable
+            current = target.home is self.home and target._shortcut.writable
             return (
-                whole and not current and forgets_newest(target, target._memory.side_of(self.home))
+                whole and not current and forgets_newest(target, target.memory.side_of(self.home))
             )
         return self.home is not HOST and isinstance(target, np.ndarray)
 
     def _share_windows(self, targets: Sequence[Any]) -> bool:
         """Return whether several targets are in one memory, which may have windows on the home."""
-        memories = [x._memory for x in targets if isinstance(x, BlobCore)]
+        memories = [x.memory for x in targets if isinstance(x, BlobCore)]
         return len({*memories}) < len(memories) and any(
             divisible(each.ledger.buffers) and each.buffer(each.side_of(self.home)) is None
             for each in memories
@@ -274,7 +274,7 @@ class Operands:
                 continue
             if isinstance(target, BlobCore):
                 write = partial(_write, scratch)
-                overwrites.append((target._memory, target._layout, write))
+                overwrites.append((target.memory, target.layout, write))
             elif isinstance(target, np.ndarray) and self.home is not HOST:
                 # A transfer can fail, so all of them come before the first write.
                 arrays.append(
@@ -330,7 +330,7 @@ def number(x: Any, like: BlobCore, home: Home, name: str) -> Any:
     if home is HOST or not home.native:
         return x
     blob = like._fresh(home.as_array(x), home)
-    return blob._memory.gather(Side.HOST, blob._layout, name).item()
+    return blob.memory.gather(Side.HOST, blob.layout, name).item()
 
 
 def shape_only(x: Any) -> Any:
@@ -339,7 +339,7 @@ def shape_only(x: Any) -> Any:
         return x
     # It may be out of date, and has the shape nevertheless.
     array = x._array
-    return array if isinstance(array, np.ndarray) else x._layout.dummy()
+    return array if isinstance(array, np.ndarray) else x.layout.dummy()
 
 
 def home_of_arguments(operands: Any, like: BlobCore) -> Home:
@@ -348,10 +348,10 @@ def home_of_arguments(operands: Any, like: BlobCore) -> Home:
     Also the host if an array or a NumPy scalar has a dtype that accelerators do not support.
     """
     found = [*instances(operands, (BlobCore, np.ndarray, np.generic))]
-    homes = [x._home for x in found if isinstance(x, BlobCore)]
+    homes = [x.home for x in found if isinstance(x, BlobCore)]
     others = [x for x in found if not isinstance(x, (BlobCore, str, bytes))]
     if not homes:
-        return like._home
+        return like.home
     return common_home(homes) if all(can_hold(x.dtype) for x in others) else HOST
 
 

@@ -31,8 +31,8 @@ def array_ufunc(like: Any, ufunc: np.ufunc, method: str, inputs: Any, kwargs: An
             array1 = array if x1 is like else x1
             array2 = array if x2 is like else x2
             large = array.nbytes >= LARGE
-            aligned = out_for(like._home, ufunc, array1, array2) if large else {}
-            return as_blobs(like, ufunc(array1, array2, **aligned), like._home)
+            aligned = out_for(like.home, ufunc, array1, array2) if large else {}
+            return as_blobs(like, ufunc(array1, array2, **aligned), like.home)
     out = kwargs.get("out", ())
     if type(out) is not tuple or (method == "__call__" and len(inputs) > ufunc.nin):
         # Numba's `vectorize` passes what to write as it was given, unlike NumPy.
@@ -66,7 +66,7 @@ def array_ufunc(like: Any, ufunc: np.ufunc, method: str, inputs: Any, kwargs: An
 
 def _array_at_hand(blob: Any, other: Any) -> Any:
     """Return a Blob's array if NumPy can compute with it and an operand as they are, else None."""
-    home, shortcut, array = blob._home, blob._shortcut, blob._array
+    home, shortcut, array = blob.home, blob._shortcut, blob._array
     known = isinstance(other, np.generic) or (type(other) is np.ndarray and home is HOST)
     usable = known and home.direct and shortcut.readable and is_supported(other.dtype)
     return array if usable else None

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 def stand_in(x: BlobCore) -> Any:
     """Return an array with the layout of a Blob, of which views can be made, but not read."""
-    array = x._array if x._home.native and x._has_array() else None
-    return x._layout.dummy() if array is None else array
+    array = x._array if x.home.native and x._has_array() else None
+    return x.layout.dummy() if array is None else array
 
 
 def view_of(x: Any, array: Any, view: Any, const: bool) -> Any:
@@ -30,7 +30,7 @@ def view_of(x: Any, array: Any, view: Any, const: bool) -> Any:
     if blob is None:
         # The array is a dummy, or another thread has replaced the buffer. The elements have the
         # same offsets in the new one.
-        layout = x._layout
+        layout = x.layout
         distance = HOST.address(view) - HOST.address(array) if view.size else 0
         return x._view(Layout.of_array(view, layout.offset + distance), readonly=const)
     if const:
@@ -42,7 +42,7 @@ def makes_view(
     function: Callable[..., Any], x: BlobCore, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> bool:
     """Return whether `reshape` or `ravel` makes a view of a Blob."""
-    layout = x._layout
+    layout = x.layout
     if function is np.reshape:
         try:
             np.reshape(layout.dummy(), *args[1:], **{**kwargs, "copy": False})

@@ -65,9 +65,9 @@ _NO_WAIT = -1
 @untraced
 def tensor_over(blob: BlobCore, *, copy: bool | None) -> torch.Tensor:
     """Return a tensor over a Blob's data; see `Blob.to_torch`."""
-    memory, layout = blob._memory, blob._layout
+    memory, layout = blob.memory, blob.layout
     if copy or (copy is None and blob._readonly):
-        return private(memory, layout, blob._home, "to_torch")
+        return private(memory, layout, blob.home, "to_torch")
     if blob._readonly:
         raise ValueError(
             "a tensor can be written, and this Blob is a const view; leave out copy=False to get "
@@ -88,9 +88,9 @@ def alias_over(
     The Blob must not be const or have negative strides. `place` is `HOST_DATA` for data and
     `HOST_DIFF` for diff; `noted` is the place of the user's code, if the caller knows it.
     """
-    tensor = host_alias(blob, memory, place, noted) if blob._home is HOST else None
+    tensor = host_alias(blob, memory, place, noted) if blob.home is HOST else None
     if tensor is None:
-        tensor, _ = tensor_over_memory(memory, blob._layout, blob._home, MUTABLE, reason)
+        tensor, _ = tensor_over_memory(memory, blob.layout, blob.home, MUTABLE, reason)
         blob._keep(place, memory)
     return tensor
 
@@ -146,16 +146,16 @@ class Loan:
         This is a mutable access of the home's side. The Blob drops the loan.
         """
         self.forget(x)
-        memory, layout = x._memory, x._layout
+        memory, layout = x.memory, x.layout
         memory.track(memory.side_of(home), layout, reason, _KIND, self.owner)
 
     def forget(self, x: BlobCore) -> None:
         """Make a Blob drop this loan."""
         if self.shelf is not None:
-            self.shelf.pop(x._layout, None)
+            self.shelf.pop(x.layout, None)
         kept = x._kept[HOST_DATA]
         if kept is not None and kept[4] is self:
-            _keep(x, x._layout, kept, None)
+            _keep(x, x.layout, kept, None)
 
 
 def host_loan(x: BlobCore, reason: str) -> Loan | None:
@@ -164,7 +164,7 @@ def host_loan(x: BlobCore, reason: str) -> Loan | None:
     Returns None if the Blob is on a CUDA device or has negative strides.
     """
     kept = x._kept[HOST_DATA]
-    if (kept is None or kept[4] is None) and (not x._home.native or x._layout.reversed_axes):
+    if (kept is None or kept[4] is None) and (not x.home.native or x.layout.reversed_axes):
         return None
     if kept is None or not kept[0].readable:
         kept = _kept_on_host(x, reason)
@@ -172,9 +172,9 @@ def host_loan(x: BlobCore, reason: str) -> Loan | None:
     # The version check detects writes through references that were not found.
     if loan is not None and loan.tensor._version == loan.version:
         return loan
-    layout = x._layout
+    layout = x.layout
     loan = None if kept is None else _loan_of(kept)
-    loan = loan or Loan(*tensor_over_memory(x._memory, layout, HOST, CONST, reason))
+    loan = loan or Loan(*tensor_over_memory(x.memory, layout, HOST, CONST, reason))
     # Another thread may have replaced the buffer.
     if kept is not None and HOST.address(kept[1]) == loan.tensor.data_ptr() and layout.size:
         _keep(x, layout, kept, loan)
@@ -186,7 +186,7 @@ def loan_of_its_own(x: BlobCore, reason: str) -> Loan | None:
 
     Returns None for a const Blob and negative strides.
     """
-    kept = None if x._readonly or x._layout.reversed_axes else _kept_on_host(x, reason)
+    kept = None if x._readonly or x.layout.reversed_axes else _kept_on_host(x, reason)
     return None if kept is None else _loan_of(kept)
 
 
@@ -199,7 +199,7 @@ def _kept_on_host(x: BlobCore, reason: str) -> Kept | None:
     if kept is None or kept[0].readable:
         return kept
     # Another thread may have replaced the buffer.
-    return kept if kept[0].buffer is x._memory.buffer(Side.HOST) else None
+    return kept if kept[0].buffer is x.memory.buffer(Side.HOST) else None
 
 
 def _loan_of(kept: Kept) -> Loan:
@@ -218,9 +218,9 @@ def cuda_loan(x: BlobCore, home: Any, reason: str) -> Loan | None:
 
     Loans are kept with the buffer. Returns None if other code may have its memory.
     """
-    memory, layout = x._memory, x._layout
+    memory, layout = x.memory, x.layout
     require_reach(home)
-    buffer = memory.read(memory.side_of(home), layout, reason)
+    buffer = memory.acquire(memory.side_of(home), CONST, layout, reason)
     shelf = None if type(buffer) is Window else home.order.loans(buffer)
     if shelf is None:
         return None

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.utils._python_dispatch as _modes
 
-from syncblob.blob import lockless_writes_at_fork
+from syncblob.blob import writes_in_progress
 from syncblob.blob.compute import forgets_newest, overwrite
 from syncblob.blob.core import HOST_DATA, BlobCore
-from syncblob.blob.lockless_writes_at_fork import writes
+from syncblob.blob.writes_in_progress import writes
 from syncblob.devices import HOST, timed_computations
 from syncblob.devices.cuda import CudaBackend
 from syncblob.dispatch.torch import tensors as over
@@ -134,7 +134,7 @@ def _call_directly(  # noqa: C901, PLR0911  # inlined, because calls take time
         # A loan would become an alias, and the next call would need a new one.
         (place,) = plan.blobs
         x = operands[place]
-        native = x._home.native
+        native = x.home.native
         alias = host_alias(x, x._held, HOST_DATA) if native else None
         if alias is not None:
             operands[place] = alias
@@ -192,7 +192,7 @@ def _lend(plan: Plan, operands: list[Any], *, recorded: bool) -> list[_Lent] | N
 def _known(x: BlobCore, lent: Sequence[_Lent]) -> Loan | None:
     """Return the loan of the same elements, if there is one."""
     for y, loan in lent:
-        if y is x or (y._held is x._held and y._layout == x._layout):
+        if y is x or (y._held is x._held and y.layout == x.layout):
             return loan
     return None
 
@@ -282,8 +282,8 @@ class _Call:
         self._late: list[tuple[BlobCore, torch.Tensor]] = []
         # Copies of Blobs that are read.
         self._copies: list[tuple[BlobCore, torch.Tensor]] = []
-        if lockless_writes_at_fork.FREE_THREADED:
-            lockless_writes_at_fork.note(self)
+        if writes_in_progress.FREE_THREADED:
+            writes_in_progress.note(self)
 
     # --- before ----------------------------------------------------------------------------------
 
@@ -307,8 +307,8 @@ class _Call:
 
     def _read_tensor(self, x: BlobCore) -> torch.Tensor:
         """Return a tensor to read."""
-        memory, layout = x._memory, x._layout
-        written = [y._layout for y in self.written if y._memory is memory]
+        memory, layout = x.memory, x.layout
+        written = [y.layout for y in self.written if y.memory is memory]
         if self._recorded or layout.reversed_axes or any(other != layout for other in written):
             copied = self._copied(x)
             self._copies.append((x, copied))
@@ -317,12 +317,12 @@ class _Call:
 
     def _loan(self, x: BlobCore) -> Loan:
         """Return the loan of a Blob, which it keeps unless a tensor of its memory is written."""
-        memory, layout = x._memory, x._layout
+        memory, layout = x.memory, x.layout
         known = self._read.get((id(memory), layout))
         if known is not None:
             return known[1]
         loan = None
-        if self._keeps and all(y._memory is not memory for y in self.written):
+        if self._keeps and all(y.memory is not memory for y in self.written):
             if self._home is HOST:
                 loan = host_loan(x, self._name)
             else:
@@ -334,8 +334,8 @@ class _Call:
 
     def _copied(self, x: BlobCore) -> torch.Tensor:
         """Return a tensor over a copy of a Blob."""
-        if x._layout.reversed_axes or not self._recorded:
-            return over.private(x._memory, x._layout, self._home, self._name)
+        if x.layout.reversed_axes or not self._recorded:
+            return over.private(x.memory, x.layout, self._home, self._name)
         # By torch, so that a CUDA graph copies again.
         with (
             torch.inference_mode(mode=False),
@@ -346,7 +346,7 @@ class _Call:
 
     def _shape_only(self, x: BlobCore) -> torch.Tensor:
         """Return a tensor with this shape, dtype and strides. Reads and transfers nothing."""
-        return over.empty(x._layout, self._device)
+        return over.empty(x.layout, self._device)
 
     def _apart(self, x: torch.Tensor) -> torch.Tensor:
         """Return an input tensor; a copy if it overlaps one that is written."""
@@ -356,11 +356,11 @@ class _Call:
     def _written_tensor(self, x: BlobCore) -> torch.Tensor:
         """Return a tensor to read and write."""
         x._require_writable(self._name)
-        memory, layout = x._memory, x._layout
+        memory, layout = x.memory, x.layout
         if layout.reversed_axes or self._recorded:
             # The same Blob twice is written twice.
             for y, scratch in self._late:
-                if y._memory is memory and y._layout == layout:
+                if y.memory is memory and y.layout == layout:
                     return scratch
             scratch = self._copied(x)
             self._late.append((x, scratch))
@@ -381,10 +381,10 @@ class _Call:
         empty one, which torch's users resize so, is left as it was.
         """
         x._require_writable(self._name)
-        alone = len(self.written) == 1 and x._layout.gapless and x.size
-        if alone and not forgets_newest(x, x._memory.side_of(self._home)):
+        alone = len(self.written) == 1 and x.layout.gapless and x.size
+        if alone and not forgets_newest(x, x.memory.side_of(self._home)):
             return self._written_tensor(x)
-        scratch = over.empty(x._layout, self._device)
+        scratch = over.empty(x.layout, self._device)
         self._late.append((x, scratch))
         return scratch
 
@@ -431,7 +431,7 @@ class _Call:
         if isinstance(self._home, CudaBackend) and self._home.order.torch_captures():
             # The graph will write them again, and nobody says when.
             for x in self.written:
-                memory, layout = x._memory, x._layout
+                memory, layout = x.memory, x.layout
                 side = memory.side_of(self._home)
                 expose(memory.ledger, side, start=layout.start, stop=layout.stop)
         lent = [] if self._recorded else [*self._read.values()]
@@ -441,10 +441,10 @@ class _Call:
         """Copy temporary tensors into Blobs."""
         overwrites = []
         for x, scratch in pairs:
-            axes = x._layout.reversed_axes
+            axes = x.layout.reversed_axes
             contents = scratch.detach().flip(axes) if axes else scratch.detach()
             write = partial(self._copy, contents)
-            overwrites.append((x._memory, x._layout.forwards(), write))
+            overwrites.append((x.memory, x.layout.forwards(), write))
         overwrite(overwrites, self._home, self._name)
 
     def _copy(self, contents: torch.Tensor, array: Any) -> None:
@@ -452,6 +452,6 @@ class _Call:
 
     def _delivered(self, x: BlobCore, scratch: torch.Tensor) -> torch.Tensor:
         """Return a tensor with the contents of a Blob that a temporary one was copied into."""
-        if x._layout.reversed_axes:
+        if x.layout.reversed_axes:
             return scratch
-        return over.tensor_over_memory(x._memory, x._layout, self._home, MUTABLE, self._name)[0]
+        return over.tensor_over_memory(x.memory, x.layout, self._home, MUTABLE, self._name)[0]

@@ -1,8 +1,7 @@
-"""Finds Blobs that other threads are writing when the process forks: the child must not use them.
+"""Finds the Blobs that other threads are writing, whose memory must not be replaced meanwhile.
 
-A write that changes the state of a memory holds the memory's lock, and the child finds it locked.
-Most writes change no state and take no lock. They are found on the stacks of the other threads just
-before a fork, so they cost nothing at other times.
+A write that changes the state of a memory holds the memory's lock. Most writes change no state and
+take no lock. They are found on the stacks of the other threads, and cost nothing at other times.
 
 Free-threaded Python forbids a look at the stack of a thread that runs. There, each call of a
 function that writes is noted while it runs.
@@ -35,9 +34,6 @@ FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 
 # Then, by thread, what the functions that write and are running change; None if not known yet.
 _changing: dict[int, list[Any]] = {}
-
-# The Blobs and memories found before the last fork.
-_half_done: list[BlobCore | SyncedMemory] = []
 
 
 def writes(local: str) -> Callable[[Function], Function]:
@@ -123,20 +119,6 @@ def _changed(changed: Any) -> list[BlobCore | SyncedMemory]:
     return list(changed.written)
 
 
-def _before_fork() -> None:
-    _half_done[:] = changed_by_others()
-
-
-def _after_fork_in_child() -> None:
-    for changed in _half_done or changed_by_others():
-        (changed if isinstance(changed, SyncedMemory) else changed._memory).ledger.lose()
-    _half_done.clear()
-    _changing.clear()
-
-
 if FREE_THREADED and hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)
-elif hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_before_fork, after_in_parent=_half_done.clear, after_in_child=_after_fork_in_child
-    )
+    # A child has none of the other threads.
+    os.register_at_fork(after_in_child=_changing.clear)

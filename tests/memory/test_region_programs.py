@@ -11,6 +11,7 @@ from __future__ import annotations
 import gc
 import random
 import re
+import sysconfig
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
@@ -31,7 +32,6 @@ from region_model import CPU, FAR, GPU, NOBODY, Cells, Loan, Memory, Plan, overl
 import syncblob
 from benchmarks.states import STATES
 from syncblob import Blob, Head, StaleAliasWarning, max_transfers, record_transfers
-from syncblob.blob.writes_in_progress import FREE_THREADED
 from syncblob.devices import SimulatedBackend, accelerator
 from syncblob.memory import SyncedMemory, access_plan, attempt, living_arrays, window_allocation
 from syncblob.memory.access_plan import SMALL
@@ -1171,7 +1171,7 @@ class Program:
     def resize(self) -> None:
         base = self.base()
         memory = base.memory
-        if FREE_THREADED:
+        if sysconfig.get_config_var("Py_GIL_DISABLED"):
             # The error of a push, which another thread raised, keeps frames with the memory until
             # that thread, or the garbage collector, lets go of it. Until then others may use it.
             gc.collect()

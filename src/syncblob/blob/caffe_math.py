@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob.blob.compute import write_by
-from syncblob.blob.writes_in_progress import writes
 from syncblob.devices import Side
 from syncblob.guards import require_device
 from syncblob.memory import CONST, Head, SyncedMemory, compute
@@ -36,7 +35,6 @@ _ACCUMULATORS = {
 }
 
 
-@writes("blob")
 def update(blob: BlobCore) -> None:
     """Subtract diff from data; see `Blob.update`."""
     blob._require_writable("update")
@@ -64,7 +62,6 @@ def summed(
     return compute(home, kernel, array, home.namespace)
 
 
-@writes("memory")
 def scale(blob: BlobCore, memory: SyncedMemory | None, factor: complex, reason: str) -> None:
     """Multiply data or diff by a factor in place; see `Blob.scale_data`."""
     blob._require_writable(reason)

@@ -17,7 +17,6 @@ import numpy as np
 from syncblob._dtypes import SCALARS
 from syncblob.blob.core import BlobCore, fresh
 from syncblob.blob.operands import as_blob, gather
-from syncblob.blob.writes_in_progress import writes
 from syncblob.guards import may_compute_directly
 from syncblob.interop.adopt import can_adopt
 from syncblob.memory import MUTABLE, OVERWRITE, compute, from_the_start, has_written, layout_of
@@ -187,7 +186,6 @@ def overwrite(overwrites: Sequence[Overwrite], home: Home, reason: str) -> None:
     overwrite([each for each in rest if each[0] is memory], home, reason)
 
 
-@writes("memory")
 def write_by(
     memory: SyncedMemory,
     layout: Layout,

@@ -17,7 +17,6 @@ from syncblob.blob.core import NO_MEMORY, AnyBlob, BlobCore
 from syncblob.blob.device_of_operands import require_device_of
 from syncblob.blob.index_arrays import indices_to_read, selection
 from syncblob.blob.operands import blob_to_read
-from syncblob.blob.writes_in_progress import writes
 from syncblob.devices import HOST, Side
 from syncblob.devices.base import is_on_device
 from syncblob.guards import may_compute_directly, require_device
@@ -71,7 +70,6 @@ def get_item(blob: AnyBlob, key: Any) -> AnyBlob:
     return blob._view(blob.layout.derive(lambda a: a[full]))
 
 
-@writes("blob")
 def set_item(blob: BlobCore, key: Any, value: Any) -> None:  # noqa: C901, PLR0912  # the usual case is inlined
     """Assign to the elements that an index selects; see `Blob.__setitem__`."""
     if blob._readonly:

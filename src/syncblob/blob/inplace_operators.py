@@ -17,7 +17,6 @@ from syncblob.blob.device_of_operands import require_device_of
 from syncblob.blob.elementwise_in_parts import compute_in_room
 from syncblob.blob.foreign_operators import answer_of, known_form
 from syncblob.blob.operands import converted, gather, is_number
-from syncblob.blob.writes_in_progress import writes
 from syncblob.guards import may_compute_directly, require_device
 from syncblob.memory import MUTABLE, OVERWRITE, writing
 
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 _EXACT = 2048
 
 
-@writes("x1")
 def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, name: str) -> Any:  # noqa: C901, PLR0912  # each case is inlined, because calls take time
     """Compute ``kernel(x1, x2)`` into x1, without a temporary array, and return x1.
 

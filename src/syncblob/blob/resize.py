@@ -14,7 +14,6 @@ from syncblob._layout import Layout
 from syncblob._shape import as_shape
 from syncblob.blob.core import NOTHING_KEPT, BlobCore, keep_diff, making
 from syncblob.blob.views import shape_from
-from syncblob.blob.writes_in_progress import writes
 from syncblob.interop.shared_memory import name_of
 from syncblob.memory import NO_SHORTCUT, OVERWRITE, SyncedMemory
 from syncblob.memory.borrows_and_aliases import restore
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from syncblob.devices.base import Home
 
 
-@writes("blob")
 def resize(blob: BlobCore, shape: tuple[Any, ...]) -> None:
     """Change the shape in place; see `Blob.resize`."""
     blob._require_own("resize")
@@ -39,7 +37,6 @@ def resize(blob: BlobCore, shape: tuple[Any, ...]) -> None:
         _refit(blob, layout, lambda: blob._use(blob.memory, layout))
 
 
-@writes("blob")
 def assign(  # noqa: C901, PLR0913, PLR0915  # contents, where they go, and the reason
     blob: BlobCore,
     contents: Any,
@@ -169,7 +166,7 @@ def _refit(  # noqa: C901  # a change, in the order of its steps
             blob._diff = None
 
     if blob._diff is not None and outgrown:
-        let_go(blob, "a growing resize", [(blob._diff, diff_alone)], refit)
+        let_go("a growing resize", [(blob._diff, diff_alone)], refit)
     else:
         refit()
 
@@ -190,15 +187,11 @@ def _replace_memories(
         blob._use(data, layout)
         blob._diff = diff
 
-    let_go(blob, action, given_up, replace)
+    let_go(action, given_up, replace)
 
 
-@writes("blob")
 def let_go(
-    blob: BlobCore,  # noqa: ARG001  # `writes_in_progress` looks for it
-    action: str,
-    given_up: list[tuple[SyncedMemory, bool]],
-    replace: Callable[[], None],
+    action: str, given_up: list[tuple[SyncedMemory, bool]], replace: Callable[[], None]
 ) -> None:
     """Replace memories by others, after warnings for all their aliases.
 

@@ -64,4 +64,4 @@ def share(blob: BlobCore, other: BlobCore, *, diff: bool) -> None:
     if old is None:
         replace()
     else:
-        let_go(blob, action, [(old, alone)], replace)
+        let_go(action, [(old, alone)], replace)

@@ -13,11 +13,9 @@ import numpy as np
 from syncblob._dtypes import can_hold, is_supported
 from syncblob.arrays.foreign import is_array
 from syncblob.arrays.native import native_array
-from syncblob.blob import writes_in_progress
 from syncblob.blob.compute import forgets_newest, overwrite, wrap
 from syncblob.blob.core import HOST_DATA, BlobCore
 from syncblob.blob.device_of_operands import common_home
-from syncblob.blob.writes_in_progress import writes
 from syncblob.devices import HOST, Device, Side
 from syncblob.devices.base import Home, is_on_device
 from syncblob.dispatch.walk import instances, mapped
@@ -31,7 +29,6 @@ from syncblob.memory.window_allocation import divisible
 LEAVES = (bool, int, float, complex, str, bytes, type, np.generic, np.dtype, np.ufunc)
 
 
-@writes("running")
 def call(  # noqa: C901, PLR0913  # a call, and properties of its function
     function: Callable[..., Any],
     args: Sequence[Any],
@@ -144,8 +141,6 @@ class Operands:
         self.late: list[tuple[Any, Any]] = []
         # The Blobs that are written.
         self.written: list[BlobCore] = []
-        if writes_in_progress.FREE_THREADED:
-            writes_in_progress.note(self)
 
     # --- before ----------------------------------------------------------------------------------
 

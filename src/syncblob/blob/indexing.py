@@ -20,7 +20,7 @@ from syncblob.blob.operands import blob_to_read
 from syncblob.devices import HOST, Side
 from syncblob.devices.base import is_on_device
 from syncblob.guards import may_compute_directly, require_device
-from syncblob.memory import OVERWRITE, acquire, compute, from_the_start, laid, writing
+from syncblob.memory import OVERWRITE, acquire, compute, from_the_start, laid
 
 if TYPE_CHECKING:
     from syncblob._layout import Layout
@@ -86,13 +86,16 @@ def set_item(blob: BlobCore, key: Any, value: Any) -> None:  # noqa: C901, PLR09
             if blob._held is not NO_MEMORY and not blob._is_shared():
                 array = blob._make_writable("__setitem__")
         if array is not None:
-            if direct:
-                array[full] = value
+            if home.writers is None:
+                if direct:
+                    array[full] = value
+                else:
+                    home.compute(operator.setitem, array, full, value)
+                written = blob._shortcut.writable or blob._finish_write(home, "__setitem__", array)
             else:
-                writing((blob,), home.compute, operator.setitem, array, full, value)
-            if not (blob._shortcut.writable or blob._finish_write(home, "__setitem__", array)):
-                set_item(blob, key, value)
-            return
+                written = _set_noted(blob, home.writers, array, full, value, direct=direct)
+            if written:
+                return
         _assign_number(blob, full, value)
         return
     require_device_of("__setitem__", blob)
@@ -126,6 +129,24 @@ def set_item(blob: BlobCore, key: Any, value: Any) -> None:  # noqa: C901, PLR09
         key, function = selected.bring("__setitem__"), selected.setitem
     place = blob.memory, blob.layout, side, "__setitem__"
     write_by(*place, lambda array: (function, array, key, new))
+
+
+def _set_noted(  # noqa: PLR0913  # an assignment
+    blob: BlobCore, writers: list[Any], array: Any, full: Any, value: Any, *, direct: bool
+) -> bool:
+    """Assign a number through an array, if it may still be written; return whether it was kept."""
+    shortcut, home = blob._shortcut, blob.home
+    try:
+        writers.append(shortcut)
+        if not (shortcut.writable and blob._array is array):
+            return False
+        if direct:
+            array[full] = value
+        else:
+            home.compute(operator.setitem, array, full, value)
+        return blob._shortcut.writable or blob._finish_write(home, "__setitem__", array)
+    finally:
+        writers.remove(shortcut)
 
 
 def _assign_number(blob: BlobCore, full: Any, value: Any) -> None:

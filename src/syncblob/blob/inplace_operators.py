@@ -18,7 +18,7 @@ from syncblob.blob.elementwise_in_parts import compute_in_room
 from syncblob.blob.foreign_operators import answer_of, known_form
 from syncblob.blob.operands import converted, gather, is_number
 from syncblob.guards import may_compute_directly, require_device
-from syncblob.memory import MUTABLE, OVERWRITE, writing
+from syncblob.memory import MUTABLE, OVERWRITE
 
 if TYPE_CHECKING:
     from syncblob.devices.base import Home
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _EXACT = 2048
 
 
-def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, name: str) -> Any:  # noqa: C901, PLR0912  # each case is inlined, because calls take time
+def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, name: str) -> Any:  # noqa: C901, PLR0912, PLR0915  # each case is inlined, because calls take time
     """Compute ``kernel(x1, x2)`` into x1, without a temporary array, and return x1.
 
     `name` is Python's name of the operator, such as ``"add"``.
@@ -67,31 +67,43 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, name: str) -> Any:  # 
             )
         array1 = x1._make_writable(_reason(kernel)) if possible else None
     if array1 is not None:
-        if type(x2) is type(x1):
-            shortcut, array2 = x2._shortcut, x2._array
-            if array2 is not None and shortcut.readable and home is x2.home:
-                if array1.dtype is array2.dtype and (
-                    home.direct or may_compute_directly(home, _reason(kernel))
-                ):
-                    # The usual case. Most kernels keep the common dtype.
-                    if array1.size == 1 and array1.shape == array2.shape:
-                        # For one element, NumPy's ``out=`` takes twice as long.
-                        result = kernel(array1, array2)
-                        if result.dtype is array1.dtype:
-                            array1[...] = result
-                            _finish_write(kernel, x1, home, array1)
-                            return x1
-                    try:
-                        kernel(array1, array2, array1)
-                    except TypeError:
-                        _require_kept_dtype(kernel, array1.dtype, array2)
-                        raise
-                    finally:
-                        _finish_write(kernel, x1, home, array1)
-                    return x1
-                return _write(kernel, x1, array1, array2, home)
-        elif type(x2) in SCALARS:
-            return _write(kernel, x1, array1, x2, home)
+        shortcut, writers = x1._shortcut, home.writers
+        try:
+            if writers is not None:
+                writers.append(shortcut)
+            # Again: it may have been revoked before.
+            if writers is not None and not (shortcut.writable and x1._array is array1):
+                pass
+            elif type(x2) is type(x1):
+                shortcut2, array2 = x2._shortcut, x2._array
+                if array2 is not None and shortcut2.readable and home is x2.home:
+                    if array1.dtype is array2.dtype and (
+                        home.direct or may_compute_directly(home, _reason(kernel))
+                    ):
+                        # The usual case. Most kernels keep the common dtype.
+                        if array1.size == 1 and array1.shape == array2.shape:
+                            # For one element, NumPy's ``out=`` takes twice as long.
+                            result = kernel(array1, array2)
+                            if result.dtype is array1.dtype:
+                                array1[...] = result
+                                if not x1._shortcut.writable:
+                                    _finish_write(kernel, x1, home, array1)
+                                return x1
+                        try:
+                            kernel(array1, array2, array1)
+                        except TypeError:
+                            _require_kept_dtype(kernel, array1.dtype, array2)
+                            raise
+                        finally:
+                            if not x1._shortcut.writable:
+                                _finish_write(kernel, x1, home, array1)
+                        return x1
+                    return _write(kernel, x1, array1, array2, home)
+            elif type(x2) in SCALARS:
+                return _write(kernel, x1, array1, x2, home)
+        finally:
+            if writers is not None:
+                writers.remove(shortcut)
     if type(x2) not in SCALARS and not isinstance(x2, BlobCore):
         other = converted(x2, x1)
         if other is NotImplemented:
@@ -188,7 +200,7 @@ def _write(kernel: Callable[..., Any], x1: Any, array1: Any, array2: Any, home: 
         run = kernel
     else:
         require_device(home.device, _reason(kernel))
-        run = partial(writing, (x1,), home.compute, kernel)
+        run = partial(home.compute, kernel)
     try:
         run(array1, array2, array1)
     finally:

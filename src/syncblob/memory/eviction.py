@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from syncblob._layout import Layout
 from syncblob._locks_lost_in_fork import Lock
-from syncblob.devices import Accelerator, Side
+from syncblob.devices import HOST, Accelerator, Side
+from syncblob.devices.base import WRITERS
 from syncblob.errors import TransferGuardError
 from syncblob.memory.access_plan import Change, plan
 from syncblob.memory.await_async_copies import await_uploads
 from syncblob.memory.changes import commit
-from syncblob.memory.operations import Use, if_free, keepers, pinned, residents
+from syncblob.memory.operations import Use, are_written, if_free, keepers, pinned, residents
 from syncblob.memory.state_machine import CONST, MUTABLE, Access
 from syncblob.memory.window_allocation import provide
 from syncblob.memory.windows import Window, array_of, laid
@@ -218,7 +219,8 @@ def _evict_unseen(home: Accelerator, ledger: Ledger, start: int, reason: str) ->
     _close(ledger, side)
     # From here on, who begins to use it waits for the lock. Which windows of an operand are used
     # is known by the arrays over them.
-    if ledger.buffers.sides[side] is not None and ledger in pinned():
+    whole = ledger.buffers.sides[side] is not None
+    if are_written([window]) or (whole and ledger in pinned()):
         return 0
     _let_go(lambda kept: array_of(kept) is window.array)
     if home.is_seen(window.array):
@@ -249,15 +251,18 @@ def evict(  # noqa: PLR0913  # a range, and what its contents need
     If an operation is using the memory, this raises a BufferError if it is `needed`, or else
     leaves them there.
     """
+    if side is Side.HOST:
+        # From now on. An operator that has begun before writes again.
+        HOST.writers = WRITERS
     _close(ledger, side)
-    if ledger in pinned():
+    windows = ledger.buffers.all_of(side).inside(start, stop, ledger.spans.nbytes)
+    if are_written(windows) or ledger in pinned():
         if not needed:
             return 0
         raise BufferError(
             "another thread, or an operation that this one interrupts, is using "
             f"{ledger.buffers.described()}"
         )
-    windows = ledger.buffers.all_of(side).inside(start, stop, ledger.spans.nbytes)
     gone = {id(window.array) for window in windows}
     freed = evict_windows(ledger, side, start, stop, "evict", held)
     _let_go(lambda kept: id(array_of(kept)) in gone)

@@ -19,11 +19,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakKeyDictionary, ref
 
 from syncblob._locks_lost_in_fork import Lock, LostLock
+from syncblob.devices.base import WRITERS
+from syncblob.memory.windows import array_of
 
 if TYPE_CHECKING:
     from syncblob.devices import Accelerator
     from syncblob.devices.base import Home
     from syncblob.memory.ledger import Ledger
+    from syncblob.memory.windows import Window
 
 # The seconds for which the first in line waits, those between two tries, and those for which no
 # other thread may have been at work before it gives up. A thread may be between two operations.
@@ -62,16 +65,16 @@ class Operation:
 
     __slots__ = ("last", "operands", "outer", "waiting", "written")
 
-    def __init__(self, operands: Any, outer: Operation | None, *, written: bool = False) -> None:
+    def __init__(self, operands: Any, outer: Operation | None) -> None:
         self.operands: Any = operands
         self.outer: Operation | None = outer
-        self.written: bool = written
+        self.written: bool = False
         self.last: bool = False
         self.waiting: bool = False
 
 
 # The innermost operation of each thread, and the places in line. `_turn` tells that one has left.
-_running: dict[int, Operation] = {}
+running: dict[int, Operation] = {}
 _lines: dict[Home, list[Place]] = {}
 _turn = threading.Condition()
 
@@ -80,8 +83,9 @@ def _after_fork_in_child() -> None:
     global _turn  # noqa: PLW0603  # another thread may have held its lock
     _turn = threading.Condition()
     _lines.clear()
-    for thread in {*_running} - {threading.get_ident()}:
-        del _running[thread]
+    for thread in {*running} - {threading.get_ident()}:
+        del running[thread]
+    WRITERS.clear()
 
 
 if hasattr(os, "register_at_fork"):
@@ -92,21 +96,22 @@ def run(operation: Operation, function: Callable[..., Any], *args: Any, **keywor
     """Call a function as an operation of this thread."""
     thread = threading.get_ident()
     try:
-        _running[thread] = operation
+        running[thread] = operation
         return function(*args, **keywords)
     finally:
         if operation.outer is None:
-            _running.pop(thread, None)
+            running.pop(thread, None)
         else:
-            _running[thread] = operation.outer
+            running[thread] = operation.outer
 
 
 def innermost() -> Operation | None:
     """Return the innermost operation of this thread."""
-    return _running.get(threading.get_ident())
+    return running.get(threading.get_ident())
 
 
-def _chain(operation: Operation | None) -> Iterator[Operation]:
+def chain(operation: Operation | None) -> Iterator[Operation]:
+    """Iterate over an operation and those in which it runs."""
     while operation is not None:
         yield operation
         operation = operation.outer
@@ -114,7 +119,7 @@ def _chain(operation: Operation | None) -> Iterator[Operation]:
 
 def has_written() -> None:
     """Tell that the operation of this thread may have written, and must not begin again."""
-    for operation in _chain(innermost()):
+    for operation in chain(innermost()):
         operation.written = True
 
 
@@ -125,18 +130,26 @@ def attempt(function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
 
 def writing(operands: Any, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
     """Call a function that writes Blobs or memories, the operands."""
-    has_written()
-    return run(Operation(operands, innermost(), written=True), function, *args, **keywords)
+    operation = Operation(operands, innermost())
+    for each in chain(operation):
+        each.written = True
+    return run(operation, function, *args, **keywords)
 
 
 def pinned(*, own: bool = True, others: bool = True) -> set[Any]:
     """Return the ledgers and homes that operations use."""
     found: set[Any] = set()
     this = threading.get_ident()
-    for thread, operation in [*_running.items()]:
+    for thread, operation in [*running.items()]:
         if not operation.waiting and (own if thread == this else others):
-            _add_used([each.operands for each in _chain(operation)], found)
+            _add_used([each.operands for each in chain(operation)], found)
     return found
+
+
+def are_written(windows: Iterable[Window]) -> bool:
+    """Return whether arrays over windows are being written without the lock."""
+    arrays = [array_of(shortcut.buffer) for shortcut in list(WRITERS)]
+    return any(window.array is array for window in windows for array in arrays)
 
 
 def _add_used(operands: Iterable[Any], found: set[Any], depth: int = 4) -> None:
@@ -201,7 +214,7 @@ class Place:
                     return True
             _turn.wait(PAUSE)
         now = time.monotonic()
-        if self._home in pinned(own=False) or any_is_locked(self._home):
+        if self._home in pinned(own=False) or WRITERS or any_is_locked(self._home):
             self._busy = now
         return now - self._busy < IDLE and now - self._began < PATIENCE
 

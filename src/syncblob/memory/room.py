@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from syncblob._formatting import extend, human_bytes
@@ -17,7 +18,7 @@ from syncblob.memory.operations import (
     Place,
     innermost,
     leave_room,
-    run,
+    running,
 )
 
 if TYPE_CHECKING:
@@ -33,25 +34,27 @@ def from_the_start(function: Callable[..., Any], *args: Any, **keywords: Any) ->
     two tries, and others can evict its operands. Within another such call, the function is called
     once, and its error is raised.
     """
-    outer = innermost()
+    # As `run`, without the calls.
+    thread = get_ident()
+    outer = running.get(thread)
     operation = Operation((args, keywords), outer)
     operation.last = outer is not None and outer.last
-    return run(operation, _from_the_start, operation, function, args, keywords)
-
-
-def _from_the_start(
-    operation: Operation, function: Callable[..., Any], args: Any, keywords: Any
-) -> Any:
-    outer = operation.outer
     try:
-        return function(*args, **keywords)
-    except MemoryError as error:
-        home = vars(error).get(SHORT_OF)
-        if home is None or operation.written or not (outer is None or outer.written):
-            raise
-        shortage = Shortage(error, home, "", MemoryError)
-    # Only here: the error keeps frames alive, and these keep arrays.
-    return shortage.begin_again(operation, function, args, keywords)
+        running[thread] = operation
+        try:
+            return function(*args, **keywords)
+        except MemoryError as error:
+            home = vars(error).get(SHORT_OF)
+            if home is None or operation.written or not (outer is None or outer.written):
+                raise
+            shortage = Shortage(error, home, "", MemoryError)
+        # Only here: the error keeps frames alive, and these keep arrays.
+        return shortage.begin_again(operation, function, args, keywords)
+    finally:
+        if outer is None:
+            running.pop(thread, None)
+        else:
+            running[thread] = outer
 
 
 def short_of(error: Exception) -> bool:
@@ -61,8 +64,14 @@ def short_of(error: Exception) -> bool:
 
 def compute(home: Home, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
     """Call a function with arrays of a home; make room and call it again if memory is short."""
-    reason = getattr(function, "__name__", "a computation")
-    return in_room(home, reason, MemoryError, _compute, home, function, *args, **keywords)
+    try:
+        leave_room(home)
+        return home.compute(function, *args, **keywords)
+    except MemoryError as error:
+        shortage = shortage_of(error, home, getattr(function, "__name__", "a computation"))
+        if shortage is None:
+            raise
+    return shortage.repeat(_compute, (home, function, *args), keywords)
 
 
 def _compute(home: Home, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from syncblob.memory.access_plan import Change
 from syncblob.memory.changes import commit
-from syncblob.memory.operations import NotNowError, pinned
+from syncblob.memory.operations import NotNowError, are_written, pinned
 from syncblob.memory.state_machine import MUTABLE, Access
 from syncblob.memory.windows import Window, part_of
 
@@ -89,9 +89,10 @@ def grow(  # noqa: PLR0913, PLR0917  # a range, and the access that needs it
 
 def _plan_growth(ledger: Ledger, side: Side, _access: Access, start: int, stop: int) -> Change:
     """Plan to make a window, which replaces those that it overlaps. The map stays."""
-    replaced = [(w.start, w.stop) for w in ledger.buffers.within(side, start, stop)]
+    windows = ledger.buffers.within(side, start, stop)
+    replaced = [(w.start, w.stop) for w in windows]
     # Other threads write without the lock. The shortcuts are revoked, so that none begins to.
-    if replaced and ledger in pinned(own=False):
+    if replaced and (are_written(windows) or ledger in pinned(own=False)):
         raise NotNowError(f"another thread is using {ledger.buffers.described()}")
     for part in replaced:
         holder = ledger.loans[side].holder_in(side, *part)

@@ -6,18 +6,13 @@ calls of ``np.add(a, a)``, measured in the same run.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from benchmarks.calls import as_blob, in_adds, one_thread, traced
-from benchmarks.rows import Goal, Measured, Row
+from benchmarks.calls import as_blob, in_adds, one_thread
+from benchmarks.rows import Measured
 from benchmarks.timing import Timer
-from syncblob import Blob
-
-SMALL = (2, 3)
-MANY = 1_000
 
 # One function of each kind, of the operands below.
 NUMPY = (
@@ -91,7 +86,6 @@ def measure(timer: Timer) -> Measured:
     blobs["np"] = np
     numpy = {"library": "NumPy", "rival": "ndarrays", "ours": blobs, "theirs": arrays}
     rows = [*in_adds(timer, NUMPY, goals=(3.5, 8.0), **numpy)]
-    rows += memory_rows()
     try:
         import torch  # a rival that may be missing
     except ImportError:
@@ -102,20 +96,3 @@ def measure(timer: Timer) -> Measured:
     with one_thread(torch):
         rows += in_adds(timer, TORCH, goals=(14.0, 25.0), **calls)
     return Measured(rows)
-
-
-def memory_rows() -> Iterator[Row]:
-    """Measure the memory of small Blobs, as the mean of many."""
-    section = f"memory of a Blob of {'x'.join(map(str, SMALL))} float32"
-    made(1, written=True)  # the first Blob makes objects that all share
-    for name, written, limit in (("untouched", False, 700), ("written", True, 1_300)):
-        value = traced(lambda written=written: made(MANY, written=written))[0] / MANY
-        yield Row(section, name, value, unit="bytes", goal=Goal(limit, "value"))
-
-
-def made(count: int, *, written: bool) -> list[Blob]:
-    """Make Blobs, and write them."""
-    blobs = [Blob(SMALL) for _ in range(count)]
-    for blob in blobs if written else ():
-        blob[...] = 1
-    return blobs

@@ -58,6 +58,11 @@ REFUSED = {
         r"this needs matplotlib.*pip install 'syncblob\[plot\]'",
     ),
     "a text for values": (lambda: syncblob.asarray("0.5"), TypeError, r"not texts \(dtype '<U3'"),
+    "an object that is no array": (
+        lambda: syncblob.asarray({1: 2}),
+        TypeError,
+        "with a protocol of arrays, such as __dlpack__ .* got dict; convert it",
+    ),
     "a device of another library": (lambda: Blob(3, device="gpu:1"), ValueError, 'GPU is "cuda"'),
     "a dtype of None": (lambda: Blob(3, None), TypeError, "float64"),
     "values for a shape": (lambda: Blob(np.arange(3)), TypeError, r"shape.*syncblob\.asarray\(\)"),

@@ -528,4 +528,4 @@ def test_a_small_transfer_takes_few_more_steps_in_a_log_or_a_guard(context: Any)
 
     alone = measured()
     with context():
-        assert measured() < 2 * alone
+        assert measured() < 2.5 * alone

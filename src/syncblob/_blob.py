@@ -427,13 +427,10 @@ class Blob(Operators, NdarrayMethods):
     def resize(self, *shape: SupportsIndex | Iterable[SupportsIndex]) -> None:
         """Change the shape in place: Caffe's ``Reshape``. Copies nothing.
 
-        Within the capacity of the memory the contents are kept, in C order, and new elements
-        read as zeros. Beyond it, data and diff get new memory, the contents of both are
-        discarded, and Blobs that shared the old memory keep it; views keep both. Memory never
-        shrinks.
-
-        While a view, another Blob, an alias or the owner of an adopted array can see the memory,
-        elements beyond a smaller shape keep their values.
+        Within the capacity of the memory the contents are kept, in C order. Memory never shrinks:
+        elements beyond a smaller shape keep their values, and are not transferred. Beyond the
+        capacity, data and diff get new memory, the contents of both are discarded, borrows end,
+        and Blobs that shared the old memory keep it; views keep both.
 
         Parameters
         ----------
@@ -480,7 +477,8 @@ class Blob(Operators, NdarrayMethods):
         """Use an array as the host side of data, without a copy; its contents become newest.
 
         Newer contents on the accelerator are discarded. Later downloads write into the array.
-        Views and Blobs that share data use the array too; diff is unchanged.
+        Views and Blobs that share data use the array too, unless this Blob was made smaller than
+        its memory: then they keep that. Diff is unchanged.
 
         Parameters
         ----------

@@ -15,7 +15,8 @@ _LIBRARIES = frozenset(
     """
     syncblob numpy torch cupy cupyx array_api_compat array_api_extra scipy sklearn pandas pyarrow
     xarray jax jaxlib numba tensorflow einops dask matplotlib PIL skimage h5py zarr safetensors
-    distributed dpnp dpctl
+    distributed dpnp dpctl polars duckdb warp tvm_ffi mlx paddle openvino onnxruntime nvidia max
+    tinygrad taichi cuda pyopencl mpi4py tensorstore vtkmodules pyvista rasterio mahotas
     """.split()  # noqa: SIM905  # easier to read as words
 )
 

@@ -149,16 +149,6 @@ def test_bytes_that_come_into_use_again_are_not_those_of_an_alias_of_an_evicted_
 
 
 @pytest.mark.filterwarnings("ignore::syncblob.StaleAliasWarning")
-def test_an_access_is_of_all_bytes_in_use_also_of_a_blob_that_an_alias_keeps_from_fitting() -> None:
-    blob = made()
-    alias = np.asarray(blob.cpu)
-    blob.resize(2)
-    del alias
-    blob.mutable_gpu_data()
-    assert (blob.memory.used_nbytes, blob.memory.head) == (16, Head.HEAD_AT_GPU)
-
-
-@pytest.mark.filterwarnings("ignore::syncblob.StaleAliasWarning")
 def test_of_aliases_of_both_sides_one_ends_where_bytes_come_into_use_again() -> None:
     blob = made()
     kept = torch.from_dlpack(blob.gpu)

@@ -99,6 +99,19 @@ def test_bytes_that_change_by_right_accuse_nobody(side: Side, changes: str) -> N
         del exports
 
 
+def test_the_library_that_wrote_is_named() -> None:
+    library: dict[str, Any] = {"__name__": "warp.types", "np": np}
+    exec("def take(blob): return np.asarray(blob)", library)  # noqa: S102  # stands for Warp
+    blob = Blob(COUNT, "uint8", device="simulated")
+    blob[...] = 1
+    with verified_const():
+        array = library["take"](blob)
+        write_past_permissions(array)
+        message = r"^warp wrote through the const NumPy export of the host side made at .*watches"
+        with pytest.warns(ConstWriteWarning, match=message):
+            blob.gpu_data()
+
+
 @pytest.mark.parametrize("use", [SyncedMemory.cpu_data, lambda memory: memory.fit(COUNT)])
 def test_a_read_and_the_same_size_end_no_watch(use: Callable[[SyncedMemory], object]) -> None:
     memory = at(Side.HOST)

@@ -150,19 +150,24 @@ def test_setting_the_buffer_it_already_has_is_harmless(side):
     assert np.unique(blob.gpu_data()).tolist() == [6]
 
 
-def test_setting_data_after_a_shrink_keeps_diff_sharing_and_a_right_capacity():
+def test_a_blob_made_smaller_leaves_its_memory_for_the_data_that_is_set():
     blob, sharer = Blob(6, device="simulated"), Blob(2, device="simulated")
     blob.mutable_cpu_diff()[...] = 3
     blob.resize(2)
     sharer.share_data(blob)
     array = np.array([1, 2], "f4")
+    borrow = blob.mutable_cpu_data()
     blob.set_cpu_data(array)
-    assert (blob.tolist(), sharer.tolist()) == ([1, 2], [1, 2])
+    assert (blob.tolist(), sharer.tolist()) == ([1, 2], [0, 0])
     assert blob.cpu_diff().tolist() == [3, 3]
+    assert (blob.memory.nbytes, borrow.flags.writeable) == (8, False)
     blob.resize(5)
     blob.mutable_cpu_data()[...] = 4
     assert blob.gpu_data().tolist() == [4] * 5
-    assert array.tolist() == sharer.tolist() == [1, 2]
+    assert (array.tolist(), sharer.tolist()) == ([1, 2], [0, 0])
+    blob.resize(1)
+    blob.set_cpu_diff(np.array([8], "f4"))
+    assert (blob.tolist(), blob.gpu_diff().tolist()) == ([4], [8])
 
 
 @pytest.mark.parametrize("view", [lambda b: b[0], lambda b: b.T, lambda b: b[:, 1:]])

@@ -100,4 +100,4 @@ def test_blobs_of_one_shape_are_resized_apart():
     assert second.shape == (2, 3)
     assert second[...].tolist() == [[0] * 3] * 2
     first.resize(2, 3)
-    assert first.tolist() == [[1, 0, 0], [0, 0, 0]]
+    assert first.tolist() == [[1, 1, 1], [1, 1, 1]]

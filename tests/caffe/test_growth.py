@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import pytest
+from google.protobuf.internal import api_implementation
 
 from syncblob import Layer, ModelFile, SolverState, open_model, save_model, save_solver_state
 from syncblob.caffe.commands import main
@@ -139,7 +140,9 @@ def test_an_open_tensor_takes_few_objects(tmp_path):
     before = len(gc.get_objects())
     weights = open_weights(target)
     gc.collect()
-    assert len(gc.get_objects()) - before < 200 * 30
+    # protobuf in pure Python makes more of each message.
+    most = 30 if api_implementation.Type() == "upb" else 60
+    assert len(gc.get_objects()) - before < 200 * most
     weights.close()
 
 

@@ -7,11 +7,7 @@ from consumer_calls import CALLS
 from consumer_document import key_of
 
 COMMITTED = consumer_table.TABLE.committed()
-INSTALL = {
-    "tensorflow": "is in no extra, because it takes 1.5 GB and an older h5py: "
-    "pip install tensorflow-cpu",
-    "torch": "is not installed: pip install 'syncblob[torch]'",
-}
+INSTALL = {"torch": "is not installed: pip install 'syncblob[torch]'"}
 OTHERS = "is not installed: pip install 'syncblob[consumers,ecosystem]'"
 
 

@@ -329,6 +329,52 @@ def test_memory_in_an_unversioned_capsule_is_copied_because_it_may_be_immutable(
     assert array.tolist() == values().tolist()
 
 
+class SaysMore(IgnoresKeywords):
+    """An unversioned producer that NumPy takes by another protocol, as it does Warp's arrays."""
+
+    said = staticmethod(lambda array: array)
+
+    def __array__(self, dtype=None, copy=None):
+        return self.said(self.array)
+
+
+def test_unversioned_memory_that_numpy_may_write_is_shared():
+    array = values()
+    blob = Blob.asarray(SaysMore(array))
+    assert address(blob.cpu_data()) == address(array)
+    blob[...] = 7
+    assert np.unique(array).tolist() == [7]
+    blob = Blob((2, 3), device="simulated")
+    blob.set_cpu_data(SaysMore(array))
+    assert address(blob.cpu_data()) == address(array)
+
+
+@pytest.mark.parametrize(
+    "said", [lambda array: memoryview(array).toreadonly(), np.copy, lambda array: array[::-1]]
+)
+def test_and_copied_if_numpy_may_not_or_takes_other_memory(said):
+    array, producer = values(), SaysMore(values())
+    producer.array, producer.said = array, lambda x: np.asarray(said(x))
+    blob = Blob.asarray(producer)
+    blob += 100
+    assert array.tolist() == values().tolist()
+    assert blob.tolist() == (values() + 100).tolist()
+
+
+class WithoutName(Producer):
+    """A producer whose dtype has no text, as tvm-ffi's complex ones."""
+
+    @property
+    def dtype(self):
+        raise ValueError("unknown type_code")
+
+
+@pytest.mark.parametrize("take", [Blob.from_dlpack, Blob.asarray])
+def test_a_dtype_that_has_no_text_comes_in(take):
+    array = values("complex64")
+    assert address(take(WithoutName(array)).cpu_data()) == address(array)
+
+
 @pytest.mark.parametrize("take", [Blob.from_dlpack, Blob.asarray])
 def test_and_refused_where_a_copy_is_excluded(take):
     array = values()

@@ -4,7 +4,6 @@ A map is written with one letter for each eight bytes: H for the host, G for the
 both.
 """
 
-import threading
 import weakref
 
 import numpy as np
@@ -12,7 +11,7 @@ import pytest
 from fault_states import newest
 from program_devices import Simulated
 
-from syncblob import Blob, Head, SyncedMemory, record_transfers
+from syncblob import Head, SyncedMemory, record_transfers
 from syncblob._layout import Layout
 from syncblob.devices import POISON, Side
 from syncblob.memory import Access
@@ -143,33 +142,6 @@ def test_what_fit_has_changed_can_be_undone():
     memory.refit(fitted)
     assert drawn(memory) == "HHHHGGGG"
     assert contents(memory) == VALUES.tolist()
-
-
-def test_undoing_a_resize_that_fails_overwrites_no_change_of_another_thread(monkeypatch):
-    blob = Blob(UNIT, "uint8", device="simulated")
-    blob.resize(2 * UNIT)
-    blob.mutable_cpu_data()[...] = 1
-    blob.resize(UNIT)
-    refit, fit = SyncedMemory.refit, SyncedMemory.fit
-    threads = []
-
-    def fail(memory, nbytes):
-        fit(memory, nbytes)
-        raise RuntimeError("injected")
-
-    def interrupted(memory, fitted):
-        threads.append(threading.Thread(target=lambda: blob[...].mutable_gpu_data().fill(7)))
-        threads[0].start()
-        threads[0].join(0.2)
-        refit(memory, fitted)
-
-    monkeypatch.setattr(SyncedMemory, "fit", fail)
-    monkeypatch.setattr(SyncedMemory, "refit", interrupted)
-    with pytest.raises(RuntimeError, match="injected"):
-        blob.resize(2 * UNIT)
-    threads[0].join()
-    assert blob.shape == (UNIT,)
-    assert blob.cpu_data().tolist() == [7] * UNIT
 
 
 def test_what_was_found_before_fit_was_undone_is_not_believed_afterwards():

@@ -688,7 +688,7 @@ def test_a_guard_names_the_access_that_would_copy_everything_again(side, access)
 
 
 @pytest.mark.parametrize("side", Side)
-def test_a_size_that_changed_in_between_is_the_size_that_is_in_use(side, simulated):
+def test_a_size_that_changed_in_between_is_the_size_that_is_moved(side, simulated):
     blob = blob_on(side)
     for nbytes in (3, NBYTES, 5):
         blob.resize(nbytes)
@@ -698,8 +698,9 @@ def test_a_size_that_changed_in_between_is_the_size_that_is_in_use(side, simulat
             assert blob.head is Head(1 << side)
             array = getattr(blob, READS[Side(1 - side)])()
             assert (array.tolist(), blob.head) == ([number] * nbytes, Head.SYNCED)
-            assert simulated.uploaded_bytes + simulated.downloaded_bytes == nbytes
-            assert blob.memory.used_nbytes == nbytes
+            # What lies beside a part of a small memory comes to the host with it.
+            assert simulated.uploaded_bytes in {0, nbytes}
+            assert nbytes <= simulated.uploaded_bytes + simulated.downloaded_bytes <= NBYTES
 
 
 @pytest.mark.parametrize("device", ["cpu", "simulated"])

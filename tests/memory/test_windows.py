@@ -448,13 +448,14 @@ def test_a_walk_leaves_what_another_thread_uses(limited):
 
 
 @pytest.mark.usefixtures("small")
-def test_a_resize_takes_bytes_into_use_beyond_the_windows():
+def test_a_blob_made_smaller_has_a_window_of_its_bytes():
     blob = numbered()
     blob.resize(50)
-    blob[40:50].mutable_gpu_data()[...] = -1
+    blob.mutable_gpu_data()[40:] = -1
+    assert ranges(blob) == [(0, 50)]
     blob.resize(60)
-    assert blob.tolist() == list(range(40)) + [-1] * 10 + [0] * 10
-    assert blob[45:55].gpu_data().tolist() == [-1] * 5 + [0] * 5
+    assert blob.tolist() == list(range(40)) + [-1] * 10 + list(range(50, 60))
+    assert blob[45:55].gpu_data().tolist() == [-1] * 5 + list(range(50, 55))
 
 
 @pytest.mark.usefixtures("small")

@@ -1,9 +1,10 @@
 """Writes made in one step: their copies, their warnings, and the newest contents afterwards."""
 
 import inspect
+import operator
 import sys
 from collections import deque
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import numpy as np
 import pytest
@@ -351,4 +352,49 @@ def test_an_overwrite_that_warns_brings_nothing(side, way):
     with record_transfers() as log, pytest.warns(StaleAliasWarning):
         getattr(memory, way)(side, Access.OVERWRITE, PART, "a use")
     assert log.nbytes == 0
+    del alias
+
+
+def test_an_interrupt_right_after_a_guarded_assignment_of_a_number_leaves_it_made():
+    blob = Blob(40, device="simulated")
+    blob.overwrite_cpu_data()[...] = 1
+    blob[:20].mutable_gpu_data()
+
+    def interrupt(_frame, event, function):
+        if event == "c_return" and function is operator.setitem:
+            raise KeyboardInterrupt
+
+    with verified_const():
+        sys.setprofile(interrupt)
+        with suppress(KeyboardInterrupt):
+            blob[...] = 7
+        sys.setprofile(None)
+    assert set(blob.tolist()) in ({1}, {7})
+
+
+def test_assigning_a_number_spares_aliases_and_uploads_of_other_elements(simulated):
+    blob = Blob(2, device="simulated")
+    blob[...] = 0
+    alias = np.from_dlpack(blob[1].cpu)
+    with pytest.warns(StaleAliasWarning):
+        blob[1].mutable_gpu_data()[...] = 1
+    blob[0] = 5  # a warning would be an error
+    host = blob.on("cpu")
+    alias = np.from_dlpack(host)
+    blob[1].async_gpu_push(simulated.stream(delay=0.3))
+    host[0] = 6
+    assert not blob.memory.ledger.uploads[0].push.over
+    del alias
+    assert blob.tolist() == [6, 1]
+
+
+def test_logs_count_what_a_write_of_a_part_avoids_beside_an_alias():
+    blob = Blob((4, 2000), device="simulated")
+    blob.overwrite_cpu_data()[...] = 0
+    blob[3].mutable_gpu_data()
+    alias = np.asarray(blob[0].cpu)
+    with record_transfers() as log:
+        blob[0].gpu_data()
+        blob[0].mutable_cpu_data()
+    assert (log.uploads, log.avoided, log.avoided_bytes) == (1, 1, 8000)
     del alias

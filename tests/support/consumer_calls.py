@@ -17,11 +17,7 @@ IMAGE = (8, 8)
 
 # What the texts of calls need, if it is more than the module.
 IMPORTS = {
-    "jax": "import jax, jax.numpy as jnp",
-    "pandas": "import pandas as pd",
-    "tensorflow": "import tensorflow as tf",
     "xarray": "import xarray as xr",
-    "pyarrow": "import pyarrow as pa",
     "PIL": "import PIL.Image",
     "skimage": "import skimage.filters, skimage.transform",
     "matplotlib": "from matplotlib.figure import Figure; axes = Figure().subplots()",
@@ -35,14 +31,6 @@ def _array(array):
 
 def _tensor(tensor):
     return Taken(tensor, tensor, tensor.data_ptr())
-
-
-def _of_jax(array):
-    return Taken(array, array, array.unsafe_buffer_pointer())
-
-
-def _of_pandas(table):
-    return Taken(table, table, address(table.to_numpy()))
 
 
 def _over(held, array):
@@ -61,30 +49,7 @@ def plainly(module, taken, *texts, **others):
         taking(module, text, **others)(function)
 
 
-def _at_16_bytes(shape, dtype, **others):
-    """Make a Blob whose host memory is aligned as little as NumPy's arrays are."""
-    blob = Blob(shape, dtype, **others)
-    memory = np.zeros(blob.nbytes + 64, np.uint8)
-    start = (16 - address(memory)) % 64
-    blob.set_cpu_data(memory[start : start + blob.nbytes].view(dtype).reshape(shape))
-    return blob
-
-
-# --- NumPy and PyTorch ---------------------------------------------------------------------------
-
-
-plainly(
-    "numpy",
-    _array,
-    *("np.asarray(blob)", "np.array(blob)", "np.from_dlpack(blob)", "np.from_dlpack(blob.const)"),
-)
-
-
-plainly(
-    "torch",
-    _tensor,
-    *("torch.from_dlpack(blob)", "torch.from_dlpack(blob.const)", "torch.as_tensor(blob)"),
-)
+# --- arrays --------------------------------------------------------------------------------------
 
 
 @taking("torch", "default_collate([blob, blob])", expected=lambda x: [x, x])
@@ -106,42 +71,6 @@ def _(blob, _folder):
     return _tensor(batch)
 
 
-# --- other array libraries -----------------------------------------------------------------------
-
-
-plainly(
-    "jax",
-    _of_jax,
-    *("jax.dlpack.from_dlpack(blob.cpu)", "jax.device_put(np.asarray(blob))", "jnp.asarray(blob)"),
-)
-plainly(
-    "jax",
-    _of_jax,
-    "jax.dlpack.from_dlpack(blob.cpu)  # at 16 bytes",
-    "jax.device_put(np.asarray(blob))  # at 16 bytes",
-    made=_at_16_bytes,
-)
-
-
-plainly(
-    "tensorflow",
-    lambda tensor: _over(tensor, np.asarray(memoryview(tensor))),
-    "tf.experimental.dlpack.from_dlpack(blob.__dlpack__())",
-    "tf.convert_to_tensor(blob)",
-)
-plainly(
-    "tensorflow",
-    lambda tensor: _over(tensor, np.asarray(memoryview(tensor))),
-    "tf.convert_to_tensor(blob)  # at 16 bytes",
-    made=_at_16_bytes,
-)
-plainly(
-    "xarray",
-    lambda array: Taken(array, lambda: array, address(array.data.gpu_data())),
-    "xr.DataArray(blob)",
-)
-
-
 @taking("xarray", 'xr.DataArray(blob).mean("dim_0")', expected=lambda x: x.mean(0))
 def _(blob, _folder):
     import xarray as xr
@@ -149,26 +78,6 @@ def _(blob, _folder):
     array = xr.DataArray(blob).mean("dim_0")
     assert isinstance(array.data, Blob)
     return Taken(array, lambda: array)
-
-
-# --- tables --------------------------------------------------------------------------------------
-
-
-plainly("pandas", _of_pandas, "pd.DataFrame(np.asarray(blob), copy=False)", "pd.DataFrame(blob)")
-plainly("pandas", _of_pandas, "pd.Series(blob)", shape=(6,))
-
-
-plainly(
-    "pyarrow",
-    lambda array: Taken(array, array, array.buffers()[1].address),
-    "pa.array(blob)",
-    shape=(6,),
-)
-plainly(
-    "pyarrow",
-    lambda tensor: _over(tensor, tensor.to_numpy()),
-    "pa.Tensor.from_numpy(np.asarray(blob))",
-)
 
 
 # --- pictures ------------------------------------------------------------------------------------
@@ -221,24 +130,6 @@ for _text, _expected in (
 # --- files ---------------------------------------------------------------------------------------
 
 
-@taking("h5py", 'file.create_dataset("x", data=blob)')
-def _(blob, folder):
-    import h5py
-
-    with h5py.File(folder / "file.h5", "w") as file:
-        return Taken(None, file.create_dataset("x", data=blob)[()])
-
-
-@taking("h5py", "dataset[...] = blob")
-def _(blob, folder):
-    import h5py
-
-    with h5py.File(folder / "file.h5", "w") as file:
-        dataset = file.create_dataset("x", blob.shape, blob.dtype)
-        dataset[...] = blob
-        return Taken(None, dataset[()])
-
-
 @taking("h5py", "dataset.read_direct(np.asarray(blob.cpu))", expected=lambda x: x + 100)
 def _(blob, folder):
     import h5py
@@ -249,22 +140,6 @@ def _(blob, folder):
         array = np.asarray(blob.cpu)
         dataset.read_direct(array)
         return Taken(array, lambda: blob, address(array))
-
-
-@taking("zarr", "array[...] = np.asarray(blob)")
-def _(blob, _folder):
-    import zarr
-
-    array = zarr.create_array(store={}, shape=blob.shape, dtype=blob.dtype)
-    array[...] = np.asarray(blob)
-    return Taken(None, array[...])
-
-
-@taking("safetensors", 'safetensors.numpy.save({"x": np.asarray(blob)})')
-def _(blob, _folder):
-    from safetensors.numpy import load, save
-
-    return Taken(None, load(save({"x": np.asarray(blob)}))["x"])
 
 
 @taking("safetensors", 'safetensors.torch.save({"x": torch.from_dlpack(blob.const)})')

@@ -203,9 +203,6 @@ einx | CONST | GRAY | einx.sum('a [b]', b)
 vector | CONST | NUMBERS | vectors * b | (vector.array({'x': NUMBERS, 'y': NUMBERS}) * b).x
 pymoo | CONST | np.eye(8)[:, :2] | problem.evaluate(b) | get_problem('zdt1', n_var=2).evaluate(b)
 warp | ALIAS | NUMBERS | wp.launch(kernel, …, inputs=[b]) | wp.launch(doubling(), 8, inputs=[b])
-warp | ALIAS | NUMBERS | wp.array(b, copy=False), written |
-    wp.launch(doubling(), 8, inputs=[wp.array(b, copy=False)])
-numba | ITSELF | GRAY | njit(…)(b) | njit(lambda y: y.sum())(b)
 numba | SIDE | GRAY | njit(…)(b), which writes | njit(lambda y: y.fill(2))(b)
 jax | ITSELF | GRAY | jnp.einsum(…, b, b) | jnp.einsum('ij,ij->i', b, b)
 jax | CONST | GRAY | jax.jit(jnp.sin)(b) | jax.jit(jax.numpy.sin)(b)
@@ -221,17 +218,14 @@ pandas | CONST | NUMBERS > 3 | frame.loc[b, 'x'] = value, a mask |
 pandas | CONST | NUMBERS // 3 | frame.groupby(b) | pd.DataFrame({'x': NUMBERS}).groupby(b).sum()
 pandas | ITSELF | NUMBERS > 3 | series.where(b, 0) | pd.Series(NUMBERS).where(b, 0)
 pandas | CONST | TABLE | frame += b | frame = pd.DataFrame(TABLE); frame += b; frame
-polars | ITSELF | NUMBERS | pl.DataFrame({'x': b}) | pl.DataFrame({'x': b}).to_numpy()
 polars | CONST | NUMBERS | pl.Series('x', b, dtype=…) |
     series = pl.Series('x', b, dtype=pl.Float64); [series.name, *map(str, [series.dtype, *series])]
 polars | CONST | NUMBERS | pl.Series([b, b]) | [str(pl.Series([b, b]).dtype)]
 polars | CONST | NUMBERS | pl.DataFrame([b, b]) |
     [str(kind) for kind in pl.DataFrame([b, b]).dtypes]
-polars | CONST | TABLE | pl.DataFrame(b) | pl.DataFrame(b).to_numpy()
 polars | CONST | NUMBERS > 3 | frame.filter(b) | pl.DataFrame({'x': NUMBERS}).filter(b).to_numpy()
 polars | CONST | NUMBERS | pl.lit(b), column + b | frame = pl.DataFrame({'x': NUMBERS});
     frame.select(pl.lit(b) + 1, pl.col('x') + b).to_numpy()
-polars | CONST | NUMBERS | series + b | (pl.Series(NUMBERS) + b).to_numpy()
 polars | CONST | np.array([2, 0]) | frame[b] | pl.DataFrame({'x': NUMBERS})[b].to_numpy()
 matplotlib | ITSELF | TABLE | axes.boxplot(b), axes.hist(b) | axes = Figure().subplots();
     medians = [line.get_ydata()[0] for line in axes.boxplot(b)['medians']];
@@ -272,9 +266,6 @@ networkx | CONST | (NUMBERS[:, None] > NUMBERS).astype("f4") | nx.Graph(b) |
     nx.Graph(b).number_of_edges()
 # models
 onnxruntime | CONST | TABLE | session.run(None, {'x': b}) | session().run(None, {'x': b})[0]
-onnxruntime | ITSELF | TABLE | OrtValue.from_dlpack(b) |
-    value = onnxruntime.OrtValue.from_dlpack(b);
-    session().run_with_ort_values(None, {'x': value})[0].numpy()
 lightgbm | ITSELF | TABLE | lgb.Dataset(b), model.predict(b) |
     lgb.train(LIGHT, lgb.Dataset(b, label=LABELS), 3).predict(b)
 lightgbm | CONST | LABELS | lgb.Dataset(x, label=b) |

@@ -194,18 +194,9 @@ class Memory:
             return holders
         return frozenset({side}) if self.sticky(side, element) else holders | {side}
 
-    def plan(self, side: str, intent: str, cells: Cells, *, all_in_use: bool = False) -> Plan:
-        """Return the effects of an access. Changes nothing.
-
-        Parameters
-        ----------
-        side, intent, cells
-            The side, the intent, and the elements of the Blob or view.
-        all_in_use
-            Whether it is a whole Blob, as in Caffe: its accesses are for all elements in use, even
-            if another Blob or a view has more elements in use.
-        """
-        hull = range(self.used) if all_in_use else reach(cells)
+    def plan(self, side: str, intent: str, cells: Cells) -> Plan:
+        """Return the effects of an access to the elements of a Blob or view. Changes nothing."""
+        hull = reach(cells)
         plan = Plan(side, intent, hull, list(self.holders))
         here = frozenset({side})
         unheld = [element for element in hull if not self.holders[element]]
@@ -290,17 +281,6 @@ class Memory:
             held = self.holders[element]
             self.holders[element] = frozenset({CPU}) if held == alone else held - alone
         return copied
-
-    def fit(self, count: int) -> range:
-        """Change the number of elements in use; return those that come into use, which are zero."""
-        new = range(self.used, count)
-        self.values = self.values[:count] + [0] * len(new)
-        self.holders = self.holders[:count] + [NOBODY] * len(new)
-        self.source = None if self.source is None else min(self.source, count)
-        self.borrows = [borrow for borrow in self.borrows if borrow.hull.stop <= count]
-        for exposed in self.exposed.values():
-            exposed.intersection_update(range(count))
-        return new
 
     def writable(self, loan: Loan, element: int) -> bool:
         """Tell whether a write through a loan changes the newest contents."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+from contextlib import suppress
 from typing import Any
 
 from syncblob._dtypes import NAMES
@@ -125,8 +126,10 @@ def require_type(producer: Any) -> None:
 
     Call this before ``__dlpack__``, which aborts the process for some dtypes in TensorFlow 2.21.
     """
-    dtype = getattr(producer, "dtype", None)
-    name = str(getattr(dtype, "name", dtype)).rpartition(".")[2]
+    name = ""
+    with suppress(Exception):  # tvm-ffi raises if it has no name for one
+        dtype = producer.dtype
+        name = str(getattr(dtype, "name", dtype)).rpartition(".")[2]
     if _KNOWN.fullmatch(name) and name not in _SUPPORTED:
         raise _refusal(name, producer)
 

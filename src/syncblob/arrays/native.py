@@ -94,7 +94,7 @@ def _from_producer(x: Any, copy: bool | None) -> Any:
     PyArrow, for example, refuses arrays of bool, and those with nulls.
     """
     try:
-        return import_array(x, copy=copy)
+        array = import_array(x, copy=copy)
     except Exception as error:  # whatever the producer raises
         if copy is False or not hasattr(x, "__array__"):
             raise
@@ -103,6 +103,18 @@ def _from_producer(x: Any, copy: bool | None) -> Any:
             with suppress(Exception):
                 return np.asarray(x)
         raise
+    if isinstance(array, np.ndarray) and not array.flags.writeable:
+        # An unversioned capsule does not say whether its memory may be written. NumPy's protocols
+        # do, as for Warp's and ONNX Runtime's arrays; those of JAX and TensorFlow say no.
+        with suppress(Exception):
+            same = np.asarray(x, copy=False)
+            if same.flags.writeable and _described(same) == _described(array):
+                return same
+    return array
+
+
+def _described(array: NDArray[Any]) -> tuple[Any, ...]:
+    return array.ctypes.data, array.dtype, array.shape, array.strides
 
 
 def backend_of(array: Any) -> Accelerator:

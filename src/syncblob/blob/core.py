@@ -1,16 +1,16 @@
 """BlobCore: the fields of a Blob, and the methods that the modules around the class use.
 
 A Blob is *untouched*, *fresh* or *settled*. A Blob made from a shape is untouched: it has a layout
-and a home. The result of a computation is fresh: it has an array that nothing else references, and
-the home of that array. The memory is made on demand: by nearly any use of an untouched Blob, and by
-any use of a fresh one except a computation. From then on the Blob is settled, and its array may be
+and a home. The result of a computation, and a Blob of the host that was filled with a number, is
+fresh: it has an array that nothing else references, and the home of that array. The memory is made
+on demand: by nearly any use of an untouched Blob, and by any use of a fresh one except a
+computation and `__array__`. From then on the Blob is settled, and its array may be
 out of date: its shortcut tells.
 """
 
 from __future__ import annotations
 
 import math
-import sys
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from weakref import WeakKeyDictionary, ref
 
@@ -39,6 +39,7 @@ from syncblob.memory import (
     layout_of,
     placed_in,
 )
+from syncblob.memory.borrows_and_aliases import NO_LOANS
 from syncblob.memory.changes import finish_write
 from syncblob.memory.untracked_aliases import expose
 from syncblob.memory.verify import verifying
@@ -79,11 +80,6 @@ HOST_DATA, GPU_DATA, HOST_DIFF, GPU_DIFF = range(4)
 NOTHING_KEPT = (None,) * 4
 
 _SIDES = (Side.HOST, Side.ACCELERATOR)
-
-# What `sys.getrefcount` returns for a memory that only one Blob holds: it counts the Blob's
-# reference and its own argument.
-_SOLE = 2
-
 
 # For each memory of data that Blobs have left: these Blobs, and the diffs that their views keep.
 _former_diffs: WeakKeyDictionary[SyncedMemory, list[tuple[ref[Any], SyncedMemory]]] = (
@@ -139,7 +135,7 @@ class BlobCore:
     # Invariants.
     #
     # - An untouched Blob has `NO_MEMORY` for `_held`, a layout, and no array.
-    # - A fresh Blob has `_array`, and neither `_held` nor `_placed`. The array is the Blob.
+    # - A fresh Blob has `_array`, and no `_held`. The array is the Blob.
     # - A settled Blob has `_held`. `_array`, if there is one, has the Blob's layout. It may be read
     #   or written as it is while its shortcut says so. The memory revokes shortcuts before any
     #   change, so looking at an attribute without the lock is enough.
@@ -155,8 +151,9 @@ class BlobCore:
     _array: Any
     # The home of the Blob's device, where operations run and `_array` is.
     home: Home
-    # The shortcut of the buffer under the array. For a fresh Blob `FRESH`, or, if the array still
-    # has another owner, one with the place in the user's code where it was taken for a buffer.
+    # The shortcut of the buffer under the array. For a fresh Blob `FRESH`, or one with the place in
+    # the user's code where the array was taken for a buffer, if it still has another owner, the
+    # entry of the history that its first write is, or the accelerator of the Blob it is a copy of.
     _shortcut: Shortcut
     # The memory of data, and the layout of data in it; None for a fresh Blob. See `memory`,
     # `layout`.
@@ -325,8 +322,13 @@ class BlobCore:
                     else:
                         layout = Layout.c_order(tuple(array.shape), array.dtype)
                         layout.whole = True
-                    if isinstance(self._shortcut.buffer, Place):
-                        expose(memory.ledger, Side.HOST, self._shortcut.buffer)
+                    origin = self._shortcut.buffer
+                    if isinstance(origin, Place):
+                        expose(memory.ledger, Side.HOST, origin)
+                    elif isinstance(origin, Accelerator):
+                        memory.side_of(origin)
+                    elif origin is not None:
+                        memory.ledger.history = (origin,)
                 else:
                     memory, layout = adopt(
                         array,
@@ -415,12 +417,12 @@ class BlobCore:
         return array if shortcut.readable else None
 
     def _is_shared(self) -> bool:
-        """Return whether another side holds the newest contents of any of the bytes, too."""
-        ledger = self.memory.ledger
-        uniform, mine = ledger.spans.uniform, 1 << self._side
+        """Return whether a write concerns other sides: copies, or aliases, which it may spare."""
+        ledger, side = self.memory.ledger, self._side
+        uniform = ledger.spans.uniform
         if uniform is None:
             uniform = ledger.spans.any(*ledger.range_of(self.layout))
-        return uniform != mine
+        return uniform != 1 << side or bool(ledger.uploads or ledger.others(side).leases)
 
     def _make_writable(self, reason: str) -> Any:
         """Prepare a write through the array, if nothing has to be moved or warned of for that.
@@ -615,18 +617,6 @@ class BlobCore:
                 self._diff = diff
             return self._diff  # type: ignore[return-value]  # another thread may have made it
 
-    def _owns_data_alone(self) -> bool:
-        """Return whether no other Blob or view can see the memory of data.
-
-        Uses CPython's reference count. A temporary reference, even a caller's local name, makes the
-        answer False, which is the safe one.
-        """
-        return sys.getrefcount(self.memory) <= _SOLE
-
-    def _owns_diff_alone(self) -> bool:
-        """Return whether no other Blob or view can see the memory of diff."""
-        return sys.getrefcount(self._diff) <= _SOLE
-
     def _require_writable(self, action: str) -> None:
         if self._readonly:
             what = "a const view; use the Blob it was taken from"
@@ -695,6 +685,12 @@ class BlobCore:
             If `copy` is False and a conversion is needed.
         """
         if dtype is None and copy is None and (HOST.direct or not verifying()):
+            array = self._array
+            if self._held is None and self.home is HOST and array.flags.c_contiguous:
+                # A fresh Blob, whose memory will lie over this array.
+                array = array.view()
+                array.flags.writeable = False
+                return array
             return self._read(HOST_DATA, "__array__")
         return export_numpy.to_ndarray(self.memory, self.layout, dtype, copy)
 
@@ -721,7 +717,7 @@ class BlobCore:
             return laid(memory.home(side), buffer, layout, writable=False)
         return kept[1].view()
 
-    def _write(self, place: int, access: Access, reason: str) -> Any:
+    def _write(self, place: int, access: Access, reason: str) -> Any:  # noqa: C901  # as above
         """Return a writable borrow of data or diff on a side."""
         kept: Any = self._kept[place]
         memory: Any = self._held
@@ -742,7 +738,10 @@ class BlobCore:
                 array = kept[2].view()
                 # Only NumPy arrays have a write permission to revoke.
                 if not side or type(array) is np.ndarray:
-                    memory.ledger.own_loans(side).borrows.add(array, start, stop)
+                    lent = memory.ledger.loans[side]
+                    if lent is NO_LOANS:
+                        lent = memory.ledger.own_loans(side)
+                    lent.borrows.add(array, start, stop)
                 if kept[0].writable:
                     return array
                 ledger = memory.ledger

@@ -66,6 +66,7 @@ def asarray(
             if copy is False:
                 raise ValueError(str(error)) from error
             raise
+        _require_array(x, array, wanted)
         target = None if device is None else Device(device)
         if target is None and copy is not False and isinstance(array, np.ndarray):
             target = default_device()
@@ -81,6 +82,15 @@ def asarray(
     if not same_dtype or (copy and same_device):
         blob = astype(blob, x.dtype if wanted is None else wanted, None, "unsafe", copy=True)
     return blob if device is None else to_device(blob, device, stream=None)
+
+
+def _require_array(x: Any, array: Any, dtype: np.dtype[np.generic] | None) -> None:
+    """Raise TypeError if an object without a dtype was no array, of which NumPy makes a scalar."""
+    if dtype is None and not array.shape and array.dtype == object:
+        raise TypeError(
+            "a Blob is made of an array, numbers, or an object with a protocol of arrays, "
+            f"such as __dlpack__ or __array__, got {type(x).__name__}; convert it to an ndarray"
+        )
 
 
 def from_dlpack(

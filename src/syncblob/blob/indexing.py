@@ -14,14 +14,16 @@ from syncblob._shape import is_basic_index, is_integer
 from syncblob.arrays.foreign import is_array
 from syncblob.arrays.native import native_array
 from syncblob.blob.compute import wrap, write_by
-from syncblob.blob.core import NO_MEMORY, AnyBlob, BlobCore
+from syncblob.blob.core import NO_MEMORY, AnyBlob, BlobCore, making
 from syncblob.blob.device_of_operands import require_device_of
 from syncblob.blob.index_arrays import indices_to_read, selection
 from syncblob.blob.operands import blob_to_read
 from syncblob.devices import HOST, Side
 from syncblob.devices.base import is_on_device
 from syncblob.guards import may_compute_directly, require_device
-from syncblob.memory import OVERWRITE, acquire, compute, from_the_start, laid
+from syncblob.memory import OVERWRITE, Shortcut, acquire, compute, from_the_start, laid
+from syncblob.memory.buffers import allocate_on_host
+from syncblob.memory.history import first_write
 
 if TYPE_CHECKING:
     from syncblob._layout import Layout
@@ -97,7 +99,9 @@ def set_item(blob: BlobCore, key: Any, value: Any) -> None:  # noqa: C901, PLR09
                 written = _set_noted(blob, home.writers, array, full, value, direct=direct)
             if written:
                 return
-        _assign_number(blob, full, value)
+        untouched = blob._held is NO_MEMORY and full is _EVERYTHING and home is HOST
+        if not (untouched and direct and _fill(blob, value)):
+            _assign_number(blob, full, value)
         return
     require_device_of("__setitem__", blob)
     side = blob._side
@@ -155,6 +159,30 @@ def _set_noted(  # noqa: PLR0913  # an assignment
         writers.remove(shortcut)
 
 
+def _fill(blob: BlobCore, value: Any) -> bool:
+    """Write a number into an untouched Blob of the host, which becomes fresh; see `BlobCore`.
+
+    Returns False if there is no memory for it, or another thread has used the Blob meanwhile.
+    """
+    layout: Any = blob._placed
+    try:
+        buffer = allocate_on_host(layout.nbytes)
+    except MemoryError:
+        return False
+    array = HOST.own_view(buffer, layout, writable=True)
+    array[...] = value
+    shortcut = Shortcut(first_write("__setitem__", layout.nbytes), usable=True)
+    with making.held:
+        # Nothing is called from here on, so no signal handler sees half of it. The memory comes
+        # last; see the invariants.
+        if blob._held is not NO_MEMORY:
+            return False
+        blob._array = array
+        blob._shortcut = shortcut
+        blob._held = None
+    return True
+
+
 def _assign_number(blob: BlobCore, full: Any, value: Any) -> None:
     """Write a number into some elements of a Blob, as one step.
 
@@ -167,16 +195,19 @@ def _assign_number(blob: BlobCore, full: Any, value: Any) -> None:
         # A number that NumPy does not take changes no state.
         np.empty((), layout.dtype)[()] = value
 
+    memory, side = blob.memory, blob._side
+    if not home.direct:
+        memory.write(side, OVERWRITE, layout, "__setitem__", operator.setitem, ..., value)
+        return
+
     def fill(buffer: Any, written: list[object] | None = None) -> None:
         array = laid(home, buffer, layout, writable=True, own=True)
-        if home.direct:
-            array[...] = value
-        else:
-            home.compute(operator.setitem, array, ..., value)
+        # No call comes between the write and the note, so that no signal handler can.
+        array[...] = value
         if written is not None:
             written.append(value)
 
-    acquire(blob.memory.ledger, blob._side, OVERWRITE, layout, "__setitem__", fill)
+    acquire(memory.ledger, side, OVERWRITE, layout, "__setitem__", fill)
 
 
 # --- keys ----------------------------------------------------------------------------------------

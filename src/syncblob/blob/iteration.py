@@ -13,20 +13,22 @@ from syncblob.memory import NO_SHORTCUT
 def iterate(blob: BlobCore) -> Iterator[Any]:
     """Yield the elements of a 1-d Blob as NumPy scalars; see `Blob.__iter__`."""
     array: Any = None
-    seen = None
+    seen = layout = None
     shortcut = NO_SHORTCUT
     for index in count():
+        if layout is not blob._placed:
+            # Another shape.
+            array, shortcut = None, NO_SHORTCUT
         if shortcut.readable:
             # What comes next may end with the same map.
             seen = None
         else:
             # While aliases may write on the other side, no shortcut can be used. Then only a change
-            # of the map, or the end of the aliases, causes a new read. No local name keeps the
-            # memory over a `yield`, because `resize` counts references to it.
+            # of the map, or the end of the aliases, causes a new read.
             state = blob.memory.spans, blob.memory.aliased
             if array is None or state != seen:
                 array = blob._read(HOST_DATA, "__iter__")
-                kept = blob._kept[HOST_DATA]
+                kept, layout = blob._kept[HOST_DATA], blob._placed
                 shortcut = NO_SHORTCUT if kept is None else kept[0]
                 seen = None if shortcut.readable else state
         try:

@@ -22,9 +22,10 @@ def evict(blob: BlobCore, side: str) -> int:
     if side not in {"cpu", "gpu"}:
         raise ValueError(f'expected "cpu" or "gpu", got {side!r}')
     memory, ledger = blob.memory, blob.memory.ledger
-    start, stop = ledger.range_of(blob.layout)
+    # A Blob that is smaller than its memory stands for all of it, unless it is a view.
+    start, stop = (0, memory.nbytes) if blob._base is None else ledger.range_of(blob.layout)
     gone = Side.HOST if side == "cpu" else blob._accelerator_side(memory)
-    freed = give_up(blob, gone)
+    freed = _free(blob, gone, start, stop, needed=True)
     with ledger.lock:
         kept = ledger.buffers.within(gone, start, stop)
         for window in kept if start < stop else ():
@@ -33,14 +34,18 @@ def evict(blob: BlobCore, side: str) -> int:
     return freed
 
 
-def give_up(blob: BlobCore, side: Side, *, needed: bool = True) -> int:
+def give_up(blob: BlobCore, side: Side, *, needed: bool = True) -> None:
     """Free the buffers of a side that lie in a Blob's range; see `SyncedMemory.evict`."""
+    _free(blob, side, *blob.memory.ledger.range_of(blob.layout), needed=needed)
+
+
+def _free(blob: BlobCore, side: Side, start: int, stop: int, *, needed: bool) -> int:
     memory = blob.memory
     if not memory.windows(side) or (memory.ledger.loans[side].foreign and not needed):
         return 0
     # Its own arrays are known, those on the host, too.
     blob._use(memory)
-    return memory.evict(side, *memory.ledger.range_of(blob.layout), needed=needed)
+    return memory.evict(side, start, stop, needed=needed)
 
 
 # The size of a part, if the device has room for four of them.

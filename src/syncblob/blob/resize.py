@@ -6,7 +6,6 @@ A failure or an interrupt leaves either all of the change or none of it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack
 from operator import setitem
 from typing import TYPE_CHECKING, Any
 
@@ -29,15 +28,14 @@ def resize(blob: BlobCore, shape: tuple[Any, ...]) -> None:
     blob._require_own("resize")
     dims = as_shape(shape_from(shape), blob.dtype.itemsize)
     layout = Layout.c_order(dims, blob.dtype)
-    layout.whole = True
     if layout.nbytes > blob.memory.nbytes:
-        data = _larger(blob.memory, layout.nbytes)
+        data, layout.whole = _larger(blob.memory, layout.nbytes), True
         _replace_memories(blob, data, None, layout, "a growing resize")
     else:
         _refit(blob, layout, lambda: blob._use(blob.memory, layout))
 
 
-def assign(  # noqa: C901, PLR0913, PLR0915  # contents, where they go, and the reason
+def assign(  # noqa: C901, PLR0913  # contents, where they go, and the reason
     blob: BlobCore,
     contents: Any,
     layout: Layout,
@@ -85,7 +83,6 @@ def assign(  # noqa: C901, PLR0913, PLR0915  # contents, where they go, and the 
             finish()
             return
         blob._require_own("resize")
-        new.whole = True
         if new.nbytes <= blob.memory.nbytes:
             if diff:
                 blob._diff_memory()
@@ -93,7 +90,7 @@ def assign(  # noqa: C901, PLR0913, PLR0915  # contents, where they go, and the 
             return
         data = _larger(blob.memory, new.nbytes)
         successor = data.successor(new.nbytes) if diff else None
-        target = successor or data
+        target, new.whole = successor or data, True
         target.write(target.side_of(home), OVERWRITE, new, reason, setitem, ..., contents)
         try:
             _replace_memories(blob, data, successor, new, reason)
@@ -123,92 +120,56 @@ def _larger(memory: SyncedMemory, nbytes: int) -> SyncedMemory:
     return memory.successor(nbytes)
 
 
-def _refit(  # noqa: C901  # a change, in the order of its steps
-    blob: BlobCore, layout: Layout, finish: Callable[[], None]
-) -> None:
-    """Apply a layout within the capacity, and fit both memories to it unless others use them.
+def _refit(blob: BlobCore, layout: Layout, finish: Callable[[], None]) -> None:
+    """Apply a layout within the capacity. `finish` replaces the old one, or nothing has changed."""
+    memory, diff = blob.memory, blob._diff
+    # An access of a Blob that is smaller than its memory is of its own bytes.
+    layout.whole = layout.nbytes == memory.nbytes
+    with memory.ledger.lock:
+        if diff is None or layout.nbytes <= diff.nbytes:
+            finish()
+            return
 
-    `finish` replaces the old layout. If it fails, nothing has changed.
-    """
-    nbytes = layout.nbytes
-    # A view of data can also reach diff. No local name may refer to a memory yet, because the
-    # reference count tells whether this Blob owns it alone.
-    alone, diff_alone = blob._owns_data_alone(), blob._owns_diff_alone()
-    # The shared diff of another Blob, now too small; this Blob gets its own.
-    outgrown = blob._diff is not None and nbytes > blob._diff.nbytes
-    fitting: list[SyncedMemory] = []
-    if nbytes > blob.memory.used_nbytes or (alone and not blob.memory.aliased):
-        fitting.append(blob.memory)
-    if (
-        blob._diff is not None
-        and not outgrown
-        and (nbytes > blob._diff.used_nbytes or (alone and diff_alone and not blob._diff.aliased))
-    ):
-        fitting.append(blob._diff)
+    def leave_diff() -> None:
+        with memory.ledger.lock:
+            finish()
+        blob._diff = None
 
-    def refit() -> None:
-        # Under the locks, also for undoing it, so that no other thread changes anything in between,
-        # and that a forked child knows that the change is incomplete.
-        with ExitStack() as locks:
-            for memory in (blob.memory, *fitting):
-                locks.enter_context(memory.ledger.lock)
-            before = [memory.fitted() for memory in fitting]
-            try:
-                for memory in fitting:
-                    memory.fit(nbytes)
-                finish()
-            except BaseException:
-                if blob._placed is not layout:
-                    for memory, fitted in zip(fitting, before, strict=True):
-                        memory.refit(fitted)
-                raise
-        if outgrown:
-            blob._diff = None
-
-    if blob._diff is not None and outgrown:
-        let_go("a growing resize", [(blob._diff, diff_alone)], refit)
-    else:
-        refit()
+    # It is that of another Blob. This one gets its own.
+    let_go("a growing resize", [diff], leave_diff)
 
 
 def _replace_memories(
     blob: BlobCore, data: SyncedMemory, diff: SyncedMemory | None, layout: Layout, action: str
 ) -> None:
     """Replace both memories and the layout."""
-    # Before a local name refers to a memory: see `_refit`.
-    alone, diff_alone = blob._owns_data_alone(), blob._owns_diff_alone()
-    given_up = [(blob.memory, alone)]
-    if blob._diff is not None:
-        given_up.append((blob._diff, diff_alone))
+    given_up = [blob.memory] if blob._diff is None else [blob.memory, blob._diff]
 
     def replace() -> None:
-        if not alone:
-            keep_diff(blob)
+        keep_diff(blob)
         blob._use(data, layout)
         blob._diff = diff
 
     let_go(action, given_up, replace)
 
 
-def let_go(
-    action: str, given_up: list[tuple[SyncedMemory, bool]], replace: Callable[[], None]
-) -> None:
+def let_go(action: str, given_up: list[SyncedMemory], replace: Callable[[], None]) -> None:
     """Replace memories by others, after warnings for all their aliases.
 
-    `given_up` has the memories, and for each whether this Blob owns it alone. If so, later writes
-    to it would be lost, so its borrows become read-only. If `replace` fails, nothing has changed.
+    Borrows of these memories end, because writes through them may be lost. If `replace` fails,
+    nothing has changed.
     """
 
     def give_up() -> None:
         revoked: list[Any] = []
         try:
-            for memory, alone in given_up:
-                for loans in memory.ledger.loans if alone else ():
+            for memory in given_up:
+                for loans in memory.ledger.loans:
                     loans.revoke(revoked, None, aliases=True)
             replace()
         except BaseException:
             restore(revoked)
             raise
 
-    first, *others = [memory.ledger for memory, _ in given_up]
+    first, *others = [memory.ledger for memory in given_up]
     announcing(first, action, leave, others, give_up)

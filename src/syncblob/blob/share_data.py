@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
+from syncblob._layout import Layout
 from syncblob.arrays.native import buffer_of
 from syncblob.blob.core import NOTHING_KEPT, BlobCore, keep_diff
 from syncblob.blob.resize import let_go
 from syncblob.devices import Accelerator, Side
+
+if TYPE_CHECKING:
+    from syncblob.memory import SyncedMemory
 
 
 def replace_side(blob: BlobCore, side: Side, array: Any, action: str, *, diff: bool) -> None:
@@ -19,12 +24,37 @@ def replace_side(blob: BlobCore, side: Side, array: Any, action: str, *, diff: b
         raise ValueError(f"{action} is for a C-contiguous Blob, and this is a strided view")
     memory, home = blob._memory_of(diff=diff), blob.home
     accelerator = home if isinstance(home, Accelerator) else memory.accelerator
-    memory.replace_side(side, *buffer_of(array, side, accelerator, blob.layout))
+    buffer = buffer_of(array, side, accelerator, blob.layout)
+    if blob.layout.nbytes < memory.nbytes and blob._base is None:
+        _leave_for(blob, memory, side, buffer, action, diff=diff)
+        return
+    memory.replace_side(side, *buffer)
     # Views of this Blob release the replaced buffer when they are next used.
     blob._kept = NOTHING_KEPT
     if not diff and blob._array is not None:
         # Exchanges the array. Another thread may be about to use it, so it is never missing.
         blob._make_readable()
+
+
+def _leave_for(  # noqa: PLR0913  # a Blob, and what it leaves for what
+    blob: BlobCore, memory: SyncedMemory, side: Side, buffer: Any, action: str, *, diff: bool
+) -> None:
+    """Let a Blob that is smaller than its memory leave it for one over a buffer, as in Caffe."""
+    successor = memory.successor(blob.layout.nbytes)
+    successor.replace_side(side, *buffer)
+    let_go(action, [memory], partial(_exchange, blob, successor, diff=diff))
+
+
+def _exchange(blob: BlobCore, memory: SyncedMemory, *, diff: bool) -> None:
+    """Replace the memory of data or diff."""
+    if diff:
+        blob._kept = NOTHING_KEPT
+        blob._diff = memory
+        return
+    layout = Layout.c_order(blob.shape, blob.dtype)
+    layout.whole = layout.nbytes == memory.nbytes
+    keep_diff(blob)
+    blob._use(memory, layout)
 
 
 def share(blob: BlobCore, other: BlobCore, *, diff: bool) -> None:
@@ -46,22 +76,12 @@ def share(blob: BlobCore, other: BlobCore, *, diff: bool) -> None:
             "starts; copy it first"
         )
     memory = other._memory_of(diff=diff)
-    # Before a local name refers to the memory, because this counts references.
-    alone = blob._owns_diff_alone() if diff else blob._owns_data_alone()
     old = blob._diff if diff else blob.memory
     if memory is old:
         return
 
-    def replace() -> None:
-        if diff:
-            blob._kept = NOTHING_KEPT
-            blob._diff = memory
-            return
-        if not alone:
-            keep_diff(blob)
-        blob._use(memory)
-
+    replace = partial(_exchange, blob, memory, diff=diff)
     if old is None:
         replace()
     else:
-        let_go(action, [(old, alone)], replace)
+        let_go(action, [old], replace)

@@ -109,10 +109,14 @@ def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # an access; inl
                     return commit(
                         ledger, plan, side, access, start, stop, reason, announced, layout, fill
                     )
-                if writes and uniform != mine and (start < stop or not stop):
+                if (
+                    writes
+                    and uniform != mine
+                    and (start < stop or not stop)
+                    and (uniform is not None or spans.any(start, stop) != mine)
+                ):
                     # Others hold it, too, and lose it.
-                    if uniform is not None or spans.any(start, stop) != mine:
-                        commit(ledger, plan, side, access, start, stop, reason, announced)
+                    commit(ledger, plan, side, access, start, stop, reason, announced)
                 elif open_logs:
                     note_use(ledger, side, start, stop)
                 if fill is None:

@@ -23,6 +23,8 @@ from syncblob.transfers import Copying, open_logs, transfer
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from numpy.typing import NDArray
+
     from syncblob._layout import Layout
     from syncblob.devices.base import Home
     from syncblob.memory.sources import Source
@@ -30,6 +32,16 @@ if TYPE_CHECKING:
 _serials = itertools.count(1)
 
 _PAIR = tuple(Side)
+
+
+def allocate_on_host(
+    nbytes: int, accelerator: Accelerator | None = None, *, zeroed: bool = False
+) -> NDArray[np.uint8]:
+    """Allocate on the host as an accelerator wants it, by default that of the default device."""
+    partner: Any = accelerator or home_of()
+    allocate = HOST.allocate if partner is HOST else partner.allocate_host
+    buffer: NDArray[np.uint8] = allocate(nbytes, zeroed=zeroed)
+    return buffer
 
 
 class Buffers:
@@ -173,9 +185,7 @@ class Buffers:
     def allocate(self, side: Side, nbytes: int, *, zeroed: bool = False) -> Any:
         """Allocate on a side. An accelerator is the memory's from then on."""
         if not side:
-            partner: Any = self.accelerator or home_of()
-            allocate = HOST.allocate if partner is HOST else partner.allocate_host
-            return allocate(nbytes, zeroed=zeroed)
+            return allocate_on_host(nbytes, self.accelerator, zeroed=zeroed)
         accelerator: Any = self.home(side)
         leave_room(accelerator)
         buffer = accelerator.allocate(nbytes, zeroed=zeroed)

@@ -297,7 +297,7 @@ def evict_windows(  # noqa: PLR0913, PLR0917  # a range, and what its contents n
         if holder := ledger.loans[side].holder_in(side, low, high):
             raise BufferError(
                 f"bytes {low} to {high} of {ledger.buffers.described()} cannot leave "
-                f"{ledger.buffers.home(side).device}, because of {holder}; delete it first, "
+                f"{ledger.buffers.home(side).device}, because of {holder}; delete the alias, "
                 "or use a copy, as of blob.copy(), which can leave"
             )
     _rescue(ledger, side, windows, reason, held)

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from syncblob._source_lines import Place
+from syncblob._source_lines import Place, user_instruction
+from syncblob.devices import Side
 from syncblob.memory.spans import Spans
 from syncblob.memory.state_machine import Head, head_over
 from syncblob.transfers import avoided, log_generation
 
 if TYPE_CHECKING:
     from syncblob._source_lines import NotedPlace
-    from syncblob.devices.base import Side
     from syncblob.memory.ledger import Ledger
 
 
@@ -70,6 +70,13 @@ class Transition(NamedTuple):
         head = self.after.name
         change = head if self.before is self.after else f"{self.before.name} -> {head}"
         return f"{self.reason}: {change}{copied}, at {self.place.line.described()}"
+
+
+def first_write(reason: str, nbytes: int) -> Transition:
+    """Return the entry of the first write of a memory, on the host and of everything."""
+    before, after = Spans.whole(nbytes, 0), Spans.whole(nbytes, 1 << Side.HOST)
+    # Three more frames are ours: this function, its caller, and the method of the Blob.
+    return Transition(reason, before, after, "", user_instruction(4), 0, nbytes)
 
 
 def note_use(ledger: Ledger, side: Side, start: int, stop: int) -> None:

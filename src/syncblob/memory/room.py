@@ -146,8 +146,9 @@ class Shortage:
                         break
                     last = not (waits and place.wait())
                     if last:
-                        # Cycles may keep memories and arrays.
+                        # Cycles may keep memories and arrays. What others used may go by now.
                         gc.collect()
+                        self._make_room()
                 try:
                     return function(*args, **keywords)
                 except self._short as error:

@@ -30,6 +30,9 @@ def push_from_host(
 ) -> None:
     """Start the upload of a range whose newest contents the host alone has, as Caffe does."""
     stop = ledger.spans.nbytes if stop is None else stop
+    if start == stop and ledger.spans.nbytes:
+        # An empty view, which has the head of what it lies beside.
+        return
     head = head_over(ledger.spans, start, stop, side)
     if head is not Head.HEAD_AT_CPU:
         raise RuntimeError(f"async_gpu_push starts from HEAD_AT_CPU, but the head is {head.name}")

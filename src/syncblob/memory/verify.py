@@ -44,10 +44,11 @@ def verified_const() -> Iterator[None]:
     """Check const exports made inside a ``with`` block, in the whole process. For debugging.
 
     A `ConstWriteWarning` at the line of the export reports a consumer that writes through it. It
-    is emitted when the consumer releases the export, at a later use of the memory, or when the
-    block ends. Each check reads all bytes of the export; those of an accelerator are copied to the
-    host for that. Exports that have ended are checked, too, the last 64 of each memory, until their
-    bytes are written by right or the block ends.
+    names a library that called the protocol from Python. It is emitted when the consumer releases
+    the export, at a later use of the memory, or when the block ends. Each check reads all bytes of
+    the export; those of an accelerator are copied to the host for that. Exports that have ended are
+    checked, too, the last 64 of each memory, until their bytes are written by right or the block
+    ends.
 
     Examples
     --------
@@ -196,9 +197,9 @@ class _Check:
         """Emit the warning, at the line of the export."""
         line = self.place.line
         warnings.warn_explicit(
-            f"a consumer wrote through the const {self.kind} export{self.place.consumer} of the "
-            f"{self.side.name.lower()} side made at {line.described()}; the other side may hold "
-            "older contents now",
+            f"{self.place.library or 'a consumer'} wrote through the const {self.kind} export of "
+            f"the {self.side.name.lower()} side made at {line.described()}; the other side may "
+            "hold older contents now",
             ConstWriteWarning,
             line.filename,
             line.lineno,

@@ -1,5 +1,6 @@
 """The tour shows what runs: its lines, their values, and the transfers that devices count."""
 
+import builtins
 import importlib.util
 import io
 import sys
@@ -63,7 +64,8 @@ def test_every_line_of_the_script_is_shown_unless_its_library_is_missing(run, mo
 
 
 @pytest.mark.usefixtures("no_cuda")
-def test_the_lines_do_the_same_when_a_user_types_them(run, tmp_path):
+def test_the_lines_do_the_same_when_a_user_types_them(run, tmp_path, monkeypatch):
+    monkeypatch.setattr("builtins._", None, raising=False)  # Python keeps the last value there
     tour.write_lenet(tmp_path / "lenet.caffemodel")
     names = {"folder": tmp_path}
     with syncblob.use_device("simulated"):
@@ -154,3 +156,11 @@ def test_on_a_real_device(run):
     assert done.status == 0
     assert done.out.startswith("accelerator  cuda:0\n")
     assert "\n>>> array = cupy.asarray(weights.gpu)\n" in done.out
+
+
+@pytest.mark.usefixtures("no_cuda")
+def test_no_value_of_the_script_stays_behind(monkeypatch, capsys):
+    monkeypatch.setattr("builtins._", "before", raising=False)
+    assert tour.run(SimpleNamespace()) == 0
+    assert "Blob(shape=(500, 800)" in capsys.readouterr().out
+    assert vars(builtins)["_"] == "before"

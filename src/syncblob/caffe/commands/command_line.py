@@ -37,23 +37,11 @@ examples:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line.
+    """Run the command line, by default with the arguments of the process.
 
-    Parameters
-    ----------
-    argv
-        The arguments; None for those of the process.
-
-    Returns
-    -------
-    int
-        The exit status: 0 for success, 1 if a file could not be read or written, 2 if a required
-        package is not installed. For `diff`, that of the command diff.
-
-    Raises
-    ------
-    SystemExit
-        By argparse: with 2 for invalid arguments, with 0 after ``--help``.
+    Returns the exit status: 0 for success, 1 if a file could not be read or written, 2 if a
+    required package is not installed. For `diff`, that of the command diff. argparse raises
+    SystemExit, with 2 for invalid arguments, with 0 after ``--help``.
     """
     try:
         return _run(list(sys.argv[1:] if argv is None else argv))

@@ -10,8 +10,8 @@ import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TextIO
 
-from syncblob.caffe.messages.escape_names import escaped
 from syncblob.caffe.messages.pieces import on_progress
+from syncblob.caffe.messages.string_fields import escaped
 
 _GAP = "  "
 # Seconds after which work shows itself.
@@ -19,15 +19,7 @@ _MOMENT = 0.5
 
 
 def printable(text: str, stream: TextIO | None = None) -> str:
-    """Escape characters that are not printable, or that the stream cannot encode.
-
-    Parameters
-    ----------
-    text
-        The text to print.
-    stream
-        The stream to print to; None for standard output.
-    """
+    """Escape characters that are not printable, or that the stream, or stdout, cannot encode."""
     stream = stream or sys.stdout
     encoding = getattr(stream, "encoding", None) or "utf-8"
     return escaped(text).encode(encoding, "backslashreplace").decode(encoding)
@@ -53,16 +45,10 @@ def print_facts(facts: Sequence[tuple[str, str]]) -> None:
 def print_table(
     rows: Sequence[Mapping[str, str]], *, title: str = "", right: Sequence[str] = ()
 ) -> None:
-    """Print a table.
+    """Print a table, perhaps with a title after an empty line.
 
-    Parameters
-    ----------
-    rows
-        The cells by their headings. At least one row.
-    title
-        A title, after an empty line.
-    right
-        The headings of columns that are right-aligned, as for numbers.
+    The rows, of which there is at least one, have the cells by their headings. Columns with a
+    heading in `right` are right-aligned, as for numbers.
     """
     if title:
         print_line(f"\n{title}")

@@ -32,18 +32,10 @@ _DESCRIPTIONS = {
 
 
 class Contents(NamedTuple):
-    """The contents of a file.
-
-    Attributes
-    ----------
-    weights
-        Its layers. A solver state has one layer with its history; those of a definition have
-        uninitialized Blobs.
-    version, solver, shapes, refused, missing, ignored
-        The entries of ``inspect --json``.
-    """
+    """The contents of a file: weights, and entries of ``inspect --json``."""
 
     weights: Weights
+    """A solver state has one layer with its history; those of a definition are uninitialized."""
     version: int | None = None
     solver: Mapping[str, Any] | None = None
     shapes: Mapping[str, tuple[int, ...]] | None = None
@@ -95,24 +87,10 @@ def open_definition(
 ) -> Contents:
     """Open the definition of a net, without unknown fields of Caffe's forks.
 
-    Parameters
-    ----------
-    path
-        The file.
-    phase
-        The phase whose layers are included; None for all layers.
-    shapes
-        The shapes of inputs, as for `ModelFile.infer_shapes`. If None, the shapes of a net that is
-        refused are omitted.
-    forks
-        Whether to apply the rules of well-known forks.
-
-    Raises
-    ------
-    ModelFileError
-        If the file is not the definition of a net, or does not match the given shapes.
-    OSError
-        If the file cannot be read.
+    A phase includes the layers of that alone. The shapes are those of inputs, as for
+    `ModelFile.infer_shapes`; if None, the shapes of a net that is refused are omitted. `forks`
+    applies the rules of well-known forks. Raises ModelFileError if the file is not the definition
+    of a net, or does not match the given shapes.
     """
     ignored = ""
     try:

@@ -108,33 +108,23 @@ def _number(value: float | None, *, digits: int) -> str:
 
 
 class Comparison(NamedTuple):
-    """What `compare` finds for one blob.
-
-    Attributes
-    ----------
-    layer, blob
-        The name of its layer, and its number in it.
-    status
-        One of `_STATUSES`.
-    shapes
-        Its shapes in the files that have it.
-    values
-        The number of unequal values; None if they are not compared.
-    incomparable
-        The number of those that are NaN or infinite on one side.
-    maximum, relative
-        The largest difference, and that divided by the largest magnitude; None if values are not
-        compared, or some are incomparable.
-    """
+    """What `compare` finds for one blob; None for values that are not compared."""
 
     layer: str
     blob: int
+    """Its number in the layer."""
     status: str
+    """One of `_STATUSES`."""
     shapes: tuple[tuple[int, ...], ...]
+    """Those in the files that have it."""
     values: int | None = None
+    """The number of unequal values."""
     incomparable: int = 0
+    """The number of those that are NaN or infinite on one side; with any, there is no maximum."""
     maximum: float | None = None
+    """The largest difference."""
     relative: float | None = None
+    """The largest difference divided by the largest magnitude."""
 
 
 def compare(
@@ -186,16 +176,8 @@ def _blobs(layers: Iterable[Layer]) -> dict[tuple[str, int], tuple[Blob, tuple[i
 def _distance(before: Blob, after: Blob) -> tuple[int, int, float, float]:
     """Compare the values of two blobs.
 
-    Returns
-    -------
-    int
-        The number of unequal values.
-    int
-        The number of those that are NaN or infinite on one side.
-    float
-        The largest difference of the other values.
-    float
-        The largest finite magnitude in both.
+    Returns the number of unequal values; of those that are NaN or infinite on one side; the largest
+    difference of the others; and the largest finite magnitude in both.
     """
     values = incomparable = 0
     maximum = largest = 0.0

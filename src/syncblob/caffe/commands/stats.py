@@ -20,16 +20,11 @@ _BLOCK = 1 << 18
 
 
 def stats_of(blob: Blob) -> dict[str, float | None]:
-    """Compute the statistics of a Blob; of magnitudes if it is complex.
+    """Return ``min``, ``mean``, ``max``, ``std`` and the number of ``non_finite`` values of a Blob.
 
-    Reads it on the host, and keeps no values that were only in a file.
-
-    Returns
-    -------
-    dict
-        ``min``, ``mean``, ``max`` and ``std`` of the finite values, computed in float64, or None if
-        there are none; the divisor of ``std`` is their number. ``non_finite``, the number of NaN
-        and infinite values.
+    The first four are those of the finite values, of complex ones their magnitudes, computed in
+    float64, or None if there are none; the divisor of ``std`` is their number. Reads the Blob on
+    the host, and keeps no values that were only in a file.
     """
     values = blob_values(blob)
     on_progress.get()(blob.nbytes)
@@ -62,15 +57,10 @@ def stats_of(blob: Blob) -> dict[str, float | None]:
 
 def _finite_blocks(values: NDArray[np.generic]) -> Iterator[NDArray[np.float64]]:
     """Yield the finite values, of complex numbers their magnitudes, in nonempty blocks."""
-    for block in blocks(values):
+    flat = values.reshape(-1)
+    for start in range(0, flat.size, _BLOCK):
+        block = flat[start : start + _BLOCK]
         real = (np.abs(block) if block.dtype.kind == "c" else block).astype(np.float64)
         finite = real[np.isfinite(real)]
         if finite.size:
             yield finite
-
-
-def blocks(values: NDArray[np.generic]) -> Iterator[NDArray[np.generic]]:
-    """Yield the values in blocks."""
-    flat = values.reshape(-1)
-    for start in range(0, flat.size, _BLOCK):
-        yield flat[start : start + _BLOCK]

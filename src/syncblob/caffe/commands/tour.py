@@ -6,6 +6,7 @@ Each line of `SCRIPT` is printed and run. Below it are its value and the transfe
 from __future__ import annotations
 
 import math
+import sys
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -125,8 +126,13 @@ def _run_line(line: str, names: dict[str, Any], log: syncblob.TransferLog) -> No
         print_line(line)
         return
     print_line(f">>> {line}")
-    before = len(log)
-    exec(compile(line, "<tour>", "single"), names)  # noqa: S102  # the script is above
+    before, display = len(log), sys.displayhook
+    # Python's own keeps the value in builtins.
+    sys.displayhook = lambda value: None if value is None else print_line(repr(value))
+    try:
+        exec(compile(line, "<tour>", "single"), names)  # noqa: S102  # the script is above
+    finally:
+        sys.displayhook = display
     for transfer in list(log)[before:]:
         size = human_bytes(transfer.nbytes)
         print_line(f"    {transfer.direction} of {size} for {transfer.reason}")

@@ -26,21 +26,10 @@ class Found(NamedTuple):
 
 
 def flatten(nested: Mapping[Any, Any], is_tensor: Callable[[Any], bool]) -> Found:
-    """Join the keys of nested dictionaries with dots.
+    """Join the keys of nested dictionaries with dots; `is_tensor` tells which entries are tensors.
 
-    Parameters
-    ----------
-    nested
-        The dictionaries.
-    is_tensor
-        Tells whether an entry is a tensor.
-
-    Raises
-    ------
-    TypeError
-        If an entry is neither a tensor nor a dictionary, or a key is not a string.
-    ValueError
-        If two tensors get one name, or there are too many entries.
+    Raises TypeError if an entry is neither a tensor nor a dictionary, or a key is not a string, and
+    ValueError if two tensors get one name, or there are too many entries.
     """
     tensors: dict[str, Any] = {}
     others = []
@@ -78,12 +67,8 @@ def find_net(loaded: Mapping[Any, Any], is_tensor: Callable[[Any], bool]) -> Fou
     """Return the tensors of the only net, or of that with the usual key; else all tensors.
 
     The key of such a net is no part of the names. Of other entries, those without tensors are left
-    out, such as the state of an optimizer.
-
-    Raises
-    ------
-    TypeError, ValueError
-        Those of `flatten`, if no entry is a dictionary of tensors.
+    out, such as the state of an optimizer. Raises the errors of `flatten` if no entry is a
+    dictionary of tensors.
     """
     loose = [name for name, value in loaded.items() if is_tensor(value)]
     nets, mixed = {}, []

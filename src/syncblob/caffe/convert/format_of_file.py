@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from syncblob.caffe import open_solver_state
-from syncblob.caffe.convert import binaryproto, caffe_models, hdf5, npz, pytorch, safetensors
+from syncblob.caffe.convert import caffe_models, hdf5, npz, pytorch, safetensors
 from syncblob.caffe.convert.batch_norm import for_caffe
 from syncblob.caffe.convert.weights import ALL_DTYPES, LayerWeights, Weights, for_others, squeezed
 from syncblob.caffe.files.caffe_hdf5 import read_state
@@ -25,34 +25,22 @@ from syncblob.errors import ModelFileError
 
 
 class Format(NamedTuple):
-    """A format.
-
-    Attributes
-    ----------
-    name
-        Its name.
-    extensions
-        The extensions of such files.
-    dtypes
-        The names of the supported dtypes.
-    read
-        Opens a file.
-    plan
-        Returns the function that writes a file, replacing its contents. Raises ValueError or
-        TypeError if that is impossible. Reads no values.
-    prepare
-        Returns the layers as they are in such a file.
-    describes
-        Whether it stores types and settings of the layers.
-    """
+    """A format."""
 
     name: str
     extensions: tuple[str, ...]
     dtypes: frozenset[str]
+    """The names of the dtypes that it holds."""
     read: Callable[[str], Weights]
     plan: Callable[[Weights], Callable[[Path], None]]
+    """Returns the function that writes a file, replacing its contents. Reads no values.
+
+    Raises ValueError or TypeError if that is impossible.
+    """
     prepare: Callable[[Iterable[LayerWeights]], Iterable[LayerWeights]] = for_others
+    """Returns the layers as they are in such a file."""
     describes: bool = False
+    """Whether it stores types and settings of the layers."""
 
 
 _IN_CAFFE = frozenset(("float32", "float64"))
@@ -92,9 +80,9 @@ _FORMATS = (
         "binaryproto",
         (".binaryproto",),
         _IN_CAFFE,
-        binaryproto.read,
-        binaryproto.plan,
-        binaryproto.as_mean,
+        caffe_models.read_mean,
+        caffe_models.plan_mean,
+        caffe_models.as_mean,
     ),
 )
 _SOLVER_STATE = "solverstate"

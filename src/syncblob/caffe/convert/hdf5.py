@@ -22,7 +22,7 @@ def read(path: str) -> Weights:
     if tree is None:
         return caffe_models.read(path, "caffemodel.h5")
     datasets, others = tree
-    return Weights.of_names(path, "hdf5", datasets, file, others=others)
+    return Weights.of_entries(path, "hdf5", datasets, file, others=others)
 
 
 def plan(weights: Weights) -> Callable[[Path], None]:

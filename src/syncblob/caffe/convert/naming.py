@@ -53,12 +53,9 @@ def numbered(name: str, number: int) -> str:
 def group_names(names: Iterable[str]) -> list[tuple[str, str, list[str]]]:
     """Group tensors into layers by their names.
 
-    Returns
-    -------
-    list of (str, str, list of str)
-        The name and type of each layer, in order of first appearance, and the names of its tensors
-        in the order of Caffe's blobs. The type is ``""``, except for BatchNorm, which the names
-        reveal.
+    Returns the name and type of each layer, in order of first appearance, and the names of its
+    tensors in the order of Caffe's blobs. The type is ``""``, except for BatchNorm, which the names
+    reveal.
     """
     groups: dict[str, list[str]] = {}
     for name in names:

@@ -9,6 +9,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from numpy.lib import format as npy
 
 from syncblob.caffe.convert.weights import Weights
 from syncblob.caffe.files.caffe_hdf5 import is_too_dense
-from syncblob.caffe.messages.open_file import ErrorStream, OpenFile
+from syncblob.caffe.messages.open_file import OpenFile, stream_of
 from syncblob.caffe.messages.pieces import BlobValues
 from syncblob.caffe.messages.values import CHUNK, StridedValues, Values
 from syncblob.errors import ModelFileError
@@ -57,22 +58,17 @@ def read(path: str) -> Weights:
             else:
                 tensors[name] = shape, dtype, values
     file.require_unchanged()
-    return Weights.of_names(path, "npz", tensors, file, others=others)
+    return Weights.of_entries(path, "npz", tensors, file, others=others)
 
 
 @contextlib.contextmanager
 def open_archive(file: OpenFile, name: str = "") -> Iterator[zipfile.ZipFile]:
     """Open an archive, of which a member is read, and turn its errors into ModelFileError."""
-    stream = ErrorStream(file)
-    try:
-        with zipfile.ZipFile(io.BufferedReader(stream, CHUNK)) as archive:
-            yield archive
-    except ModelFileError:
-        raise
-    except Exception as error:  # a damaged archive raises nearly any exception
-        file.require_unchanged()
-        stream.raise_failure()
-        raise _damage(file, name, error) from error
+    with (
+        stream_of(file, partial(_damage, file, name)) as stream,
+        zipfile.ZipFile(io.BufferedReader(stream, CHUNK)) as archive,
+    ):
+        yield archive
 
 
 def _damage(file: OpenFile, name: str, error: object) -> ModelFileError:

@@ -23,7 +23,7 @@ from syncblob.caffe.convert.npz import open_archive
 from syncblob.caffe.convert.weights import Weights
 from syncblob.caffe.files.caffe_hdf5 import is_too_dense
 from syncblob.caffe.messages.lazy_blobs import has_values
-from syncblob.caffe.messages.open_file import ErrorStream, OpenFile
+from syncblob.caffe.messages.open_file import OpenFile, stream_of
 from syncblob.caffe.messages.pieces import on_progress
 from syncblob.caffe.messages.values import CHUNK, StridedValues, Values
 from syncblob.errors import ModelFileError
@@ -53,34 +53,31 @@ def read(path: str) -> Weights:
     tensors = {
         name: _entry(torch, file, name, each, records) for name, each in found.tensors.items()
     }
-    return Weights.of_names(path, "torch", tensors, file, others=found.others)
+    return Weights.of_entries(path, "torch", tensors, file, others=found.others)
 
 
 def _load(torch: ModuleType, file: OpenFile, *, in_place: bool) -> Any:
     """Load the contents of a file. Tensors in place, on "meta", only know where values are."""
-    stream = ErrorStream(file)
 
     def load(device: str) -> Any:
         stream.seek(0)
         buffered = io.BufferedReader(stream, CHUNK)
         return torch.load(buffered, map_location=device, weights_only=True)
 
-    try:
-        with warnings.catch_warnings():
-            # If torch refuses the file, its error says why.
-            warnings.simplefilter("ignore")
-            try:
-                return load("meta" if in_place else "cpu")
-            except NotImplementedError:  # there are no quantized tensors on "meta"
-                return load("cpu")
-    except Exception as error:  # torch raises nearly any exception for a damaged file
-        file.require_unchanged()
-        stream.raise_failure()
-        raise ModelFileError(
+    def explain(error: Exception) -> ModelFileError:
+        return ModelFileError(
             f"torch.load cannot read it as tensors ({_reason(error)}); copy it again, or save a "
             f"state_dict: torch.save(model.state_dict(), path)",
             path=file.path,
-        ) from error
+        )
+
+    with stream_of(file, explain) as stream, warnings.catch_warnings():
+        # If torch refuses the file, its error says why.
+        warnings.simplefilter("ignore")
+        try:
+            return load("meta" if in_place else "cpu")
+        except NotImplementedError:  # there are no quantized tensors on "meta"
+            return load("cpu")
 
 
 def _records(file: OpenFile) -> list[tuple[int, int]]:

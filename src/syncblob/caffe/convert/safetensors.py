@@ -14,14 +14,14 @@ import json
 import math
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from google.protobuf.message import DecodeError
 
 from syncblob.caffe import Layer, LayerParameter, NetParameter
-from syncblob.caffe.convert.weights import Weights, readable
+from syncblob.caffe.convert.weights import Weights
 from syncblob.caffe.messages.open_file import OpenFile
 from syncblob.caffe.messages.pieces import BlobValues, Piece, write_pieces
 from syncblob.caffe.messages.string_fields import parsed
@@ -68,10 +68,8 @@ def read(path: str) -> Weights:
     }
     others = [f"the metadata {key!r}" for key in metadata if key != _DESCRIPTION]
     text = metadata.get(_DESCRIPTION)
-    if text is None:
-        weights = Weights.of_names(path, "safetensors", tensors, file, others=others)
-    else:
-        weights = _described(text, path, tensors, file, others)
+    facts = {} if text is None else _described(text, path, tensors)
+    weights = Weights.of_entries(path, "safetensors", tensors, file, others=others, **facts)
     weights.metadata = metadata
     return weights
 
@@ -172,10 +170,8 @@ def _encoded(message: NetParameter | LayerParameter) -> str:
     return b64encode(message.SerializePartialToString()).decode("ascii")
 
 
-def _described(
-    text: str, path: str, entries: dict[str, Entry], file: OpenFile, others: list[str]
-) -> Weights:
-    """Make weights of tensors and a description. Raises ModelFileError if they do not fit."""
+def _described(text: str, path: str, entries: Iterable[str]) -> dict[str, Any]:
+    """Return layers, name and settings of a description. Raises ModelFileError if it is wrong."""
     try:
         found = json.loads(text)
         if found["version"] != _VERSION:
@@ -187,12 +183,11 @@ def _described(
         layers = []
         for layer in found["layers"]:
             proto = parsed(LayerParameter, b64decode(layer["proto"], validate=True))
-            tensors = {name: entries[name] for name in layer["tensors"]}
             proto.ClearField("blobs")
-            layers.append((Layer.of_own(proto), tensors))
+            layers.append((Layer.of_own(proto), layer["tensors"]))
         for field in ("name", "layer", "layers"):
             net.ClearField(field)
-        name = str(found["net"])
+        return {"layers": layers, "name": str(found["net"]), "settings": net}
     # Deep nesting raises RecursionError; other JSON raises TypeError or KeyError.
     except (ValueError, TypeError, KeyError, RecursionError, DecodeError) as error:
         raise ModelFileError(
@@ -201,14 +196,3 @@ def _described(
             f"tensors",
             path=path,
         ) from None
-    kept, unreadable = readable(path, layers, file)
-    return Weights(
-        path,
-        "safetensors",
-        kept,
-        file.reference.close,
-        name=name,
-        settings=net,
-        others=others,
-        unreadable=unreadable,
-    )

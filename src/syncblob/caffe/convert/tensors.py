@@ -77,5 +77,5 @@ def from_tensors(tensors: Mapping[str, Any], name: str = "") -> ModelFile:
         )
     flat = flatten(tensors, lambda _: True).tensors
     blobs = {key: as_named_blob(f"tensor {key!r}", array) for key, array in flat.items()}
-    layers = for_caffe(Weights.of_names("", "", blobs).layers)
+    layers = for_caffe(Weights.of_entries("", "", blobs).layers)
     return ModelFile(name, [each.layer for each in layers])

@@ -101,12 +101,12 @@ class Weights(AbstractContextManager["Weights"]):
         The settings of the net, a message without name and layers.
     others
         What else the file has that is not converted, in words, such as ``"the link 'a'"``.
-    unreadable
-        The names of tensors that a Blob cannot hold, such as those of float8, and why. Their layers
-        are left out.
 
     Attributes
     ----------
+    unreadable
+        The names of tensors that a Blob cannot hold, such as those of float8, and why. Their layers
+        are left out.
     metadata
         The metadata of a ``.safetensors`` file, which `save_weights` writes again.
     file
@@ -128,7 +128,6 @@ class Weights(AbstractContextManager["Weights"]):
         name: str = "",
         settings: NetParameter | None = None,
         others: Iterable[str] = (),
-        unreadable: Mapping[str, str] | None = None,
     ) -> None:
         self.path: str = path
         self.kind: str = kind
@@ -137,33 +136,60 @@ class Weights(AbstractContextManager["Weights"]):
         self.name: str = name
         self.settings: NetParameter = NetParameter() if settings is None else settings
         self.others: tuple[str, ...] = tuple(others)
-        self.unreadable: dict[str, str] = dict(unreadable or {})
+        self.unreadable: dict[str, str] = {}
         self.metadata: dict[str, str] = {}
         self.file: FileReference | None = None
         self._held: Descriptor | None = None
 
     @classmethod
-    def of_names(
+    def of_entries(
         cls,
         path: str,
         kind: str,
         entries: Mapping[str, Entry],
         file: OpenFile | None = None,
         *,
-        others: Iterable[str] = (),
+        layers: Iterable[tuple[Layer, Iterable[str]]] | None = None,
+        **facts: Any,
     ) -> Self:
-        """Group the tensors of a file, or of none, into layers by their names.
+        """Make weights of the tensors of a file, or of none.
 
-        Raises the errors of `readable`.
+        Layers with a tensor that a Blob cannot hold are left out.
+
+        Parameters
+        ----------
+        path, kind, facts
+            As for the class.
+        entries
+            The tensors by name.
+        file
+            The file.
+        layers
+            The layers, without blobs, and the names of their tensors; None if the names tell.
+
+        Raises
+        ------
+        ModelFileError
+            The reason why a Blob cannot hold a tensor, if that leaves no layer.
+        ModuleNotFoundError
+            If a dtype is bfloat16, and ml_dtypes is not installed.
         """
-        grouped = [
-            (Layer(name, kind), {key: entries[key] for key in names})
-            for name, kind, names in group_names(entries)
-        ]
-        layers, unreadable = readable(path, grouped, file)
-        close = (lambda: None) if file is None else file.reference.close
-        weights = cls(path, kind, layers, close, others=others, unreadable=unreadable)
-        weights.file = None if file is None else file.reference
+        if layers is None:
+            layers = [(Layer(name, type_), names) for name, type_, names in group_names(entries)]
+        found = []
+        errors: dict[str, ModelFileError] = {}
+        for layer, names in layers:
+            tensors = {name: _tensor(name, entries[name], path, file) for name in names}
+            blobs = {name: each for name, each in tensors.items() if isinstance(each, Blob)}
+            if len(blobs) == len(tensors):
+                found.append(LayerWeights.of(layer, blobs))
+            errors |= {name: e for name, e in tensors.items() if isinstance(e, ModelFileError)}
+        if errors and not found:
+            raise next(iter(errors.values()))
+        weights = cls(path, kind, found, **facts)
+        weights.unreadable = {name: error.message for name, error in errors.items()}
+        if file is not None:
+            weights.file, weights._close = file.reference, file.reference.close
         return weights
 
     @property
@@ -259,31 +285,6 @@ def _turned(each: LayerWeights) -> LayerWeights:
 def squeezed(layers: Iterable[LayerWeights]) -> list[LayerWeights]:
     """Return layers without the axes of the older formats that their types do not have."""
     return [each.with_blobs(squeezed_blobs(each.layer)) for each in layers]
-
-
-def readable(
-    path: str, layers: Iterable[tuple[Layer, Mapping[str, Entry]]], file: OpenFile | None = None
-) -> tuple[list[LayerWeights], dict[str, str]]:
-    """Leave out layers with tensors that a Blob cannot hold, and return why, by their names.
-
-    Raises
-    ------
-    ModelFileError
-        The first one, if there are no other layers.
-    ModuleNotFoundError
-        If a dtype is bfloat16, and ml_dtypes is not installed.
-    """
-    found = []
-    errors: dict[str, ModelFileError] = {}
-    for layer, entries in layers:
-        tensors = {name: _tensor(name, entry, path, file) for name, entry in entries.items()}
-        blobs = {name: each for name, each in tensors.items() if isinstance(each, Blob)}
-        if len(blobs) == len(tensors):
-            found.append(LayerWeights.of(layer, blobs))
-        errors |= {name: e for name, e in tensors.items() if isinstance(e, ModelFileError)}
-    if errors and not found:
-        raise next(iter(errors.values()))
-    return found, {name: error.message for name, error in errors.items()}
 
 
 # --- Blobs whose values are read from a file on first access --------------------------------------

@@ -30,11 +30,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 
 from syncblob.caffe._pb.caffe_pb2 import LayerParameter, NetParameter
+from syncblob.caffe.files.net_messages import LayerInFile, ModelIndex
 from syncblob.caffe.files.other_formats import OTHER_HDF5
-from syncblob.caffe.files.read_model import LayerInFile, ModelIndex
 from syncblob.caffe.messages.fields import MOST_ELEMENTS, MOST_OBJECTS
 from syncblob.caffe.messages.lazy_blobs import blob_values, had_diff, has_values, lazy_blob
-from syncblob.caffe.messages.open_file import OpenFile, Stream
+from syncblob.caffe.messages.open_file import OpenFile, stream_of
 from syncblob.caffe.messages.pieces import BlobValues, FileRange, write_pieces
 from syncblob.caffe.messages.read_blobproto import BlobIndex
 from syncblob.caffe.messages.string_fields import decoded, encoded, naming, put_texts
@@ -74,13 +74,8 @@ def is_too_dense(nbytes: int, stored: int) -> bool:
 def index_hdf5(file: OpenFile) -> ModelIndex:
     """Find the layers of a ``.caffemodel.h5``, in the order of their names.
 
-    Raises
-    ------
-    ModelFileError
-        If it is another kind of file, is damaged, or uses features that only a malicious file
-        would use.
-    ModuleNotFoundError
-        If h5py is not installed.
+    Raises ModelFileError if it is another kind of file, is damaged, or uses features that only a
+    malicious file would use, and ModuleNotFoundError without h5py.
     """
     with _opened(file) as h5:
         if "data" not in h5.root:
@@ -125,16 +120,9 @@ def read_state(file: OpenFile, *, complete: bool = False) -> dict[str, Any]:
 def read_tree(file: OpenFile) -> tuple[dict[str, Dataset | ModelFileError], list[str]] | None:
     """Find the datasets of a file in any layout but that of a ``.caffemodel.h5``.
 
-    Returns
-    -------
-    tuple or None
-        The datasets by their paths; and what is left out, in words: links, which are not followed,
-        and texts. None if all datasets are numbered ones in the groups ``data`` and ``diff``.
-
-    Raises
-    ------
-    ModelFileError, ModuleNotFoundError
-        As for `index_hdf5`.
+    Returns the datasets by their paths, and what is left out, in words: links, which are not
+    followed, datatypes and texts. None if all datasets are numbered ones in the groups ``data`` and
+    ``diff``. Raises the errors of `index_hdf5`.
     """
     with _opened(file) as h5:
         h5.left_out = others = []
@@ -158,21 +146,14 @@ def read_tree(file: OpenFile) -> tuple[dict[str, Dataset | ModelFileError], list
 def _opened(file: OpenFile) -> Iterator[_Walk]:
     """Open a file with h5py, and turn its errors into ModelFileError."""
     h5py = import_optional("h5py", "hdf5")
-    walk = None
-    try:
-        with h5py.File(Stream(file), "r") as root:
-            walk = _Walk(h5py, file, root)
-            yield walk
-    except (ModelFileError, ModuleNotFoundError):
-        raise
-    # h5py raises nearly any exception for a damaged file.
-    except Exception as error:
-        file.require_unchanged()  # raises if it has been closed or written to meanwhile
-        if isinstance(error, OSError) and error.errno is not None:
-            raise  # the system's error in a read
+    walk = _Walk(h5py, file)
+
+    def explain(error: Exception) -> ModelFileError:
         message = f"the HDF5 library finds the file damaged: {error}"
-        place, offset = (None, 0) if walk is None else (walk.place, walk.offset)
-        raise ModelFileError(message, path=file.path, layer=place, offset=offset) from error
+        return ModelFileError(message, path=file.path, layer=walk.place, offset=walk.offset)
+
+    with stream_of(file, explain) as stream, h5py.File(stream, "r") as walk.root:
+        yield walk
 
 
 Datasets = dict[str, Any]
@@ -184,7 +165,7 @@ class _Walk:
 
     h5py: ModuleType
     file: OpenFile
-    root: Any
+    root: Any = None
     place: str | None = None
     """The layer that is being read, for error messages."""
     offset: int = 0

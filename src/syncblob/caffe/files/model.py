@@ -26,9 +26,8 @@ import numpy as np
 
 from syncblob.caffe._pb.caffe_pb2 import NetParameter, NetState, Phase
 from syncblob.caffe.files.caffe_hdf5 import index_hdf5, plan_hdf5
+from syncblob.caffe.files.net_messages import Origin, file_pieces, index_model, model_pieces
 from syncblob.caffe.files.other_formats import file_signature, require_message, require_path
-from syncblob.caffe.files.read_model import Origin, index_model
-from syncblob.caffe.files.write_model import file_pieces, model_pieces
 from syncblob.caffe.messages.file_objects import Source, Target, open_source, writing
 from syncblob.caffe.messages.lazy_blobs import lazy_blob
 from syncblob.caffe.messages.pieces import require_message_size, require_readable, write_pieces

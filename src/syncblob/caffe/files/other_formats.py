@@ -77,14 +77,9 @@ _TEXT = bytes({*b"\t\n\r\f", *range(0x20, 0x7F), *range(0x80, 0x100)})
 
 
 def file_signature(contents: Contents) -> str:
-    """Recognise the format of a file from its first bytes.
+    """Recognise the format of a file from its first bytes: a key of `_SIGNATURES`.
 
-    Returns
-    -------
-    str
-        ``"hdf5"``, ``"npy"``, ``"zip"`` (such as .npz), ``"torch"`` (before it wrote zip archives),
-        ``"safetensors"``, ``"gzip"``, ``"git-lfs"`` or ``"appledouble"``. ``""`` for all others,
-        such as Caffe's messages, which have no signature.
+    It is ``""`` for all others, such as Caffe's messages, which have no signature.
     """
     head = head_of(contents)
     length = int.from_bytes(head[:_LENGTH_BYTES], "little")
@@ -124,19 +119,9 @@ def head_of(contents: Contents) -> bytes:
 
 
 def require_message(reader: WireReader, wanted: str = "caffemodel") -> None:
-    """Refuse a file that is not the expected message.
+    """Refuse a file that is not the expected message: empty, not protobuf, or another one.
 
-    Parameters
-    ----------
-    reader
-        The file.
-    wanted
-        The expected message: ``"caffemodel"``, ``"binaryproto"`` or ``"solverstate"``.
-
-    Raises
-    ------
-    ModelFileError
-        If the file is empty, not protobuf, or another message.
+    `wanted` is ``"caffemodel"``, ``"binaryproto"`` or ``"solverstate"``. Raises ModelFileError.
     """
     message = refuse_other_formats(reader)
     found = possible_messages(reader, message)
@@ -291,17 +276,9 @@ _ADVICE = {
 def require_path(target: Target, contents: str) -> bool:
     """Tell from the extension whether to write HDF5; refuse the extensions of other formats.
 
-    Parameters
-    ----------
-    target
-        The path, or an open file, whose name may end in ``.gz`` besides.
-    contents
-        What is written: ``"caffemodel"``, ``"binaryproto"`` or ``"solverstate"``.
-
-    Raises
-    ------
-    ValueError
-        If programs would take the file for another format.
+    The target is a path, or an open file, whose name may end in ``.gz`` besides; the contents are
+    ``"caffemodel"``, ``"binaryproto"`` or ``"solverstate"``. Raises ValueError if programs would
+    take the file for another format.
     """
     name = Path(name_of(target)).name.lower()
     if hasattr(target, "write"):

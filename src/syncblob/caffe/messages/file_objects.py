@@ -41,14 +41,8 @@ def open_source(source: Source) -> OpenFile:
     """Open a file by its path, or the rest of an open file.
 
     The contents of an open file are copied to an unnamed temporary file. The system removes it with
-    the last reference to it, even if the process is killed.
-
-    Raises
-    ------
-    TypeError
-        If `source` is neither, or a file in text mode.
-    OSError
-        If it cannot be read.
+    the last reference to it, even if the process is killed. Raises TypeError for anything else,
+    such as a file in text mode.
     """
     if not hasattr(source, "read"):
         return OpenFile(source)
@@ -89,14 +83,8 @@ def writing(target: Target) -> Iterator[Path]:
     """Yield the path of a file to write. At the end, its contents go to `target`.
 
     A path is replaced as a whole, as `replacing` does. An open file is written from its current
-    position; if that fails, part of the contents may have been written.
-
-    Raises
-    ------
-    TypeError
-        If `target` is neither a path nor a file opened in binary mode.
-    ValueError, OSError
-        Those of `replacing`, or of the open file.
+    position; if that fails, part of the contents may have been written. Raises TypeError if it is
+    not opened in binary mode, and the errors of `replacing` or of the file.
     """
     if not hasattr(target, "write"):
         with replacing(target) as temporary:

@@ -217,13 +217,9 @@ def parts_of(blob: Blob, *, diff: bool) -> Iterator[ValuesInFile | NDArray[np.ge
 def unchanged(blob: Blob, *, write_diff: bool | None) -> tuple[OpenFile, BlobIndex] | None:
     """Return the file and the position that a Blob was read from, if it has not changed since.
 
-    Parameters
-    ----------
-    blob
-        The Blob. Values that have been accessed are compared with the file bit for bit, by a const
-        access on the host. The others stay in the file.
-    write_diff
-        Whether the file must have a gradient; None accepts both.
+    Values that have been accessed are compared with the file bit for bit, by a const access on the
+    host. The others stay in the file. `write_diff` is whether the file must have a gradient; None
+    accepts both.
     """
     origin = origin_of(blob)
     if origin is None:

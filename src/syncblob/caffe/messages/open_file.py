@@ -25,7 +25,7 @@ import numpy as np
 from syncblob.errors import ModelFileError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -39,17 +39,8 @@ _THREADS = 4
 class Descriptor:
     """A file that stays open for reading as long as this object lives. Copies are the same object.
 
-    Parameters
-    ----------
-    path
-        The file.
-    number
-        An open file descriptor. This object closes it.
-
-    Raises
-    ------
-    OSError
-        If it cannot be opened, or is a directory or a pipe.
+    It closes the descriptor `number`, or one of its own. Raises OSError if the file cannot be
+    opened, or is a directory or a pipe.
     """
 
     __slots__ = ("__weakref__", "_lock", "number")
@@ -98,19 +89,8 @@ class Descriptor:
 class OpenFile:
     """A file that is open for reading, with its identity when it was opened.
 
-    Parameters
-    ----------
-    path
-        The file.
-    number
-        A file descriptor of a file without a name; `path` is then its name in errors.
-
-    Raises
-    ------
-    TypeError
-        If `path` is not a path.
-    OSError
-        If the file cannot be opened.
+    The descriptor `number` is that of a file without a name; `path` is then its name in errors.
+    Raises TypeError if `path` is not a path, and OSError if the file cannot be opened.
     """
 
     __slots__ = ("__weakref__", "_descriptor", "_head", "reference")
@@ -167,23 +147,10 @@ class OpenFile:
         return content
 
     def read_into(self, target: NDArray[np.uint8], offset: int) -> None:
-        """Fill an array with the bytes at an offset.
+        """Fill a contiguous array of one dimension with the bytes at an offset.
 
-        Parameters
-        ----------
-        target
-            One-dimensional and contiguous.
-        offset
-            The offset in the file.
-
-        Raises
-        ------
-        ValueError
-            After `close`.
-        ModelFileError
-            If the file has been written to since it was opened.
-        OSError
-            If it cannot be read.
+        Raises ValueError after `close`, ModelFileError if the file has been written to since it was
+        opened, and OSError if it cannot be read.
         """
         # Another thread may close the file meanwhile, so what was read from is asked.
         # Check after the read, to detect a write during it.
@@ -253,14 +220,7 @@ class OpenFile:
 class FileReference:
     """A way back to a file, which does not keep it open.
 
-    Parameters
-    ----------
-    path
-        The path.
-    descriptor
-        The open file.
-    is_named
-        Whether the file has a name; otherwise, it is lost when it is closed.
+    A file without a name (`is_named`) is lost when it is closed.
     """
 
     __slots__ = ("_closed", "_descriptor", "_file", "_place", "identity", "is_named", "path")
@@ -331,6 +291,7 @@ class Stream(io.RawIOBase):
     def __init__(self, file: OpenFile) -> None:
         self._file = file
         self._position = 0
+        self.failure: OSError | None = None
 
     def close(self) -> None:
         """Do nothing: the file is closed by others."""
@@ -352,31 +313,34 @@ class Stream(io.RawIOBase):
     def readinto(self, buffer: Any, /) -> int:
         """Fill a buffer up to the end of the file. Raises the errors of `OpenFile.read_into`."""
         count = max(0, min(len(buffer), len(self._file) - self._position))
-        self._file.read_into(np.frombuffer(buffer, np.uint8)[:count], self._position)
+        try:
+            self._file.read_into(np.frombuffer(buffer, np.uint8)[:count], self._position)
+        except OSError as error:
+            self.failure = error
+            raise
         self._position += count
         return count
 
 
-class ErrorStream(Stream):
-    """A stream that keeps the system's error, in place of which a library raises one of its own."""
+@contextlib.contextmanager
+def stream_of(
+    file: OpenFile, explain: Callable[[Exception], ModelFileError]
+) -> Iterator[io.RawIOBase]:
+    """Yield a stream of a file for a library, whose errors become those that `explain` returns.
 
-    def __init__(self, file: OpenFile) -> None:
-        super().__init__(file)
-        self._failure: OSError | None = None
-
-    def readinto(self, buffer: Any, /) -> int:
-        """Fill a buffer up to the end of the file."""
+    Libraries raise nearly any exception for a damaged file. If the file has been closed or written
+    to meanwhile, or a read has failed, that is the error.
+    """
+    stream = Stream(file)
+    try:
+        yield stream
+    except (ModelFileError, ModuleNotFoundError):
+        raise
+    except Exception as error:
+        file.require_unchanged()
+        if stream.failure is None:
+            raise explain(error) from error
         try:
-            return super().readinto(buffer)
-        except OSError as error:
-            self._failure = error
-            raise
-
-    def raise_failure(self) -> None:
-        """Raise the system's error of a read, and forget it: its traceback refers to this."""
-        failure, self._failure = self._failure, None
-        try:
-            if failure is not None:
-                raise failure from None
+            raise stream.failure from None
         finally:
-            del failure
+            stream.failure = None  # its traceback refers to the stream

@@ -120,15 +120,7 @@ def buffers(pieces: Iterable[Piece]) -> Iterator[bytes | memoryview]:
 
 
 def require_message_size(pieces: Sequence[Piece], message: str, contents: str) -> None:
-    """Raise ValueError if a message would have 2 GiB or more.
-
-    Parameters
-    ----------
-    pieces
-        The message.
-    message, contents
-        The name of the message and of its contents, for the error.
-    """
+    """Raise ValueError if a message would have 2 GiB or more. The texts are for the error."""
     total = size_of(pieces)
     if total > MAX_MESSAGE:
         raise ValueError(
@@ -139,17 +131,7 @@ def require_message_size(pieces: Sequence[Piece], message: str, contents: str) -
 
 
 def require_readable(pieces: Sequence[Piece], kind: type[Message], contents: str) -> None:
-    """Raise ValueError if a message could not be read again.
-
-    Parameters
-    ----------
-    pieces
-        The message.
-    kind
-        The class of the message.
-    contents
-        The name of its contents, for the error.
-    """
+    """Raise ValueError, which names the contents, if a message could not be read again."""
     try:
         MessageIndex(WireReader(_Planned(pieces)), kind)
     except ModelFileError as error:

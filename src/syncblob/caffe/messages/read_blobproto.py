@@ -67,31 +67,21 @@ _RAW_TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class BlobIndex:
-    """The contents of a BlobProto. Its values are located, not read.
-
-    Parameters
-    ----------
-    shape
-        The shape that Caffe would use, already validated.
-    legacy
-        Whether the shape comes from num, channels, height and width.
-    data
-        The values; as many as the shape holds.
-    diff
-        The gradient, likewise; None if the message has none.
-    start, stop
-        The position of the message in the file or buffer. Both are 0 in formats without messages.
-    of_caffe
-        Whether it is a blob of Caffe's, which has floats.
-    """
+    """The contents of a BlobProto. Its values are located, not read."""
 
     shape: tuple[int, ...]
+    """The shape that Caffe would use, already validated."""
     legacy: bool
+    """Whether the shape comes from num, channels, height and width."""
     data: Values
+    """The values; as many as the shape holds."""
     diff: Values | None
+    """The gradient, likewise; None if the message has none."""
     start: int = 0
+    """The position of the message in the file; 0 to 0 in formats without messages."""
     stop: int = 0
     of_caffe: bool = True
+    """Whether it is a blob of Caffe's, which has floats."""
 
     @property
     def dtype(self) -> np.dtype[np.generic]:
@@ -178,26 +168,9 @@ class MessageIndex(Generic[M]):
     """A message, parsed without the values of its blobs, and where these are.
 
     In place of the values, `raw_data` of each BlobProto is its number among all of the message. So
-    `blob` finds them even if the BlobProto has been copied to another message.
-
-    Parameters
-    ----------
-    reader
-        The file or buffer.
-    kind
-        The class of the message.
-    start, stop
-        The position of the message. The default is the whole file.
-
-    Attributes
-    ----------
-    message
-        The message.
-
-    Raises
-    ------
-    ModelFileError
-        If protobuf would refuse the message, or if one of Caffe's fields has another wire type.
+    `blob` finds them even if the BlobProto has been copied to another message. Raises
+    ModelFileError if protobuf would refuse the message, or if one of Caffe's fields has another
+    wire type.
     """
 
     def __init__(
@@ -219,19 +192,9 @@ class MessageIndex(Generic[M]):
             ) from error
 
     def blob(self, proto: BlobProto, layer: str | None = None) -> BlobIndex:
-        """Find the shape and the values of a blob, by Caffe's rules.
+        """Find shape and values of a blob of `message`, or of a copy of one, by Caffe's rules.
 
-        Parameters
-        ----------
-        proto
-            The BlobProto in `message`, or a copy.
-        layer
-            The name of its layer, for errors.
-
-        Raises
-        ------
-        ModelFileError
-            If shape and values do not agree.
+        Raises ModelFileError, with the name of the layer, if shape and values do not agree.
         """
         reader, found = self._reader, self._blobs[int(proto.raw_data)]
         reader.layer = layer

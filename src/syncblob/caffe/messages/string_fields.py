@@ -45,6 +45,18 @@ def encoded(text: str | bytes) -> bytes:
     return text if isinstance(text, bytes) else text.encode(errors="surrogateescape")
 
 
+def escaped(name: str) -> str:
+    r"""Escape characters that are not printable.
+
+    Newlines and the escape sequences of terminals become ``\n``, ``\x1b`` and the like. Invalid
+    UTF-8 becomes replacement characters.
+    """
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
+        for char in encoded(name).decode(errors="replace")
+    )
+
+
 def is_utf8(text: str) -> bool:
     """Return whether a string has no bytes that are not UTF-8."""
     return text.isascii() or text == encoded(text).decode(errors="replace")
@@ -63,13 +75,7 @@ def put_texts(message: Message, name: str, texts: Iterable[str | bytes]) -> None
 
 
 def parsed(kind: type[M], content: bytes) -> M:
-    """Parse a message whose strings may have any encoding.
-
-    Raises
-    ------
-    DecodeError
-        If it is damaged.
-    """
+    """Parse a message whose strings may have any encoding. Raises DecodeError if it is damaged."""
     try:
         return kind.FromString(content)
     except UnicodeDecodeError:

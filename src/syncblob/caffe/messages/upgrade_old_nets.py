@@ -55,15 +55,10 @@ _BATCH_NORM_BLOBS = 3
 
 
 def upgrade_net(net: NetParameter) -> NetParameter:
-    """Return a net of V1 or V2 in the current format, upgraded as Caffe does.
+    """Return a net of V1 or V2 in the current format, upgraded as Caffe does, in a new message.
 
-    The argument does not change.
-
-    Raises
-    ------
-    ValueError
-        If it has V0 layers; or if Caffe refuses it: V1 and V2 layers in one net, or inputs with
-        too few dimensions.
+    Raises ValueError if it has V0 layers; or if Caffe refuses it: V1 and V2 layers in one net, or
+    inputs with too few dimensions.
     """
     upgraded = upgrade_layers(net)
     if upgraded.input:

@@ -35,15 +35,9 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """The position of a Blob's values in a file or a buffer.
+    """The position of values in a file or a buffer: their dtype there, and the pieces in order.
 
-    Parameters
-    ----------
-    dtype
-        Their dtype in the file: in a BlobProto little-endian float32 or float64, or float16 in
-        NVCaffe's raw data.
-    runs
-        The pieces, in order.
+    In a BlobProto, the dtype is little-endian float32 or float64, or float16 in NVCaffe's raw data.
     """
 
     dtype: np.dtype[np.generic]
@@ -78,17 +72,10 @@ class Values:
         return replace(self, runs=tuple(runs))
 
     def read_into(self, contents: Contents, target: NDArray[np.generic], *, first: int = 0) -> None:
-        """Read values into an array, converting them to its dtype.
+        """Read values, from number `first` on, into an array, converting them to its dtype.
 
-        Parameters
-        ----------
-        contents
-            What was indexed.
-        target
-            One-dimensional and contiguous, with room for at most the values from `first` on.
-            Values that are packed and of this dtype are read directly into it.
-        first
-            The first value to read.
+        The array has one dimension, is contiguous, and has room for no more than there are. Values
+        that are packed and of this dtype are read directly into it.
         """
         if (
             len(self.runs) == 1
@@ -170,12 +157,8 @@ class RowsOfValues(Values):
 class StridedValues(RowsOfValues):
     """Values in another order than C's: transposed, with gaps between them, or repeated.
 
-    Parameters
-    ----------
-    span
-        All values from the first to the last, with those in the gaps.
-    strides
-        For each axis, the distance in `span` from one value to the next. Not negative.
+    `span` has all values from the first to the last, with those in the gaps; `strides`, for each
+    axis, the distance in it from one value to the next, which is not negative.
     """
 
     span: Values

@@ -80,13 +80,7 @@ class Field(NamedTuple):
 
 
 class Buffer:
-    """Bytes in memory, which are not copied.
-
-    Parameters
-    ----------
-    contents
-        An object with the buffer protocol.
-    """
+    """Bytes in memory, of any object with the buffer protocol, which are not copied."""
 
     __slots__ = ("_bytes",)
 
@@ -120,19 +114,9 @@ class Contents(Protocol):
 
 
 class WireReader:
-    """Bytes to find fields in, and their origin for error messages.
+    """Bytes to find fields in, and for errors the path of the file and the name of the layer there.
 
-    Parameters
-    ----------
-    contents
-        The bytes, of which only the parts needed to find the fields are read.
-    path
-        The file that the bytes are all of, for error messages.
-
-    Attributes
-    ----------
-    layer
-        Name of the layer being read, for error messages. Can be assigned.
+    Only the parts that are needed to find the fields are read.
     """
 
     __slots__ = ("_begin", "_fields", "_stop", "_window", "contents", "layer", "path")
@@ -151,11 +135,8 @@ class WireReader:
     def of_file(cls, file: OpenFile) -> Iterator[Self]:
         """Return a context manager that yields a reader of a whole file.
 
-        Raises
-        ------
-        ModelFileError
-            At the end of the block, if the file has been written to since it was opened, because
-            offsets found in it may be wrong. Replaces a ModelFileError raised in the block.
+        At its end, a file that has been written to since it was opened raises ModelFileError, also
+        in place of one raised in the block, because offsets found in it may be wrong.
         """
         try:
             yield cls(file, file.path)
@@ -183,10 +164,7 @@ class WireReader:
     def fields(self, start: int, stop: int) -> Iterator[Field]:
         """Find the fields of the message in ``[start, stop)``, in order.
 
-        Raises
-        ------
-        ModelFileError
-            When the iteration reaches bytes that protobuf would refuse.
+        Raises ModelFileError when the iteration reaches bytes that protobuf would refuse.
         """
         position = start
         while position < stop:

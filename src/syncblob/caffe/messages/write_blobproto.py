@@ -25,23 +25,10 @@ from syncblob.formats import Blob, is_bfloat16
 def blob_pieces(blob: Blob, *, write_diff: bool | None, legacy: bool | None = None) -> list[Piece]:
     """Return the message of a Blob for a file: that of its own file if unchanged, else a new one.
 
-    A Blob that was read with num, channels, height and width is written with these, because Caffe
-    is more lenient when it compares them with the shape in a net.
-
-    Parameters
-    ----------
-    blob
-        The Blob.
-    write_diff
-        Whether to write the gradient; None writes it if the file had one.
-    legacy
-        Whether to write num, channels, height and width in place of the shape; None writes them if
-        the file had them.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a BlobProto, or Caffe's Blob, cannot hold it. No values have been read then.
+    With `write_diff` it has the gradient, and with `legacy` num, channels, height and width in
+    place of the shape; None means as in the file that the Blob was read from. Caffe is more lenient
+    when it compares these with the shape in a net. Raises TypeError or ValueError if a BlobProto,
+    or Caffe's Blob, cannot hold it. No values have been read then.
     """
     require_axes(blob)
     origin = origin_of(blob)
@@ -61,10 +48,7 @@ def blob_pieces(blob: Blob, *, write_diff: bool | None, legacy: bool | None = No
 def new_message(blob: Blob, *, write_diff: bool, legacy: bool = False) -> list[Piece]:
     """Return a new message, its fields in the order of their numbers.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If the dtype is not a float, or the message would have 2 GiB or more.
+    Raises TypeError if the dtype is not a float, and ValueError from 2 GiB on.
     """
     dtype = wire_dtype(blob.dtype)
     double = dtype.itemsize == np.dtype(np.float64).itemsize
@@ -89,10 +73,7 @@ def new_message(blob: Blob, *, write_diff: bool, legacy: bool = False) -> list[P
 def wire_dtype(dtype: np.dtype[np.generic]) -> np.dtype[np.generic]:
     """Return the dtype in which values of a Blob are written.
 
-    Raises
-    ------
-    TypeError
-        If none of Caffe's dtypes can represent all its values exactly.
+    Raises TypeError if none of Caffe's dtypes can represent all its values exactly.
     """
     if dtype == np.float64:
         return np.dtype("<f8")

@@ -177,19 +177,8 @@ def _fitting(
 ) -> list[_Match]:
     """Match blobs of the source with those that the target layer has, or asks for.
 
-    Parameters
-    ----------
-    target
-        The layer of the target.
-    computed
-        The blobs that it should have, if the shapes of its bottoms are known.
-    found
-        The blobs of the source.
-
-    Raises
-    ------
-    ValueError
-        If they do not fit.
+    `computed` are those that it should have, if the shapes of its bottoms are known. Raises
+    ValueError if they do not fit.
     """
     own = [ExpectedBlob(blob.shape, legacy=legacy) for blob, legacy in target.blobs.entries]
     expected = own or computed or expected_blobs(target.proto)

@@ -25,12 +25,8 @@ def filled(
 ) -> Blob:
     """Make a float32 Blob and fill it as Caffe's filler does, with one value, or with zeros.
 
-    A constant draws no random numbers.
-
-    Raises
-    ------
-    ValueError
-        If Caffe has no such filler, or it does not fill blobs of the shape.
+    A constant draws no random numbers. Raises ValueError if Caffe has no such filler, or it does
+    not fill blobs of the shape.
     """
     if filler is None or isinstance(filler, (int, float)):
         return _constant(shape, filler or 0)

@@ -244,10 +244,7 @@ def _is_in_place(layer: Layer, number: int) -> bool:
 def shared_entry(layer: Layer, number: int, entry: Entry, shape: Shape) -> Entry:
     """Return a blob, which may be that of another layer, in the shape that a layer asks for.
 
-    Raises
-    ------
-    ValueError
-        If the layers cannot share it.
+    Raises ValueError if the layers cannot share it.
     """
     theirs = entry.blob.shape
     if shape == theirs:

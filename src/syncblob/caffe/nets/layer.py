@@ -7,11 +7,11 @@ from collections.abc import Container, Iterable, MutableSequence, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Never, NoReturn, Self, TypeVar, overload
 
 from syncblob.caffe._pb.caffe_pb2 import LayerParameter
-from syncblob.caffe.messages.escape_names import escaped
 from syncblob.caffe.messages.fields import LEGACY_AXES, LEGACY_NAMES
 from syncblob.caffe.messages.lazy_blobs import independent_copy, is_legacy
 from syncblob.caffe.messages.string_fields import (
     decoded,
+    escaped,
     naming,
     parsed,
     put_texts,
@@ -105,8 +105,9 @@ class Layer:
 
         :meta private:
         """
-        layer = cls(decoded(proto.name), blobs=blobs)
-        layer._proto = proto  # its own
+        layer = cls.__new__(cls)
+        layer._proto = proto  # noqa: SLF001  # its own
+        layer._blobs = LayerBlobs(decoded(proto.name), blobs)  # noqa: SLF001  # as above
         return layer
 
     def __copy__(self) -> Self:
@@ -248,13 +249,8 @@ def _unpickled(kind: type[Layer], settings: bytes, blobs: LayerBlobs) -> Layer:
 class Entry(NamedTuple):
     """A Blob of a layer.
 
-    Attributes
-    ----------
-    blob
-        The Blob.
-    legacy
-        Whether it is written with num, channels, height and width, as in the older formats, if it
-        has four axes.
+    `legacy` is whether it is written with num, channels, height and width, as in the older formats,
+    if it has four axes.
     """
 
     blob: Blob
@@ -460,14 +456,8 @@ def serialised(proto: Message) -> bytes:
 def own_copy(kind: type[M], message: Any, advice: str) -> M:
     """Copy a message of any generated module into this package's class for it.
 
-    The error message includes `advice`, which says how to get such a message.
-
-    Raises
-    ------
-    TypeError
-        If it is a message of another type, or not a message.
-    ValueError
-        If it lacks fields that Caffe requires.
+    Raises TypeError if it is another object, with `advice`, which says how to get such a message,
+    and ValueError if it lacks fields that Caffe requires.
     """
     wanted = kind.DESCRIPTOR.name
     descriptor = getattr(message, "DESCRIPTOR", None)

@@ -28,35 +28,21 @@ if TYPE_CHECKING:
 
 
 class ExpectedBlob(NamedTuple):
-    """The shape of a blob that the settings imply, and Caffe's filler for a new one.
-
-    Parameters
-    ----------
-    dims
-        The dimensions; None for an unknown one.
-    repeats
-        Whether more dimensions may follow that are equal to the last one, or it may be absent.
-    filler
-        The filler, or the constant that Caffe uses without one; None if it leaves zeros.
-    legacy
-        Whether it is that of a blob with num, channels, height and width.
-    """
+    """The shape of a blob that the settings imply, and Caffe's filler for a new one."""
 
     dims: Partial
     repeats: bool = False
+    """Whether more dimensions may follow that are equal to the last one, or it may be absent."""
     filler: FillerParameter | float | None = None
+    """The filler, or the constant that Caffe uses without one; None if it leaves zeros."""
     legacy: bool = False
+    """Whether it is that of a blob with num, channels, height and width."""
 
     def fits(self, shape: tuple[int, ...], *, legacy: bool) -> bool:
         """Compare a shape with this one.
 
-        Parameters
-        ----------
-        shape
-            The shape of a blob.
-        legacy
-            Whether the blob has num, channels, height and width: then Caffe aligns the axes on the
-            right and takes absent ones as 1.
+        Of a `legacy` blob, with num, channels, height and width, Caffe aligns the axes on the right
+        and takes absent ones as 1.
         """
         dims = self.dims
         if self.repeats:
@@ -75,13 +61,7 @@ def expected_blobs(
 ) -> list[ExpectedBlob] | None:
     """Return the blobs that a layer has after training; None if its type is unknown.
 
-    Parameters
-    ----------
-    layer
-        The layer.
-    bottoms
-        The shapes of its bottoms, which `top_shapes` must accept; None if they are not known. With
-        them, all dimensions are known.
+    All dimensions are known if the shapes of its bottoms are, which `top_shapes` must accept.
     """
     if describe := _WITH.get(layer.type):
         return describe(layer, bottoms)

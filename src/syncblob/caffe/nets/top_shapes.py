@@ -53,15 +53,8 @@ def top_shapes(
 ) -> Sequence[Partial | None]:
     """Return the shapes of the tops of a layer; None for unknown ones.
 
-    Parameters
-    ----------
-    layer
-        The layer.
-    bottoms
-        The shapes of its bottoms; None if they are not known.
-    first
-        The shape of the first top, if known from elsewhere. The labels of images have the length of
-        its first axis.
+    The shapes of its bottoms are None if they are not known. `first` is the shape of the first top,
+    if known from elsewhere. The labels of images have the length of its first axis.
     """
     kind = type_of(layer)
     if kind is None or why_unknown(layer):
@@ -106,16 +99,8 @@ def of_spatial_axes(
 ) -> list[int]:
     """Return a setting that a convolution has once for all spatial axes or once per axis.
 
-    Parameters
-    ----------
-    settings
-        The settings.
-    name
-        ``"kernel_size"``, ``"stride"``, ``"pad"`` or ``"dilation"``.
-    count
-        The number of spatial axes.
-    default
-        The value of an absent setting; None if it must be present.
+    It is ``"kernel_size"``, ``"stride"``, ``"pad"`` or ``"dilation"``, of a number of axes. Without
+    a default, it must be present.
     """
     values = list(getattr(settings, name))
     sides = [f"{name.removesuffix('_size')}_{side}" for side in "hw"]
@@ -684,26 +669,16 @@ def _require_axes(shape: Shape, count: int) -> None:
 
 
 class LayerType(NamedTuple):
-    """The function for the shapes of the tops of a type, and the number of its bottoms and tops.
-
-    Attributes
-    ----------
-    shapes
-        The function. It returns the shapes of as many tops as the layer can have.
-    fewest, most
-        The numbers of bottoms.
-    fewest_tops
-        The number of tops that it must have; None for all. To a loss, of which it is 0, Caffe adds
-        one.
-    needs
-        The field of `ForkLayer` without which the shapes are not known; ``""`` for Caffe's types.
-    """
+    """The function for the shapes of the tops of a type, and the number of its bottoms and tops."""
 
     shapes: Callable[..., Sequence[Partial | None]]
+    """The function. It returns the shapes of as many tops as the layer can have."""
     fewest: int = 1
     most: int = 1
     fewest_tops: int | None = None
+    """The tops that it must have; None for all. To a loss, of which it is 0, Caffe adds one."""
     needs: str = ""
+    """The field of `ForkLayer` without which the shapes are not known; ``""`` for Caffe's types."""
 
 
 _NEURONS = (

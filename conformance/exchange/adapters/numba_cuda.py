@@ -1,0 +1,23 @@
+"""Numba's CUDA simulator."""
+
+import os
+
+os.environ["NUMBA_ENABLE_CUDASIM"] = "1"
+
+from numba import cuda
+
+REQUIRES = ["numba==0.68.1", "numpy==2.4.6"]
+GROUP = "tables"
+TAKES = ["cuda.to_device(b)"]
+OPERATORS = False
+
+
+def back(x):
+    return x.copy_to_host()
+
+
+def write(x):
+    x[...] = 1
+
+
+make = cuda.to_device

@@ -1,0 +1,22 @@
+"""TensorFlow."""
+
+import numpy as np
+import tensorflow as tf
+
+REQUIRES = ["tensorflow-cpu==2.21.0", "numpy==2.4.6"]
+GROUP = "tensorflow"
+TAKES = [
+    "tf.convert_to_tensor(b)",
+    "tf.constant(b)",
+    "tf.experimental.dlpack.from_dlpack(b.__dlpack__())",
+]
+ADVICE = (
+    "It assumes that shared memory never changes: pass `b.copy()` if the Blob is written meanwhile."
+)
+
+
+def back(x):
+    return np.asarray(memoryview(x)) if x.dtype != tf.bfloat16 else x.numpy()
+
+
+make = tf.constant

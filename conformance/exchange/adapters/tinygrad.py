@@ -1,0 +1,20 @@
+"""tinygrad."""
+
+import os
+
+# Its other device for CPUs needs clang.
+os.environ["DEV"] = "PYTHON"
+
+from tinygrad import Tensor
+
+REQUIRES = ["tinygrad==0.14.0", "numpy==2.4.6"]
+GROUP = "torch"
+REASONS = {"Tensor(b)": "It takes arrays by their type, ndarray."}
+TAKES = ["Tensor(b)"]
+
+
+def back(x):
+    return x.numpy()
+
+
+make = Tensor

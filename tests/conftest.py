@@ -19,11 +19,10 @@ from hypothesis import HealthCheck, settings
 from program_devices import Cuda, Simulated, Sycl
 
 import syncblob
-from syncblob.blob import automatic_eviction
 from syncblob.devices import SimulatedBackend, cuda, simulation
 from syncblob.devices import accelerator as accelerator_named
 from syncblob.errors import NoDeviceError
-from syncblob.memory import access_plan, window_allocation
+from syncblob.memory import access_plan, room, window_allocation
 
 settings.register_profile(
     "default", deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -120,14 +119,8 @@ def held(
 
 
 @pytest.fixture
-def limited(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimulatedBackend]:
-    """Give a simulated device whose capacity and delay a test may set.
-
-    Evictions leave frozen what `pytest_collection` froze, because they would search it each time.
-    """
-    kept = types.SimpleNamespace(**vars(gc))
-    kept.unfreeze, kept.get_freeze_count = int, int
-    monkeypatch.setattr(automatic_eviction, "gc", kept)
+def limited() -> Iterator[SimulatedBackend]:
+    """Give a simulated device whose capacity and delay a test may set."""
     backend = syncblob.simulated(7)
     backend.synchronize()
     if backend.used_nbytes:
@@ -142,9 +135,7 @@ def limited(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimulatedBackend]:
 @pytest.fixture
 def no_collections(limited: SimulatedBackend, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: ARG001  # comes first
     """Fail if an eviction collects garbage: that takes a second in a large program."""
-    monkeypatch.setattr(
-        automatic_eviction.gc, "collect", lambda: pytest.fail("garbage was collected")
-    )
+    monkeypatch.setattr(room.gc, "collect", lambda: pytest.fail("garbage was collected"))
 
 
 @pytest.fixture

@@ -22,11 +22,6 @@ from syncblob._source_lines import SourceLine as SourceLine
 from syncblob.array_api import *  # noqa: F403  # the names of the standard
 from syncblob.array_api import __array_api_version__ as __array_api_version__
 from syncblob.array_api import __array_namespace_info__ as __array_namespace_info__
-from syncblob.blob.eviction_policy import Evictable as Evictable
-from syncblob.blob.eviction_policy import set_eviction_policy as set_eviction_policy
-from syncblob.blob.memory_summary import MemoryRow as MemoryRow
-from syncblob.blob.memory_summary import MemorySummary as MemorySummary
-from syncblob.blob.memory_summary import memory_summary as memory_summary
 from syncblob.devices import Device as Device
 from syncblob.devices import available_devices as available_devices
 from syncblob.devices import default_device as default_device
@@ -40,6 +35,11 @@ from syncblob.guards import max_transfers as max_transfers
 from syncblob.guards import no_transfers as no_transfers
 from syncblob.memory import Head as Head
 from syncblob.memory import SyncedMemory as SyncedMemory
+from syncblob.memory.eviction import Evictable as Evictable
+from syncblob.memory.eviction import set_eviction_policy as set_eviction_policy
+from syncblob.memory.memory_summary import MemoryRow as MemoryRow
+from syncblob.memory.memory_summary import MemorySummary as MemorySummary
+from syncblob.memory.memory_summary import memory_summary as memory_summary
 from syncblob.memory.verify import verified_const as verified_const
 from syncblob.transfer_log import ManySmall as ManySmall
 from syncblob.transfer_log import Operation as Operation

@@ -22,7 +22,6 @@ from syncblob.arrays.native import native_array
 from syncblob.blob import (
     caffe_math,
     copying,
-    evict_by_hand,
     from_arrays,
     notebook_drawing,
     parts,
@@ -583,7 +582,7 @@ class Blob(Operators, NdarrayMethods):
             that side is an adopted array or shared memory, which later writes would not reach.
             Nothing has changed then.
         """
-        return evict_by_hand.evict(self, side)
+        return parts.evict(self, side)
 
     def parts(self, axis: int = 0, *, nbytes: int | None = None) -> Iterator[Self]:
         """Walk the Blob in views that are on its device one after the other.

@@ -146,16 +146,16 @@ def training():
 # What the default policy moves, at most, as a multiple of what the offline policy moves. Of
 # `two_levels`, a policy that knows the probabilities moves 1.21 times as much.
 PATTERNS = {
-    forward_and_backward: 1.0,
+    forward_and_backward: 1.1,
     sliding_window: 1.05,
-    tight_window: 1.2,
-    zipf: 1.2,
-    two_levels: 1.3,
+    tight_window: 1.05,
+    zipf: 1.6,
+    two_levels: 1.35,
     random_walk: 1.3,
-    two_nets: 1.5,
-    scan: 1.35,
-    phases: 1.45,
-    training: 1.1,
+    two_nets: 1.75,
+    scan: 3.3,
+    phases: 1.35,
+    training: 1.5,
 }
 
 

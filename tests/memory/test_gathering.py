@@ -69,11 +69,12 @@ def test_the_log_has_the_place_and_the_reason_of_what_is_copied(copied):
 @pytest.mark.parametrize("side", Side)
 def test_a_copy_that_finds_no_room_says_for_what_and_where(side, limited):
     memory = SyncedMemory(NBYTES, device=limited.device)
-    (memory.overwrite_cpu_data if side else memory.overwrite_gpu_data)()
+    kept = (memory.overwrite_cpu_data if side else memory.overwrite_gpu_data)()
     limited.capacity = 31 if side else NBYTES + 31
     expected = r"^simulated:7 .*has no memory for 32 B more.*" + "test needs 32 B" * side
     with pytest.raises(MemoryError, match=expected):
         memory.gather(side, GAPPED, "test")
+    del kept
 
 
 # --- uploads under way ---------------------------------------------------------------------------

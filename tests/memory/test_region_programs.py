@@ -31,7 +31,7 @@ import syncblob
 from benchmarks.states import STATES
 from syncblob import Blob, Head, StaleAliasWarning, max_transfers, record_transfers
 from syncblob.devices import SimulatedBackend, accelerator
-from syncblob.memory import SyncedMemory, access_plan, at_once, living_arrays, window_allocation
+from syncblob.memory import SyncedMemory, access_plan, attempt, living_arrays, window_allocation
 from syncblob.memory.access_plan import SMALL
 
 try:
@@ -1322,11 +1322,10 @@ def some(numbers: range, device: type[Simulated | Cuda]) -> range:
     return numbers if device is Simulated else numbers[::4]
 
 
-@at_once
 def fill(device: str, nbytes: int) -> None:
     """Allocate a Blob on a device, if there is room without a wait."""
     with suppress(MemoryError):
-        Blob(nbytes, "uint8", device=device).gpu_data()
+        attempt(Blob(nbytes, "uint8", device=device).gpu_data)
 
 
 def accessor(side: str, intent: str) -> str:

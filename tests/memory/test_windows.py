@@ -4,7 +4,6 @@ import random
 import sys
 import threading
 import time
-import types
 from functools import partial
 
 import numpy as np
@@ -17,10 +16,9 @@ from in_threads import in_threads
 
 import syncblob
 from syncblob import Blob, Head
-from syncblob.blob import automatic_eviction
 from syncblob.blob.compute import write_by
 from syncblob.devices import POISON, Side
-from syncblob.memory import CONST, MUTABLE, Ledger, window_allocation
+from syncblob.memory import CONST, operations, window_allocation
 from syncblob.memory.windows import Window, Windows
 
 
@@ -284,14 +282,15 @@ def test_an_access_that_gets_no_window_leaves_exports_under_watch(limited):
 
 def writing(part, write):
     """Return a call that writes a view on the accelerator by a function."""
-    return partial(write_by, part.memory, part.layout, Side.ACCELERATOR, "a write", write)
+    place = part.memory, part.layout, Side.ACCELERATOR
+    return partial(write_by, *place, "a write", lambda array: (write, array))
 
 
 def slow_write(part):
     """Return a call that writes a view, the event that it has begun, and one that lets it end."""
     began, goes_on = threading.Event(), threading.Event()
 
-    def write():
+    def write(_array):
         began.set()
         assert goes_on.wait(20)
 
@@ -322,9 +321,8 @@ def test_a_window_is_not_replaced_while_another_thread_writes_into_it(read):
     blob = numbered()
     part, began = blob[:50], threading.Event()
     part.gpu_data()
-    array = part.memory.array(Side.ACCELERATOR, MUTABLE, part.layout, "a write")
 
-    def write():
+    def write(array):
         began.set()
         # Time for the other thread to come as far as it can.
         time.sleep(0.1)
@@ -340,7 +338,7 @@ def test_a_window_is_not_replaced_while_another_thread_writes_into_it(read):
 
 @pytest.mark.usefixtures("small")
 def test_nobody_waits_forever_for_a_write(monkeypatch):
-    monkeypatch.setattr(automatic_eviction, "_PATIENCE", 0.02)
+    monkeypatch.setattr(operations, "PATIENCE", 0.02)
     blob = numbered()
     part = blob[:50]
     part.gpu_data()
@@ -348,55 +346,12 @@ def test_nobody_waits_forever_for_a_write(monkeypatch):
 
     def read_everything():
         assert began.wait(20)
-        with pytest.raises(MemoryError, match="another thread is writing"):
+        with pytest.raises(MemoryError, match="another thread is using"):
             blob.gpu_data()
         goes_on.set()
 
     in_threads(write, read_everything)
     assert blob.gpu_data().tolist() == list(range(100))
-
-
-@pytest.mark.usefixtures("small")
-def test_two_writers_that_need_a_larger_window_do_not_wait_for_each_other(monkeypatch):
-    monkeypatch.setattr(automatic_eviction, "_PATIENCE", 0.5)
-    blob, both = numbered(), threading.Barrier(2, timeout=5)
-    part = blob[:50]
-    part.gpu_data()
-
-    def write():
-        both.wait()
-        assert blob.gpu_data().tolist() == list(range(100))
-        # Until both are through, each is in its write.
-        both.wait()
-
-    in_threads(writing(part, write), writing(part, write))
-
-
-@pytest.mark.usefixtures("small")
-def test_each_operation_waits_anew_for_a_write(monkeypatch):
-    clock = types.SimpleNamespace(now=1.0, waits=0)
-
-    def sleep(seconds):
-        clock.now += seconds
-        clock.waits += 1
-        if clock.now > until:
-            goes_on.set()
-            thread.join()
-
-    slow = types.SimpleNamespace(monotonic=lambda: clock.now, sleep=sleep)
-    monkeypatch.setattr(automatic_eviction, "time", slow)
-    for _ in range(3):
-        blob = numbered()
-        part = blob[:50]
-        part.gpu_data()
-        write, began, goes_on = slow_write(part)
-        until = clock.now + 0.8 * automatic_eviction._PATIENCE
-        thread = threading.Thread(target=write)
-        thread.start()
-        assert began.wait(20)
-        assert blob.gpu_data().tolist() == list(range(100))
-        thread.join()
-    assert clock.waits > 3 * 0.7 * automatic_eviction._PATIENCE / automatic_eviction._PAUSE
 
 
 @pytest.mark.usefixtures("small")
@@ -409,30 +364,6 @@ def test_an_eviction_that_an_alias_refuses_ends_no_borrow(limited):
     assert limited.downloaded_bytes == 0
     borrow[...] = alias[...] = 7
     assert blob.tolist()[:12] == [7] * 10 + [10, 11]
-
-
-@pytest.mark.usefixtures("small")
-def test_an_eviction_waits_for_a_write_without_the_lock(monkeypatch):
-    blob, free = numbered(), []
-    blob[:10].gpu_data()
-    # What leaves the host needs a larger window.
-    blob[5:].mutable_cpu_data()
-
-    def take_lock():
-        # Another thread needs it to go on.
-        taken = blob.memory.ledger.lock.acquire(timeout=20)
-        if taken:
-            blob.memory.ledger.lock.release()
-        return taken
-
-    def sleep(_seconds):
-        free.extend(in_threads(take_lock, seconds=20))
-
-    slow = types.SimpleNamespace(monotonic=time.monotonic, sleep=sleep)
-    monkeypatch.setattr(automatic_eviction, "time", slow)
-    monkeypatch.setattr(Ledger, "written_by_others", lambda _: not free)
-    assert blob.evict("cpu") == 400
-    assert free == [True]
 
 
 @pytest.mark.timeout(20)
@@ -465,8 +396,7 @@ def test_the_parts_of_a_walk_fit_on_a_small_device(limited):
 
 @pytest.mark.usefixtures("small")
 def test_a_walk_waits_for_no_other_thread_to_bring_its_next_part(limited, monkeypatch):
-    never = types.SimpleNamespace(monotonic=time.monotonic, sleep=None)
-    monkeypatch.setattr(automatic_eviction, "time", never)
+    monkeypatch.setattr(operations.Place, "wait", None)
     blob, other = numbered(), numbered(10)
     other.gpu_data()
     write, began, goes_on = slow_write(other)

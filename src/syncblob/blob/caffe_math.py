@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob.blob.compute import write_by
-from syncblob.blob.writes_in_progress import writes
 from syncblob.devices import Side
 from syncblob.guards import require_device
-from syncblob.memory import CONST, MUTABLE, Head, SyncedMemory, compute
+from syncblob.memory import CONST, Head, SyncedMemory, compute
 
 if TYPE_CHECKING:
     from syncblob.blob.core import BlobCore
@@ -36,7 +35,6 @@ _ACCUMULATORS = {
 }
 
 
-@writes("blob")
 def update(blob: BlobCore) -> None:
     """Subtract diff from data; see `Blob.update`."""
     blob._require_writable("update")
@@ -47,9 +45,8 @@ def update(blob: BlobCore) -> None:
     require_device(home.device, "update")
     diff = blob._diff_memory()
     gradient = diff.array(diff.side_of(home), CONST, blob.layout, "update")
-    data = blob.memory.array(side, MUTABLE, blob.layout, "update")
-    kernel = np.subtract, data, gradient, data
-    write_by(blob.memory, blob.layout, side, "update", *kernel)
+    place = blob.memory, blob.layout, side, "update"
+    write_by(*place, lambda data: (np.subtract, data, gradient, data))
 
 
 def summed(
@@ -65,7 +62,6 @@ def summed(
     return compute(home, kernel, array, home.namespace)
 
 
-@writes("memory")
 def scale(blob: BlobCore, memory: SyncedMemory | None, factor: complex, reason: str) -> None:
     """Multiply data or diff by a factor in place; see `Blob.scale_data`."""
     blob._require_writable(reason)
@@ -74,8 +70,7 @@ def scale(blob: BlobCore, memory: SyncedMemory | None, factor: complex, reason: 
         return
     side = _head_side(blob, memory)
     require_device(memory.home(side).device, reason)
-    array = memory.array(side, MUTABLE, blob.layout, reason)
-    write_by(memory, blob.layout, side, reason, _scale, factor, array)
+    write_by(memory, blob.layout, side, reason, lambda array: (_scale, factor, array))
 
 
 def _head_side(blob: BlobCore, memory: SyncedMemory) -> Side:

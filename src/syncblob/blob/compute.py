@@ -17,10 +17,9 @@ import numpy as np
 from syncblob._dtypes import SCALARS
 from syncblob.blob.core import BlobCore, fresh
 from syncblob.blob.operands import as_blob, gather
-from syncblob.blob.writes_in_progress import writes
 from syncblob.guards import may_compute_directly
 from syncblob.interop.adopt import can_adopt
-from syncblob.memory import OVERWRITE, compute, from_the_start, layout_of
+from syncblob.memory import MUTABLE, OVERWRITE, compute, from_the_start, has_written, layout_of
 from syncblob.memory.changes import finish_write
 
 if TYPE_CHECKING:
@@ -187,19 +186,29 @@ def overwrite(overwrites: Sequence[Overwrite], home: Home, reason: str) -> None:
     overwrite([each for each in rest if each[0] is memory], home, reason)
 
 
-@writes("memory")
 def write_by(
     memory: SyncedMemory,
     layout: Layout,
     side: Side,
     reason: str,
-    function: Callable[..., Any],
-    *arguments: Any,
+    call: Callable[[Any], Sequence[Any]],
 ) -> None:
     """Call a function that writes an array on one side, in its home, and finish the write.
 
-    The array, which has this memory and layout, is among the arguments.
+    `call` returns the function and its arguments, given the array of this memory and layout.
     """
+    from_the_start(_write_by, memory, layout, side, reason, call)
+
+
+def _write_by(
+    memory: SyncedMemory,
+    layout: Layout,
+    side: Side,
+    reason: str,
+    call: Callable[[Any], Sequence[Any]],
+) -> None:
+    function, *arguments = call(memory.array(side, MUTABLE, layout, reason))
+    has_written()
     try:
         memory.home(side).compute(function, *arguments)
     finally:

@@ -34,6 +34,7 @@ from syncblob.memory import (
     SyncedMemory,
     Window,
     acquire,
+    keep,
     laid,
     layout_of,
     placed_in,
@@ -42,6 +43,7 @@ from syncblob.memory.borrows_and_aliases import NO_LOANS
 from syncblob.memory.changes import finish_write
 from syncblob.memory.untracked_aliases import expose
 from syncblob.memory.verify import verifying
+from syncblob.memory.windows import array_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -110,6 +112,8 @@ def fresh(cls: type[AnyBlob], array: Any, home: Home) -> AnyBlob:
     blob._exposed = ()
     blob._kept = NOTHING_KEPT
     blob._shape_blob = NO_SHAPE
+    if home is not HOST:
+        keep(blob)
     return blob
 
 
@@ -252,6 +256,8 @@ class BlobCore:
         blob._exposed = ()
         blob._kept = NOTHING_KEPT
         blob._shape_blob = NO_SHAPE
+        if blob.home is not HOST:
+            keep(blob)
         return None if self._array is not array or shortcut is NO_SHORTCUT else blob
 
     def _derived(self, view: Callable[[Any], Any]) -> Self:
@@ -357,6 +363,34 @@ class BlobCore:
         # Drops the kept arrays, which are writable.
         self._use(self.memory)
 
+    # --- evictions -------------------------------------------------------------------------------
+
+    def used(self) -> set[Any]:
+        """Return what an operation on this Blob uses: its home, and its ledgers and theirs."""
+        found: set[Any] = {self.home}
+        for memory in (self._held, self._diff):
+            if memory is not None and memory is not NO_MEMORY:
+                found |= memory.used()
+        return found
+
+    def settle(self) -> None:
+        """Make the memory of a result, so that it can be evicted."""
+        if self._held is None:
+            self._make_memory()
+
+    def let_go(self, gone: Callable[[Any], bool]) -> bool:
+        """Drop arrays over buffers and windows that are gone; return whether there were any."""
+        held = self._held
+        if held is None or held is NO_MEMORY:
+            return False
+        if gone(self._shortcut.buffer):
+            self._use(held)
+            return True
+        if any(kept is not None and gone(kept[0].buffer) for kept in self._kept):
+            self._kept = NOTHING_KEPT
+            return True
+        return False
+
     # --- the array that computations use ---------------------------------------------------------
 
     # Code in hot paths asks ``_shortcut.readable`` or ``_shortcut.writable`` itself.
@@ -435,6 +469,8 @@ class BlobCore:
                     self._shortcut = NO_SHORTCUT
                     self._array = array
                 self._shortcut = shortcut
+            if made is not None and self.home is not HOST:
+                keep(self)
         return shortcut, array
 
     def _brought(self, reason: str) -> Any:
@@ -605,16 +641,27 @@ class BlobCore:
             self._require_writable(reason)
         return self.memory.array(side, access, self.layout, reason)
 
-    def _finish_write(self, home: Home, reason: str) -> None:
+    def _finish_write(self, home: Home, reason: str, array: Any = None) -> bool:
         """Finish a write of data in a home, made through a borrowed array.
 
-        If the other side was read meanwhile, the written side becomes the newest again.
+        If the other side was read meanwhile, the written side becomes the newest again. Returns
+        False if the array is given and its buffer has left the memory meanwhile, by an eviction or
+        for a larger window. Then the caller has to write again.
         """
         held = self._held
         if held is not None and not (self._shortcut.writable and home is self.home):
             layout = self.layout
             ledger = held.ledger
-            finish_write(ledger, held.side_of(home), *ledger.range_of(layout), reason)
+            side = held.side_of(home)
+            with ledger.lock:
+                start, stop = ledger.range_of(layout)
+                if array is not None and array.size:
+                    buffer = ledger.buffers.containing(side, start, stop)
+                    known = self._array is array and self._shortcut.buffer is buffer
+                    if not known and (buffer is None or not home.overlap(array, array_of(buffer))):
+                        return False
+                finish_write(ledger, side, start, stop, reason)
+        return True
 
     # --- accessors: views of arrays that are kept ------------------------------------------------
 
@@ -708,7 +755,7 @@ class BlobCore:
         self._keep(place, memory)
         return array
 
-    def _keep(self, place: int, memory: SyncedMemory) -> None:
+    def _keep(self, place: int, memory: SyncedMemory) -> None:  # noqa: C901  # cases
         """Keep arrays from which later accesses make views; see `Home.kept_views`."""
         side = _SIDES[place & 1]
         if side and memory.device_home is not self.home:
@@ -744,6 +791,8 @@ class BlobCore:
                 # NumPy does not export bfloat16, nor `export_dlpack.export` negative strides.
                 exported = writable
             entry = shortcut, const, writable, exported, None
+        if side:
+            keep(self)
         arrays: list[Kept | None] = list(self._kept)
         arrays[place] = entry
         self._kept = tuple(arrays)

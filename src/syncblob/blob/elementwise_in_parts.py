@@ -5,15 +5,14 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from syncblob._dtypes import SCALARS
 from syncblob.blob.core import BlobCore
-from syncblob.blob.evict_by_hand import give_up
+from syncblob.blob.parts import give_up
 from syncblob.devices import HOST, Side
-from syncblob.memory import CONST, OVERWRITE, at_once, from_the_start, patiently
-from syncblob.memory.wait_for_room import BESIDE_OTHERS, NotFirstError, begin_again
+from syncblob.memory import CONST, OVERWRITE, attempt, from_the_start, has_written, short_of
+from syncblob.memory.operations import NotNowError
 from syncblob.memory.window_allocation import divisible
 
 if TYPE_CHECKING:
@@ -21,11 +20,6 @@ if TYPE_CHECKING:
 
 # The first number of parts, and the fewest elements of one.
 _PARTS, _LEAST = 8, 1 << 12
-
-
-@at_once
-def _attempt(function: Callable[..., Any], *args: Any) -> Any:
-    return function(*args)
 
 
 def compute_in_room(
@@ -51,21 +45,26 @@ def compute_in_room(
     """
 
     def compute(*operands: Any) -> Any:
+        if not writes:
+            return function(kernel, *operands)
         done = function(kernel, *operands)
-        # What has been written must not be written again: such an error is raised.
-        return patiently(done) if writes else done
+        has_written()
+        return done()
 
     try:
-        return _attempt(compute, *operands)
+        return attempt(compute, *operands)
     except MemoryError as error:
-        if BESIDE_OTHERS not in vars(error):
+        if not short_of(error):
             raise
-        waiting, home = isinstance(error, NotFirstError), vars(error)[BESIDE_OTHERS]
+        waits = isinstance(error, NotNowError)
     # Only here: the error keeps frames alive, and these keep arrays.
-    if waiting:
-        return begin_again(compute_in_room, (function, kernel, operands), {"writes": writes}, home)
-    if not _can_divide(kernel, operands, writes=writes):
-        return from_the_start(compute, *operands)
+    divides = _can_divide(kernel, operands, writes=writes)
+    if waits or not divides:
+        try:
+            return from_the_start(compute, *operands)
+        except MemoryError as error:
+            if not (divides and short_of(error)):
+                raise
     return _compute_in_parts(compute, kernel, operands, writes=writes)
 
 
@@ -87,7 +86,7 @@ def _compute_in_parts(
         done = compute(*parts(part))
         return done if type(done) is tuple else (done,)
 
-    dtypes = [like.dtype] if writes else [x.dtype for x in patiently(compute_part, slice(1))]
+    dtypes = [like.dtype] if writes else [x.dtype for x in from_the_start(compute_part, slice(1))]
     results = [type(like)(like.shape, dtype, device=home.device) for dtype in dtypes]
     into: list[Any] = [x.reshape(-1) for x in results]
 
@@ -143,19 +142,18 @@ def _divide(operands: Sequence[Any]) -> tuple[Home, list[Any]]:
         if x.memory.buffer(side) is not None:
             # Whole buffers of the operands of a running operation are not evicted otherwise.
             with suppress(BufferError):
-                give_up(x, side, *x.memory.ledger.range_of(x.layout))
+                give_up(x, side)
     return home, [x if type(x) in SCALARS else x.reshape(-1) for x in operands]
 
 
-@at_once
 def _for_each_part(compute: Callable[[slice], None], size: int) -> None:
     """Call a function for each part of the elements, for smaller ones if memory is short."""
     step, start = max(size // _PARTS, 1), 0
     while start < size:
         # Smaller parts come sooner than what other threads give back.
-        call = compute if step >= 2 * _LEAST else partial(patiently, compute)
+        call = attempt if step >= 2 * _LEAST else from_the_start
         try:
-            call(slice(start, start + step))
+            call(compute, slice(start, start + step))
         except MemoryError:
             step //= 2
             if step < _LEAST:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,20 +19,10 @@ from syncblob.blob.core import NO_MEMORY, AnyBlob, BlobCore, making
 from syncblob.blob.device_of_operands import require_device_of
 from syncblob.blob.index_arrays import indices_to_read, selection
 from syncblob.blob.operands import blob_to_read
-from syncblob.blob.writes_in_progress import writes
 from syncblob.devices import HOST, Side
 from syncblob.devices.base import is_on_device
 from syncblob.guards import may_compute_directly, require_device
-from syncblob.memory import (
-    MUTABLE,
-    OVERWRITE,
-    Head,
-    Shortcut,
-    acquire,
-    compute,
-    from_the_start,
-    laid,
-)
+from syncblob.memory import OVERWRITE, Head, Shortcut, acquire, compute, from_the_start, laid
 from syncblob.memory.buffers import allocate_on_host
 from syncblob.memory.history import first_write
 
@@ -83,7 +74,6 @@ def get_item(blob: AnyBlob, key: Any) -> AnyBlob:
     return blob._view(blob.layout.derive(lambda a: a[full]))
 
 
-@writes("blob")
 def set_item(blob: BlobCore, key: Any, value: Any) -> None:  # noqa: C901, PLR0912  # the usual case is inlined
     """Assign to the elements that an index selects; see `Blob.__setitem__`."""
     if blob._readonly:
@@ -103,13 +93,16 @@ def set_item(blob: BlobCore, key: Any, value: Any) -> None:  # noqa: C901, PLR09
             if not known and not blob._is_shared():
                 array = blob._make_writable("__setitem__")
         if array is not None:
-            if direct:
-                array[full] = value
+            if home.writers is None:
+                if direct:
+                    array[full] = value
+                else:
+                    home.compute(operator.setitem, array, full, value)
+                written = blob._shortcut.writable or blob._finish_write(home, "__setitem__", array)
             else:
-                home.compute(operator.setitem, array, full, value)
-            if not blob._shortcut.writable:
-                blob._finish_write(home, "__setitem__")
-            return
+                written = _set_noted(blob, home.writers, array, full, value, direct=direct)
+            if written:
+                return
         untouched = blob._held is NO_MEMORY and full is _EVERYTHING and home is HOST
         if not (untouched and direct and _fill(blob, value)):
             _assign_number(blob, full, value)
@@ -143,8 +136,31 @@ def set_item(blob: BlobCore, key: Any, value: Any) -> None:  # noqa: C901, PLR09
         selected = selection(blob, key)
         new = _value_on(blob, value, selected.shape)
         key, function = selected.bring("__setitem__"), selected.setitem
-    array = blob._array_on(side, MUTABLE, "__setitem__")
-    write_by(blob.memory, blob.layout, side, "__setitem__", function, array, key, new)
+    place = blob.memory, blob.layout, side, "__setitem__"
+    write_by(*place, partial(_setting, function, key, new))
+
+
+def _setting(function: Any, key: Any, value: Any, array: Any) -> tuple[Any, ...]:
+    """Return the call that sets elements of an array. No lambda, which would slow all variables."""
+    return function, array, key, value
+
+
+def _set_noted(  # noqa: PLR0913  # an assignment
+    blob: BlobCore, writers: list[Any], array: Any, full: Any, value: Any, *, direct: bool
+) -> bool:
+    """Assign a number through an array, if it may still be written; return whether it was kept."""
+    shortcut, home = blob._shortcut, blob.home
+    try:
+        writers.append(shortcut)
+        if not (shortcut.writable and blob._array is array):
+            return False
+        if direct:
+            array[full] = value
+        else:
+            home.compute(operator.setitem, array, full, value)
+        return blob._shortcut.writable or blob._finish_write(home, "__setitem__", array)
+    finally:
+        writers.remove(shortcut)
 
 
 def _fill(blob: BlobCore, value: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
@@ -16,9 +17,8 @@ from syncblob.blob.device_of_operands import require_device_of
 from syncblob.blob.elementwise_in_parts import compute_in_room
 from syncblob.blob.foreign_operators import answer_of, known_form
 from syncblob.blob.operands import converted, gather, is_number
-from syncblob.blob.writes_in_progress import writes
 from syncblob.guards import may_compute_directly, require_device
-from syncblob.memory import MUTABLE
+from syncblob.memory import MUTABLE, OVERWRITE
 
 if TYPE_CHECKING:
     from syncblob.devices.base import Home
@@ -27,11 +27,10 @@ if TYPE_CHECKING:
 _EXACT = 2048
 
 
-@writes("x1")
-def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, operator: str) -> Any:  # noqa: C901, PLR0912  # each case is inlined, because calls take time
+def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, name: str) -> Any:  # noqa: C901, PLR0912, PLR0915  # each case is inlined, because calls take time
     """Compute ``kernel(x1, x2)`` into x1, without a temporary array, and return x1.
 
-    `operator` is Python's name of the operator, such as ``"add"``.
+    `name` is Python's name of the operator, such as ``"add"``.
 
     Runs on the accelerator if one of the operands is there. An exception leaves x1 unchanged,
     except those that NumPy raises while it writes: floating-point errors under ``numpy.errstate``,
@@ -68,31 +67,43 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, operator: str) -> Any:
             )
         array1 = x1._make_writable(_reason(kernel)) if possible else None
     if array1 is not None:
-        if type(x2) is type(x1):
-            shortcut, array2 = x2._shortcut, x2._array
-            if array2 is not None and shortcut.readable and home is x2.home:
-                if array1.dtype is array2.dtype and (
-                    home.direct or may_compute_directly(home, _reason(kernel))
-                ):
-                    # The usual case. Most kernels keep the common dtype.
-                    if array1.size == 1 and array1.shape == array2.shape:
-                        # For one element, NumPy's ``out=`` takes twice as long.
-                        result = kernel(array1, array2)
-                        if result.dtype is array1.dtype:
-                            array1[...] = result
-                            _finish_write(kernel, x1, home)
-                            return x1
-                    try:
-                        kernel(array1, array2, array1)
-                    except TypeError:
-                        _require_kept_dtype(kernel, array1.dtype, array2)
-                        raise
-                    finally:
-                        _finish_write(kernel, x1, home)
-                    return x1
-                return _write(kernel, x1, array1, array2, home)
-        elif type(x2) in SCALARS:
-            return _write(kernel, x1, array1, x2, home)
+        shortcut, writers = x1._shortcut, home.writers
+        try:
+            if writers is not None:
+                writers.append(shortcut)
+            # Again: it may have been revoked before.
+            if writers is not None and not (shortcut.writable and x1._array is array1):
+                pass
+            elif type(x2) is type(x1):
+                shortcut2, array2 = x2._shortcut, x2._array
+                if array2 is not None and shortcut2.readable and home is x2.home:
+                    if array1.dtype is array2.dtype and (
+                        home.direct or may_compute_directly(home, _reason(kernel))
+                    ):
+                        # The usual case. Most kernels keep the common dtype.
+                        if array1.size == 1 and array1.shape == array2.shape:
+                            # For one element, NumPy's ``out=`` takes twice as long.
+                            result = kernel(array1, array2)
+                            if result.dtype is array1.dtype:
+                                array1[...] = result
+                                if not x1._shortcut.writable:
+                                    _finish_write(kernel, x1, home, array1)
+                                return x1
+                        try:
+                            kernel(array1, array2, array1)
+                        except TypeError:
+                            _require_kept_dtype(kernel, array1.dtype, array2)
+                            raise
+                        finally:
+                            if not x1._shortcut.writable:
+                                _finish_write(kernel, x1, home, array1)
+                        return x1
+                    return _write(kernel, x1, array1, array2, home)
+            elif type(x2) in SCALARS:
+                return _write(kernel, x1, array1, x2, home)
+        finally:
+            if writers is not None:
+                writers.remove(shortcut)
     if type(x2) not in SCALARS and not isinstance(x2, BlobCore):
         other = converted(x2, x1)
         if other is NotImplemented:
@@ -101,10 +112,10 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, operator: str) -> Any:
             number = not like and is_number(x2)
             ask = number or (like and not own)
             form = known_form(x1, x2) if ask and not number else x1
-            answer = answer_of(operator, kernel, form, x2) if ask else NotImplemented
+            answer = answer_of(name, kernel, form, x2) if ask else NotImplemented
             if number and answer is NotImplemented:
                 # As a Python scalar, because an array would change the dtype.
-                answer = inplace(kernel, x1, np.asarray(x2).item(), operator)
+                answer = inplace(kernel, x1, np.asarray(x2).item(), name)
             elif like and (answer is NotImplemented or isinstance(answer, np.ndarray)):
                 # The operator would bind the caller's name to a new array.
                 raise _other_type(kernel, x2)
@@ -173,10 +184,13 @@ def _is_newest(x: BlobCore) -> bool:
     return not moves and x._make_readable() is not None
 
 
-def _finish_write(kernel: Callable[..., Any], x1: Any, home: Home) -> None:
-    """Finish a write if the other side was read meanwhile."""
-    if not x1._shortcut.writable:
-        x1._finish_write(home, kernel.__name__)
+def _finish_write(kernel: Callable[..., Any], x1: Any, home: Home, array1: Any) -> None:
+    """Finish a write if the other side was read, or its buffer has left, meanwhile."""
+    if not (x1._shortcut.writable or x1._finish_write(home, kernel.__name__, array1)):
+        memory, layout = x1.memory, x1.layout
+        if layout.shape == array1.shape:
+            place = memory.side_of(home), OVERWRITE, layout, kernel.__name__
+            memory.write(*place, operator.setitem, ..., array1)
 
 
 def _write(kernel: Callable[..., Any], x1: Any, array1: Any, array2: Any, home: Home) -> Any:
@@ -190,7 +204,7 @@ def _write(kernel: Callable[..., Any], x1: Any, array1: Any, array2: Any, home: 
     try:
         run(array1, array2, array1)
     finally:
-        _finish_write(kernel, x1, home)
+        _finish_write(kernel, x1, home, array1)
     return x1
 
 

@@ -1,4 +1,4 @@
-"""Walks over a Blob part by part, with two parts on the device at a time."""
+"""Evictions by hand, and walks over a Blob part by part, with two on the device at a time."""
 
 from __future__ import annotations
 
@@ -9,13 +9,43 @@ from operator import index
 from typing import TYPE_CHECKING, Any
 
 from syncblob._shape import canonical_axis
-from syncblob.blob.evict_by_hand import give_up
-from syncblob.devices import HOST
-from syncblob.memory import at_once
+from syncblob.devices import HOST, Side
+from syncblob.memory import attempt
 from syncblob.memory.windows import laid
 
 if TYPE_CHECKING:
     from syncblob.blob.core import BlobCore
+
+
+def evict(blob: BlobCore, side: str) -> int:
+    """Free the buffers of a side; see `Blob.evict`."""
+    if side not in {"cpu", "gpu"}:
+        raise ValueError(f'expected "cpu" or "gpu", got {side!r}')
+    memory, ledger = blob.memory, blob.memory.ledger
+    # A Blob that is smaller than its memory stands for all of it, unless it is a view.
+    start, stop = (0, memory.nbytes) if blob._base is None else ledger.range_of(blob.layout)
+    gone = Side.HOST if side == "cpu" else blob._accelerator_side(memory)
+    freed = _free(blob, gone, start, stop, needed=True)
+    with ledger.lock:
+        kept = ledger.buffers.within(gone, start, stop)
+        for window in kept if start < stop else ():
+            reach = f"evict, which keeps a buffer of bytes {window.start} to {window.stop}"
+            ledger.note(reach, start, stop)
+    return freed
+
+
+def give_up(blob: BlobCore, side: Side, *, needed: bool = True) -> None:
+    """Free the buffers of a side that lie in a Blob's range; see `SyncedMemory.evict`."""
+    _free(blob, side, *blob.memory.ledger.range_of(blob.layout), needed=needed)
+
+
+def _free(blob: BlobCore, side: Side, start: int, stop: int, *, needed: bool) -> int:
+    memory = blob.memory
+    if not memory.windows(side) or (memory.ledger.loans[side].foreign and not needed):
+        return 0
+    # Its own arrays are known, those on the host, too.
+    blob._use(memory)
+    return memory.evict(side, start, stop, needed=needed)
 
 
 # The size of a part, if the device has room for four of them.
@@ -44,14 +74,6 @@ def walk(blob: Any, axis: int, nbytes: int | None) -> Iterator[Any]:
     return _walk_views(blob, views)
 
 
-@at_once
-def _start_to_bring(view: Any) -> None:
-    """Prefetch a part. It waits for nobody, because other threads may wait for the part before."""
-    # It is brought when it is used if there is no room for two.
-    with suppress(MemoryError):
-        view.prefetch()
-
-
 def _walk_views(blob: BlobCore, views: Sequence[Any]) -> Iterator[Any]:
     if blob.home is HOST:
         yield from views
@@ -70,7 +92,10 @@ def _walk_views(blob: BlobCore, views: Sequence[Any]) -> Iterator[Any]:
                     if held is None
                     else laid(blob.home, held, view.layout, writable=False, own=True)
                 )
-                _start_to_bring(following)
+                # It is brought when it is used if there is no room for two. This waits for nobody,
+                # because other threads may wait for the part before.
+                with suppress(MemoryError):
+                    attempt(following.prefetch)
                 del held, seen
             yield view
         except BaseException:
@@ -85,6 +110,5 @@ def _walk_views(blob: BlobCore, views: Sequence[Any]) -> Iterator[Any]:
 
 
 def _leave(view: Any) -> None:
-    """Give up a part. What another thread uses is evicted when room is needed."""
-    reach = view.memory.ledger.range_of(view.layout)
-    give_up(view, view._side, *reach, needed=False)
+    """Give up a part. What an operation is writing is evicted when room is needed."""
+    give_up(view, view._side, needed=False)

@@ -13,7 +13,6 @@ from syncblob._layout import Layout
 from syncblob._shape import as_shape
 from syncblob.blob.core import NOTHING_KEPT, BlobCore, keep_diff, making
 from syncblob.blob.views import shape_from
-from syncblob.blob.writes_in_progress import writes
 from syncblob.interop.shared_memory import name_of
 from syncblob.memory import NO_SHORTCUT, OVERWRITE, SyncedMemory
 from syncblob.memory.borrows_and_aliases import restore
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from syncblob.devices.base import Home
 
 
-@writes("blob")
 def resize(blob: BlobCore, shape: tuple[Any, ...]) -> None:
     """Change the shape in place; see `Blob.resize`."""
     blob._require_own("resize")
@@ -37,7 +35,6 @@ def resize(blob: BlobCore, shape: tuple[Any, ...]) -> None:
         _refit(blob, layout, lambda: blob._use(blob.memory, layout))
 
 
-@writes("blob")
 def assign(  # noqa: C901, PLR0913  # contents, where they go, and the reason
     blob: BlobCore,
     contents: Any,
@@ -137,7 +134,7 @@ def _refit(blob: BlobCore, layout: Layout, finish: Callable[[], None]) -> None:
         blob._diff = None
 
     # It is that of another Blob. This one gets its own.
-    let_go(blob, "a growing resize", [diff], leave_diff)
+    let_go("a growing resize", [diff], leave_diff)
 
 
 def _replace_memories(
@@ -151,16 +148,10 @@ def _replace_memories(
         blob._use(data, layout)
         blob._diff = diff
 
-    let_go(blob, action, given_up, replace)
+    let_go(action, given_up, replace)
 
 
-@writes("blob")
-def let_go(
-    blob: BlobCore,  # noqa: ARG001  # `writes_in_progress` looks for it
-    action: str,
-    given_up: list[SyncedMemory],
-    replace: Callable[[], None],
-) -> None:
+def let_go(action: str, given_up: list[SyncedMemory], replace: Callable[[], None]) -> None:
     """Replace memories by others, after warnings for all their aliases.
 
     Borrows of these memories end, because writes through them may be lost. If `replace` fails,

@@ -42,7 +42,7 @@ def _leave_for(  # noqa: PLR0913  # a Blob, and what it leaves for what
     """Let a Blob that is smaller than its memory leave it for one over a buffer, as in Caffe."""
     successor = memory.successor(blob.layout.nbytes)
     successor.replace_side(side, *buffer)
-    let_go(blob, action, [memory], partial(_exchange, blob, successor, diff=diff))
+    let_go(action, [memory], partial(_exchange, blob, successor, diff=diff))
 
 
 def _exchange(blob: BlobCore, memory: SyncedMemory, *, diff: bool) -> None:
@@ -83,4 +83,4 @@ def share(blob: BlobCore, other: BlobCore, *, diff: bool) -> None:
     if old is None:
         replace()
     else:
-        let_go(blob, action, [old], replace)
+        let_go(action, [old], replace)

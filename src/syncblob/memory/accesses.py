@@ -8,9 +8,9 @@ from syncblob.memory.access_plan import PAIR, plan
 from syncblob.memory.await_async_copies import await_uploads
 from syncblob.memory.changes import commit, finish_write, take
 from syncblob.memory.history import note_use
+from syncblob.memory.room import shortage_of
 from syncblob.memory.stale_alias_warning import Unannounced, announce, require_announced
 from syncblob.memory.state_machine import CONST, MUTABLE, OVERWRITE, Access
-from syncblob.memory.wait_for_room import Shortage
 from syncblob.memory.window_allocation import provide
 from syncblob.transfers import open_logs
 
@@ -33,6 +33,7 @@ def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # an access; inl
     fill: Callable[..., None] | None = None,
     *,
     locked: bool = False,
+    announced: list[set[Lease]] | None = None,
 ) -> Any:
     """Bring the range of a layout up to date on one side, and return the side's buffer.
 
@@ -49,7 +50,9 @@ def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # an access; inl
         discards is kept until then: if there is a second argument, a list, it appends to it when it
         has written.
     locked
-        Whether the caller holds the lock. The access is const then, and makes no room.
+        Whether the access makes no room, because the caller does, or holds the lock.
+    announced
+        The aliases that warnings have named.
 
     Returns
     -------
@@ -65,11 +68,11 @@ def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # an access; inl
     StaleAliasWarning
         If the user's filters turn it into an error. Nothing has changed.
     """
-    announced: list[set[Lease]] = []
-    shortage = None
+    announced = [] if announced is None else announced
     mine, writes = 1 << side, access is not CONST
     while True:
         stale: Stale | None = None
+        shortage = None
         try:
             with ledger.lock:
                 buffers, spans, loans = ledger.buffers, ledger.spans, ledger.loans
@@ -135,8 +138,13 @@ def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # an access; inl
         except Unannounced as unannounced:
             stale = unannounced.stale
         except MemoryError as error:
-            shortage = shortage or Shortage()
-            if locked or not shortage.make_room(ledger.buffers.home(side), error, reason):
+            if not locked:
+                shortage = shortage_of(error, ledger.buffers.home(side), reason)
+            if shortage is None:
                 raise
+        if shortage is not None:
+            # Only here: the error keeps frames alive, and these keep arrays.
+            args = ledger, side, access, layout, reason, fill
+            return shortage.repeat(acquire, args, {"locked": True, "announced": announced})
         if stale is not None:
             announce(reason, stale, announced)

@@ -16,7 +16,7 @@ from syncblob._formatting import extend, human_bytes
 from syncblob._source_lines import user_line
 from syncblob.devices import HOST, Accelerator, Side, current_accelerator, home_of
 from syncblob.guards import running_guards
-from syncblob.memory.wait_for_room import leave_room
+from syncblob.memory.operations import leave_room
 from syncblob.memory.windows import NO_WINDOWS, Window, Windows, array_of, part_of
 from syncblob.transfers import Copying, open_logs, transfer
 

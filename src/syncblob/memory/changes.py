@@ -25,6 +25,7 @@ from syncblob.memory.await_async_copies import await_uploads, finish_uploads
 from syncblob.memory.borrows_and_aliases import NO_LOANS, restore
 from syncblob.memory.history import Transition, note_arrival, note_use, noted_user
 from syncblob.memory.ledger import REMEMBERED
+from syncblob.memory.operations import reside
 from syncblob.memory.span_limit import shortened
 from syncblob.memory.spans import Spans
 from syncblob.memory.stale_alias_warning import require_announced
@@ -134,6 +135,8 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
                     zeroed = access is not OVERWRITE or stop - start < nbytes
                     if buffer is None:
                         buffer = buffers.allocate(side, buffers.nbytes, zeroed=zeroed)
+                        if side:
+                            reside(ledger, buffers.homes[side])
                         sides[side] = buffer
                     elif zeroed:
                         # An interrupted access has left it.
@@ -184,6 +187,8 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
             uploads: Sequence[Upload] = ()
             if change.prepare is not None:
                 buffer, uploads = change.prepare(ledger, change, reason)
+                if 0 < side < len(buffers.homes):
+                    reside(ledger, buffers.homes[side])
                 if type(buffer) is Windows:
                     whole, windows = None, buffer
                 elif type(buffer) is not Window:

@@ -7,7 +7,7 @@ shortcuts, and the questions that accesses ask.
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any, ClassVar, Never
+from typing import TYPE_CHECKING, Any, Never
 
 from syncblob._locks_lost_in_fork import LostLock, is_lost, notify
 from syncblob._source_lines import user_instruction
@@ -21,8 +21,6 @@ from syncblob.memory.verify import Watch
 from syncblob.transfers import follow_logs, open_logs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from syncblob._layout import Layout
     from syncblob.devices.base import Accelerator, Home
     from syncblob.memory.await_async_copies import Upload
@@ -207,10 +205,6 @@ class Ledger:
         "uploads",
         "watch",
     )
-
-    # Whether a function of another thread may be writing into the memory. The module that knows
-    # Blobs, `blob.automatic_eviction`, assigns it.
-    written_by_others: ClassVar[Callable[[Ledger], bool]]
 
     def __init__(self, nbytes: int, accelerator: Accelerator | None, source: Source | None) -> None:
         self.buffers: Buffers = Buffers(nbytes, accelerator)

@@ -11,8 +11,8 @@ import numpy as np
 from syncblob._layout import Layout
 from syncblob.devices import Accelerator, Side
 from syncblob.memory.await_async_copies import await_uploads
+from syncblob.memory.operations import leave_room
 from syncblob.memory.state_machine import CONST
-from syncblob.memory.wait_for_room import leave_room
 from syncblob.memory.windows import laid, part_of
 
 if TYPE_CHECKING:

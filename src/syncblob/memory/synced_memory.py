@@ -19,18 +19,19 @@ from syncblob.devices.base import Calls
 from syncblob.memory.accesses import acquire
 from syncblob.memory.await_async_copies import await_uploads
 from syncblob.memory.changes import adopt
+from syncblob.memory.eviction import evict
 from syncblob.memory.hand_out import alias, borrow, export_watched, note_alias
 from syncblob.memory.ledger import Ledger
-from syncblob.memory.private_copies import ElsewhereError, gather
+from syncblob.memory.operations import reside
+from syncblob.memory.private_copies import gather
+from syncblob.memory.room import compute, from_the_start, shortage_of
 from syncblob.memory.sources import Source
 from syncblob.memory.spans import Spans
 from syncblob.memory.stale_alias_warning import announcing
 from syncblob.memory.start_async_copies import pull, push, push_from_host
 from syncblob.memory.state_machine import CONST, MUTABLE, OVERWRITE, Access, Head, head_over
 from syncblob.memory.verify import verifying
-from syncblob.memory.wait_for_room import Shortage, compute, from_the_start
 from syncblob.memory.window_allocation import grow, reaches
-from syncblob.memory.window_eviction import evict_windows
 from syncblob.memory.windows import Window, laid
 from syncblob.transfers import open_logs
 
@@ -136,6 +137,8 @@ class SyncedMemory:
         side = Side.HOST if accelerator is None else memory.side_of(accelerator)
         memory.ledger.buffers.sides[side] = buffer
         memory.ledger.spans = Spans.whole(buffer.nbytes, 1 << side)
+        if accelerator is not None:
+            reside(memory.ledger, accelerator)
         return memory
 
     # --- Caffe's accessors -----------------------------------------------------------------------
@@ -269,11 +272,7 @@ class SyncedMemory:
         self._in_room(side, "prefetch", _locked, _prefetch, side, start, stop)
 
     def evict(
-        self,
-        side: Side,
-        start: int = 0,
-        stop: int | None = None,
-        function: Callable[[Ledger, Side, int, int, str, list[Any]], int] = evict_windows,
+        self, side: Side, start: int = 0, stop: int | None = None, *, needed: bool = True
     ) -> int:
         """Free the buffers of a side; what only they hold moves to the other side first.
 
@@ -285,8 +284,8 @@ class SyncedMemory:
             The side.
         start, stop
             The range, by default everything. Of a part, the windows that lie in it are freed.
-        function
-            Frees them, under the lock, as `evict_windows`.
+        needed
+            Whether a buffer that an operation is using raises an error, and does not just stay.
 
         Returns
         -------
@@ -296,14 +295,14 @@ class SyncedMemory:
         Raises
         ------
         BufferError
-            If an alias, or memory that was exposed, needs a buffer. Nothing has changed then.
+            If an alias, memory that was exposed, or an operation needs a buffer. Nothing has
+            changed then.
         """
         stop = self.nbytes if stop is None else stop
         # What leaves the host needs room on the accelerator.
         refuge = Side.HOST if side else Side.ACCELERATOR
-        held: list[Any] = []
-        args = side, start, stop, "evict", held
-        freed: int = self._in_room(refuge, "evict", _locked, function, *args)
+        use = partial(evict, needed=needed)
+        freed: int = self._in_room(refuge, "evict", _locked, use, side, start, stop, [])
         return freed
 
     # --- attributes ------------------------------------------------------------------------------
@@ -377,6 +376,10 @@ class SyncedMemory:
     def history(self) -> tuple[Transition, ...]:
         """The last transitions, oldest first."""
         return self.ledger.history
+
+    def used(self) -> set[Any]:
+        """Return what an operation on this memory uses: the ledger, and its homes."""
+        return {self.ledger, *self.ledger.buffers.homes}
 
     def home(self, side: Side) -> Home:
         """Return the home of one side; see `Buffers.home`."""
@@ -590,15 +593,13 @@ class SyncedMemory:
 
     def _in_room(self, side: Side, reason: str, function: Callable[..., Any], *args: Any) -> Any:
         """Call a function of the ledger, and again as long as evictions make room on a side."""
-        shortage = None
-        while True:
-            try:
-                return function(self.ledger, *args)
-            except MemoryError as error:
-                home = error.home if isinstance(error, ElsewhereError) else self.home(side)
-                shortage = shortage or Shortage()
-                if not shortage.make_room(home, error, reason):
-                    raise
+        try:
+            return function(self.ledger, *args)
+        except MemoryError as error:
+            shortage = shortage_of(error, self.home(side), reason)
+            if shortage is None:
+                raise
+        return shortage.repeat(function, (self.ledger, *args), {})
 
     def elements(self, side: Side, layout: Layout, reason: str) -> Any:
         """Return an array of elements on one side, for the caller to copy.

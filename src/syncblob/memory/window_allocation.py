@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from syncblob.memory.access_plan import Change
 from syncblob.memory.changes import commit
+from syncblob.memory.operations import NotNowError, are_written, pinned
 from syncblob.memory.state_machine import MUTABLE, Access
 from syncblob.memory.windows import Window, part_of
 
@@ -28,17 +29,6 @@ _WHOLE = 1 << 20
 
 # Nor has one of which windows would be this share.
 _MOST = 0.5
-
-
-class BeingWrittenError(MemoryError):
-    """Another thread is writing into a window that is to be replaced. It does not take long.
-
-    A copy that is made meanwhile would lack what it writes. `Shortage.make_room` waits.
-    """
-
-    def __init__(self, ledger: Ledger) -> None:
-        super().__init__(f"another thread is writing into {ledger.buffers.described()}")
-        self.ledger: Ledger = ledger
 
 
 def divisible(buffers: Buffers) -> bool:
@@ -99,10 +89,11 @@ def grow(  # noqa: PLR0913, PLR0917  # a range, and the access that needs it
 
 def _plan_growth(ledger: Ledger, side: Side, _access: Access, start: int, stop: int) -> Change:
     """Plan to make a window, which replaces those that it overlaps. The map stays."""
-    replaced = [(w.start, w.stop) for w in ledger.buffers.within(side, start, stop)]
+    windows = ledger.buffers.within(side, start, stop)
+    replaced = [(w.start, w.stop) for w in windows]
     # Other threads write without the lock. The shortcuts are revoked, so that none begins to.
-    if replaced and type(ledger).written_by_others(ledger):
-        raise BeingWrittenError(ledger)
+    if replaced and (are_written(windows) or ledger in pinned(own=False)):
+        raise NotNowError(f"another thread is using {ledger.buffers.described()}")
     for part in replaced:
         holder = ledger.loans[side].holder_in(side, *part)
         if holder:

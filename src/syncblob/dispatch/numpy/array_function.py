@@ -42,8 +42,7 @@ from syncblob.dispatch.numpy.general_call import (
 from syncblob.dispatch.numpy.view_calls import makes_view, stand_in, view_of
 from syncblob.dispatch.walk import instances, mapped, replaced
 from syncblob.guards import may_compute_directly, require_device
-from syncblob.memory import at_once, compute, from_the_start, laid
-from syncblob.memory.wait_for_room import BESIDE_OTHERS
+from syncblob.memory import compute, from_the_start, laid
 
 if TYPE_CHECKING:
     from syncblob.devices.base import Home
@@ -96,11 +95,8 @@ def array_function(
             plan = _plan(func, type(x1), type(x2), type(x3))
         case _:
             plan = _plan(func, *map(type, args))
-    try:
+    if like.home.direct:
         return plan.run(like, args, kwargs)
-    except MemoryError as error:
-        if BESIDE_OTHERS not in vars(error):
-            raise
     return from_the_start(plan.run, like, args, kwargs)
 
 
@@ -252,7 +248,6 @@ class _OneBlob(Plan):
 
     __slots__ = ()
 
-    @at_once
     def run(self, like: Any, args: Args, kwargs: Named) -> Any:
         x = args[0]
         home = x.home
@@ -293,7 +288,6 @@ class _SomeBlobs(Plan):
         self.nested = nested
         self.keywords = any(isinstance(name, str) for name in blobs + nested)
 
-    @at_once
     def run(self, like: Any, args: Args, kwargs: Named, moving: str = "") -> Any:  # noqa: C901, PLR0912  # inlined, because calls take time
         home = like.home
         arguments: Any = joined(args, kwargs) if self.keywords else [*args]

@@ -13,25 +13,23 @@ import numpy as np
 from syncblob._dtypes import can_hold, is_supported
 from syncblob.arrays.foreign import is_array
 from syncblob.arrays.native import native_array
-from syncblob.blob import writes_in_progress
 from syncblob.blob.compute import forgets_newest, overwrite, wrap
 from syncblob.blob.core import HOST_DATA, BlobCore
 from syncblob.blob.device_of_operands import common_home
-from syncblob.blob.writes_in_progress import writes
 from syncblob.devices import HOST, Device, Side
 from syncblob.devices.base import Home, is_on_device
 from syncblob.dispatch.walk import instances, mapped
 from syncblob.guards import require_device
 from syncblob.interop.adopt import adopt
-from syncblob.memory import MUTABLE, compute, patiently
+from syncblob.memory import MUTABLE, compute, has_written
+from syncblob.memory.operations import innermost
 from syncblob.memory.window_allocation import divisible
 
 # Types that are passed on unchanged.
 LEAVES = (bool, int, float, complex, str, bytes, type, np.generic, np.dtype, np.ufunc)
 
 
-@writes("running")
-def call(  # noqa: PLR0913  # a call, and properties of its function
+def call(  # noqa: C901, PLR0913  # a call, and properties of its function
     function: Callable[..., Any],
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
@@ -98,16 +96,18 @@ def call(  # noqa: PLR0913  # a call, and properties of its function
         if isinstance(keywords.get("out"), tuple):
             (keywords["out"],) = keywords["out"]
 
-    def finish() -> Any:
-        try:
-            result = compute(running.home, function, *arrays, **keywords)
-            running.deliver(result)
-        finally:
-            running.finish_write()
-        return running.give(result, const=const)
-
-    # What has been written must not be written again.
-    return patiently(finish) if written else finish()
+    try:
+        if written:
+            has_written()
+        result = compute(running.home, function, *arrays, **keywords)
+        if running.late:
+            # There may not be room for these beside what is about to be written.
+            arguments, arrays, keywords = {}, [], {}
+            running.release()
+        running.deliver(result)
+    finally:
+        running.finish_write()
+    return running.give(result, const=const)
 
 
 def joined(args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[int | str, Any]:
@@ -126,7 +126,7 @@ def split(arguments: Mapping[int | str, Any]) -> tuple[list[Any], dict[str, Any]
 class Operands:
     """The operands of one call in one home. Results have the class of `like`."""
 
-    __slots__ = ("_blobs", "_foreign", "_late", "_passed", "home", "like", "name", "written")
+    __slots__ = ("_blobs", "_foreign", "_passed", "home", "late", "like", "name", "written")
 
     def __init__(self, name: str, like: BlobCore, home: Home) -> None:
         self.name: str = name
@@ -138,11 +138,9 @@ class Operands:
         # By id: each array passed to the function, and the argument that it replaces.
         self._passed: dict[int, tuple[Any, Any]] = {}
         # Targets, and the arrays to copy into them after a successful call.
-        self._late: list[tuple[Any, Any]] = []
+        self.late: list[tuple[Any, Any]] = []
         # The Blobs that are written.
         self.written: list[BlobCore] = []
-        if writes_in_progress.FREE_THREADED:
-            writes_in_progress.note(self)
 
     # --- before ----------------------------------------------------------------------------------
 
@@ -207,7 +205,7 @@ class Operands:
                 array = compute(self.home, self.home.namespace.empty, shape, dtype=dtype)
             else:
                 array = compute(self.home, self.read(target).copy)
-            self._late.append((target, array))
+            self.late.append((target, array))
             return array
         if not own:
             self._foreign.append(target)
@@ -252,6 +250,12 @@ class Operands:
 
     # --- afterwards ------------------------------------------------------------------------------
 
+    def release(self) -> None:
+        """Drop the arrays that were read, so that their memory can be evicted."""
+        operation: Any = innermost()
+        operation.operands = [target for target, _ in self.late]
+        self._passed = {id(array): self._passed[id(array)] for _, array in self.late}
+
     def deliver(self, result: Any) -> None:
         """Copy temporary arrays to their targets.
 
@@ -259,7 +263,7 @@ class Operands:
         """
         returned = result if isinstance(result, tuple) else (result,)
         overwrites, arrays = [], []
-        for target, scratch in self._late:
+        for target, scratch in self.late:
             written = result is None or any(scratch is array for array in returned)
             if self.home.native and not written:
                 continue

@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.utils._python_dispatch as _modes
 
-from syncblob.blob import writes_in_progress
 from syncblob.blob.compute import forgets_newest, overwrite
 from syncblob.blob.core import HOST_DATA, BlobCore
-from syncblob.blob.writes_in_progress import writes
 from syncblob.devices import HOST, timed_computations
 from syncblob.devices.cuda import CudaBackend
 from syncblob.dispatch.torch import tensors as over
@@ -22,7 +20,7 @@ from syncblob.dispatch.torch.tracing import untraced
 from syncblob.dispatch.torch.written_arguments import Plan, plan_call
 from syncblob.dispatch.walk import NESTED, instances, replaced
 from syncblob.guards import require_device
-from syncblob.memory import CONST, MUTABLE, in_room
+from syncblob.memory import CONST, MUTABLE, in_room, writing
 from syncblob.memory.untracked_aliases import expose
 from syncblob.memory.verify import verifying
 
@@ -44,7 +42,6 @@ _Lent = tuple[BlobCore, Loan]
 
 
 @untraced
-@writes("running")
 def call(  # the usual ways come first
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Any:
@@ -74,6 +71,21 @@ def call(  # the usual ways come first
         result = _call_directly(plan, function, values, names)
         if result is not NotImplemented:
             return result
+    args = plan, function, values, names
+    if plan.written:
+        return writing(plan.blobs_in(values), _call_by_loans, *args, direct=direct)
+    return _call_by_loans(*args, direct=direct)
+
+
+def _call_by_loans(
+    plan: Plan,
+    function: Callable[..., Any],
+    values: list[Any],
+    names: tuple[str, ...],
+    *,
+    direct: bool,
+) -> Any:
+    """Implement `call` where tensors have to be brought or written."""
     tensors = plan.tensors_in(values)
     device, home = device_of_tensors(tensors, [x.device for x in plan.blobs_in(values)])
     if plan.computes:
@@ -282,8 +294,6 @@ class _Call:
         self._late: list[tuple[BlobCore, torch.Tensor]] = []
         # Copies of Blobs that are read.
         self._copies: list[tuple[BlobCore, torch.Tensor]] = []
-        if writes_in_progress.FREE_THREADED:
-            writes_in_progress.note(self)
 
     # --- before ----------------------------------------------------------------------------------
 

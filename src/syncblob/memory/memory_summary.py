@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from syncblob._formatting import counted, human_bytes
-from syncblob.blob.living_blobs import in_use, ledgers_on, living_blobs, settle_results
-from syncblob.devices import HOST, Accelerator, Device, Side, accelerator
+from syncblob.devices import Accelerator, Device, Side, accelerator
+from syncblob.memory.operations import inhabited, keepers, pinned, residents
 
 if TYPE_CHECKING:
     from syncblob._source_lines import SourceLine
@@ -90,10 +90,9 @@ def rows(home: Accelerator, reason: str = "") -> list[MemoryRow]:
 
     `reason` is the operation that runs, if any.
     """
-    operands = in_use(others=False) if reason else ()
-    settle_results(home, living_blobs())
+    operands = pinned(others=False) if reason else ()
     found = []
-    for ledger in ledgers_on(home):
+    for ledger, _ in residents(home):
         side = ledger.side_of(home)
         loans = ledger.loans[side]
         for window in ledger.buffers.all_of(side):
@@ -131,8 +130,6 @@ def memory_summary(device: Device | str | None = None) -> MemorySummary:
     device
         One accelerator; None for all that are used.
     """
-    homes: dict[Any, None] = {home: None for each in ledgers_on() for home in each.buffers.homes}
-    homes |= dict.fromkeys(each.home for each in living_blobs())
-    if device is not None:
-        homes = {accelerator(device): None}
-    return MemorySummary([home for home in homes if home is not HOST])
+    for blob in keepers():
+        blob.settle()
+    return MemorySummary(inhabited() if device is None else [accelerator(device)])

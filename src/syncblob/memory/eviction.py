@@ -1,0 +1,360 @@
+"""Evictions: buffers of accelerators give way, the least recently used first.
+
+A use of a buffer through its shortcut records nothing. Each search for a buffer to evict revokes
+the shortcuts of all, and the next one sees which were asked for since. So the age of a buffer
+counts searches.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from syncblob._layout import Layout
+from syncblob._locks_lost_in_fork import Lock
+from syncblob.devices import HOST, Accelerator, Side
+from syncblob.devices.base import WRITERS
+from syncblob.errors import TransferGuardError
+from syncblob.memory.access_plan import Change, plan
+from syncblob.memory.await_async_copies import await_uploads
+from syncblob.memory.changes import commit
+from syncblob.memory.operations import Use, are_written, if_free, keepers, pinned, residents
+from syncblob.memory.state_machine import CONST, MUTABLE, Access
+from syncblob.memory.window_allocation import provide
+from syncblob.memory.windows import Window, array_of, laid
+from syncblob.transfers import EVICTION, count_eviction
+
+if TYPE_CHECKING:
+    from syncblob.memory.await_async_copies import Upload
+    from syncblob.memory.ledger import Ledger
+
+
+class Evictable(NamedTuple):
+    """A buffer that may be evicted, for an eviction policy.
+
+    Attributes
+    ----------
+    nbytes
+        Its size.
+    newest
+        The bytes that are only there. An eviction downloads them.
+    age
+        How many evictions ago its Blob was last used.
+    interval
+        The mean number of evictions between two uses; 0 if it was used only once so far.
+    name
+        The name of its Blob; empty if it has none.
+    uses
+        How often its Blob was used. All uses between two evictions count as one.
+    """
+
+    nbytes: int
+    newest: int
+    age: int
+    interval: float
+    name: str
+    uses: int
+
+
+def _by_age(buffer: Evictable) -> float:
+    """Return how long ago the buffer was used, by the copies that bring it back.
+
+    What is only there is copied twice.
+    """
+    return (1 + buffer.age) / (1 + buffer.newest / max(buffer.nbytes, 1))
+
+
+_policy: Callable[[Evictable], float] = _by_age
+_scoring = False
+_clock = itertools.count(1)
+
+# Held by one thread that makes room at a time. It waits for no other lock of a memory.
+_making_room = Lock()
+_made_room = 0
+
+
+def set_eviction_policy(policy: Callable[[Evictable], float] | None) -> None:
+    """Set the function that scores buffers; that with the highest score is evicted first.
+
+    Parameters
+    ----------
+    policy
+        Takes an `Evictable`. None means the default: what was used longest ago, weighted by the
+        copies that bring it back. Of equal scores, the buffer that was allocated first goes first.
+    """
+    global _policy  # noqa: PLW0603  # a setting of the process
+    if policy is not None and not callable(policy):
+        raise TypeError(f"expected a function of an Evictable, or None, got {policy!r}")
+    _policy = policy or _by_age
+
+
+def _note_use(ledger: Ledger, side: Side, use: Use, now: int) -> None:
+    """Note a use of a side since the last search. The next one shows: it asks for a shortcut.
+
+    A change of state replaces the map and the epoch.
+    """
+    shortcuts, spans = ledger.shortcuts, ledger.spans
+    own = [*shortcuts.sides[side : side + 1]]
+    own += [part for key, part in list(shortcuts.parts.items()) if key[0] == side]
+    readable = any(shortcut is not None and shortcut.readable for shortcut in own)
+    if readable or use.epoch is not shortcuts.epoch or use.spans is not spans:
+        shortcuts.clear()
+        if use.last:
+            gap = now - use.last
+            interval = use.interval or gap
+            # A pause between two phases of a program says little about the next.
+            use.interval = interval + (min(gap, 4 * interval) - interval) / 4
+        use.last, use.epoch, use.spans = now, shortcuts.epoch, spans
+        use.times += 1
+
+
+def _candidates(home: Accelerator) -> list[tuple[Any, ...]]:
+    """Return scores, ledgers, uses and starts, the highest score first; of equal ones the first."""
+    global _scoring  # noqa: PLW0603  # a policy may use Blobs, and need room itself
+    before, policy, now = _scoring, _by_age if _scoring else _policy, next(_clock)
+    found: list[tuple[Any, ...]] = []
+    for ledger, use in residents(home):
+        side = ledger.side_of(home)
+        windows, name = ledger.buffers.all_of(side), ledger.buffers.name
+        if windows:
+            _note_use(ledger, side, use, now)
+        for window in windows:
+            stop = window.stop
+            newest = sum(run.nbytes for run in ledger.only_on(side, window.start, stop))
+            age = now - use.last
+            buffer = Evictable(window.nbytes, newest, age, use.interval, name, use.times)
+            found.append((buffer, -len(found), ledger, use, window.start))
+    try:
+        _scoring = True
+        scored = [(_number(policy(buffer)), *rest) for buffer, *rest in found]
+    finally:
+        _scoring = before
+    return sorted(scored, reverse=True, key=itemgetter(0, 1))
+
+
+def _number(score: Any) -> float:
+    try:
+        return float(score)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"expected a number from the function set by set_eviction_policy, got {score!r}"
+        ) from error
+
+
+# --- for room -------------------------------------------------------------------------------------
+
+
+def make_room(home: Accelerator, reason: str, needed: int) -> bool:
+    """Make room on an accelerator; return whether there may be more than before.
+
+    Freed memory that libraries keep is given back; else buffers are evicted that nobody sees.
+    """
+    began = _made_room
+    with _making_room.held:
+        # Another thread may have made some in the meantime.
+        return _made_room != began or home.give_back() or _evict(home, reason, needed)
+
+
+def _evict(home: Accelerator, reason: str, needed: int) -> bool:
+    """Evict the buffers with the highest scores that can be, until the bytes needed may fit."""
+    global _made_room  # noqa: PLW0603  # counts evictions of the process
+    lacking, freed = home.lacking(needed), 0
+    for blob in keepers():
+        blob.settle()
+    windows = {id(window) for each, _ in residents(home) for window in _windows(each)}
+    if _let_go(lambda kept: type(kept) is Window and id(kept) not in windows):
+        # Larger ones have replaced them.
+        _made_room += 1
+        return True
+    refused: list[Exception] = []
+    for *_, ledger, use, start in _candidates(home):
+        args = home, ledger, start, EVICTION + reason
+        try:
+            nbytes = if_free(ledger.lock, _evict_unseen, *args)
+        except TransferGuardError as error:
+            # Another one may have to move nothing. Its frames would keep arrays alive.
+            refused.append(error.with_traceback(None))
+            continue
+        if nbytes:
+            _made_room += 1
+            # This was no use of the windows that are left.
+            use.epoch, use.spans = ledger.shortcuts.epoch, ledger.spans
+            freed += nbytes
+            if freed >= lacking:
+                return True
+    if refused and not freed:
+        raise refused.pop()
+    return freed > 0
+
+
+def _windows(ledger: Ledger) -> list[Window]:
+    return [window for windows in ledger.buffers.windows for window in windows]
+
+
+def _let_go(gone: Callable[[Any], bool]) -> bool:
+    """Let Blobs drop arrays over buffers that are gone; return whether there were any."""
+    return sum(blob.let_go(gone) for blob in keepers()) > 0
+
+
+def _evict_unseen(home: Accelerator, ledger: Ledger, start: int, reason: str) -> int:
+    """Evict the window at a byte if nobody sees it, under the lock. Return the bytes freed."""
+    side = ledger.side_of(home)
+    window = ledger.buffers.all_of(side).containing(start, start)
+    if window is None or window.start != start or ledger.moving:
+        return 0
+    stop, loans = window.stop, ledger.loans[side]
+    if ledger.uploads:
+        try:
+            await_uploads(ledger, Side.HOST, MUTABLE, start, stop)
+        except Exception:  # noqa: BLE001  # not of the operation that needs room
+            return 0
+    if (
+        (ledger.watch is not None and ledger.watch.lives)
+        or loans.holder_in(side, start, stop)
+        or loans.borrows.overlapping(start, stop)
+    ):
+        return 0
+    _close(ledger, side)
+    # From here on, who begins to use it waits for the lock. Which windows of an operand are used
+    # is known by the arrays over them.
+    whole = ledger.buffers.sides[side] is not None
+    if are_written([window]) or (whole and ledger in pinned()):
+        return 0
+    _let_go(lambda kept: array_of(kept) is window.array)
+    if home.is_seen(window.array):
+        return 0
+    nbytes = evict_windows(ledger, side, start, min(stop, ledger.spans.nbytes), reason)
+    if nbytes:
+        count_eviction(ledger.buffers.copying(home, reason).memory, start, stop)
+    return nbytes
+
+
+def _close(ledger: Ledger, side: Side) -> None:
+    """Close the ways to a side without the lock, and for good, because evictions renew shortcuts.
+
+    Look for users of the memory afterwards.
+    """
+    ledger.shortcuts.revoke()
+    ledger.shortcuts.forget(side)
+
+
+# --- by hand, and the change of state -------------------------------------------------------------
+
+
+def evict(  # noqa: PLR0913  # a range, and what its contents need
+    ledger: Ledger, side: Side, start: int, stop: int, held: list[Any], *, needed: bool
+) -> int:
+    """Free windows as `evict_windows` does, under the lock, and let Blobs drop their arrays.
+
+    If an operation is using the memory, this raises a BufferError if it is `needed`, or else
+    leaves them there.
+    """
+    if side is Side.HOST:
+        # From now on. An operator that has begun before writes again.
+        HOST.writers = WRITERS
+    _close(ledger, side)
+    windows = ledger.buffers.all_of(side).inside(start, stop)
+    if are_written(windows) or ledger in pinned():
+        if not needed:
+            return 0
+        raise BufferError(
+            "another thread, or an operation that this one interrupts, is using "
+            f"{ledger.buffers.described()}"
+        )
+    gone = {id(window.array) for window in windows}
+    freed = evict_windows(ledger, side, start, stop, "evict", held)
+    _let_go(lambda kept: id(array_of(kept)) in gone)
+    return freed
+
+
+def evict_windows(  # noqa: PLR0913, PLR0917  # a range, and what its contents need
+    ledger: Ledger, side: Side, start: int, stop: int, reason: str, held: list[Any] | None = None
+) -> int:
+    """Free the windows of a side that lie in a range; what only they hold moves elsewhere.
+
+    That is the host, or the first accelerator for what is on the host. What the source still has
+    does not move. `held` receives an array over each range that has moved, so that room for the
+    next is not made by an eviction of that one.
+
+    Returns
+    -------
+    int
+        The number of bytes freed.
+
+    Raises
+    ------
+    BufferError
+        If aliases need a window.
+    """
+    if ledger.moving:
+        ledger.refuse_reentry()
+    windows = ledger.buffers.all_of(side).inside(start, stop)
+    for window in windows:
+        low, high = window.start, window.stop
+        if holder := ledger.loans[side].holder_in(side, low, high):
+            raise BufferError(
+                f"bytes {low} to {high} of {ledger.buffers.described()} cannot leave "
+                f"{ledger.buffers.home(side).device}, because of {holder}; delete the alias, "
+                "or use a copy, as of blob.copy(), which can leave"
+            )
+    _rescue(ledger, side, windows, reason, held)
+    # Afterwards, because a source that has been read completely is closed.
+    if windows and ledger.source is not None and not ledger.source.reopen():
+        ledger.forget_source(0, ledger.buffers.nbytes)
+        _rescue(ledger, side, windows, reason, held)
+    if windows:
+        # A host access that may write waits for uploads.
+        commit(ledger, _plan_eviction, Side.HOST, MUTABLE, start, stop, reason, side)
+    return sum(window.nbytes for window in windows)
+
+
+def _rescue(
+    ledger: Ledger, side: Side, windows: Sequence[Window], reason: str, held: list[Any] | None
+) -> None:
+    """Copy what only a side has in windows to another one."""
+    refuge = Side.HOST if side else Side.ACCELERATOR
+    for window in windows:
+        for run in ledger.only_on(side, window.start, min(window.stop, ledger.spans.nbytes)):
+            part = Layout.raw(run.nbytes, run.start)
+            if refuge:
+                provide(ledger, refuge, run.start, run.stop, reason, part)
+            await_uploads(ledger, refuge, CONST, run.start, run.stop)
+            ledger.compare_watch(refuge, run.start, run.stop, writes=False)
+            place = refuge, CONST, run.start, run.stop
+            there = commit(ledger, plan, *place, reason, (), part)
+            if held is not None:
+                home = ledger.buffers.home(refuge)
+                held.append(laid(home, there, part, writable=False, own=True))
+
+
+def _plan_eviction(  # a range
+    ledger: Ledger, _host: Side, _access: Access, start: int, stop: int, side: Side
+) -> Change:
+    before, mine = ledger.spans, 1 << side
+    after = before
+    for window in ledger.buffers.all_of(side).inside(start, stop):
+        low, high = window.start, window.stop
+        runs = [run._replace(holders=run.holders & ~mine) for run in before.runs(low, high)]
+        if ledger.only_on(side, low, high):
+            raise RuntimeError(
+                "this memory was written, or lent to be written, while it was evicted; try again"
+            )
+        after = after.replaced(runs)
+    # Borrows there lost their write permission when the bytes were copied elsewhere.
+    return Change(side, before, after, start, stop, prepare=_drop, between=after)
+
+
+def _drop(ledger: Ledger, change: Change, _reason: str) -> tuple[Any, Sequence[Upload]]:
+    side, buffers = change.side, ledger.buffers
+    gone = buffers.all_of(side).inside(change.start, change.stop)
+    home = buffers.home(side)
+    if isinstance(home, Accelerator):
+        for window in gone:
+            # Its memory may be given to someone else at once.
+            home.settle(window.array)
+    for window in gone:
+        ledger.compare_watch(side, window.start, window.stop, writes=True)
+    windows = buffers.windows[side]
+    return windows.exchange(gone) if windows else windows, ()

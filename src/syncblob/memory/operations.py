@@ -1,0 +1,337 @@
+"""Operations that run, the memory that they and others have on devices, and the line for room.
+
+Operations *pin* their operands, which are not evicted for others meanwhile. Of those that need more
+room than there is only the outermost waits, and nothing is in use then, because it begins again:
+two that waited with what they have for the rest of what they need would wait for each other.
+
+Ledgers with buffers on an accelerator are *residents* of it, and Blobs with arrays over them are
+*keepers*. Both are only referred to weakly.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Protocol
+from weakref import WeakKeyDictionary, ref
+
+from syncblob._locks_lost_in_fork import Lock, LostLock
+from syncblob.devices.base import WRITERS
+from syncblob.memory.windows import array_of
+
+if TYPE_CHECKING:
+    from syncblob.devices import Accelerator
+    from syncblob.devices.base import Home
+    from syncblob.memory.ledger import Ledger
+    from syncblob.memory.windows import Window
+
+# The seconds for which the first in line waits, those between two tries, and those for which no
+# other thread may have been at work before it gives up. A thread may be between two operations.
+PATIENCE, PAUSE, IDLE = 5.0, 0.005, 0.03
+
+# The attribute of an error of what an outer operation begins again: the home that is short of room.
+SHORT_OF = "short_of_memory"
+
+
+class NotNowError(MemoryError):
+    """An access has to wait for another thread, and for no room."""
+
+
+class NotFirstError(NotNowError):
+    """An allocation that can be made later would take room from the first thread in line."""
+
+    def __init__(self, home: Home) -> None:
+        super().__init__(f"another thread has waited longer for memory of {home.device}")
+        self.home: Home = home
+
+
+class Operation:
+    """An operation that runs.
+
+    Attributes
+    ----------
+    operands, outer
+        What it pins, and the operation of the same thread in which it runs.
+    written
+        Whether it may have written, and cannot begin again.
+    last
+        Whether it has waited, and does not begin again either.
+    waiting
+        Whether it waits, with nothing in use.
+    """
+
+    __slots__ = ("last", "operands", "outer", "waiting", "written")
+
+    def __init__(self, operands: Any, outer: Operation | None) -> None:
+        self.operands: Any = operands
+        self.outer: Operation | None = outer
+        self.written: bool = False
+        self.last: bool = False
+        self.waiting: bool = False
+
+
+# The innermost operation of each thread, and the places in line. `_turn` tells that one has left.
+running: dict[int, Operation] = {}
+_lines: dict[Home, list[Place]] = {}
+_turn = threading.Condition()
+
+
+def _after_fork_in_child() -> None:
+    global _turn  # noqa: PLW0603  # another thread may have held its lock
+    _turn = threading.Condition()
+    _lines.clear()
+    for thread in {*running} - {threading.get_ident()}:
+        del running[thread]
+    WRITERS.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
+def run(operation: Operation, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+    """Call a function as an operation of this thread."""
+    thread = threading.get_ident()
+    try:
+        running[thread] = operation
+        return function(*args, **keywords)
+    finally:
+        if operation.outer is None:
+            running.pop(thread, None)
+        else:
+            running[thread] = operation.outer
+
+
+def innermost() -> Operation | None:
+    """Return the innermost operation of this thread."""
+    return running.get(threading.get_ident())
+
+
+def chain(operation: Operation | None) -> Iterator[Operation]:
+    """Iterate over an operation and those in which it runs."""
+    while operation is not None:
+        yield operation
+        operation = operation.outer
+
+
+def has_written() -> None:
+    """Tell that the operation of this thread may have written, and must not begin again."""
+    for operation in chain(innermost()):
+        operation.written = True
+
+
+def attempt(function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+    """Call a function that the caller knows what to do without: it evicts, but waits for nobody."""
+    return run(Operation((args, keywords), innermost()), function, *args, **keywords)
+
+
+def writing(operands: Any, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+    """Call a function that writes Blobs or memories, the operands."""
+    operation = Operation(operands, innermost())
+    for each in chain(operation):
+        each.written = True
+    return run(operation, function, *args, **keywords)
+
+
+def pinned(*, own: bool = True, others: bool = True) -> set[Any]:
+    """Return the ledgers and homes that operations use."""
+    found: set[Any] = set()
+    this = threading.get_ident()
+    for thread, operation in [*running.items()]:
+        if not operation.waiting and (own if thread == this else others):
+            _add_used([each.operands for each in chain(operation)], found)
+    return found
+
+
+def are_written(windows: Iterable[Window]) -> bool:
+    """Return whether arrays over windows are being written without the lock."""
+    arrays = [array_of(shortcut.buffer) for shortcut in list(WRITERS)]
+    return any(window.array is array for window in windows for array in arrays)
+
+
+def _add_used(operands: Iterable[Any], found: set[Any], depth: int = 4) -> None:
+    """Add what operands use, also those in tuples, lists and dicts."""
+    for x in operands:
+        kind = type(x)
+        if kind is tuple or kind is list or kind is dict:
+            if depth:
+                _add_used(x.values() if kind is dict else x, found, depth - 1)
+        elif hasattr(kind, "used"):
+            found.update(x.used())
+
+
+# --- the line -------------------------------------------------------------------------------------
+
+
+def leave_room(home: Home) -> None:
+    """Call this before an allocation: let threads that stand in line go first.
+
+    Raises
+    ------
+    NotFirstError
+        If another thread is the first, unless this one has written, and so has something in use.
+    """
+    # Nearly always, there is none.
+    line = _lines.get(home) if _lines else None
+    if line:
+        operation = innermost()
+        if operation is None or not operation.written:
+            for first in line[:1]:
+                if first.thread != threading.get_ident():
+                    raise NotFirstError(home)
+
+
+class Place:
+    """A place in the line of a home; not in line for who has something in use, and only waits."""
+
+    __slots__ = ("_began", "_busy", "_home", "_stands", "thread")
+
+    def __init__(self, home: Home, *, stands: bool) -> None:
+        self.thread: int = threading.get_ident()
+        self._home: Home = home
+        self._stands: bool = stands
+        self._began: float = 0.0
+        self._busy: float = 0.0
+
+    def wait(self) -> bool:
+        """Wait for the turn, and then a little. Return False if no other thread may free any."""
+        if threading.active_count() == 1:
+            return False
+        with _turn:
+            line = _lines.setdefault(self._home, [])
+            if self._stands and self not in line:
+                line.append(self)
+            after_others = False
+            while self in line and line[0] is not self:
+                after_others = True
+                _turn.wait(IDLE)
+            if not self._began:
+                self._began = self._busy = time.monotonic()
+                if after_others:
+                    return True
+            _turn.wait(PAUSE)
+        now = time.monotonic()
+        if self._home in pinned(own=False) or WRITERS or any_is_locked(self._home):
+            self._busy = now
+        return now - self._busy < IDLE and now - self._began < PATIENCE
+
+    def leave(self) -> None:
+        """Let the next one be the first."""
+        if _lines:
+            with _turn, suppress(KeyError, ValueError):
+                _lines[self._home].remove(self)
+                _turn.notify_all()
+            with _turn, suppress(KeyError):
+                if not _lines[self._home]:
+                    del _lines[self._home]
+
+
+# --- residents and keepers ------------------------------------------------------------------------
+
+
+class Use:
+    """The uses of a ledger on an accelerator, as searches for a buffer to evict have found them.
+
+    Attributes
+    ----------
+    last, interval, times
+        The number of the search after the last one, the mean number of searches between two, and
+        their number.
+    epoch, spans
+        What the next one replaces.
+    """
+
+    __slots__ = ("epoch", "interval", "last", "spans", "times")
+
+    def __init__(self) -> None:
+        self.last: int = 0
+        self.interval: float = 0.0
+        self.times: int = 0
+        self.epoch: object = None
+        self.spans: object = None
+
+
+class Keeper(Protocol):
+    """What keeps arrays over buffers: a Blob."""
+
+    def settle(self) -> None:
+        """Make the memory of a result."""
+
+    def let_go(self, gone: Callable[[Any], bool]) -> bool:
+        """Drop arrays over buffers and windows that are gone; return whether there were any."""
+
+
+_residents: WeakKeyDictionary[Accelerator, dict[ref[Ledger], Use]] = WeakKeyDictionary()
+# References may be dead, or twice in the list, until that has doubled.
+_keepers: list[ref[Keeper]] = []
+_most, _listing = 1024, Lock()
+
+
+def reside(ledger: Ledger, home: Any) -> None:
+    """Register a ledger that gets a buffer on an accelerator."""
+    uses = _residents.get(home)
+    if uses is None:
+        uses = _residents.setdefault(home, {})
+    known = ref(ledger, uses.pop)
+    if known not in uses:
+        uses[known] = Use()
+
+
+def residents(home: Any) -> list[tuple[Ledger, Use]]:
+    """Return the ledgers that have had buffers on an accelerator, in the order of the first."""
+    uses = _residents.get(home, {})
+    # A list of the keys takes one step. Entries vanish at any time.
+    found = [(known(), uses.get(known)) for known in list(uses)]
+    return [(ledger, use) for ledger, use in found if ledger is not None and use is not None]
+
+
+def inhabited() -> list[Accelerator]:
+    """Return the accelerators that have had residents."""
+    return [*_residents]
+
+
+def keep(blob: Keeper) -> None:
+    """Register a Blob that keeps an array over a buffer of an accelerator."""
+    global _most  # noqa: PLW0603  # grows with their number
+    _keepers.append(ref(blob))
+    if len(_keepers) > _most:
+        with _listing.held:
+            count = len(_keepers)
+            # A Blob has one reference. Others append behind these meanwhile.
+            living = {id(known): known for known in _keepers[:count] if known() is not None}
+            _keepers[:count] = living.values()
+            _most = max(1024, 2 * len(_keepers))
+
+
+def keepers() -> list[Keeper]:
+    """Return the Blobs that may keep arrays over buffers of accelerators."""
+    return [blob for blob in [known() for known in list(_keepers)] if blob is not None]
+
+
+def any_is_locked(home: Any) -> bool:
+    """Return whether another thread is in an access of memory on an accelerator."""
+    return any(not if_free(ledger.lock, int, 1, own=True) for ledger, _ in residents(home))
+
+
+def if_free(lock: Any, function: Callable[..., int], *args: Any, own: bool = False) -> int:
+    """Call a function under a lock. Return 0, and never wait, if the lock is taken.
+
+    Another thread that has it may be waiting for this one; `own` is returned if this one has it.
+    """
+    if isinstance(lock, LostLock):
+        return 0
+    if lock._is_owned():  # noqa: SLF001  # has no public name
+        return int(own)
+    release = lock.release
+    taken: list[bool] = []
+    try:
+        # One call in C takes the lock and notes it, and none comes before the release. So no
+        # interrupt leaves the lock held.
+        taken.extend(filter(None, map(lock.acquire, (False,))))
+        return function(*args) if taken else 0
+    finally:
+        if taken:
+            release()

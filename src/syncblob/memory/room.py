@@ -1,0 +1,199 @@
+"""Room on a device: calls that fail for lack of it evict buffers, or wait, and are made again."""
+
+from __future__ import annotations
+
+import gc
+from threading import get_ident
+from typing import TYPE_CHECKING, Any
+
+from syncblob._formatting import extend, human_bytes
+from syncblob.devices import Accelerator
+from syncblob.devices.base import NEEDED
+from syncblob.memory.eviction import make_room
+from syncblob.memory.memory_summary import rows
+from syncblob.memory.operations import (
+    SHORT_OF,
+    NotNowError,
+    Operation,
+    Place,
+    innermost,
+    leave_room,
+    running,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from syncblob.devices.base import Home
+
+
+def from_the_start(function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+    """Call a function; again, from its start, if other threads use the room that it lacks.
+
+    The function takes its arrays itself, and tells before it writes. So nothing is in use between
+    two tries, and others can evict its operands. Within another such call, the function is called
+    once, and its error is raised.
+    """
+    # As `run`, without the calls.
+    thread = get_ident()
+    outer = running.get(thread)
+    operation = Operation((args, keywords), outer)
+    operation.last = outer is not None and outer.last
+    try:
+        running[thread] = operation
+        try:
+            return function(*args, **keywords)
+        except MemoryError as error:
+            home = vars(error).get(SHORT_OF)
+            if home is None or operation.written or not (outer is None or outer.written):
+                raise
+            shortage = Shortage(error, home, "", MemoryError)
+        # Only here: the error keeps frames alive, and these keep arrays.
+        return shortage.begin_again(operation, function, args, keywords)
+    finally:
+        if outer is None:
+            running.pop(thread, None)
+        else:
+            running[thread] = outer
+
+
+def short_of(error: Exception) -> bool:
+    """Return whether a call failed for lack of room that it did not wait for."""
+    return SHORT_OF in vars(error)
+
+
+def compute(home: Home, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+    """Call a function with arrays of a home; make room and call it again if memory is short."""
+    try:
+        leave_room(home)
+        return home.compute(function, *args, **keywords)
+    except MemoryError as error:
+        shortage = shortage_of(error, home, getattr(function, "__name__", "a computation"))
+        if shortage is None:
+            raise
+    return shortage.repeat(_compute, (home, function, *args), keywords)
+
+
+def _compute(home: Home, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+    leave_room(home)
+    return home.compute(function, *args, **keywords)
+
+
+def in_room(
+    home: Home,
+    reason: str,
+    short: type[Exception],
+    function: Callable[..., Any],
+    *args: Any,
+    **keywords: Any,
+) -> Any:
+    """Call a function, and again as long as evictions make room on a home.
+
+    `short` is the error of which memory that is short is the reason.
+    """
+    try:
+        return function(*args, **keywords)
+    except short as error:
+        shortage = shortage_of(error, home, reason, short)
+        if shortage is None:
+            raise
+    return shortage.repeat(function, args, keywords)
+
+
+def shortage_of(
+    error: Exception, home: Home, reason: str, short: type[Exception] = MemoryError
+) -> Shortage | None:
+    """Return what to do about an error; None if nothing helps."""
+    home = getattr(error, "home", home)
+    if not isinstance(error, NotNowError):
+        if not home.bounded or not isinstance(home, Accelerator):
+            return None
+        needed = vars(error).get(NEEDED, 0)
+        if not home.can_hold(needed):
+            extend(error, f"{home.device} can never hold {human_bytes(needed)}", first=True)
+            vars(error)[SHORT_OF] = None
+            return None
+    return Shortage(error, home, reason, short)
+
+
+class Shortage:
+    """A call for which memory is short, from one try to the next."""
+
+    __slots__ = ("_error", "_home", "_reason", "_short")
+
+    def __init__(self, error: Any, home: Any, reason: str, short: type[Exception]) -> None:
+        self._home: Any = home
+        self._reason: str = reason
+        self._short: type[Exception] = short
+        self._take(error)
+
+    def _take(self, error: Any) -> None:
+        # Its frames refer to buffers. A program that keeps it would keep them, too.
+        self._error: Any = error.with_traceback(None)
+        error.__context__ = None
+
+    def repeat(self, function: Callable[..., Any], args: Any, keywords: Any) -> Any:
+        """Call the function again, as long as there is a reason to."""
+        operation = innermost()
+        waits = operation is None or operation.written
+        place, last = Place(self._home, stands=operation is None), False
+        try:
+            while not last:
+                if not self._make_room():
+                    if not (waits or operation.last):  # type: ignore[union-attr]  # there is one
+                        # It begins again.
+                        vars(self._error)[SHORT_OF] = self._home
+                        break
+                    last = not (waits and place.wait())
+                    if last:
+                        # Cycles may keep memories and arrays. What others used may go by now.
+                        gc.collect()
+                        self._make_room()
+                try:
+                    return function(*args, **keywords)
+                except self._short as error:
+                    self._take(error)
+                if shortage_of(self._error, self._home, self._reason) is None:
+                    break
+            if last and not isinstance(self._error, NotNowError):
+                self._explain()
+            raise self._error
+        finally:
+            self._leave(place)
+
+    def begin_again(
+        self, operation: Operation, function: Callable[..., Any], args: Any, keywords: Any
+    ) -> Any:
+        """Call the function of an operation again, when it is its turn."""
+        place = Place(self._home, stands=True)
+        try:
+            while short_of(self._error) and not (operation.last or operation.written):
+                try:
+                    operation.waiting = True
+                    operation.last = not place.wait()
+                finally:
+                    operation.waiting = False
+                try:
+                    return function(*args, **keywords)
+                except MemoryError as error:
+                    self._take(error)
+            raise self._error
+        finally:
+            self._leave(place)
+
+    def _leave(self, place: Place) -> None:
+        place.leave()
+        # It refers to the frames that refer to this object.
+        self._error = None
+
+    def _make_room(self) -> bool:
+        needed = vars(self._error).get(NEEDED, 0)
+        later = isinstance(self._error, NotNowError)
+        return not later and make_room(self._home, self._reason, needed)
+
+    def _explain(self) -> None:
+        listed = "\n".join(map(str, rows(self._home, self._reason))) or (
+            "    nothing that a Blob has; other arrays, and those that other code keeps of evicted "
+            "buffers, are not listed"
+        )
+        extend(self._error, f"nothing there can be evicted:\n{listed}")

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 from in_threads import in_threads
+from interrupt_points import done_meanwhile
 
 from syncblob import (
     Blob,
@@ -402,3 +405,17 @@ def test_a_use_of_a_side_under_watch_may_write_and_counts_what_it_avoids() -> No
         memory.cpu_data()
         del target
     assert avoided == 2
+
+
+def test_an_export_is_watched_although_a_handler_writes_in_its_midst() -> None:
+    for place in itertools.count():
+        blob = Blob(COUNT, device="simulated")
+        blob[...] = 1
+        exports: list[Any] = []
+        with verified_const():
+            export = partial(lambda blob, out: out.append(np.asarray(blob)), blob, exports)
+            came = done_meanwhile(export, place, partial(blob.__setitem__, ..., 2))
+        assert blob.tolist() in ([1] * COUNT, [2] * COUNT)  # the handler is refused in a transfer
+        if not came:
+            break
+    assert place

@@ -1,12 +1,16 @@
 """Sources are read in parts: only the parts that are needed, when they are needed, and once."""
 
 import gc
+import itertools
 import sys
 import weakref
+from contextlib import suppress
+from functools import partial
 
 import numpy as np
 import pytest
 from fault_states import newest
+from interrupt_points import done_meanwhile
 
 from syncblob import Blob, Head, SyncedMemory, record_transfers
 from syncblob._layout import Layout
@@ -280,3 +284,30 @@ def test_a_new_part_of_a_source_takes_few_calls():
     finally:
         sys.setprofile(None)
     assert calls < 50
+
+
+class Again:
+    """A source that can be read again."""
+
+    def __call__(self):
+        return np.arange(6, dtype=np.float32).view(np.uint8)
+
+    def again(self):
+        return Again()
+
+
+def evicted(blob):
+    blob[0] = 0
+    with suppress(RuntimeError):  # if it was written meanwhile
+        blob.evict()
+
+
+@pytest.mark.parametrize("work", [evicted, lambda blob: blob[::2].on("cpu").copy()])
+def test_a_source_that_a_handler_has_used_up_is_read_again(work):
+    for place in itertools.count():
+        blob = Blob.from_source(6, np.float32, Again(), device="simulated")
+        came = done_meanwhile(partial(work, blob), place, blob.prefetch)
+        assert blob.tolist() == [0, 1, 2, 3, 4, 5], place
+        if not came:
+            break
+    assert place

@@ -17,7 +17,7 @@ from syncblob.blob.operands import blob_to_read
 from syncblob.blob.resize import assign
 from syncblob.devices import HOST, Accelerator, Device, Side, home_of
 from syncblob.guards import require_device
-from syncblob.memory import CONST, MUTABLE, SyncedMemory, compute, from_the_start
+from syncblob.memory import CONST, MUTABLE, Shortcut, SyncedMemory, compute, from_the_start
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -32,10 +32,14 @@ def copy(blob: AnyBlob, order: str) -> AnyBlob:
         return blob._of(result.memory, layout, home=blob.home, diff=result._diff)
     memory, home, existing = blob.memory, blob.home, blob._existing_diff()
     layout = blob.layout
-    plain = layout.gapless and existing is None and not memory.blank
-    if plain and (home is not HOST or memory.ledger.buffers.accelerator is None):
+    gapless = layout.contiguous or layout.gapless
+    if gapless and existing is None and not memory.blank:
         with suppress(MemoryError):
-            return fresh(type(blob), from_the_start(_copied, blob), home)
+            result = fresh(type(blob), from_the_start(_copied, blob), home)
+            known = memory.ledger.buffers.accelerator
+            if home is HOST and known is not None:
+                result._shortcut = Shortcut(known, usable=True)
+            return result
     memory = _duplicate(blob, memory)
     diff = None if existing is None else _duplicate(blob, existing)
     layout = Layout.c_order(blob.shape, blob.dtype)

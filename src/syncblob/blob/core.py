@@ -38,6 +38,7 @@ from syncblob.memory import (
     layout_of,
     placed_in,
 )
+from syncblob.memory.borrows_and_aliases import NO_LOANS
 from syncblob.memory.changes import finish_write
 from syncblob.memory.untracked_aliases import expose
 from syncblob.memory.verify import verifying
@@ -147,8 +148,8 @@ class BlobCore:
     # The home of the Blob's device, where operations run and `_array` is.
     home: Home
     # The shortcut of the buffer under the array. For a fresh Blob `FRESH`, or one with the place in
-    # the user's code where the array was taken for a buffer, if it still has another owner, or with
-    # the entry of the history that its first write is.
+    # the user's code where the array was taken for a buffer, if it still has another owner, the
+    # entry of the history that its first write is, or the accelerator of the Blob it is a copy of.
     _shortcut: Shortcut
     # The memory of data, and the layout of data in it; None for a fresh Blob. See `memory`,
     # `layout`.
@@ -313,6 +314,8 @@ class BlobCore:
                     origin = self._shortcut.buffer
                     if isinstance(origin, Place):
                         expose(memory.ledger, Side.HOST, origin)
+                    elif isinstance(origin, Accelerator):
+                        memory.side_of(origin)
                     elif origin is not None:
                         memory.ledger.history = (origin,)
                 else:
@@ -376,11 +379,14 @@ class BlobCore:
 
     def _is_shared(self) -> bool:
         """Return whether a write concerns other sides: copies, or aliases, which it may spare."""
-        ledger, side = self.memory.ledger, self._side
+        ledger, mine = self.memory.ledger, 1 << self._side
         uniform = ledger.spans.uniform
-        if uniform is None:
-            uniform = ledger.spans.any(*ledger.range_of(self.layout))
-        return uniform != 1 << side or bool(ledger.uploads or ledger.others(side).leases)
+        if uniform is not None and uniform != mine:
+            return True
+        reach, loans = ledger.range_of(self.layout), ledger.others(self._side)
+        if uniform is None and ledger.spans.any(*reach) != mine:
+            return True
+        return bool(ledger.uploads or loans.leases_in(*reach))
 
     def _make_writable(self, reason: str) -> Any:
         """Prepare a write through the array, if nothing has to be moved or warned of for that.
@@ -661,7 +667,7 @@ class BlobCore:
             return laid(memory.home(side), buffer, layout, writable=False)
         return kept[1].view()
 
-    def _write(self, place: int, access: Access, reason: str) -> Any:
+    def _write(self, place: int, access: Access, reason: str) -> Any:  # noqa: C901  # as above
         """Return a writable borrow of data or diff on a side."""
         kept: Any = self._kept[place]
         memory: Any = self._held
@@ -682,7 +688,10 @@ class BlobCore:
                 array = kept[2].view()
                 # Only NumPy arrays have a write permission to revoke.
                 if not side or type(array) is np.ndarray:
-                    memory.ledger.own_loans(side).borrows.add(array, start, stop)
+                    lent = memory.ledger.loans[side]
+                    if lent is NO_LOANS:
+                        lent = memory.ledger.own_loans(side)
+                    lent.borrows.add(array, start, stop)
                 if kept[0].writable:
                     return array
                 ledger = memory.ledger

@@ -118,13 +118,14 @@ def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # an access; inl
                     note_use(ledger, side, start, stop)
                 if fill is None:
                     return buffer
+                spans = ledger.spans
                 try:
                     fill(buffer)
                 except BaseException:
                     # It may have written in part, after a read on another side.
                     take(ledger, side, start, stop, reason)
                     raise
-                if ledger.spans.uniform == mine:
+                if ledger.spans is spans:
                     return buffer
                 if start >= stop or ledger.spans.common(start, stop) & mine:
                     # A signal handler or a finaliser may have read on another side meanwhile.

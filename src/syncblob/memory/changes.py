@@ -13,6 +13,7 @@ functions and at backward jumps. So `commit` has three steps:
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from syncblob._source_lines import user_instruction
@@ -33,6 +34,7 @@ from syncblob.memory.state_machine import (
     COPY,
     INITIAL,
     MUTABLE,
+    NOTHING,
     OVERWRITE,
     TABLE,
     Access,
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     from syncblob.memory.await_async_copies import Upload
     from syncblob.memory.borrows_and_aliases import Lease
     from syncblob.memory.ledger import Ledger
+    from syncblob.memory.untracked_aliases import Exposure
 
 _new = tuple.__new__
 
@@ -94,6 +97,8 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
     written: list[object] = []
     change: Change | None = None
     after: Spans | None = None
+    beside: Sequence[Lease | Exposure] = ()
+    because: Callable[[], str] | None = None
     done = False
     buffers, shortcuts = ledger.buffers, ledger.shortcuts
     try:
@@ -117,6 +122,8 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
         buffer = sides[side]
         if plan is plan_access and len(loans) == PAIR:
             there, here = loans[1 - side], loans[side]
+            if there.leases or there.exposures:
+                beside = there.writers(start, stop)
             held = before.uniform
             if held is None:
                 held = before.alike(start, stop)
@@ -136,13 +143,21 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
                 and start < stop <= nbytes
                 and buffer is not None
                 and ledger.watch is None
-                and not (there.leases or there.exposures or there.borrows.live)
+                and not there.borrows.live
                 and (writes or not (here.leases or here.exposures))
-                and (side or stop - start == nbytes or nbytes > SMALL)
+                and not (beside and writes)
+                and (not beside or any(x.start <= start and stop <= x.stop for x in beside))
             ):
                 # A plain memory, where the table alone decides.
                 brings, holders = TABLE[held][COLUMNS[side] + access]
-                if brings is not COPY or sides[1 - side] is not None:
+                if beside:
+                    # What may be written there is copied, and not trusted to stay the same.
+                    holders = held
+                    because = partial(beside[0].described, Side(1 - side))
+                if brings is NOTHING or (
+                    (side or stop - start == nbytes or nbytes > SMALL)
+                    and (brings is INITIAL or sides[1 - side] is not None)
+                ):
                     if stop - start == nbytes:
                         after = Spans.whole(nbytes, holders)
                     else:
@@ -151,7 +166,7 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
                             after = None
                 if after is not None and brings is COPY:
                     copied = DIRECTIONS[side]
-                    buffers.bring(1 - side, side, buffer, start, stop, reason)
+                    buffers.bring(1 - side, side, buffer, start, stop, reason, because)
                 elif after is not None and brings is INITIAL:
                     buffers.fill(ledger.source, side, buffer, start, stop, reason)
         if after is None:
@@ -228,16 +243,21 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
             and ledger.follows_logs
             and ledger.watch is None
             and ledger.source is None
-            and not ledger.uploads
-            and not (ledger.aliased if change is not None else here.leases or here.exposures)
+            and not (
+                ledger.aliased
+                if change is not None
+                else here.leases or here.exposures or there.leases or there.exposures
+            )
         ):
             # As `Ledger.usable`, so that the next access need not ask.
             usable, mine = newest & user, 1
+            for upload in ledger.uploads:
+                usable &= ~(1 << upload.side)
             for shortcut in shortcuts.sides:
                 # Each time: a signal handler may run between two rounds, but not in one.
                 if shortcut is not None and shortcuts.epoch is epoch:
                     shortcut.readable = readable = usable & mine != 0
-                    shortcut.writable = readable and newest == mine
+                    shortcut.writable = readable and newest == mine and not ledger.uploads
                 mine <<= 1
             if shortcuts.epoch is not epoch:
                 # Another thread has cleared them meanwhile, which needs no lock.

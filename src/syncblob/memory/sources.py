@@ -61,6 +61,12 @@ class Source:
             self._function = function
         return function is not None
 
+    def _opened(self) -> Any:
+        """Return the function, read again if a signal handler has used all of it meanwhile."""
+        if self._function is None:
+            self.reopen()
+        return self._function
+
     def contents(self) -> NDArray[np.uint8]:
         """Return all bytes. Read-only for the caller.
 
@@ -71,7 +77,7 @@ class Source:
         """
         contents = self._contents
         if contents is None:
-            contents = self._function()
+            contents = self._opened()()
             expected = f"expected a source of {self._nbytes} bytes in a one-dimensional uint8 array"
             if not isinstance(contents, np.ndarray):
                 raise TypeError(f"{expected}, got {type(contents).__name__}")
@@ -82,7 +88,7 @@ class Source:
 
     def part(self, start: int, stop: int) -> NDArray[np.uint8]:
         """Return a range of the bytes. Read-only for the caller."""
-        read_into = getattr(self._function, "read_into", None)
+        read_into = getattr(self._opened(), "read_into", None)
         if read_into is None or self._contents is not None or stop - start == self._nbytes:
             return self.contents()[start:stop]
         part = np.empty(stop - start, np.uint8)
@@ -91,7 +97,7 @@ class Source:
 
     def fill(self, buffer: NDArray[np.uint8], start: int) -> None:
         """Fill a host buffer with the bytes from `start` on."""
-        read_into = getattr(self._function, "read_into", None)
+        read_into = getattr(self._opened(), "read_into", None)
         if read_into is not None:
             read_into(buffer, start)
         else:
@@ -99,7 +105,7 @@ class Source:
 
     def peek(self) -> NDArray[np.uint8]:
         """Return all bytes, and keep nothing."""
-        read_into = getattr(self._function, "read_into", None)
+        read_into = getattr(self._opened(), "read_into", None)
         if read_into is not None:
             contents = np.empty(self._nbytes, np.uint8)
             read_into(contents, 0)

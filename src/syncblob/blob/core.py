@@ -744,8 +744,9 @@ class BlobCore:
                 ledger = memory.ledger
                 with ledger.lock:
                     # Beside an alias of another side.
-                    current = kept[0].buffer is memory.buffer(side)
-                    if current and ledger.is_alone(side, *ledger.range_of(layout)):
+                    reach = ledger.range_of(layout)
+                    current = ledger.buffers.containing(side, *reach) is kept[0].buffer
+                    if current and ledger.is_alone(side, *reach):
                         return array
         self._require_writable(reason)
         side = _SIDES[place & 1]

@@ -407,15 +407,23 @@ def test_a_use_of_a_side_under_watch_may_write_and_counts_what_it_avoids() -> No
     assert avoided == 2
 
 
-def test_an_export_is_watched_although_a_handler_writes_in_its_midst() -> None:
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_handler_may_write_in_the_midst_of_an_export_and_make_one_in_that_of_a_write(
+    *, reverse: bool
+) -> None:
     for place in itertools.count():
-        blob = Blob(COUNT, device="simulated")
+        blob = Blob(COUNT, device="cpu")
         blob[...] = 1
         exports: list[Any] = []
         with verified_const():
-            export = partial(lambda blob, out: out.append(np.asarray(blob)), blob, exports)
-            came = done_meanwhile(export, place, partial(blob.__setitem__, ..., 2))
-        assert blob.tolist() in ([1] * COUNT, [2] * COUNT)  # the handler is refused in a transfer
+            work = partial(lambda blob, out: out.append(np.asarray(blob)), blob, exports)
+            write = partial(blob.__setitem__, ..., 2)
+            if reverse:
+                work()
+                exports.clear()
+                work, write = write, partial(np.from_dlpack, blob)
+            came = done_meanwhile(work, place, write)
+        assert blob.tolist() in ([1] * COUNT, [2] * COUNT)  # in a transfer, it is refused
         if not came:
             break
     assert place

@@ -284,9 +284,10 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
         raise
     finally:
         ledger.moving = False
-    if ledger.watch is not None and change is not None:
+    watch = ledger.watch
+    if watch is not None and change is not None:
         for piece in pieces:
-            (ledger.watch.drop if uploads else ledger.watch.renew)(side, piece[0], piece[1])
+            (watch.drop if uploads else watch.renew)(side, piece[0], piece[1])
     return buffer
 
 

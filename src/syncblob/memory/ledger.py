@@ -238,11 +238,12 @@ class Ledger:
     def side_of(self, home: Home) -> Side:
         """Return the side of a home. A further accelerator gets one when it is first used."""
         buffers = self.buffers
-        while home not in buffers.homes:
+        # A signal handler may add one, too, in the middle of this.
+        while home not in buffers.homes or len(self.loans) < len(buffers.homes):
             with self.lock:
                 if self.moving:
                     self.refuse_reentry()
-                if len(self.loans) == len(buffers.homes):
+                if len(self.loans) <= len(buffers.homes):
                     self.loans = (*self.loans, NO_LOANS)
                 buffers.add(home)  # type: ignore[arg-type]  # every memory has the host
         return Side(buffers.homes.index(home))
@@ -402,12 +403,13 @@ class Ledger:
 
     def compare_watch(self, side: Side, start: int, stop: int, *, writes: bool) -> None:
         """Compare the checksums of watched const exports; drop those that the access may change."""
-        if self.watch is None:
+        watch = self.watch
+        if watch is None:
             return
-        self.watch.compare()
+        watch.compare()
         if writes:
-            self.watch.drop(side, start, stop)
-        if self.watch.idle:
+            watch.drop(side, start, stop)
+        if watch.idle:
             self.watch = None
 
     def after_fork(self) -> None:

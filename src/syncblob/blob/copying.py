@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,8 +33,12 @@ def copy(blob: AnyBlob, order: str) -> AnyBlob:
     layout = blob.layout
     gapless = layout.contiguous or layout.gapless
     if gapless and existing is None and not memory.blank:
-        with suppress(MemoryError):
+        try:
             result = fresh(type(blob), from_the_start(_copied, blob), home)
+        except MemoryError:
+            if home.can_hold(2 * layout.nbytes):
+                raise
+        else:
             known = memory.ledger.buffers.accelerator
             if home is HOST and known is not None:
                 result._shortcut = Shortcut(known, usable=True)
@@ -82,7 +85,7 @@ def astype(blob: AnyBlob, dtype: DTypeLike, order: Any, casting: Any, *, copy: b
         if kind in {"A", "K"} or getattr(Flags(blob), f"{kind.lower()}_contiguous"):
             return blob
     require_device_of("astype", blob)
-    return blob._fresh(from_the_start(_converted, blob, wanted, order or "C"), blob.home)
+    return fresh(type(blob), from_the_start(_converted, blob, wanted, order or "C"), blob.home)
 
 
 def _converted(blob: BlobCore, wanted: DTypeLike, order: Any) -> Any:
@@ -102,10 +105,10 @@ def to_device(blob: AnyBlob, device: Device | str, *, stream: Any) -> AnyBlob:
     home, memory = home_of(device), blob.memory
     if home is HOST or home is memory.accelerator:
         array = memory.copy_of(memory.side_of(home), blob.layout, "to_device")
-        return blob._fresh(array, home)
+        return fresh(type(blob), array, home)
     if memory.accelerator is not None:
         array = memory.gather(memory.side_of(home), blob.layout, "to_device")
-        return blob._fresh(array, home)
+        return fresh(type(blob), array, home)
     contents = np.array(blob._elements(Side.HOST, "to_device"), order="C")
     flat = contents.reshape(-1).view(np.uint8)
     layout = Layout.c_order(blob.shape, blob.dtype)

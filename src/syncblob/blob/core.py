@@ -216,17 +216,12 @@ class BlobCore:
         return blob
 
     @classmethod
-    def _fresh(cls, array: Any, home: Home) -> Self:
-        """Make a Blob by `fresh`."""
-        return fresh(cls, array, home)
-
-    @classmethod
     def _lent(cls, array: NDArray[Any]) -> Self:
         """Make a fresh Blob over a host array that other code may still write.
 
         The array must be C-contiguous, aligned, writable and of a dtype that Blobs support.
         """
-        blob = cls._fresh(array.view(), HOST)
+        blob = fresh(cls, array.view(), HOST)
         blob._shortcut = Shortcut(user_place(), usable=True)
         return blob
 

@@ -15,7 +15,7 @@ from syncblob._shape import is_basic_index, is_integer
 from syncblob.arrays.foreign import is_array
 from syncblob.arrays.native import native_array
 from syncblob.blob.compute import wrap, write_by
-from syncblob.blob.core import NO_MEMORY, AnyBlob, BlobCore, making
+from syncblob.blob.core import NO_MEMORY, AnyBlob, BlobCore, fresh, making
 from syncblob.blob.device_of_operands import require_device_of
 from syncblob.blob.index_arrays import indices_to_read, selection
 from syncblob.blob.operands import blob_to_read
@@ -51,7 +51,7 @@ def get_item(blob: AnyBlob, key: Any) -> AnyBlob:
                 require_device_of("__getitem__", blob)
             home = blob.home
             selected = from_the_start(_selected, blob, key)
-            return blob._fresh(home.as_array(selected), home)
+            return fresh(type(blob), home.as_array(selected), home)
         key = _plain(key)
         if not is_basic_index(key):
             require_device_of("__getitem__", blob)

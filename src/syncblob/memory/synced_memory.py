@@ -406,8 +406,9 @@ class SyncedMemory:
             return None
         buffer = ledger.buffers.sides[side]
         if buffer is None and side:
-            return ledger.buffers.containing(side, *ledger.range_of(layout))
-        return buffer
+            buffer = ledger.buffers.containing(side, *ledger.range_of(layout))
+        # Another thread may have evicted the side since, and made another buffer.
+        return buffer if ledger.spans is spans else None
 
     def peek_at_source(self) -> NDArray[np.uint8] | None:
         """Return the bytes of the source, and keep nothing. The memory stays UNINITIALIZED.

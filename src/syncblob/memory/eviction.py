@@ -169,7 +169,11 @@ def _evict(home: Accelerator, reason: str, needed: int) -> bool:
         _made_room += 1
         return True
     refused: list[Exception] = []
+    busy = pinned()
     for *_, ledger, use, start in _candidates(home):
+        if ledger in busy and ledger.buffers.sides[ledger.side_of(home)] is not None:
+            # Its operation may need the lock, too.
+            continue
         args = home, ledger, start, EVICTION + reason
         try:
             nbytes = if_free(ledger.lock, _evict_unseen, *args)
@@ -246,23 +250,33 @@ def _close(ledger: Ledger, side: Side) -> None:
 def evict(  # noqa: PLR0913  # a range, and what its contents need
     ledger: Ledger, side: Side, start: int, stop: int, held: list[Any], *, needed: bool
 ) -> int:
-    """Free windows as `evict_windows` does, under the lock, and let Blobs drop their arrays.
+    """Free windows as `evict_windows` does, and let Blobs drop their arrays. Takes the lock.
 
     If an operation is using the memory, this raises a BufferError if it is `needed`, or else
     leaves them there.
     """
+    if ledger not in pinned():
+        with ledger.lock:
+            freed = _evict_unused(ledger, side, start, stop, held)
+        if freed is not None:
+            return freed
+    if not needed:
+        return 0
+    raise BufferError(
+        "another thread, or an operation that this one interrupts, is using "
+        f"{ledger.buffers.described()}"
+    )
+
+
+def _evict_unused(ledger: Ledger, side: Side, start: int, stop: int, held: list[Any]) -> int | None:
+    """Evict windows by hand, under the lock. Return None if an operation is using the memory."""
     if side is Side.HOST:
         # From now on. An operator that has begun before writes again.
         HOST.writers = WRITERS
     _close(ledger, side)
     windows = ledger.buffers.all_of(side).inside(start, stop)
     if are_written(windows) or ledger in pinned():
-        if not needed:
-            return 0
-        raise BufferError(
-            "another thread, or an operation that this one interrupts, is using "
-            f"{ledger.buffers.described()}"
-        )
+        return None
     gone = {id(window.array) for window in windows}
     freed = evict_windows(ledger, side, start, stop, "evict", held)
     _let_go(lambda kept: id(array_of(kept)) in gone)

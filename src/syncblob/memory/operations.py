@@ -214,7 +214,7 @@ class Place:
                     return True
             _turn.wait(PAUSE)
         now = time.monotonic()
-        if self._home in pinned(own=False) or WRITERS or any_is_locked(self._home):
+        if self._home in pinned(own=False) or WRITERS:
             self._busy = now
         return now - self._busy < IDLE and now - self._began < PATIENCE
 
@@ -311,20 +311,13 @@ def keepers() -> list[Keeper]:
     return [blob for blob in [known() for known in list(_keepers)] if blob is not None]
 
 
-def any_is_locked(home: Any) -> bool:
-    """Return whether another thread is in an access of memory on an accelerator."""
-    return any(not if_free(ledger.lock, int, 1, own=True) for ledger, _ in residents(home))
-
-
-def if_free(lock: Any, function: Callable[..., int], *args: Any, own: bool = False) -> int:
+def if_free(lock: Any, function: Callable[..., int], *args: Any) -> int:
     """Call a function under a lock. Return 0, and never wait, if the lock is taken.
 
-    Another thread that has it may be waiting for this one; `own` is returned if this one has it.
+    Another thread that has it may be waiting for this one; and this one is in an access.
     """
-    if isinstance(lock, LostLock):
+    if isinstance(lock, LostLock) or lock._is_owned():  # noqa: SLF001  # has no public name
         return 0
-    if lock._is_owned():  # noqa: SLF001  # has no public name
-        return int(own)
     release = lock.release
     taken: list[bool] = []
     try:

@@ -540,7 +540,7 @@ class Blob(Operators, NdarrayMethods):
         """
         memory = self.memory
         side = self._accelerator_side(memory)
-        memory.async_gpu_push(stream, *memory.ledger.range_of(self.layout), side)
+        memory.async_gpu_push(stream, *self.layout.reach, side)
 
     def prefetch(self, device: Device | str | None = None) -> None:
         """Start to transfer to a device the part of data that is missing there.
@@ -556,7 +556,7 @@ class Blob(Operators, NdarrayMethods):
         """
         home = self.home if device is None else home_of(device)
         memory = self.memory
-        memory.prefetch(memory.side_of(home), *memory.ledger.range_of(self.layout))
+        memory.prefetch(memory.side_of(home), *self.layout.reach)
 
     def evict(self, side: Literal["cpu", "gpu"] = "gpu") -> int:
         """Free the memory of data on a side. What only that side holds moves to the other first.
@@ -787,7 +787,7 @@ class Blob(Operators, NdarrayMethods):
         memory exposes the host again. diff is unchanged.
         """
         memory, layout = self.memory, self.layout
-        refresh(memory.ledger, *memory.ledger.range_of(layout), still_exposed=not layout.gapless)
+        refresh(memory.ledger, *layout.reach, still_exposed=not layout.gapless)
 
     def reshape(
         self,

@@ -113,6 +113,11 @@ class Layout:
         return Layout(self.shape, self.dtype, strides, self.offset + nbytes if self.size else 0)
 
     @property
+    def reach(self) -> tuple[int, int]:
+        """The range of the elements in the memory: the start and the stop."""
+        return self.start, self.stop
+
+    @property
     def backwards(self) -> bool:
         """Whether any axis has a negative stride, which PyTorch does not support."""
         return min(self.strides, default=0) < 0

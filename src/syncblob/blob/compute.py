@@ -131,7 +131,7 @@ def forgets_newest(x: BlobCore, side: Side) -> bool:
     If so, callers compute the new contents separately, and store them when nothing can fail.
     """
     memory, layout = x.memory, x.layout
-    newest_here = memory.spans.common(*memory.ledger.range_of(layout)) & (1 << side)
+    newest_here = memory.spans.common(*layout.reach) & (1 << side)
     return not newest_here and not memory.blank and layout.gapless
 
 
@@ -212,4 +212,4 @@ def _write_by(
     try:
         memory.home(side).compute(function, *arguments)
     finally:
-        finish_write(memory.ledger, side, *memory.ledger.range_of(layout), reason)
+        finish_write(memory.ledger, side, *layout.reach, reason)

@@ -412,7 +412,7 @@ class BlobCore:
         uniform = ledger.spans.uniform
         if uniform is not None and uniform != mine:
             return True
-        reach, loans = ledger.range_of(self.layout), ledger.others(self._side)
+        reach, loans = self.layout.reach, ledger.others(self._side)
         if uniform is None and ledger.spans.any(*reach) != mine:
             return True
         return bool(ledger.uploads or loans.leases_in(*reach))
@@ -649,7 +649,7 @@ class BlobCore:
             ledger = held.ledger
             side = held.side_of(home)
             with ledger.lock:
-                start, stop = ledger.range_of(layout)
+                start, stop = layout.reach
                 if array is not None and array.size:
                     buffer = ledger.buffers.containing(side, start, stop)
                     known = self._array is array and self._shortcut.buffer is buffer
@@ -739,7 +739,7 @@ class BlobCore:
                 ledger = memory.ledger
                 with ledger.lock:
                     # Beside an alias of another side.
-                    reach = ledger.range_of(layout)
+                    reach = layout.reach
                     current = ledger.buffers.containing(side, *reach) is kept[0].buffer
                     if current and ledger.is_alone(side, *reach):
                         return array

@@ -235,7 +235,7 @@ def _meaning(memory: SyncedMemory, layout: Layout, side: Side) -> str:
         return "each side holds a part of the newest contents"
     newest = Side.HOST if head is Head.HEAD_AT_CPU else side
     if head is Head.ELSEWHERE:
-        holders = memory.spans.common(*memory.ledger.range_of(layout))
+        holders = memory.spans.common(*layout.reach)
         newest = next(other for other in memory.sides if holders >> other & 1)
     sticky = memory.ledger.loans[newest].may_write_in(layout.start, layout.stop)
     why = ", and an alias may write there at any moment" if sticky else ""

@@ -213,4 +213,4 @@ def _is_on_host(blob: BlobCore) -> bool:
         # The result of a computation. The map would have to be made first.
         return blob.home is HOST
     memory = blob.memory
-    return memory.spans.common(*memory.ledger.range_of(blob.layout)) & 1 << Side.HOST != 0
+    return memory.spans.common(*blob.layout.reach) & 1 << Side.HOST != 0

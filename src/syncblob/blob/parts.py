@@ -23,7 +23,7 @@ def evict(blob: BlobCore, side: str) -> int:
         raise ValueError(f'expected "cpu" or "gpu", got {side!r}')
     memory, ledger = blob.memory, blob.memory.ledger
     # A Blob that is smaller than its memory stands for all of it, unless it is a view.
-    start, stop = (0, memory.nbytes) if blob._base is None else ledger.range_of(blob.layout)
+    start, stop = (0, memory.nbytes) if blob._base is None else blob.layout.reach
     gone = Side.HOST if side == "cpu" else blob._accelerator_side(memory)
     freed = _free(blob, gone, start, stop, needed=True)
     with ledger.lock:
@@ -36,7 +36,7 @@ def evict(blob: BlobCore, side: str) -> int:
 
 def give_up(blob: BlobCore, side: Side, *, needed: bool = True) -> None:
     """Free the buffers of a side that lie in a Blob's range; see `SyncedMemory.evict`."""
-    _free(blob, side, *blob.memory.ledger.range_of(blob.layout), needed=needed)
+    _free(blob, side, *blob.layout.reach, needed=needed)
 
 
 def _free(blob: BlobCore, side: Side, start: int, stop: int, *, needed: bool) -> int:
@@ -80,7 +80,7 @@ def _walk_views(blob: BlobCore, views: Sequence[Any]) -> Iterator[Any]:
         return
     buffers = blob.memory.ledger.buffers
     for view, following in itertools.zip_longest(views, views[1:]):
-        of = view.memory.ledger.range_of(view.layout)
+        of = view.layout.reach
         try:
             if following is not None:
                 view.prefetch()

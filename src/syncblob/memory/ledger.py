@@ -224,10 +224,6 @@ class Ledger:
 
     # --- questions -------------------------------------------------------------------------------
 
-    def range_of(self, layout: Layout) -> tuple[int, int]:
-        """Return the range of an access through a layout."""
-        return layout.start, layout.stop
-
     def others(self, side: int) -> Loans:
         """Return the loans of the other sides. Those of more than one are a copy."""
         loans = self.loans

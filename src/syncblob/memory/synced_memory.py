@@ -324,7 +324,7 @@ class SyncedMemory:
 
     def head_of(self, layout: Layout, side: Side = Side.ACCELERATOR) -> Head:
         """Return the head of the range of an access through a layout. Never moves anything."""
-        return self.head_over(*self.ledger.range_of(layout), side)
+        return self.head_over(*layout.reach, side)
 
     @property
     def spans(self) -> Spans:
@@ -399,14 +399,14 @@ class SyncedMemory:
         spans = ledger.spans
         held = spans.uniform
         if held is None:
-            held = spans.common(*ledger.range_of(layout))
+            held = spans.common(*layout.reach)
         if not held & (1 << side) or ledger.watch is not None:
             return None
         if ledger.uploads and ledger.awaits(side):
             return None
         buffer = ledger.buffers.sides[side]
         if buffer is None and side:
-            buffer = ledger.buffers.containing(side, *ledger.range_of(layout))
+            buffer = ledger.buffers.containing(side, *layout.reach)
         # Another thread may have evicted the side since, and made another buffer.
         return buffer if ledger.spans is spans else None
 
@@ -567,7 +567,7 @@ class SyncedMemory:
         ledger = self.ledger
         while True:
             buffer = acquire(ledger, side, access, layout, reason)
-            start, stop = ledger.range_of(layout)
+            start, stop = layout.reach
             with ledger.lock:
                 # Another thread may have used the memory since, or replaced the buffer.
                 if ledger.buffers.containing(

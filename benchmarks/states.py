@@ -261,7 +261,7 @@ class Operands:
         """Return what a call may change about the state."""
         return self.buffers(), [
             (
-                [*memory.spans.runs(0, memory.used_nbytes)],
+                [*memory.spans.runs(0, memory.nbytes)],
                 # An upload that has arrived is there until the next access.
                 memory.ledger.uploads,
                 memory.aliased,

@@ -40,12 +40,6 @@ class Layout:
     # there are no elements.
     start: int = field(compare=False, repr=False)
     stop: int = field(compare=False, repr=False)
-    # Whether accesses cover all bytes in use, even if these are more than those of the elements.
-    # That is so for a Blob that is not a view and was made smaller while another Blob that shares
-    # its memory was not. It then transfers the same bytes as Caffe.
-    whole: bool = field(compare=False, repr=False)
-    # The cached result of `of_view`.
-    view: Layout | None = field(compare=False, repr=False)
 
     def __init__(
         self,
@@ -60,8 +54,6 @@ class Layout:
         self.strides = c_order if strides is None else strides
         self.offset = offset
         self.size = math.prod(shape)
-        self.whole = False
-        self.view = None
         self.contiguous = (
             self.size == 0
             or strides is None
@@ -97,8 +89,6 @@ class Layout:
         layout.contiguous = True
         layout.start = 0
         layout.stop = array.nbytes
-        layout.whole = True
-        layout.view = None
         return layout
 
     @classmethod
@@ -110,22 +100,12 @@ class Layout:
         layout = cls.dense(array)
         layout.offset = layout.start = offset
         layout.stop += offset
-        layout.whole = False
         return layout
 
     @classmethod
     def raw(cls, nbytes: int, offset: int = 0) -> Layout:
         """Return the layout of bytes."""
         return cls((nbytes,), UINT8, None, offset)
-
-    def of_view(self) -> Layout:
-        """Return the layout of a view of the same elements, whose accesses cover only these."""
-        if not self.whole:
-            return self
-        if self.view is not None:
-            return self.view
-        self.view = Layout(self.shape, self.dtype, self.strides, self.offset)
-        return self.view
 
     def moved(self, nbytes: int) -> Layout:
         """Return the layout of an array that lies some bytes further on."""
@@ -175,10 +155,6 @@ class Layout:
                 return False
             step *= dim
         return True
-
-    def covers(self, nbytes: int) -> bool:
-        """Return whether writing every element writes every one of the first `nbytes` bytes."""
-        return not self.start and self.stop == nbytes and self.gapless
 
     def first(self, index: Any) -> int | None:
         """Return the offset of the first element that an index selects, which is not empty.

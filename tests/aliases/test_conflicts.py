@@ -126,41 +126,6 @@ def test_a_growing_resize_warns_of_both_memories_without_holding_a_lock(
     assert len(aliases) == 2
 
 
-@pytest.mark.filterwarnings("ignore::syncblob.StaleAliasWarning")
-def test_bytes_that_come_into_use_again_are_not_those_of_a_stale_alias() -> None:
-    blob = made()
-    stale = np.asarray(blob.gpu)
-    alias = np.asarray(blob.cpu)
-    blob.memory.fit(4)
-    blob.memory.fit(16)
-    assert not stale.flags.writeable
-    alias[2:] = 8
-    assert blob.tolist()[2:] == [8, 8]
-
-
-def test_bytes_that_come_into_use_again_are_not_those_of_an_alias_of_an_evicted_buffer() -> None:
-    blob = made()
-    alias = np.asarray(blob[2:].gpu)
-    blob.memory.fit(4)
-    blob.evict("gpu")
-    blob.memory.fit(16)
-    assert not alias.flags.writeable
-    assert blob.tolist() == blob.gpu_data().tolist() == [1, 0, 0, 0]
-
-
-@pytest.mark.filterwarnings("ignore::syncblob.StaleAliasWarning")
-def test_of_aliases_of_both_sides_one_ends_where_bytes_come_into_use_again() -> None:
-    blob = made()
-    kept = torch.from_dlpack(blob.gpu)
-    ended = np.asarray(blob.cpu)
-    blob.memory.fit(4)
-    blob.memory.fit(16)
-    with pytest.raises(ValueError, match="read-only"):
-        ended[2:] = 7
-    kept[2:] = 8
-    assert blob.tolist()[2:] == [8, 8]
-
-
 def test_the_usual_filter_remembers_in_the_users_module_what_was_said() -> None:
     blob = Blob(4, device="simulated")
     blob.mutable_cpu_data()

@@ -10,6 +10,7 @@ import itertools
 import operator
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -240,6 +241,41 @@ def test_an_adoption_in_the_middle_of_a_use_leaves_views_of_the_new_array(
 
         came = done_meanwhile(work, line, adopt)
         assert_current(blob, views, line)
+        if not came:
+            break
+    assert line
+
+
+def test_aliases_made_in_the_middle_of_one_another_are_both_tracked() -> None:
+    for line in itertools.count():
+        blob = Blob((2, SIZE), device="simulated")
+        blob[...] = 1
+        rows = [blob[0].gpu, blob[1].gpu]
+        aliases: list[Any] = []
+
+        def make(rows: list[Any] = rows, aliases: list[Any] = aliases) -> None:
+            aliases.append(np.from_dlpack(rows.pop()))
+
+        came = done_meanwhile(make, line, make)
+        blob.cpu_data()
+        for alias in aliases:
+            alias[...] = 5
+        assert blob.cpu_data().sum() == (len(aliases) * 5 + (2 - len(aliases))) * SIZE, line
+        if not came:
+            break
+    assert line
+
+
+def test_an_accelerator_used_while_another_is_added_has_its_own_side() -> None:
+    for line in itertools.count():
+        blob = Blob(SIZE, device="cpu")
+        blob[...] = 5
+
+        def use(number: int, blob: Blob = blob) -> list[float]:
+            return np.asarray(blob.on(f"simulated:{number}").gpu_data()).tolist()  # type: ignore[no-any-return]
+
+        came = done_meanwhile(partial(use, 0), line, partial(use, 1))
+        assert use(0) == use(1) == [5] * SIZE, line
         if not came:
             break
     assert line

@@ -34,7 +34,7 @@ def state(blob):
     """Return all state that a failed call must not change."""
     memories = (blob.memory, blob._diff)
     heads = (blob.head, blob.diff_head)
-    used = [None if memory is None else memory.used_nbytes for memory in memories]
+    used = [None if memory is None else memory.nbytes for memory in memories]
     return (*map(id, memories), heads, used, blob.shape, blob.strides, blob.device)
 
 
@@ -208,6 +208,17 @@ def test_a_diff_that_a_resize_gives_up_ends_its_borrows():
     blob.resize(8)
     assert blob.diff.tolist() == [0] * 8
     assert not borrow.flags.writeable
+
+
+def test_only_its_own_bytes_of_a_larger_diff_are_copied(accelerator):
+    larger = Blob(8, device=accelerator)
+    write(larger.diff, range(8))
+    larger.resize(2)
+    blob = Blob(2, device=accelerator)
+    blob.share_diff(larger)
+    with syncblob.record_transfers() as log:
+        blob.gpu_diff()
+    assert log.nbytes == blob.nbytes
 
 
 @pytest.mark.parametrize("holder", ["a view", "a view of a view", "a sharer"])

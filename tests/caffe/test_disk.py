@@ -12,14 +12,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from syncblob._layout import Layout
 from syncblob.caffe import open_model, read_blob
 from syncblob.caffe._pb.caffe_pb2 import BlobProto
 from syncblob.caffe.messages.atomic_files import replacing
 from syncblob.caffe.messages.open_file import Descriptor, OpenFile
 from syncblob.caffe.messages.wire import length_header, varint
-from syncblob.devices import use_device
+from syncblob.devices import Side, use_device
 from syncblob.errors import ModelFileError
-from syncblob.memory import Head
+from syncblob.memory import Access, Head
 
 posix = pytest.mark.skipif(os.name != "posix", reason="permissions, links and signals of POSIX")
 
@@ -270,13 +271,10 @@ def test_unpacked_values_are_converted_piece_by_piece(write, count):
     assert np.array_equal(read_blob(path).cpu_data(), values)
 
 
-def test_less_may_be_in_use_than_the_file_has(write):
+def test_parts_of_values_are_read(write):
     blob = read_blob(write(BlobProto(num=1, channels=1, height=1, width=4, data=range(1, 5))))
-    blob.memory.fit(10)
-    data = blob.memory.cpu_data()
-    assert data.tobytes() == np.arange(1, 5, dtype="<f4").tobytes()[:10]
-    blob.memory.fit(16)
-    assert blob.memory.cpu_data().tobytes()[10:] == bytes(6)
+    part = blob.memory.array(Side.HOST, Access.CONST, Layout.raw(7, 3), "use")
+    assert part.tobytes() == np.arange(1, 5, dtype="<f4").tobytes()[3:10]
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="permissions are those of POSIX")

@@ -31,6 +31,7 @@ from syncblob import Blob, Head, record_transfers, set_memory_limit
 from syncblob._layout import Layout
 from syncblob.arrays import dlpack_capsules
 from syncblob.arrays import import_cuda_arrays as interop
+from syncblob.blob.core import fresh
 from syncblob.devices import Side, accelerator, cuda, current_accelerator
 from syncblob.memory.span_limit import MAX_SPANS
 
@@ -1248,7 +1249,7 @@ def result_of_operation(cupy, backend, value):
         array[...] = value
         return array
 
-    return Blob._fresh(backend.compute(full), backend)
+    return fresh(Blob, backend.compute(full), backend)
 
 
 def test_results_are_evicted(cupy, backend):

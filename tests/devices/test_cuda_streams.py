@@ -13,6 +13,7 @@ from cupy_model import launch
 
 import syncblob
 from syncblob import Blob, Head
+from syncblob.blob.core import fresh
 from syncblob.devices import accelerator, cuda_streams
 from syncblob.devices.cuda_streams import _bounds
 
@@ -149,7 +150,7 @@ def test_a_download_of_a_result_waits_for_its_stream_only(backend, machine):
     x, late = Blob(8, device="cuda:0"), []
     x.overwrite_cpu_data()[...] = 3
     array = x._array_in(x.home, "test")
-    y = Blob._fresh(backend.compute(array.copy), backend)
+    y = fresh(Blob, backend.compute(array.copy), backend)
     launch(lambda: late.append(1), stream=side_stream())
     assert np.asarray(y).tolist() == [3] * 8
     assert not late

@@ -11,6 +11,7 @@ import pytest
 from cupy_model import launch
 
 from syncblob import Blob
+from syncblob.blob.core import fresh
 from syncblob.devices import accelerator, page_locked
 from syncblob.devices.page_locked import size_class
 
@@ -42,7 +43,7 @@ def test_a_loop_of_downloads_locks_no_memory_in_each_step(backend, machine):
     for step in range(20):
         if step == 4:
             before = machine.calls["hostAlloc"]
-        y = Blob._fresh(backend.compute(array.copy), backend)
+        y = fresh(Blob, backend.compute(array.copy), backend)
         assert np.asarray(y)[0] == 1
     assert machine.calls["hostAlloc"] == before <= 4
     assert machine.calls["freeHost"] == machine.calls["deviceSynchronize"] == 0

@@ -46,7 +46,7 @@ def test_a_memory_over_a_buffer_has_its_contents_there(side: Side) -> None:
     backend = simulated_device(1) if side is Side.ACCELERATOR else None
     with use_device("simulated:1"):
         memory = SyncedMemory.adopting(buffer, accelerator=backend)
-        assert (memory.head, memory.nbytes, memory.used_nbytes) == (HEADS[side], NBYTES, NBYTES)
+        assert (memory.head, memory.nbytes) == (HEADS[side], NBYTES)
         assert memory.buffer(side) is buffer
         assert memory.buffer(Side(1 - side)) is None
         assert memory.accelerator is simulated_device(1)
@@ -225,7 +225,7 @@ def test_a_buffer_of_another_size_is_refused_with_both_sizes() -> None:
     with pytest.raises(ValueError, match="expected 64 bytes") as caught:
         SyncedMemory(NBYTES).set_cpu_data(np.zeros(65, np.uint8))
     assert str(caught.value) == (
-        "expected 64 bytes, the bytes in use of this memory (shared with every Blob and view over "
+        "expected 64 bytes, the size of this memory (shared with every Blob and view over "
         "it), got 65"
     )
 
@@ -238,13 +238,6 @@ def test_adoption_leaves_the_device(side: Side, device: str) -> None:
     getattr(memory, f"mutable_{READS[Side(1 - side)]}")()
     memory.replace_side(side, counting())
     assert (memory.device, memory.head) == (device, HEADS[side])
-
-
-def test_adoption_within_a_capacity_gives_up_the_rest() -> None:
-    memory = SyncedMemory(NBYTES, device="simulated")
-    memory.fit(8)
-    memory.set_cpu_data(np.zeros(8, np.uint8))
-    assert (memory.nbytes, memory.used_nbytes) == (8, 8)
 
 
 # --- initial contents ----------------------------------------------------------------------------
@@ -287,17 +280,6 @@ def test_what_a_first_write_that_failed_has_left_reads_as_zeros(side: Side, devi
         memory.write(side, Access.MUTABLE, Layout.raw(NBYTES), "a write", fail)
     assert memory.head is Head.UNINITIALIZED
     assert getattr(memory, READS[side])().tolist() == [0] * NBYTES
-
-
-# --- bytes in use --------------------------------------------------------------------------------
-
-
-def test_bytes_come_into_use_without_an_accelerator() -> None:
-    memory = SyncedMemory(NBYTES, device="cpu")
-    memory.mutable_cpu_data()[:] = 7
-    memory.fit(8)
-    memory.fit(16)
-    assert memory.cpu_data().tolist() == [7] * 8 + [0] * 8
 
 
 # --- exposures and uses --------------------------------------------------------------------------

@@ -219,17 +219,6 @@ def test_many_borrows_are_all_ended_and_dead_ones_forgotten() -> None:
     assert not any(borrow.flags.writeable for borrow in kept)
 
 
-def test_borrows_of_bytes_that_come_into_use_again_are_ended_and_forgotten() -> None:
-    memory = at_cpu()
-    borrow = memory.lend(Side.HOST, Access.MUTABLE, Layout.raw(2, NBYTES - 2), "test")
-    memory.fit(4)
-    memory.lend(Side.ACCELERATOR, Access.CONST, Layout.raw(1, 3), "test")
-    assert borrow.flags.writeable
-    memory.fit(NBYTES)
-    assert not borrow.flags.writeable
-    assert len(memory.ledger.loans[Side.HOST].borrows) == 0
-
-
 # --- threads -------------------------------------------------------------------------------------
 
 
@@ -301,7 +290,7 @@ def test_empty_memories_go_through_all_states_without_a_transfer() -> None:
             assert getattr(memory, access)().shape == (0,)
         memory.mutable_cpu_data()
         memory.async_gpu_push()
-        assert (memory.head, memory.used_nbytes) == (Head.SYNCED, 0)
+        assert memory.head is Head.SYNCED
     assert len(log) == 0
 
 
@@ -325,9 +314,9 @@ def test_a_log_of_transfers_changes_nothing_of_an_empty_memory() -> None:
             (memory.mutable_cpu_data, Head.HEAD_AT_CPU),
         ]:
             borrow = write()
-            assert (memory.head, memory.used_nbytes) == (head, 0)
+            assert memory.head is head
             (memory.gpu_data if head is Head.HEAD_AT_CPU else memory.cpu_data)()
-            assert (memory.head, memory.used_nbytes) == (Head.SYNCED, 0)
+            assert memory.head is Head.SYNCED
             assert not isinstance(borrow, np.ndarray) or not borrow.flags.writeable
     heads = [entry.before for entry in memory.history]
     assert heads[:3] == [Head.UNINITIALIZED, Head.HEAD_AT_GPU, Head.HEAD_AT_CPU]

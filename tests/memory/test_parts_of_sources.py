@@ -1,12 +1,16 @@
 """Sources are read in parts: only the parts that are needed, when they are needed, and once."""
 
 import gc
+import itertools
 import sys
 import weakref
+from contextlib import suppress
+from functools import partial
 
 import numpy as np
 import pytest
 from fault_states import newest
+from interrupt_points import done_meanwhile
 
 from syncblob import Blob, Head, SyncedMemory, record_transfers
 from syncblob._layout import Layout
@@ -73,7 +77,7 @@ def use(memory, side, access, start, stop):
 
 
 def spans(memory):
-    return [tuple(run) for run in memory.spans.runs(0, memory.used_nbytes)]
+    return [tuple(run) for run in memory.spans.runs(0, memory.nbytes)]
 
 
 @SOURCES
@@ -155,41 +159,11 @@ def test_a_source_that_fails_for_a_part_changes_nothing_and_is_asked_again(make,
     assert list(newest(memory)) == expected
 
 
-@SOURCES
-@pytest.mark.parametrize("side", Side)
-def test_bytes_that_went_out_of_use_unread_do_not_come_back(make, side):
-    memory = memory_of(make())
-    use(memory, side, CONST, 0, 16)
-    memory.fit(32)
-    memory.fit(NBYTES)
-    assert spans(memory) == [(0, 16, 1 << side), (16, NBYTES, 0)]
-    expected = [*VALUES[:32], *[0] * 32]
-    assert list(newest(memory)) == expected
-    assert use(memory, Side(1 - side), CONST, 24, 40).tolist() == expected[24:40]
-    assert use(memory, side, MUTABLE, 8, 60).tolist() == expected[8:60]
-    assert memory.cpu_data().tolist() == memory.gpu_data().tolist() == expected
-
-
 def test_the_journal_says_which_bytes_came_from_a_source():
     memory = memory_of(Reader())
-    memory.fit(32)
-    memory.fit(NBYTES)
     with record_transfers() as log:
         use(memory, ACCELERATOR, CONST, 16, 24)
-        # These are zeros, so nothing is uploaded.
-        use(memory, ACCELERATOR, CONST, 40, 48)
     assert [(transfer.offset, transfer.nbytes) for transfer in log] == [(16, 8)]
-
-
-@SOURCES
-def test_bytes_that_go_out_of_use_and_come_back_where_the_last_are_held(make):
-    memory = memory_of(make())
-    use(memory, HOST, CONST, 16, 32)
-    memory.fit(24)
-    memory.fit(NBYTES)
-    assert spans(memory) == [(0, 16, 0), (16, NBYTES, 1)]
-    expected = [*VALUES[:24], *[0] * 40]
-    assert memory.gpu_data().tolist() == memory.cpu_data().tolist() == expected
 
 
 @SOURCES
@@ -310,3 +284,30 @@ def test_a_new_part_of_a_source_takes_few_calls():
     finally:
         sys.setprofile(None)
     assert calls < 50
+
+
+class Again:
+    """A source that can be read again."""
+
+    def __call__(self):
+        return np.arange(6, dtype=np.float32).view(np.uint8)
+
+    def again(self):
+        return Again()
+
+
+def evicted(blob):
+    blob[0] = 0
+    with suppress(RuntimeError):  # if it was written meanwhile
+        blob.evict()
+
+
+@pytest.mark.parametrize("work", [evicted, lambda blob: blob[::2].on("cpu").copy()])
+def test_a_source_that_a_handler_has_used_up_is_read_again(work):
+    for place in itertools.count():
+        blob = Blob.from_source(6, np.float32, Again(), device="simulated")
+        came = done_meanwhile(partial(work, blob), place, blob.prefetch)
+        assert blob.tolist() == [0, 1, 2, 3, 4, 5], place
+        if not came:
+            break
+    assert place

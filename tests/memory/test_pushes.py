@@ -152,43 +152,6 @@ def test_a_push_waits_for_the_one_before(simulated: SimulatedBackend) -> None:
     assert memory.cpu_data().tolist() == [9] * NBYTES
 
 
-@pytest.mark.parametrize(("pushed", "kept"), [(NBYTES, 8), (1, 0)])
-def test_regrowth_waits_for_an_upload_of_what_was_in_use_before(
-    simulated: SimulatedBackend, monkeypatch: pytest.MonkeyPatch, pushed: int, kept: int
-) -> None:
-    upload, zero = simulated.upload, simulated.zero
-    read, zeroed = threading.Event(), threading.Event()
-
-    def later(host: Any, buffer: Any) -> None:
-        contents = host.copy()
-        read.set()
-        zeroed.wait(0.05)
-        upload(contents, buffer)
-
-    def zero_and_let_it_run(buffer: Any) -> None:
-        zero(buffer)
-        zeroed.set()
-        simulated.synchronize()
-
-    monkeypatch.setattr(simulated, "upload", later)
-    monkeypatch.setattr(simulated, "zero", zero_and_let_it_run)
-    memory = at_cpu()
-    memory.async_gpu_push(None, 0, pushed)
-    assert read.wait(10)
-    memory.fit(kept)
-    memory.fit(NBYTES)
-    assert memory.gpu_data().tolist() == [7] * kept + [0] * (NBYTES - kept)
-
-
-@pytest.mark.parametrize("nbytes", [8, NBYTES])
-def test_a_size_that_does_not_grow_waits_for_no_upload(held: SimulatedBackend, nbytes: int) -> None:
-    memory = at_cpu()
-    memory.async_gpu_push()
-    memory.fit(nbytes)
-    assert held.uploads == 0
-    assert memory.gpu_data().tolist() == [7] * nbytes
-
-
 @pytest.mark.parametrize("pushed", [1, NBYTES])
 @pytest.mark.parametrize("adopt", ["set_cpu_data", "set_gpu_data"])
 def test_an_adoption_waits_for_uploads_from_and_into_what_it_replaces(
@@ -217,7 +180,6 @@ def test_nothing_comes_between_a_push_and_its_start(simulated: SimulatedBackend)
             memory.mutable_cpu_data,
             memory.gpu_data,
             lambda: memory.set_cpu_data(np.zeros(NBYTES, np.uint8)),
-            lambda: memory.fit(8),
         ):
             with pytest.raises(RuntimeError) as caught:
                 disturbance()

@@ -4,8 +4,6 @@ A map is written with one letter for each eight bytes: H for the host, G for the
 both.
 """
 
-import weakref
-
 import numpy as np
 import pytest
 from fault_states import newest
@@ -57,9 +55,9 @@ def drawn(memory):
     """Return the map as letters."""
     holders = memory.spans
     letters = [
-        LETTERS[holders.common(start, start + UNIT)] for start in range(0, memory.used_nbytes, UNIT)
+        LETTERS[holders.common(start, start + UNIT)] for start in range(0, memory.nbytes, UNIT)
     ]
-    assert all(run.start % UNIT == 0 for run in holders.runs(0, memory.used_nbytes))
+    assert all(run.start % UNIT == 0 for run in holders.runs(0, memory.nbytes))
     return "".join(letters)
 
 
@@ -132,138 +130,13 @@ def test_a_write_on_the_host_does_not_reach_an_upload_of_a_part(simulated):
     assert memory.gpu_data().tolist() == memory.cpu_data().tolist() == expected
 
 
-# --- bytes in use --------------------------------------------------------------------------------
-
-
-def test_what_fit_has_changed_can_be_undone():
-    memory = made("HHHHGGGG")
-    fitted = memory.fitted()
-    memory.fit(2 * UNIT)
-    memory.refit(fitted)
-    assert drawn(memory) == "HHHHGGGG"
-    assert contents(memory) == VALUES.tolist()
-
-
-def test_what_was_found_before_fit_was_undone_is_not_believed_afterwards():
-    memory = made("HHHHGGGG")
-    fitted = memory.fitted()
-    memory.fit(2 * UNIT)
-    shortcut = memory.ledger.shortcut(HOST, Layout.raw(2 * UNIT))
-    assert shortcut.writable
-    memory.refit(fitted)
-    assert not shortcut.readable
-    assert memory.cpu_data().tolist() == VALUES.tolist()
-
-
-@pytest.mark.parametrize("side", Side)
-@pytest.mark.parametrize("kept", "HGB")
-def test_who_may_write_into_bytes_that_come_into_use_again_is_believed(side, kept):
-    """A borrow or alias is not told that its bytes were out of use for a while."""
-    for lend in ("borrow", "alias", "exposure"):
-        memory = made(kept * 2 + "HG"[side] * 6)
-        layout = Layout.raw(2 * UNIT, 4 * UNIT)
-        if lend == "alias":
-            array = memory.export(side, MUTABLE, layout, "use", "DLPack")
-        else:
-            array = memory.lend(side, MUTABLE, layout, "use")
-        if lend == "exposure":
-            expose(memory.ledger, side, start=layout.start, stop=layout.stop)
-            array = memory.buffer(side)[layout.start : layout.stop]
-        memory.fit(2 * UNIT)
-        memory.fit(NBYTES)
-        for read in (memory.cpu_data, memory.gpu_data):
-            assert read().tolist() == [*VALUES[:16].tolist(), *[0] * 48], (lend, read)
-        if array.flags.writeable:
-            array[:] = NEW
-            for read in (memory.gpu_data, memory.cpu_data):
-                assert read()[32:48].tolist() == [NEW] * 16, (lend, read)
-
-
-@pytest.mark.parametrize("side", Side)
-def test_a_borrow_of_bytes_that_come_into_use_again_is_good_where_its_side_alone_has_them(side):
-    memory = made("B" * UNITS)
-    use(memory, side, MUTABLE, 0, UNITS)
-    borrow = use(memory, side, MUTABLE, 4, 6)
-    memory.fit(2 * UNIT)
-    memory.buffer(Side(1 - side))[2 * UNIT :] = 9
-    memory.fit(NBYTES)
-    assert memory.buffer(Side(1 - side))[2 * UNIT :].tolist() == [9] * (NBYTES - 2 * UNIT)
-    borrow[:] = NEW
-    expected = [*VALUES[:16].tolist(), *[0] * 16, *[NEW] * 16, *[0] * 16]
-    assert memory.cpu_data().tolist() == memory.gpu_data().tolist() == expected
-
-
-def test_a_regrowth_that_fails_gives_borrows_back_their_right_to_write(simulated, monkeypatch):
-    memory = made()
-    borrow = use(memory, HOST, MUTABLE, 4, 8)
-    memory.fit(2 * UNIT)
-    use(memory, ACCELERATOR, CONST, 1, 2)
-
-    def fail(_):
-        assert not borrow.flags.writeable
-        raise RuntimeError("injected")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(simulated, "zero", fail)
-        with pytest.raises(RuntimeError, match="injected"):
-            memory.fit(NBYTES)
-    assert drawn(memory) == "HB"
-    assert borrow.flags.writeable
-    watched = weakref.ref(borrow)
-    memory.fit(NBYTES)
-    assert not watched().flags.writeable
-    assert drawn(memory) == "HBBBBBBB"
-
-
-def test_nothing_comes_between_while_bytes_come_into_use(simulated, monkeypatch):
-    memory = made("G" * UNITS)
-    memory.replace_side(ACCELERATOR, VALUES.copy())
-    memory.fit(2 * UNIT)
-    shortcut = memory.ledger.shortcut(ACCELERATOR, Layout.raw(2 * UNIT))
-    assert shortcut.writable
-    refused = []
-
-    def meddle(buffer):
-        assert not shortcut.readable
-        assert not memory.ledger.shortcut(ACCELERATOR, Layout.raw(2 * UNIT)).readable
-        with pytest.raises(RuntimeError, match="in the middle of a transfer"):
-            memory.mutable_gpu_data()
-        refused.append(True)
-        buffer.fill(0)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(simulated, "zero", meddle)
-        memory.fit(memory.nbytes)
-    assert refused == [True]
-    assert memory.mutable_gpu_data().tolist() == [*VALUES[:16].tolist(), *[0] * 48]
-
-
-def test_a_memory_that_keeps_its_size_keeps_its_map_also_where_it_is_exposed_beyond():
-    memory = made("B" * UNITS)
-    memory.fit(2 * UNIT)
-    use(memory, ACCELERATOR, MUTABLE, 0, 2)
-    expose(memory.ledger, HOST)
-    before = memory.spans
-    memory.fit(2 * UNIT)
-    assert memory.spans == before
-
-
-def test_a_shrinking_that_is_undone_loses_nothing_of_a_source():
-    memory = SyncedMemory(NBYTES, device="simulated", source=VALUES.copy)
-    fitted = memory.fitted()
-    memory.fit(2 * UNIT)
-    memory.refit(fitted)
-    assert memory.peek_at_source().tolist() == VALUES.tolist()
-    assert memory.cpu_data().tolist() == VALUES.tolist()
-
-
 @pytest.mark.parametrize(("first", "last"), [(0, 1), (3, 4)])
-def test_every_upload_that_failed_is_raised_before_a_size_changes(first, last, simulated):
+def test_every_upload_that_failed_is_raised_by_a_wait(first, last, simulated):
     memory = made()
     with simulated.failing(transfer=1):
         memory.async_gpu_push(start=first, stop=last)
         with pytest.raises(RuntimeError, match="injected"):
-            memory.fitted()
+            memory.await_uploads()
     assert drawn(memory) == "H" * UNITS
 
 
@@ -292,14 +165,13 @@ def test_a_range_is_exposed_where_all_of_it_is_and_is_newest_there_alone():
 # --- adoption ------------------------------------------------------------------------------------
 
 
-def test_an_adoption_within_a_capacity_of_a_split_map():
+def test_an_adoption_of_a_split_map():
     memory = made("HHHHGGGG")
-    memory.fit(6 * UNIT)
     expose(memory.ledger, ACCELERATOR)
-    memory.set_cpu_data(np.full(6 * UNIT, 3, np.uint8))
-    assert (memory.nbytes, drawn(memory), memory.aliased) == (48, "HHHHHH", False)
+    memory.set_cpu_data(np.full(NBYTES, 3, np.uint8))
+    assert (drawn(memory), memory.aliased) == ("H" * UNITS, False)
     use(memory, ACCELERATOR, MUTABLE, 5, 6)[:] = 4
-    assert memory.cpu_data().tolist() == [3] * 40 + [4] * 8
+    assert memory.cpu_data().tolist() == [3] * 40 + [4] * 8 + [3] * 16
 
 
 # --- failures ------------------------------------------------------------------------------------

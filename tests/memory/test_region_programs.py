@@ -371,7 +371,7 @@ class Program:
                 )
                 assert found == expected, f"{part.name} is {found}, must be {expected}"
         for base in self.parts[:2]:
-            assert base.blob.memory.nbytes == base.memory.capacity * ITEMSIZE
+            assert base.blob.memory.nbytes == base.memory.size * ITEMSIZE
         for memory in self.memories():
             for loan in memory.borrows + [loan for loan in memory.lent if loan.revocable]:
                 assert may_write(loan.array) in (loan.writeable, None), (
@@ -535,7 +535,7 @@ class Program:
             # Whether an access of nothing counts as the first access is not specified.
             self.accept(memory, lambda _: (frozenset({plan.side}),))
             if any(memory.holders):
-                memory.holders = [frozenset({plan.side})] * memory.used
+                memory.holders = [frozenset({plan.side})] * memory.size
         return True, self.device.seen(result)
 
     def done(self, part: Part, name: str, plan: Plan) -> None:
@@ -821,7 +821,7 @@ class Program:
         if first and unheld:
             self.accept(memory, lambda _: (frozenset({CPU}),))
             if any(memory.holders):
-                memory.holders = [frozenset({CPU})] * memory.used
+                memory.holders = [frozenset({CPU})] * memory.size
         elif unheld:
             self.accept(memory, lambda element: (frozenset({CPU}),) if element in unheld else ())
         source = self.sources.get(memory)
@@ -874,7 +874,7 @@ class Program:
             self.note(f"{name} = {part.name}.T")
             blob, cells = part.blob.T, part.cells.T
         elif self.chance(0.1):
-            # A view of everything. If more is in use, its accesses do not cover all of it.
+            # A view of everything.
             device = self.side()
             self.note(f"{name} = {part.name}.on({self.places[device]!r})")
             blob, cells = part.blob.on(self.places[device]), part.cells
@@ -1139,7 +1139,7 @@ class Program:
         array = values if side == CPU else self.device.array(values)
         self.note(f"{base.name}.set_{side}_data(…)")
         setter = getattr(base.reached(side), f"set_{'cpu' if side == CPU else 'gpu'}_data")
-        smaller = base.cells.size != memory.capacity
+        smaller = base.cells.size != memory.size
         if smaller and base.reached(side) is not base.blob:
             with pytest.raises(ValueError, match="bytes"):
                 setter(array)
@@ -1175,14 +1175,14 @@ class Program:
         base = self.base()
         memory = base.memory
         if self.chance(0.3):
-            shape = (memory.capacity + self.random.randint(1, 3),)
+            shape = (memory.size + self.random.randint(1, 3),)
             self.note(f"{base.name}.resize{shape}")
             done, _ = self.announced(lambda: base.blob.resize(shape), memory.lent)
             if done:
                 base.memory, base.cells = Memory([0] * shape[0]), arranged(shape)
                 self.replaced(memory)
             return
-        shape = self.shape(memory.capacity)
+        shape = self.shape(memory.size)
         self.note(f"{base.name}.resize{shape}")
         done, _ = self.announced(lambda: base.blob.resize(shape), [])
         assert done
@@ -1308,7 +1308,7 @@ class WindowProgram(Program):
                 pytest.fail("a lent or adopted buffer was freed")
             return
         base.blob.evict("gpu")
-        self.moved["download"] += len(memory.evict(side, range(memory.used))) * ITEMSIZE
+        self.moved["download"] += len(memory.evict(side, range(memory.size))) * ITEMSIZE
         ended = [loan for loan in memory.borrows if loan.side == side]
         self.end(ended)
         memory.take_back(ended)

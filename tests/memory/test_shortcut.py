@@ -486,14 +486,6 @@ def test_nothing_is_written_in_the_midst_of_another_access(monkeypatch):
     assert memory.gpu_data().tolist() == [5] * 4 + [1] * 4
 
 
-def test_an_access_of_the_whole_is_one_of_all_bytes_in_use():
-    memory = used(Side.HOST)
-    memory.gpu_data()
-    fewer = Layout.dense(np.empty(NBYTES // 2, np.uint8))
-    memory.acquire(Side.HOST, MUTABLE, fewer, "use")
-    assert memory.head_over(NBYTES // 2, NBYTES) is Head.HEAD_AT_CPU
-
-
 # --- numbers -------------------------------------------------------------------------------------
 
 PART = Layout.raw(1)
@@ -517,7 +509,6 @@ ASSIGNED = {
     "borrow": (lambda m: m.mutable_gpu_data(), (0, 2)),
     "third side": (lambda m: m.side_of(syncblob.simulated(1)), (0, 2)),
     "eviction": (lambda m: [m.gpu_data(), m.evict(Side.HOST)], (0, 2)),
-    "smaller size": (lambda m: m.fit(NBYTES - 1), (0, NBYTES - 1)),
 }
 
 
@@ -535,24 +526,23 @@ def test_an_overwrite_moves_nothing_and_is_newest_in_every_state(state, logging,
     # Of a small memory, what lies beside a part comes with it if its only holder is elsewhere.
     assert not log
     assert memory.head_over(start, stop) is Head.HEAD_AT_CPU
-    nbytes = memory.used_nbytes
-    expected = [1] * start + [7] * (stop - start) + [1] * (nbytes - stop)
-    assert memory.gather(Side.HOST, Layout.raw(nbytes), "look").tolist() == expected
+    expected = [1] * start + [7] * (stop - start) + [1] * (NBYTES - stop)
+    assert memory.gather(Side.HOST, Layout.raw(NBYTES), "look").tolist() == expected
     assert memory.gpu_data().tolist() == expected
     del kept
 
 
 @pytest.mark.parametrize("access", [MUTABLE, OVERWRITE])
-def test_no_bytes_and_bytes_that_are_not_in_use_change_nothing(access):
+def test_no_bytes_and_bytes_beyond_the_end_change_nothing(access):
     memory = used(Side.HOST)
     synced(memory, Side.HOST)
     before = memory.spans, memory.history
     memory.acquire(Side.HOST, access, Layout.raw(0, 2), "use")
     memory.acquire(Side.HOST, access, Layout.raw(2, NBYTES), "use")
     assert (memory.spans, memory.history) == before
-    # Another thread may have made the Blob smaller.
+    # Another thread may have resized the Blob.
     memory.acquire(Side.HOST, access, Layout.raw(2, NBYTES - 1), "use")
-    assert (memory.used_nbytes, memory.head_over(0, NBYTES - 1)) == (NBYTES, Head.SYNCED)
+    assert memory.head_over(0, NBYTES - 1) is Head.SYNCED
     assert memory.head_over(NBYTES - 1, NBYTES) is Head.HEAD_AT_CPU
 
 

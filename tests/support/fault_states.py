@@ -36,8 +36,8 @@ def newest(memory: SyncedMemory) -> bytes:
 
     Bytes that both sides hold must be equal. Bytes that no side holds come from the source.
     """
-    contents = np.zeros(memory.used_nbytes, np.uint8)
-    for run in memory.spans.runs(0, memory.used_nbytes):
+    contents = np.zeros(memory.nbytes, np.uint8)
+    for run in memory.spans.runs(0, memory.nbytes):
         part = slice(run.start, run.stop)
         found = {held_by(memory, side, run) for side in Side if run.holders & 1 << side}
         assert len(found) < 2, f"both sides hold bytes {run.start} to {run.stop}, and they differ"

@@ -142,7 +142,7 @@ class Memory:
     holders
         The sides that hold each element; initially none.
     source
-        The number of elements of the source that never went out of use; None without a source.
+        Whether a source has what no side holds.
     exposed
         For each side, the elements that untracked code may write.
     owned
@@ -153,9 +153,8 @@ class Memory:
 
     def __init__(self, values: list[int], *, source: bool = False) -> None:
         self.values = values
-        self.capacity = len(values)
         self.holders = [NOBODY] * len(values)
-        self.source = len(values) if source else None
+        self.source = source
         self.exposed: dict[str, set[int]] = {CPU: set(), GPU: set(), FAR: set()}
         self.owned = False
         self.foreign: set[str] = set()
@@ -163,14 +162,14 @@ class Memory:
         self.aliases: list[Loan] = []
 
     @property
-    def used(self) -> int:
-        """The number of elements in use."""
+    def size(self) -> int:
+        """The number of elements."""
         return len(self.values)
 
     @property
     def untouched(self) -> bool:
         """Whether the first access makes one side the holder of all elements."""
-        return self.source is None and not any(self.holders)
+        return not self.source and not any(self.holders)
 
     @property
     def lent(self) -> list[Loan]:
@@ -201,11 +200,9 @@ class Memory:
         here = frozenset({side})
         unheld = [element for element in hull if not self.holders[element]]
         if unheld and self.untouched:
-            plan.zeroed = list(range(self.used))
+            plan.zeroed = list(range(self.size))
         elif intent != "overwrite" or cells.size < len(hull):
-            known = self.source or 0
-            plan.filled = [element for element in unheld if element < known]
-            plan.zeroed = [element for element in unheld if element >= known]
+            (plan.filled if self.source else plan.zeroed).extend(unheld)
         plan.after = dict.fromkeys([*plan.zeroed, *plan.filled], here)
         if intent != "overwrite" or cells.size < len(hull):
             plan.stale = [e for e in hull if self.holders[e] and side not in self.holders[e]]
@@ -231,7 +228,7 @@ class Memory:
         """Let an access bring the elements beside its hull that are where those at its ends are."""
         for end, beside in (
             (plan.hull.start, range(plan.hull.start - 1, -1, -1)),
-            (plan.hull.stop - 1, range(plan.hull.stop, self.used)),
+            (plan.hull.stop - 1, range(plan.hull.stop, self.size)),
         ):
             if plan.side in self.holders[end]:
                 continue
@@ -241,8 +238,7 @@ class Memory:
                 if self.holders[element]:
                     plan.rest.append(element)
                 else:
-                    known = element < (self.source or 0)
-                    (plan.filled if known else plan.zeroed).append(element)
+                    (plan.filled if self.source else plan.zeroed).append(element)
                     plan.after[element] = frozenset({plan.side})
 
     def commit(self, plan: Plan) -> None:
@@ -264,9 +260,8 @@ class Memory:
     def adopt(self, side: str) -> None:
         """Replace one side by another array. The caller sets the values."""
         self.take_back([*self.borrows, *(alias for alias in self.aliases if alias.revocable)])
-        self.holders = [frozenset({side})] * self.used
-        self.capacity = self.used
-        self.source = None
+        self.holders = [frozenset({side})] * self.size
+        self.source = False
         self.exposed = {CPU: set(), GPU: set(), FAR: set()}
         self.foreign.add(side)
         # Aliases of that side are over the old buffer, which is no longer part of the memory.
@@ -275,9 +270,8 @@ class Memory:
     def evict(self, side: str, hull: range) -> list[int]:
         """Let a side hold nothing of a range; return what is copied to the host before."""
         alone = frozenset({side})
-        gone = [element for element in hull if element < self.used]
-        copied = [element for element in gone if self.holders[element] == alone]
-        for element in gone:
+        copied = [element for element in hull if self.holders[element] == alone]
+        for element in hull:
             held = self.holders[element]
             self.holders[element] = frozenset({CPU}) if held == alone else held - alone
         return copied

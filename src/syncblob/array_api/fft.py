@@ -36,6 +36,7 @@ from syncblob._blob import Blob
 from syncblob._dtypes import as_dtype
 from syncblob._made_functions import defined_names, name_made_functions
 from syncblob.blob.compute import apply
+from syncblob.blob.core import fresh
 from syncblob.blob.missing import refuse
 from syncblob.blob.operands import as_blob
 from syncblob.devices import Device, home_of
@@ -149,7 +150,7 @@ def _of_frequencies(name: str, contents: str) -> Any:
         home = home_of(device)
         require_device(home.device, name)
         array = compute(home, getattr(home.namespace.fft, name), n, d=d)
-        return Blob._fresh(compute(home, array.astype, wanted, copy=False), home)
+        return fresh(Blob, compute(home, array.astype, wanted, copy=False), home)
 
     function.__doc__ = f"""Return the frequencies of a transform of {contents}.
 

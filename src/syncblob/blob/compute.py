@@ -148,7 +148,7 @@ def wrap(array: Any, home: Home, *operands: BlobCore) -> Any:
             if array is x._array:
                 break
         else:
-            return operands[0]._fresh(array, home)
+            return fresh(type(operands[0]), array, home)
     # A result over memory that a Blob tracks must share that memory, or writes would be missed.
     sharing = [
         (x, window)
@@ -162,7 +162,7 @@ def wrap(array: Any, home: Home, *operands: BlobCore) -> Any:
         return x._view(layout_of(home, array, window))
     if not can_adopt(array, home):
         array = compute(home, array.copy)
-    return operands[0]._fresh(array, home)
+    return fresh(type(operands[0]), array, home)
 
 
 # A Blob's memory, a layout of it, and a function that writes into an array of that.

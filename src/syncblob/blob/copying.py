@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,12 +31,14 @@ def copy(blob: AnyBlob, order: str) -> AnyBlob:
         return blob._of(result.memory, layout, home=blob.home, diff=result._diff)
     memory, home, existing = blob.memory, blob.home, blob._existing_diff()
     layout = blob.layout
-    # Only the elements move, even if the memory has more in use.
-    plain = not (layout.whole and layout.stop != memory.ledger.spans.nbytes)
     gapless = layout.contiguous or layout.gapless
-    if plain and gapless and existing is None and not memory.blank:
-        with suppress(MemoryError):
+    if gapless and existing is None and not memory.blank:
+        try:
             result = fresh(type(blob), from_the_start(_copied, blob), home)
+        except MemoryError:
+            if home.can_hold(2 * layout.nbytes):
+                raise
+        else:
             known = memory.ledger.buffers.accelerator
             if home is HOST and known is not None:
                 result._shortcut = Shortcut(known, usable=True)
@@ -84,7 +85,7 @@ def astype(blob: AnyBlob, dtype: DTypeLike, order: Any, casting: Any, *, copy: b
         if kind in {"A", "K"} or getattr(Flags(blob), f"{kind.lower()}_contiguous"):
             return blob
     require_device_of("astype", blob)
-    return blob._fresh(from_the_start(_converted, blob, wanted, order or "C"), blob.home)
+    return fresh(type(blob), from_the_start(_converted, blob, wanted, order or "C"), blob.home)
 
 
 def _converted(blob: BlobCore, wanted: DTypeLike, order: Any) -> Any:
@@ -104,10 +105,10 @@ def to_device(blob: AnyBlob, device: Device | str, *, stream: Any) -> AnyBlob:
     home, memory = home_of(device), blob.memory
     if home is HOST or home is memory.accelerator:
         array = memory.copy_of(memory.side_of(home), blob.layout, "to_device")
-        return blob._fresh(array, home)
+        return fresh(type(blob), array, home)
     if memory.accelerator is not None:
         array = memory.gather(memory.side_of(home), blob.layout, "to_device")
-        return blob._fresh(array, home)
+        return fresh(type(blob), array, home)
     contents = np.array(blob._elements(Side.HOST, "to_device"), order="C")
     flat = contents.reshape(-1).view(np.uint8)
     layout = Layout.c_order(blob.shape, blob.dtype)
@@ -155,8 +156,7 @@ def _duplicate(blob: BlobCore, memory: SyncedMemory) -> SyncedMemory:
         duplicate = memory.successor(blob.nbytes)
         duplicate.name = ""
         return duplicate
-    # Only the elements of this Blob move, even if the memory has more in use.
-    home, layout = blob.home, blob.layout.of_view()
+    home, layout = blob.home, blob.layout
     try:
         contents = memory.copy_of(memory.side_of(home), layout, "copy")
     except MemoryError:

@@ -182,10 +182,6 @@ class BlobCore:
         base: Any,
         readonly: bool,
     ) -> None:
-        if base is not None:
-            layout = layout.of_view()
-        elif layout.covers(memory.used_nbytes):
-            layout.whole = True
         self._fill_untouched(layout, memory.device_home if home is None else home)
         self._held = memory
         self._diff = diff
@@ -220,17 +216,12 @@ class BlobCore:
         return blob
 
     @classmethod
-    def _fresh(cls, array: Any, home: Home) -> Self:
-        """Make a Blob by `fresh`."""
-        return fresh(cls, array, home)
-
-    @classmethod
     def _lent(cls, array: NDArray[Any]) -> Self:
         """Make a fresh Blob over a host array that other code may still write.
 
         The array must be C-contiguous, aligned, writable and of a dtype that Blobs support.
         """
-        blob = cls._fresh(array.view(), HOST)
+        blob = fresh(cls, array.view(), HOST)
         blob._shortcut = Shortcut(user_place(), usable=True)
         return blob
 
@@ -321,7 +312,6 @@ class BlobCore:
                         layout = Layout.dense(array)
                     else:
                         layout = Layout.c_order(tuple(array.shape), array.dtype)
-                        layout.whole = True
                     origin = self._shortcut.buffer
                     if isinstance(origin, Place):
                         expose(memory.ledger, Side.HOST, origin)
@@ -418,11 +408,14 @@ class BlobCore:
 
     def _is_shared(self) -> bool:
         """Return whether a write concerns other sides: copies, or aliases, which it may spare."""
-        ledger, side = self.memory.ledger, self._side
+        ledger, mine = self.memory.ledger, 1 << self._side
         uniform = ledger.spans.uniform
-        if uniform is None:
-            uniform = ledger.spans.any(*ledger.range_of(self.layout))
-        return uniform != 1 << side or bool(ledger.uploads or ledger.others(side).leases)
+        if uniform is not None and uniform != mine:
+            return True
+        reach, loans = ledger.range_of(self.layout), ledger.others(self._side)
+        if uniform is None and ledger.spans.any(*reach) != mine:
+            return True
+        return bool(ledger.uploads or loans.leases_in(*reach))
 
     def _make_writable(self, reason: str) -> Any:
         """Prepare a write through the array, if nothing has to be moved or warned of for that.
@@ -451,7 +444,7 @@ class BlobCore:
     def _attach(self, memory: SyncedMemory, layout: Layout) -> tuple[Shortcut, Any]:
         """Get the shortcut, and an array over its buffer; None if there is none."""
         shortcut = memory.ledger.shortcut(self._side, layout)
-        if shortcut is None or shortcut is NO_SHORTCUT or layout.stop > memory.used_nbytes:
+        if shortcut is None or shortcut is NO_SHORTCUT or layout.stop > memory.nbytes:
             # In the last case, another thread has resized the Blob meanwhile.
             return NO_SHORTCUT, None
         # In this order; see the invariants.
@@ -603,7 +596,7 @@ class BlobCore:
         return None if diff is None or diff.nbytes < self.layout.stop else diff
 
     def _diff_memory(self) -> SyncedMemory:
-        """Return the memory of diff; create it if needed, with the capacity of data."""
+        """Return the memory of diff; create it if needed, as large as that of data."""
         known, base, existing = self._existing_diff(), self._base, self._diff
         if known is None and base is not None and base.memory is self.memory:
             known = base._diff_memory()
@@ -611,7 +604,6 @@ class BlobCore:
         if known is not None and known.nbytes >= self.layout.stop:
             return known
         diff = self.memory.successor(self.memory.nbytes)
-        diff.fit(self.memory.used_nbytes)
         with making.held:
             if self._diff is existing:
                 self._diff = diff
@@ -747,8 +739,9 @@ class BlobCore:
                 ledger = memory.ledger
                 with ledger.lock:
                     # Beside an alias of another side.
-                    current = kept[0].buffer is memory.buffer(side)
-                    if current and ledger.is_alone(side, *ledger.range_of(layout)):
+                    reach = ledger.range_of(layout)
+                    current = ledger.buffers.containing(side, *reach) is kept[0].buffer
+                    if current and ledger.is_alone(side, *reach):
                         return array
         self._require_writable(reason)
         side = _SIDES[place & 1]

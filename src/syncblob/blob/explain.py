@@ -97,7 +97,7 @@ class Explanation:
 
 def _seen(blob: BlobCore, memory: SyncedMemory) -> MemorySeen:
     """Describe a memory of a Blob. Neither transfers nor synchronizes."""
-    nbytes, layout = memory.used_nbytes, blob.layout
+    nbytes, layout = memory.nbytes, blob.layout
     side = blob._accelerator_side(memory)
     head = f"{memory.head_of(layout, side).name}: {_meaning(memory, layout, side)}"
     runs = list(memory.spans.runs(0, nbytes))
@@ -107,14 +107,14 @@ def _seen(blob: BlobCore, memory: SyncedMemory) -> MemorySeen:
 
         def order(lease: Lease, mine: int = mine) -> tuple[bool, int, int]:
             """Put stale aliases first."""
-            lacking = memory.spans.lacking(lease.start, min(lease.stop, nbytes), mine)
+            lacking = memory.spans.lacking(lease.start, lease.stop, mine)
             return not lacking, lease.start, lease.stop
 
         leases = sorted(list(loans.leases), key=order)  # noqa: C414  # they vanish at any time
         exposures = loans.exposures
         lent = [_alias(memory, side, lease) for lease in leases[:_FEW]]
         others: list[Any] = [*leases[_FEW:], *exposures[_FEW:]]
-        rest = [(one.start, min(one.stop, nbytes)) for one in others]
+        rest = [(one.start, one.stop) for one in others]
         for exposure in exposures[:_FEW]:
             whose = f"the {side.name.lower()} side, to an alias of unknown lifetime"
             where = _bytes(memory, exposure.start, exposure.stop)
@@ -131,9 +131,9 @@ def _seen(blob: BlobCore, memory: SyncedMemory) -> MemorySeen:
 
 def _alias(memory: SyncedMemory, side: Side, lease: Lease) -> Lent:
     """Describe an alias, and since when it is stale."""
-    start, stop = lease.start, min(lease.stop, memory.used_nbytes)
+    start, stop = lease.start, lease.stop
     lacking = sum(run.nbytes for run in memory.spans.lacking(start, stop, 1 << side))
-    text = f"{lease.described(side)}{_bytes(memory, lease.start, lease.stop)}"
+    text = f"{lease.described(side)}{_bytes(memory, start, stop)}"
     if lease.revoked:
         text += "; read-only"
     if lacking:
@@ -184,10 +184,7 @@ def _picture(memory: MemorySeen) -> list[tuple[str, str]]:
     """Draw the map and the ranges of aliases; nothing if all of them cover the whole memory."""
     nbytes = memory.nbytes
     lent = {
-        home.side.name.lower(): [
-            *((one.start, min(one.stop, nbytes)) for one in home.lent if one.start < nbytes),
-            *(part for part in home.rest if part[0] < nbytes),
-        ]
+        home.side.name.lower(): [*((one.start, one.stop) for one in home.lent), *home.rest]
         for home in memory.homes
     }
     parts = [memory.view, *(part for home in memory.homes for part in home.newest)]
@@ -217,13 +214,13 @@ def _bar(ranges: Iterable[tuple[int, int]], nbytes: int) -> str:
 
 
 def _part(memory: SyncedMemory, layout: Layout) -> str:
-    part = f"bytes {layout.start} to {layout.stop} of {memory.used_nbytes}"
+    part = f"bytes {layout.start} to {layout.stop} of {memory.nbytes}"
     return part if layout.gapless else f"{part}, with gaps"
 
 
 def _bytes(memory: SyncedMemory, start: int, stop: int) -> str:
     """Return a range of bytes as text; empty if it is all of them."""
-    return "" if start == 0 and stop >= memory.used_nbytes else f", bytes {start} to {stop}"
+    return "" if (start, stop) == (0, memory.nbytes) else f", bytes {start} to {stop}"
 
 
 def _meaning(memory: SyncedMemory, layout: Layout, side: Side) -> str:
@@ -255,9 +252,9 @@ def _contents(memory: SyncedMemory, side: Side) -> str:
     if not windows:
         return f"{where}no memory"
     nbytes = sum(window.nbytes for window in windows)
-    used = memory.used_nbytes
-    held = sum(run.nbytes for run in memory.spans.runs(0, used) if run.holders & (1 << side))
-    if held == used and memory.head is not Head.UNINITIALIZED:
+    runs = memory.spans.runs(0, memory.nbytes)
+    held = sum(run.nbytes for run in runs if run.holders & (1 << side))
+    if held == memory.nbytes and memory.head is not Head.UNINITIALIZED:
         state = "up to date"
     else:
         state = f"{held} bytes up to date" if held else "older contents"

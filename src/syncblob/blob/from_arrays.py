@@ -13,7 +13,7 @@ from syncblob._shape import as_shape
 from syncblob.arrays.foreign import is_array
 from syncblob.arrays.native import backend_of, import_array, memory_of_tensor, native_array
 from syncblob.blob.copying import astype, to_device
-from syncblob.blob.core import GPU_DATA, AnyBlob, BlobCore
+from syncblob.blob.core import GPU_DATA, AnyBlob, BlobCore, fresh
 from syncblob.devices import CPU, Device, default_device, home_of
 from syncblob.interop.adopt import adopt
 from syncblob.memory import SyncedMemory, compute
@@ -37,12 +37,10 @@ def dense_layout(shape: Any, dtype: DTypeLike) -> Layout:
 
 
 # Programs have few shapes, and a layout takes longer to make than the rest of a Blob. Sharing is
-# safe because layouts are not changed, except for what they cache.
+# safe because layouts are not changed.
 @lru_cache(maxsize=256)
 def _dense_layout(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Layout:
-    layout = Layout.c_order(shape, dtype)
-    layout.whole = True
-    return layout
+    return Layout.c_order(shape, dtype)
 
 
 def asarray(
@@ -143,7 +141,7 @@ def _over(  # noqa: PLR0913  # an array, and what it becomes
         # The device fills it: nothing is transferred.
         dtype = as_dtype(array.dtype) if dtype is None else dtype
         home, value = home_of(device), array.astype(dtype).item()
-        return cls._fresh(compute(home, home.namespace.full, (), value, dtype=dtype), home)
+        return fresh(cls, compute(home, home.namespace.full, (), value, dtype=dtype), home)
     if (
         here == CPU
         and not (elsewhere or copy or owned)

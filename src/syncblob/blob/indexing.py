@@ -5,31 +5,32 @@ from __future__ import annotations
 import math
 import operator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from syncblob._dtypes import as_dtype
+from syncblob._layout import Layout
 from syncblob._shape import is_basic_index, is_integer
 from syncblob.arrays.foreign import is_array
 from syncblob.arrays.native import native_array
 from syncblob.blob.compute import wrap, write_by
-from syncblob.blob.core import NO_MEMORY, AnyBlob, BlobCore, making
+from syncblob.blob.core import NO_MEMORY, AnyBlob, BlobCore, fresh, making
 from syncblob.blob.device_of_operands import require_device_of
 from syncblob.blob.index_arrays import indices_to_read, selection
 from syncblob.blob.operands import blob_to_read
 from syncblob.devices import HOST, Side
 from syncblob.devices.base import is_on_device
 from syncblob.guards import may_compute_directly, require_device
-from syncblob.memory import OVERWRITE, Shortcut, acquire, compute, from_the_start, laid
+from syncblob.memory import OVERWRITE, Head, Shortcut, acquire, compute, from_the_start, laid
 from syncblob.memory.buffers import allocate_on_host
 from syncblob.memory.history import first_write
 
-if TYPE_CHECKING:
-    from syncblob._layout import Layout
-
 # The index of all elements.
 _EVERYTHING = (Ellipsis,)
+
+# The holders of bytes that the host and the first accelerator have.
+_BOTH = int(Head.SYNCED)
 
 _NUMBERS = frozenset({bool, int, float})
 
@@ -50,7 +51,7 @@ def get_item(blob: AnyBlob, key: Any) -> AnyBlob:
                 require_device_of("__getitem__", blob)
             home = blob.home
             selected = from_the_start(_selected, blob, key)
-            return blob._fresh(home.as_array(selected), home)
+            return fresh(type(blob), home.as_array(selected), home)
         key = _plain(key)
         if not is_basic_index(key):
             require_device_of("__getitem__", blob)
@@ -86,7 +87,10 @@ def set_item(blob: BlobCore, key: Any, value: Any) -> None:  # noqa: C901, PLR09
         shortcut, array = blob._shortcut, blob._array
         if not shortcut.writable:
             array = None
-            if blob._held is not NO_MEMORY and not blob._is_shared():
+            held = blob._held
+            # The second is the usual case of `_is_shared`.
+            known = held is NO_MEMORY or (held is not None and held.ledger.spans.uniform == _BOTH)
+            if not known and not blob._is_shared():
                 array = blob._make_writable("__setitem__")
         if array is not None:
             if home.writers is None:
@@ -188,22 +192,36 @@ def _assign_number(blob: BlobCore, full: Any, value: Any) -> None:
 
     They become that side's alone, and the others keep their heads.
     """
-    layout, home = blob._placed or blob.layout, blob.home
+    home, whole = blob.home, blob._placed or blob.layout
+    with making.held:
+        # Together, because another thread may replace both.
+        array, over = blob._array, blob._shortcut.buffer
     # NumPy checks the index.
-    layout = layout.of_view() if full is _EVERYTHING else layout.derive(lambda a: a[full])
+    target = None if array is None or not home.direct else array[full]
+    start = None if target is None or not target.size else whole.first(full)
+    if full is _EVERYTHING:
+        layout = whole
+    elif target is None or start is None:
+        layout = whole.derive(lambda a: a[full])
+    else:
+        # As `derive`, in fewer steps.
+        contiguous = target.flags.c_contiguous
+        strides = None if contiguous else home.strides(target)
+        layout = Layout(target.shape, target.dtype, strides, start)
     if type(value) is not int or abs(value) > _EXACT or layout.dtype.kind not in "fc":
         # A number that NumPy does not take changes no state.
         np.empty((), layout.dtype)[()] = value
-
     memory, side = blob.memory, blob._side
     if not home.direct:
         memory.write(side, OVERWRITE, layout, "__setitem__", operator.setitem, ..., value)
         return
 
     def fill(buffer: Any, written: list[object] | None = None) -> None:
-        array = laid(home, buffer, layout, writable=True, own=True)
+        into = target
+        if into is None or buffer is not over:
+            into = laid(home, buffer, layout, writable=True, own=True)
         # No call comes between the write and the note, so that no signal handler can.
-        array[...] = value
+        into[...] = value
         if written is not None:
             written.append(value)
 

@@ -59,7 +59,7 @@ class MemorySeen(NamedTuple):
     """A memory at one moment."""
 
     head: str
-    nbytes: int  # in use
+    nbytes: int
     view: Range  # that of the Blob
     part: str  # the same in words
     homes: list[HomeSeen]

@@ -40,8 +40,8 @@ def reduce(blob: BlobCore, protocol: Any) -> tuple[Callable[..., Any], tuple[Any
     memory.array(Side.HOST, access, layout, "pickle")
     if access is MUTABLE:
         expose(memory.ledger, Side.HOST, start=layout.start, stop=layout.stop, shared=True)
-    block = shared_memory.name_of(memory.ledger), memory.used_nbytes
-    diff = existing and _contents(existing, Layout.raw(existing.used_nbytes), out_of_band=False)
+    block = shared_memory.name_of(memory.ledger), memory.nbytes
+    diff = existing and _contents(existing, Layout.raw(existing.nbytes), out_of_band=False)
     placed = layout.shape, layout.dtype, layout.strides, layout.offset
     return _unpickle, (type(blob), placed, block, diff, where, blob._readonly)
 

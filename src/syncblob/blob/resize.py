@@ -29,7 +29,7 @@ def resize(blob: BlobCore, shape: tuple[Any, ...]) -> None:
     dims = as_shape(shape_from(shape), blob.dtype.itemsize)
     layout = Layout.c_order(dims, blob.dtype)
     if layout.nbytes > blob.memory.nbytes:
-        data, layout.whole = _larger(blob.memory, layout.nbytes), True
+        data = _larger(blob.memory, layout.nbytes)
         _replace_memories(blob, data, None, layout, "a growing resize")
     else:
         _refit(blob, layout, lambda: blob._use(blob.memory, layout))
@@ -90,7 +90,7 @@ def assign(  # noqa: C901, PLR0913  # contents, where they go, and the reason
             return
         data = _larger(blob.memory, new.nbytes)
         successor = data.successor(new.nbytes) if diff else None
-        target, new.whole = successor or data, True
+        target = successor or data
         target.write(target.side_of(home), OVERWRITE, new, reason, setitem, ..., contents)
         try:
             _replace_memories(blob, data, successor, new, reason)
@@ -123,8 +123,6 @@ def _larger(memory: SyncedMemory, nbytes: int) -> SyncedMemory:
 def _refit(blob: BlobCore, layout: Layout, finish: Callable[[], None]) -> None:
     """Apply a layout within the capacity. `finish` replaces the old one, or nothing has changed."""
     memory, diff = blob.memory, blob._diff
-    # An access of a Blob that is smaller than its memory is of its own bytes.
-    layout.whole = layout.nbytes == memory.nbytes
     with memory.ledger.lock:
         if diff is None or layout.nbytes <= diff.nbytes:
             finish()

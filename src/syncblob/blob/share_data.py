@@ -52,7 +52,6 @@ def _exchange(blob: BlobCore, memory: SyncedMemory, *, diff: bool) -> None:
         blob._diff = memory
         return
     layout = Layout.c_order(blob.shape, blob.dtype)
-    layout.whole = layout.nbytes == memory.nbytes
     keep_diff(blob)
     blob._use(memory, layout)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from syncblob._dtypes import is_supported, numpy_dtype
 from syncblob._layout import Layout
 from syncblob._shape import is_integer
-from syncblob.blob.core import HOST_DATA, AnyBlob, BlobCore
+from syncblob.blob.core import HOST_DATA, AnyBlob, BlobCore, fresh
 from syncblob.blob.device_of_operands import require_device_of
 from syncblob.devices import Device, Side, home_of
 from syncblob.interop.side_view import SideView
@@ -111,7 +111,7 @@ def reshape(blob: AnyBlob, shape: tuple[Any, ...], copy: bool | None) -> AnyBlob
                 ) from None
     require_device_of("reshape", blob)
     contents = blob.memory.copy_of(blob._side, layout, "reshape")
-    return blob._fresh(contents.reshape(wanted), home)
+    return fresh(type(blob), contents.reshape(wanted), home)
 
 
 def _completed_shape(blob: BlobCore, shape: Any) -> tuple[int, ...]:

@@ -67,12 +67,8 @@ class Change(NamedTuple):
         A function of the ledger that is called if `prepare` or anything after it fails.
     between
         The map while the side gets another buffer, or none; None if the buffer stays.
-    capacity
-        The new capacity; None if it stays.
     counted
         Whether open logs count what it avoids.
-    limit
-        The new limit of the source; None if it stays.
     needed
         The bytes that it allocates, for an error; None for those of the whole memory.
     """
@@ -90,9 +86,7 @@ class Change(NamedTuple):
     prepare: Callable[[Ledger, Change, str], tuple[Any, Sequence[Upload]]] | None = None
     undo: Callable[[Ledger], None] | None = None
     between: Spans | None = None
-    capacity: int | None = None
     counted: bool = False
-    limit: int | None = None
     needed: int | None = None
 
 

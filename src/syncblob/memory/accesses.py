@@ -76,9 +76,9 @@ def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # an access; inl
         try:
             with ledger.lock:
                 buffers, spans, loans = ledger.buffers, ledger.spans, ledger.loans
-                start, stop = (0, spans.nbytes) if layout.whole else (layout.start, layout.stop)
+                start, stop = layout.start, layout.stop
                 if stop > spans.nbytes:
-                    # Another thread has made the Blob smaller.
+                    # Another thread has resized the Blob.
                     start, stop = min(start, spans.nbytes), spans.nbytes
                 if access is OVERWRITE and not (
                     (layout.contiguous or layout.gapless)
@@ -121,13 +121,14 @@ def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # an access; inl
                     note_use(ledger, side, start, stop)
                 if fill is None:
                     return buffer
+                spans = ledger.spans
                 try:
                     fill(buffer)
                 except BaseException:
                     # It may have written in part, after a read on another side.
                     take(ledger, side, start, stop, reason)
                     raise
-                if ledger.spans.uniform == mine:
+                if ledger.spans is spans:
                     return buffer
                 if start >= stop or ledger.spans.common(start, stop) & mine:
                     # A signal handler or a finaliser may have read on another side meanwhile.

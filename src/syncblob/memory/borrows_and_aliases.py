@@ -215,13 +215,14 @@ class Loans:
         """
         aliases = self.aliases
         if aliases is _NO_ALIASES:
+            made: LivingArrays[Lease] = LivingArrays()
             with _making.held:
+                # No signal handler can run from here on: nothing is called.
                 if self.aliases is _NO_ALIASES:
-                    made: LivingArrays[Lease] = LivingArrays()
                     # In this order: who finds the aliases adds to the leases.
                     self.leases = made.live
                     self.aliases = made
-                aliases = self.aliases
+            aliases = self.aliases
         lease = Lease(target, aliases.discard)
         lease.noted = user_instruction() if noted is None else noted
         lease.kind = kind
@@ -334,8 +335,9 @@ class Loans:
     def detach(self) -> None:
         """Forget all aliases, because the side gets a buffer that other code has made."""
         self.foreign = True
-        self.aliases = _NO_ALIASES
-        self.leases = _NO_ALIASES.live
+        with _making.held:
+            self.aliases = _NO_ALIASES
+            self.leases = _NO_ALIASES.live
         self.ended = ()
         self.exposures = ()
         self.exporter = (None, None)

@@ -50,7 +50,7 @@ class Buffers:
     Parameters
     ----------
     nbytes
-        The capacity of each buffer.
+        The number of bytes of each side.
     accelerator
         The backend of the first accelerator; None if it is chosen on first use.
 
@@ -308,13 +308,11 @@ class Buffers:
         reason
             The access, for the log.
         """
-        if source is not None and not side:
-            source.fill(part_of(buffer, start, stop), start)
-            return
         # No side held these bytes, so no work reads them yet.
-        known = start if source is None else max(start, min(source.limit, stop))
-        if source is not None and known > start:
-            part = source.part(start, known)
-            self.move(Side.HOST, side, part, part_of(buffer, start, known), start, reason)
-        if known < stop:
-            self.home(side).zero(part_of(buffer, known, stop))
+        target = part_of(buffer, start, stop)
+        if source is None:
+            self.home(side).zero(target)
+        elif side:
+            self.move(Side.HOST, side, source.part(start, stop), target, start, reason)
+        else:
+            source.fill(target, start)

@@ -13,6 +13,7 @@ functions and at backward jumps. So `commit` has three steps:
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from syncblob._source_lines import user_instruction
@@ -34,6 +35,7 @@ from syncblob.memory.state_machine import (
     COPY,
     INITIAL,
     MUTABLE,
+    NOTHING,
     OVERWRITE,
     TABLE,
     Access,
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
     from syncblob.memory.await_async_copies import Upload
     from syncblob.memory.borrows_and_aliases import Lease
     from syncblob.memory.ledger import Ledger
+    from syncblob.memory.untracked_aliases import Exposure
 
 _new = tuple.__new__
 
@@ -95,6 +98,8 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
     written: list[object] = []
     change: Change | None = None
     after: Spans | None = None
+    beside: Sequence[Lease | Exposure] = ()
+    because: Callable[[], str] | None = None
     done = False
     buffers, shortcuts = ledger.buffers, ledger.shortcuts
     try:
@@ -118,6 +123,8 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
         buffer = sides[side]
         if plan is plan_access and len(loans) == PAIR:
             there, here = loans[1 - side], loans[side]
+            if there.leases or there.exposures:
+                beside = there.writers(start, stop)
             held = before.uniform
             if held is None:
                 held = before.alike(start, stop)
@@ -139,13 +146,21 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
                 and start < stop <= nbytes
                 and buffer is not None
                 and ledger.watch is None
-                and not (there.leases or there.exposures or there.borrows.live)
+                and not there.borrows.live
                 and (writes or not (here.leases or here.exposures))
-                and (side or stop - start == nbytes or nbytes > SMALL)
+                and not (beside and writes)
+                and (not beside or any(x.start <= start and stop <= x.stop for x in beside))
             ):
                 # A plain memory, where the table alone decides.
                 brings, holders = TABLE[held][COLUMNS[side] + access]
-                if brings is not COPY or sides[1 - side] is not None:
+                if beside:
+                    # What may be written there is copied, and not trusted to stay the same.
+                    holders = held
+                    because = partial(beside[0].described, Side(1 - side))
+                if brings is NOTHING or (
+                    (side or stop - start == nbytes or nbytes > SMALL)
+                    and (brings is INITIAL or sides[1 - side] is not None)
+                ):
                     if stop - start == nbytes:
                         after = Spans.whole(nbytes, holders)
                     else:
@@ -154,7 +169,7 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
                             after = None
                 if after is not None and brings is COPY:
                     copied = DIRECTIONS[side]
-                    buffers.bring(1 - side, side, buffer, start, stop, reason)
+                    buffers.bring(1 - side, side, buffer, start, stop, reason, because)
                 elif after is not None and brings is INITIAL:
                     buffers.fill(ledger.source, side, buffer, start, stop, reason)
         if after is None:
@@ -181,9 +196,6 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
             if change.between is not None:
                 # Before the exchange: afterwards, an interrupt could leave it to be granted again.
                 shortcuts.forget(side)
-                if change.capacity is not None:
-                    # Another side's buffer may be larger. The bytes in use fit in both.
-                    buffers.nbytes = change.capacity
                 ledger.spans = change.between
             # Harmless before the map changes: bytes that the map does not count may hold anything.
             sides[side] = whole
@@ -203,20 +215,16 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
             if before.uniform is None or before.uniform & 1 << side:
                 ledger.spans = before.left_to(start, stop, 1 << side)
             fill(buffer, written)
-        if change is not None:
-            if uploads:
-                ledger.uploads = (*ledger.uploads, *uploads)
-            if change.limit is not None and ledger.source is not None:
-                ledger.source.limit = change.limit
+        if change is not None and uploads:
+            ledger.uploads = (*ledger.uploads, *uploads)
         ledger.spans = after
         done = True
-        if change is not None:
-            if change.capacity is not None:
+        if change is not None and change.between is not None:
+            if writes:
                 ledger.own_loans(side).detach()
-            elif change.between is not None:
+            else:
                 ledger.own_loans(side).exporter = (None, None)
-        limited = change is not None and change.limit is not None
-        if ledger.source is not None and not limited and 0 not in after.holders:
+        if ledger.source is not None and 0 not in after.holders:
             ledger.source = ledger.source.rest()
         exchanged = change is not None and change.between is not None
         if reason and (copied or after is not before or exchanged):
@@ -238,19 +246,23 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
         if (
             newest is not None
             and ledger.follows_logs
-            and after.nbytes == nbytes
             and ledger.watch is None
             and ledger.source is None
-            and not ledger.uploads
-            and not (ledger.aliased if change is not None else here.leases or here.exposures)
+            and not (
+                ledger.aliased
+                if change is not None
+                else here.leases or here.exposures or there.leases or there.exposures
+            )
         ):
             # As `Ledger.usable`, so that the next access need not ask.
             usable, mine = newest & user, 1
+            for upload in ledger.uploads:
+                usable &= ~(1 << upload.side)
             for shortcut in shortcuts.sides:
                 # Each time: a signal handler may run between two rounds, but not in one.
                 if shortcut is not None and shortcuts.epoch is epoch:
                     shortcut.readable = readable = usable & mine != 0
-                    shortcut.writable = readable and newest == mine
+                    shortcut.writable = readable and newest == mine and not ledger.uploads
                 mine <<= 1
             if shortcuts.epoch is not epoch:
                 # Another thread has cleared them meanwhile, which needs no lock.
@@ -272,9 +284,10 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
         raise
     finally:
         ledger.moving = False
-    if ledger.watch is not None and change is not None:
+    watch = ledger.watch
+    if watch is not None and change is not None:
         for piece in pieces:
-            (ledger.watch.drop if uploads else ledger.watch.renew)(side, piece[0], piece[1])
+            (watch.drop if uploads else watch.renew)(side, piece[0], piece[1])
     return buffer
 
 
@@ -319,16 +332,11 @@ def finish_write(ledger: Ledger, side: Side, start: int, stop: int, reason: str)
 
 def adopt(ledger: Ledger, side: Side, buffer: Any, announced: Collection[set[Lease]]) -> None:
     """Replace the buffer of one side by another, whose contents are newer."""
-    used = ledger.spans.nbytes
-    ledger.forget_source(0, used)
-    await_uploads(ledger, side, OVERWRITE, 0, used)
-    ledger.compare_watch(side, 0, used, writes=True)
-    capacity = ledger.buffers.nbytes
-    commit(ledger, _plan_adoption, side, OVERWRITE, 0, used, "adoption", (buffer, announced))
-    for loans in ledger.loans:
-        if loans.exposures:
-            # Those of bytes that no buffer has any more.
-            loans.exposures = loans.without_exposures(used, capacity)
+    nbytes = ledger.buffers.nbytes
+    ledger.forget_source(0, nbytes)
+    await_uploads(ledger, side, OVERWRITE, 0, nbytes)
+    ledger.compare_watch(side, 0, nbytes, writes=True)
+    commit(ledger, _plan_adoption, side, OVERWRITE, 0, nbytes, "adoption", (buffer, announced))
 
 
 def _plan_adoption(  # a buffer
@@ -349,7 +357,6 @@ def _plan_adoption(  # a buffer
         writes=True,
         prepare=lambda *_: (buffer, ()),
         between=before.replaced(runs),
-        capacity=stop,
     )
 
 

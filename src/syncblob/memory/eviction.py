@@ -121,7 +121,7 @@ def _candidates(home: Accelerator) -> list[tuple[Any, ...]]:
         if windows:
             _note_use(ledger, side, use, now)
         for window in windows:
-            stop = min(window.stop, ledger.spans.nbytes)
+            stop = window.stop
             newest = sum(run.nbytes for run in ledger.only_on(side, window.start, stop))
             age = now - use.last
             buffer = Evictable(window.nbytes, newest, age, use.interval, name, use.times)
@@ -274,7 +274,7 @@ def _evict_unused(ledger: Ledger, side: Side, start: int, stop: int, held: list[
         # From now on. An operator that has begun before writes again.
         HOST.writers = WRITERS
     _close(ledger, side)
-    windows = ledger.buffers.all_of(side).inside(start, stop, ledger.spans.nbytes)
+    windows = ledger.buffers.all_of(side).inside(start, stop)
     if are_written(windows) or ledger in pinned():
         return None
     gone = {id(window.array) for window in windows}
@@ -304,10 +304,9 @@ def evict_windows(  # noqa: PLR0913, PLR0917  # a range, and what its contents n
     """
     if ledger.moving:
         ledger.refuse_reentry()
-    used = ledger.spans.nbytes
-    windows = ledger.buffers.all_of(side).inside(start, stop, used)
+    windows = ledger.buffers.all_of(side).inside(start, stop)
     for window in windows:
-        low, high = window.start, min(window.stop, used)
+        low, high = window.start, window.stop
         if holder := ledger.loans[side].holder_in(side, low, high):
             raise BufferError(
                 f"bytes {low} to {high} of {ledger.buffers.described()} cannot leave "
@@ -317,11 +316,11 @@ def evict_windows(  # noqa: PLR0913, PLR0917  # a range, and what its contents n
     _rescue(ledger, side, windows, reason, held)
     # Afterwards, because a source that has been read completely is closed.
     if windows and ledger.source is not None and not ledger.source.reopen():
-        ledger.forget_source(0, used)
+        ledger.forget_source(0, ledger.buffers.nbytes)
         _rescue(ledger, side, windows, reason, held)
     if windows:
         # A host access that may write waits for uploads.
-        commit(ledger, _plan_eviction, Side.HOST, MUTABLE, start, min(stop, used), reason, side)
+        commit(ledger, _plan_eviction, Side.HOST, MUTABLE, start, stop, reason, side)
     return sum(window.nbytes for window in windows)
 
 
@@ -349,8 +348,8 @@ def _plan_eviction(  # a range
 ) -> Change:
     before, mine = ledger.spans, 1 << side
     after = before
-    for window in ledger.buffers.all_of(side).inside(start, stop, before.nbytes):
-        low, high = window.start, min(window.stop, before.nbytes)
+    for window in ledger.buffers.all_of(side).inside(start, stop):
+        low, high = window.start, window.stop
         runs = [run._replace(holders=run.holders & ~mine) for run in before.runs(low, high)]
         if ledger.only_on(side, low, high):
             raise RuntimeError(
@@ -363,7 +362,7 @@ def _plan_eviction(  # a range
 
 def _drop(ledger: Ledger, change: Change, _reason: str) -> tuple[Any, Sequence[Upload]]:
     side, buffers = change.side, ledger.buffers
-    gone = buffers.all_of(side).inside(change.start, change.stop, change.before.nbytes)
+    gone = buffers.all_of(side).inside(change.start, change.stop)
     home = buffers.home(side)
     if isinstance(home, Accelerator):
         for window in gone:

@@ -71,10 +71,12 @@ def export_watched(  # noqa: PLR0913, PLR0917  # an access, and its consumer
         # Borrows or aliases may write here legitimately, so a difference proves nothing. No bytes
         # overlap an eviction, which could not end their watch.
         return array
-    if ledger.watch is None:
-        ledger.watch = Watch(ledger.lock, ledger.buffers)
-        # The access may have renewed them.
+    watch = ledger.watch = ledger.watch or Watch(ledger.lock, ledger.buffers)
+    # The access may have renewed them.
+    ledger.shortcuts.revoke()
+    watch.add(side, owner if target is None else target, kind, layout.start, layout.stop)
+    if ledger.watch is not watch:
+        # A signal handler has written, and so ended a watch of nothing.
+        ledger.watch = watch
         ledger.shortcuts.revoke()
-    owner = owner if target is None else target
-    ledger.watch.add(side, owner, kind, layout.start, layout.stop)
     return array

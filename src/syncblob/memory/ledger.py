@@ -135,7 +135,7 @@ class Ledger:
     Parameters
     ----------
     nbytes
-        The capacity.
+        The number of bytes.
     accelerator
         The backend of the first accelerator; None if it is chosen on first use.
     source
@@ -146,7 +146,7 @@ class Ledger:
     buffers
         The buffers.
     spans
-        The map of the bytes in use. Its length is their number.
+        The map of the bytes.
     loans
         The loans of each side; see `own_loans`.
     uploads
@@ -225,13 +225,7 @@ class Ledger:
     # --- questions -------------------------------------------------------------------------------
 
     def range_of(self, layout: Layout) -> tuple[int, int]:
-        """Return the range of an access through a layout.
-
-        If ``layout.whole``, this is all bytes in use. Aliases record the range of the layout's
-        elements instead, because they reach nothing else.
-        """
-        if layout.whole:
-            return 0, self.spans.nbytes
+        """Return the range of an access through a layout."""
         return layout.start, layout.stop
 
     def others(self, side: int) -> Loans:
@@ -244,11 +238,12 @@ class Ledger:
     def side_of(self, home: Home) -> Side:
         """Return the side of a home. A further accelerator gets one when it is first used."""
         buffers = self.buffers
-        while home not in buffers.homes:
+        # A signal handler may add one, too, in the middle of this.
+        while home not in buffers.homes or len(self.loans) < len(buffers.homes):
             with self.lock:
                 if self.moving:
                     self.refuse_reentry()
-                if len(self.loans) == len(buffers.homes):
+                if len(self.loans) <= len(buffers.homes):
                     self.loans = (*self.loans, NO_LOANS)
                 buffers.add(home)  # type: ignore[arg-type]  # every memory has the host
         return Side(buffers.homes.index(home))
@@ -294,8 +289,7 @@ class Ledger:
             epoch = shortcuts.epoch
             buffer = buffers.sides[side]
             part = buffer is None or self.spans.uniform is None
-            whole = layout.whole or not part
-            start, stop = (0, self.spans.nbytes) if whole else (layout.start, layout.stop)
+            start, stop = (layout.start, layout.stop) if part else (0, self.spans.nbytes)
             if buffer is None:
                 buffer = buffers.containing(side, start, stop)
                 if buffer is None:
@@ -409,12 +403,13 @@ class Ledger:
 
     def compare_watch(self, side: Side, start: int, stop: int, *, writes: bool) -> None:
         """Compare the checksums of watched const exports; drop those that the access may change."""
-        if self.watch is None:
+        watch = self.watch
+        if watch is None:
             return
-        self.watch.compare()
+        watch.compare()
         if writes:
-            self.watch.drop(side, start, stop)
-        if self.watch.idle:
+            watch.drop(side, start, stop)
+        if watch.idle:
             self.watch = None
 
     def after_fork(self) -> None:

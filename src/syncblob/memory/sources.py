@@ -29,15 +29,11 @@ class Source:
 
     Attributes
     ----------
-    limit
-        Bytes from here on read as zeros: they went out of use before they were read.
     unwritten
         A map with 1 for the bytes that can be read again: nobody has written them since.
     """
 
-    __slots__ = ("_again", "_contents", "_function", "_nbytes", "limit", "unwritten")
-
-    limit: int
+    __slots__ = ("_again", "_contents", "_function", "_nbytes", "unwritten")
 
     def __init__(self, function: Function, nbytes: int) -> None:
         self._function: Any = function
@@ -46,12 +42,6 @@ class Source:
         self.unwritten: Spans = Spans.whole(nbytes, int(can_be_read_again))
         self._nbytes = nbytes
         self._contents: NDArray[np.uint8] | None = None
-        self.limit = nbytes
-
-    @property
-    def complete(self) -> bool:
-        """Whether no byte that the function returns has gone out of use."""
-        return self.limit == self._nbytes
 
     def rest(self) -> Source | None:
         """Let go of what has been used completely; return what can be read again, or None."""
@@ -71,6 +61,12 @@ class Source:
             self._function = function
         return function is not None
 
+    def _opened(self) -> Any:
+        """Return the function, read again if a signal handler has used all of it meanwhile."""
+        if self._function is None:
+            self.reopen()
+        return self._function
+
     def contents(self) -> NDArray[np.uint8]:
         """Return all bytes. Read-only for the caller.
 
@@ -81,7 +77,7 @@ class Source:
         """
         contents = self._contents
         if contents is None:
-            contents = self._function()
+            contents = self._opened()()
             expected = f"expected a source of {self._nbytes} bytes in a one-dimensional uint8 array"
             if not isinstance(contents, np.ndarray):
                 raise TypeError(f"{expected}, got {type(contents).__name__}")
@@ -91,8 +87,8 @@ class Source:
         return contents
 
     def part(self, start: int, stop: int) -> NDArray[np.uint8]:
-        """Return a range of the bytes below the limit. Read-only for the caller."""
-        read_into = getattr(self._function, "read_into", None)
+        """Return a range of the bytes. Read-only for the caller."""
+        read_into = getattr(self._opened(), "read_into", None)
         if read_into is None or self._contents is not None or stop - start == self._nbytes:
             return self.contents()[start:stop]
         part = np.empty(stop - start, np.uint8)
@@ -100,19 +96,16 @@ class Source:
         return part
 
     def fill(self, buffer: NDArray[np.uint8], start: int) -> None:
-        """Fill a host buffer with the bytes from `start` on; with zeros beyond the limit."""
-        known = max(0, min(self.limit - start, len(buffer)))
-        if known:
-            read_into = getattr(self._function, "read_into", None)
-            if read_into is not None:
-                read_into(buffer[:known], start)
-            else:
-                buffer[:known] = self.contents()[start : start + known]
-        buffer[known:] = 0
+        """Fill a host buffer with the bytes from `start` on."""
+        read_into = getattr(self._opened(), "read_into", None)
+        if read_into is not None:
+            read_into(buffer, start)
+        else:
+            buffer[:] = self.contents()[start : start + len(buffer)]
 
     def peek(self) -> NDArray[np.uint8]:
         """Return all bytes, and keep nothing."""
-        read_into = getattr(self._function, "read_into", None)
+        read_into = getattr(self._opened(), "read_into", None)
         if read_into is not None:
             contents = np.empty(self._nbytes, np.uint8)
             read_into(contents, 0)

@@ -247,13 +247,6 @@ class Spans:
             for run in self.runs(start, stop)
         )
 
-    def resized(self, nbytes: int) -> Spans:
-        """Return a map of another number of bytes; new bytes get the holders of the last one."""
-        if nbytes > self.ends[-1]:
-            return Spans((*self.ends[:-1], nbytes), self.holders)
-        kept = bisect_left(self.ends, nbytes)
-        return Spans((*self.ends[:kept], nbytes), self.holders[: kept + 1])
-
     def _indices(self, start: int, stop: int) -> tuple[int, int]:
         """Return the indices of the first and the last span of a range."""
         ends = self.ends

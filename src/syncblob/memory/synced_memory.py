@@ -18,7 +18,6 @@ from syncblob.devices import CPU, HOST, Device, Side, default_device, home_accel
 from syncblob.devices.base import Calls
 from syncblob.memory.accesses import acquire
 from syncblob.memory.await_async_copies import await_uploads
-from syncblob.memory.bytes_in_use import fit
 from syncblob.memory.changes import adopt
 from syncblob.memory.eviction import evict
 from syncblob.memory.hand_out import alias, borrow, export_watched, note_alias
@@ -58,7 +57,7 @@ class SyncedMemory:
     Parameters
     ----------
     nbytes
-        The capacity. Nothing is allocated before the first access.
+        The number of bytes. Nothing is allocated before the first access.
     device
         The device of Blobs over this memory. The default, None, means the default device. If it is
         an accelerator, `gpu_data` and the like use it; otherwise they use the first that is used.
@@ -145,31 +144,31 @@ class SyncedMemory:
     # --- Caffe's accessors -----------------------------------------------------------------------
 
     def cpu_data(self) -> NDArray[np.uint8]:
-        """Return the bytes in use, to read on the host. Downloads what the host lacks."""
+        """Return the bytes, to read on the host. Downloads what the host lacks."""
         return self._whole(Side.HOST, CONST, "cpu_data")
 
     def mutable_cpu_data(self) -> NDArray[np.uint8]:
-        """Return the bytes in use, to read and write on the host. Downloads as `cpu_data` does."""
+        """Return the bytes, to read and write on the host. Downloads as `cpu_data` does."""
         return self._whole(Side.HOST, MUTABLE, "mutable_cpu_data")
 
     def overwrite_cpu_data(self) -> NDArray[np.uint8]:
-        """Return the bytes in use, to overwrite completely on the host. Never transfers."""
+        """Return the bytes, to overwrite completely on the host. Never transfers."""
         return self._whole(Side.HOST, OVERWRITE, "overwrite_cpu_data")
 
     def gpu_data(self) -> Any:
-        """Return the bytes in use, to read on the accelerator. Uploads what it lacks."""
+        """Return the bytes, to read on the accelerator. Uploads what it lacks."""
         return self._whole(Side.ACCELERATOR, CONST, "gpu_data")
 
     def mutable_gpu_data(self) -> Any:
-        """Return the bytes in use, to read and write on the accelerator. Uploads as `gpu_data`."""
+        """Return the bytes, to read and write on the accelerator. Uploads as `gpu_data`."""
         return self._whole(Side.ACCELERATOR, MUTABLE, "mutable_gpu_data")
 
     def overwrite_gpu_data(self) -> Any:
-        """Return the bytes in use, to overwrite completely on the accelerator. Never transfers."""
+        """Return the bytes, to overwrite completely on the accelerator. Never transfers."""
         return self._whole(Side.ACCELERATOR, OVERWRITE, "overwrite_gpu_data")
 
     def _whole(self, side: Side, access: Access, reason: str) -> Any:
-        return self.lend(side, access, Layout.raw(self.used_nbytes), reason)
+        return self.lend(side, access, Layout.raw(self.nbytes), reason)
 
     def set_cpu_data(self, array: Any) -> None:
         """Adopt an array as the host buffer, without a copy. Its contents are the newest.
@@ -181,7 +180,7 @@ class SyncedMemory:
         ----------
         array
             A NumPy array, or one of any library with DLPack. C-contiguous, aligned, writable, of
-            any dtype, with as many bytes as are in use.
+            any dtype, with as many bytes as the memory.
 
         Raises
         ------
@@ -210,7 +209,7 @@ class SyncedMemory:
         side
             Where the buffer is.
         buffer
-            One-dimensional, uint8, C-contiguous, writable, with as many bytes as are in use.
+            One-dimensional, uint8, C-contiguous, writable, with as many bytes as the memory.
         accelerator
             The backend of a buffer on an accelerator, which takes the place of `side`.
 
@@ -219,9 +218,9 @@ class SyncedMemory:
         ValueError
             If the buffer has another size.
         """
-        if buffer.nbytes != self.used_nbytes:
+        if buffer.nbytes != self.nbytes:
             raise ValueError(
-                f"expected {self.used_nbytes} bytes, the bytes in use of this memory (shared with "
+                f"expected {self.nbytes} bytes, the size of this memory (shared with "
                 f"every Blob and view over it), got {buffer.nbytes}"
             )
         if accelerator is not None:
@@ -245,7 +244,7 @@ class SyncedMemory:
         stream
             A stream of the accelerator. The default, None, uses a stream of this package.
         start, stop
-            The range. The default is all bytes in use.
+            The range. The default is all bytes.
         side
             The accelerator.
 
@@ -299,7 +298,7 @@ class SyncedMemory:
             If an alias, memory that was exposed, or an operation needs a buffer. Nothing has
             changed then.
         """
-        stop = self.used_nbytes if stop is None else stop
+        stop = self.nbytes if stop is None else stop
         # What leaves the host needs room on the accelerator.
         refuge = Side.HOST if side else Side.ACCELERATOR
         use = partial(evict, needed=needed)
@@ -310,13 +309,8 @@ class SyncedMemory:
 
     @property
     def nbytes(self) -> int:
-        """The capacity, in bytes."""
+        """The number of bytes."""
         return self.ledger.buffers.nbytes
-
-    @property
-    def used_nbytes(self) -> int:
-        """The bytes in use. At most the capacity."""
-        return self.ledger.spans.nbytes
 
     @property
     def head(self) -> Head:
@@ -334,7 +328,7 @@ class SyncedMemory:
 
     @property
     def spans(self) -> Spans:
-        """The map of the bytes in use: which sides hold each of them."""
+        """The map of the bytes: which sides hold each of them."""
         return self.ledger.spans
 
     @property
@@ -412,8 +406,9 @@ class SyncedMemory:
             return None
         buffer = ledger.buffers.sides[side]
         if buffer is None and side:
-            return ledger.buffers.containing(side, *ledger.range_of(layout))
-        return buffer
+            buffer = ledger.buffers.containing(side, *ledger.range_of(layout))
+        # Another thread may have evicted the side since, and made another buffer.
+        return buffer if ledger.spans is spans else None
 
     def peek_at_source(self) -> NDArray[np.uint8] | None:
         """Return the bytes of the source, and keep nothing. The memory stays UNINITIALIZED.
@@ -421,11 +416,11 @@ class SyncedMemory:
         Returns
         -------
         ndarray or None
-            One-dimensional, uint8, all `nbytes`. None if there is no source, if the memory has
-            been accessed, or if some of the source's bytes have gone out of use.
+            One-dimensional, uint8, all `nbytes`. None if there is no source, or if the memory
+            has been accessed.
         """
         source = self.ledger.source
-        if source is None or self.spans.uniform != 0 or not source.complete:
+        if source is None or self.spans.uniform != 0:
             return None
         return source.peek()
 
@@ -654,33 +649,15 @@ class SyncedMemory:
 
     # --- what Blobs and protocols use ------------------------------------------------------------
 
-    def fit(self, nbytes: int) -> None:
-        """Change the number of bytes in use, up to the capacity. Bytes added read as zeros."""
-        with self.ledger.lock:
-            fit(self.ledger, nbytes)
-
-    def fitted(self) -> tuple[Spans, int]:
-        """Wait for uploads, and return the state that `fit` changes, for `refit`.
-
-        A failed upload changes the map, and `refit` must not undo that. So its error is raised
-        here, before the state is saved.
-        """
+    def await_uploads(self) -> None:
+        """Wait for uploads. A failed one changes the map, and its error is raised here."""
         ledger = self.ledger
         if ledger.uploads:
             with ledger.lock:
                 await_uploads(ledger, Side.HOST, MUTABLE, 0, self.nbytes)
-        return ledger.spans, 0 if ledger.source is None else ledger.source.limit
-
-    def refit(self, fitted: tuple[Spans, int]) -> None:
-        """Undo `fit`. The caller has held the lock since `fitted`."""
-        ledger = self.ledger
-        ledger.shortcuts.revoke()
-        ledger.spans = fitted[0]
-        if ledger.source is not None:
-            ledger.source.limit = fitted[1]
 
     def successor(self, nbytes: int) -> SyncedMemory:
-        """Return an UNINITIALIZED memory of another capacity, for the same device."""
+        """Return an UNINITIALIZED memory of another size, for the same device."""
         memory = SyncedMemory(nbytes, device=CPU, name=self.name)
         if self.accelerator is not None:
             memory.side_of(self.accelerator)
@@ -699,7 +676,7 @@ class SyncedMemory:
 
     def __repr__(self) -> str:
         """Show size, head and device. Never moves anything."""
-        return f"<SyncedMemory: {self.used_nbytes} bytes, {self.head.name}, device={self.device}>"
+        return f"<SyncedMemory: {self.nbytes} bytes, {self.head.name}, device={self.device}>"
 
 
 def _locked(ledger: Ledger, function: Callable[..., Any], *args: Any) -> Any:

@@ -34,11 +34,6 @@ class Exposure(NamedTuple):
     place: Place
     shared: bool = False
 
-    @property
-    def revoked(self) -> bool:
-        """Always False: there is no permission to revoke."""
-        return False
-
     def described(self, side: Side) -> str:
         """Describe the exposure of a side, with the line that made it."""
         return f"the {side.name.lower()} side, exposed at {self.place.line.described()}"
@@ -72,7 +67,7 @@ def expose(  # noqa: PLR0913  # a range, and who writes
     place
         The line of the user's code that exposed it. None means the line now running.
     start, stop
-        The range. The default is all of the capacity, of a buffer that other code has made.
+        The range. The default is everything, of a buffer that other code has made.
     shared
         Whether other processes share the buffer: then a write on the other side does not end the
         exposure.
@@ -86,7 +81,7 @@ def expose(  # noqa: PLR0913  # a range, and who writes
         try:
             # First, so that no copy that is made from now on is trusted.
             loans.exposures = (*others, exposure)
-            take(ledger, side, start, min(exposure.stop, ledger.spans.nbytes))
+            take(ledger, side, start, exposure.stop)
             loans.foreign = loans.foreign or stop is None
         except BaseException:
             loans.exposures = before

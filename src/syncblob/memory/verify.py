@@ -122,7 +122,6 @@ class Watch:
         """Watch an export of a range of a side that lives as long as `target`."""
         ends = weakref.ref(target, self.compare_if_idle)
         check = _Check(ends, side, kind, start, stop, user_place())
-        self._renew(check)
         # Of those that have ended, the last one of each range is enough.
         ended = [each for each in self._checks if each.over]
         alike = [
@@ -130,6 +129,8 @@ class Watch:
         ]
         dropped = alike or ended[:-_MOST_ENDED]
         self._checks = [each for each in self._checks if each not in dropped] + [check]
+        # Last: until then, a signal handler may write without ending this watch.
+        self._renew(check)
 
     def compare(self) -> None:
         """Report the exports whose bytes have changed. After the block, forget those that ended."""
@@ -161,7 +162,7 @@ class Watch:
         part = part_of(buffer, check.start, check.stop)
         array: np.ndarray[Any, Any] = part if isinstance(part, np.ndarray) else part.get()
         before, check.checksum = check.checksum, zlib.crc32(array.data)
-        return check.checksum != before
+        return before is not None and check.checksum != before
 
     def compare_if_idle(self, _: object = None) -> None:
         """Compare, unless the memory is in use: an export or the block has ended."""
@@ -185,7 +186,8 @@ class _Check:
     start: int
     stop: int
     place: Place
-    checksum: int = 0
+    # None until it was first computed.
+    checksum: int | None = None
     # Whether the export had ended when the checksum was last compared.
     over: bool = False
 

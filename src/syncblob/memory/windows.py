@@ -65,11 +65,12 @@ class Windows:
         near = self._windows[first : bisect_left(self._windows, stop, key=_START)]
         return [window for window in near if start < window.stop]
 
-    def inside(self, start: int, stop: int, used: int) -> list[Window]:
-        """Return the windows whose bytes in use lie in a range."""
+    def inside(self, start: int, stop: int) -> list[Window]:
+        """Return the windows that lie in a range."""
         first = bisect_left(self._windows, start, key=_START)
-        last = bisect_left(self._windows, stop, key=_START) if stop < used else None
-        return [each for each in self._windows[first:last] if min(each.stop, used) <= stop]
+        # One of no bytes may start where the range ends.
+        last = bisect_right(self._windows, stop, key=_START)
+        return [each for each in self._windows[first:last] if each.stop <= stop]
 
     def exchange(self, gone: Sequence[Window], new: Sequence[Window] = ()) -> Windows:
         """Return the windows without some, and with new ones in their place."""
@@ -121,10 +122,7 @@ def layout_of(home: Home, array: Any, buffer: Any) -> Layout:
 
 
 def part_of(buffer: Any, start: int, stop: int) -> Any:
-    """Return a range of a buffer or of a window. Skips the slice if the range is all of it.
-
-    After an adoption the two buffers of a memory may have different sizes.
-    """
+    """Return a range of a buffer or of a window. Skips the slice if the range is all of it."""
     if type(buffer) is Window:
         start, stop, buffer = start - buffer.start, stop - buffer.start, buffer.array
     return buffer if stop - start == buffer.nbytes else buffer[start:stop]

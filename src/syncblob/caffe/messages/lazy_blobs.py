@@ -92,7 +92,7 @@ class ValuesInFile:
         """Read the bytes of the values from an offset on."""
         first, skipped = divmod(offset, self.dtype.itemsize)
         if skipped or len(buffer) % self.dtype.itemsize:
-            # Accesses of raw bytes, and memories that were made smaller, divide values.
+            # Accesses of raw bytes divide values.
             count = -(-(skipped + len(buffer)) // self.dtype.itemsize)
             whole: NDArray[np.generic] = np.empty(count, self.dtype)
             self.values.read_into(self.file, whole, first=first)
@@ -238,15 +238,13 @@ def unchanged(blob: Blob, *, write_diff: bool | None) -> tuple[OpenFile, BlobInd
 
 
 def _in_file(blob: Blob, *, diff: bool) -> ValuesInFile | None:
-    """Return the position in a file of the bytes of a memory that have not been accessed.
-
-    None if the file lacks some: those that went out of use under a smaller shape read as zeros.
-    """
+    """Return the position in a file of the bytes of a memory that have not been accessed."""
     origin, memory = origin_of(blob), memory_of(blob, diff=diff)
     if origin is None or memory is None or _origins.get(memory) is not origin:
         return None
-    values, (_, limit) = origin.index.diff if diff else origin.index.data, memory.fitted()
-    file = origin.file() if values is not None and limit == memory.nbytes else None
+    memory.await_uploads()
+    values = origin.index.diff if diff else origin.index.data
+    file = None if values is None else origin.file()
     return None if file is None or values is None else ValuesInFile(file, values, blob.dtype)
 
 

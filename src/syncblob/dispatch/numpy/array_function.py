@@ -21,7 +21,7 @@ from syncblob._dtypes import SCALAR_CLASSES, SCALARS, SUPPORTED, is_supported
 from syncblob._layout import Layout
 from syncblob.arrays.foreign import is_array, is_stranger
 from syncblob.arrays.native import backend_of, native_array
-from syncblob.blob.core import BlobCore
+from syncblob.blob.core import BlobCore, fresh
 from syncblob.blob.device_of_operands import require_device_of
 from syncblob.blob.index_arrays import require_bounds
 from syncblob.devices import HOST
@@ -224,9 +224,11 @@ class Plan:
                     if base is not None and (base is array or base is array.base):
                         break
                 else:
-                    return like._fresh(result, home)
+                    return fresh(type(like), result, home)
         elif kind in SCALAR_CLASSES:
-            return like._fresh(_asarray(result) if home.native else home.as_array(result), home)
+            return fresh(
+                type(like), _asarray(result) if home.native else home.as_array(result), home
+            )
         elif kind is bool or kind is int:
             return number(result, like, home, self.function.__name__)
         elif isinstance(result, (list, tuple)):
@@ -269,9 +271,9 @@ class _OneBlob(Plan):
         kind = type(result)
         if kind is _ndarray:
             if result.base is None and result is not array and result.dtype in SUPPORTED:
-                return like._fresh(result, home)
+                return fresh(type(like), result, home)
         elif kind in SCALAR_CLASSES:
-            return like._fresh(_asarray(result), home)
+            return fresh(type(like), _asarray(result), home)
         return self.give(result, like, home, ((array, x),))
 
 
@@ -321,7 +323,7 @@ class _SomeBlobs(Plan):
             for array, x in operands:
                 if result is array:
                     return x
-            return like._fresh(result, home)
+            return fresh(type(like), result, home)
         return self.give(result, like, home, operands)
 
     def run_otherwise(self, like: Any, args: Args, kwargs: Named, moving: str) -> Any:
@@ -477,7 +479,7 @@ class _EmptyLike(Plan):
         named = {name: shape_only(x) for name, x in kwargs.items()}
         make = self.native if home.direct else partial(compute, home, self.native)
         result = make(*map(shape_only, args), **named)
-        return like._fresh(result, home) if is_supported(result.dtype) else result
+        return fresh(type(like), result, home) if is_supported(result.dtype) else result
 
 
 class _Indexing(Plan):

@@ -14,7 +14,7 @@ from syncblob._dtypes import can_hold, is_supported
 from syncblob.arrays.foreign import is_array
 from syncblob.arrays.native import native_array
 from syncblob.blob.compute import forgets_newest, overwrite, wrap
-from syncblob.blob.core import HOST_DATA, BlobCore
+from syncblob.blob.core import HOST_DATA, BlobCore, fresh
 from syncblob.blob.device_of_operands import common_home
 from syncblob.devices import HOST, Device, Side
 from syncblob.devices.base import Home, is_on_device
@@ -273,7 +273,7 @@ class Operands:
             elif isinstance(target, np.ndarray) and self.home is not HOST:
                 # A transfer can fail, so all of them come before the first write.
                 arrays.append(
-                    (target, self.like._fresh(scratch, self.home)._read(HOST_DATA, self.name))
+                    (target, fresh(type(self.like), scratch, self.home)._read(HOST_DATA, self.name))
                 )
             else:
                 arrays.append((target, scratch))
@@ -299,14 +299,14 @@ class Operands:
         if passed is not None:
             return passed[1]
         if scalar:
-            return self.like._fresh(self.home.as_array(result), self.home)
+            return fresh(type(self.like), self.home.as_array(result), self.home)
         return self._blob_of(result, const=const)
 
     def _blob_of(self, array: Any, *, const: bool) -> Any:
         overlap = self.home.overlap
         if const and not any(overlap(array, passed) for passed, _ in self._passed.values()):
             # Copied, because even reading the flags of such an array may warn.
-            return self.like._fresh(compute(self.home, array.copy), self.home)
+            return fresh(type(self.like), compute(self.home, array.copy), self.home)
         if any(overlap(array, foreign) for foreign in self._foreign):
             return adopted(array, self.like, self.home.device)
         blob: Any = wrap(array, self.home, *(self._blobs or [self.like]))
@@ -324,7 +324,7 @@ def number(x: Any, like: BlobCore, home: Home, name: str) -> Any:
     """
     if home is HOST or not home.native:
         return x
-    blob = like._fresh(home.as_array(x), home)
+    blob = fresh(type(like), home.as_array(x), home)
     return blob.memory.gather(Side.HOST, blob.layout, name).item()
 
 

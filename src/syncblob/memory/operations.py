@@ -63,14 +63,14 @@ class Operation:
         Whether it waits, with nothing in use.
     """
 
-    __slots__ = ("last", "operands", "outer", "waiting", "written")
+    # In the class, because each assignment would slow every operation.
+    written: bool = False
+    last: bool = False
+    waiting: bool = False
 
     def __init__(self, operands: Any, outer: Operation | None) -> None:
         self.operands: Any = operands
         self.outer: Operation | None = outer
-        self.written: bool = False
-        self.last: bool = False
-        self.waiting: bool = False
 
 
 # The innermost operation of each thread, and the places in line. `_turn` tells that one has left.

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from syncblob.memory.ledger import Ledger
     from syncblob.memory.windows import Window
 
-# The seconds for which the first in line waits, those between two tries, and those for which no
-# other thread may have been at work before it gives up. A thread may be between two operations.
-PATIENCE, PAUSE, IDLE = 5.0, 0.005, 0.03
+# The seconds for which the first in line waits, those between two tries, and the tries before which
+# no other thread was at work that it needs to give up. A thread may be between two operations.
+PATIENCE, PAUSE, IDLE = 5.0, 0.005, 6
 
 # The attribute of an error of what an outer operation begins again: the home that is short of room.
 SHORT_OF = "short_of_memory"
@@ -63,14 +63,14 @@ class Operation:
         Whether it waits, with nothing in use.
     """
 
-    __slots__ = ("last", "operands", "outer", "waiting", "written")
+    # In the class, because each assignment would slow every operation.
+    written: bool = False
+    last: bool = False
+    waiting: bool = False
 
     def __init__(self, operands: Any, outer: Operation | None) -> None:
         self.operands: Any = operands
         self.outer: Operation | None = outer
-        self.written: bool = False
-        self.last: bool = False
-        self.waiting: bool = False
 
 
 # The innermost operation of each thread, and the places in line. `_turn` tells that one has left.
@@ -187,14 +187,14 @@ def leave_room(home: Home) -> None:
 class Place:
     """A place in the line of a home; not in line for who has something in use, and only waits."""
 
-    __slots__ = ("_began", "_busy", "_home", "_stands", "thread")
+    __slots__ = ("_began", "_home", "_idle", "_stands", "thread")
 
     def __init__(self, home: Home, *, stands: bool) -> None:
         self.thread: int = threading.get_ident()
         self._home: Home = home
         self._stands: bool = stands
         self._began: float = 0.0
-        self._busy: float = 0.0
+        self._idle: int = 0
 
     def wait(self) -> bool:
         """Wait for the turn, and then a little. Return False if no other thread may free any."""
@@ -207,16 +207,15 @@ class Place:
             after_others = False
             while self in line and line[0] is not self:
                 after_others = True
-                _turn.wait(IDLE)
+                _turn.wait(10 * PAUSE)
             if not self._began:
-                self._began = self._busy = time.monotonic()
+                self._began = time.monotonic()
                 if after_others:
                     return True
             _turn.wait(PAUSE)
-        now = time.monotonic()
-        if self._home in pinned(own=False) or WRITERS:
-            self._busy = now
-        return now - self._busy < IDLE and now - self._began < PATIENCE
+        at_work = self._home in pinned(own=False) or bool(WRITERS)
+        self._idle = 0 if at_work else self._idle + 1
+        return self._idle < IDLE and time.monotonic() - self._began < PATIENCE
 
     def leave(self) -> None:
         """Let the next one be the first."""

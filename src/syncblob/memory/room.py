@@ -38,7 +38,8 @@ def from_the_start(function: Callable[..., Any], *args: Any, **keywords: Any) ->
     thread = get_ident()
     outer = running.get(thread)
     operation = Operation((args, keywords), outer)
-    operation.last = outer is not None and outer.last
+    if outer is not None and outer.last:
+        operation.last = True
     try:
         running[thread] = operation
         try:

@@ -360,20 +360,20 @@ class BlobCore:
 
     # --- evictions -------------------------------------------------------------------------------
 
-    def used(self) -> set[Any]:
+    def _used(self) -> set[Any]:
         """Return what an operation on this Blob uses: its home, and its ledgers and theirs."""
         found: set[Any] = {self.home}
         for memory in (self._held, self._diff):
             if memory is not None and memory is not NO_MEMORY:
-                found |= memory.used()
+                found |= memory._used()
         return found
 
-    def settle(self) -> None:
+    def _settle(self) -> None:
         """Make the memory of a result, so that it can be evicted."""
         if self._held is None:
             self._make_memory()
 
-    def let_go(self, gone: Callable[[Any], bool]) -> bool:
+    def _let_go(self, gone: Callable[[Any], bool]) -> bool:
         """Drop arrays over buffers and windows that are gone; return whether there were any."""
         held = self._held
         if held is None or held is NO_MEMORY:

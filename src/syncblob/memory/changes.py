@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from syncblob._source_lines import user_instruction
 from syncblob.devices import Side
+from syncblob.devices.base import WRITERS
 from syncblob.memory import span_limit
 from syncblob.memory.access_plan import DIRECTIONS, PAIR, SMALL, Change
 from syncblob.memory.access_plan import plan as plan_access
@@ -25,7 +26,7 @@ from syncblob.memory.await_async_copies import await_uploads, finish_uploads
 from syncblob.memory.borrows_and_aliases import NO_LOANS, restore
 from syncblob.memory.history import Transition, note_arrival, note_use, noted_user
 from syncblob.memory.ledger import REMEMBERED
-from syncblob.memory.operations import reside
+from syncblob.memory.operations import is_written_elsewhere, reside, running
 from syncblob.memory.span_limit import shortened
 from syncblob.memory.spans import Spans
 from syncblob.memory.stale_alias_warning import require_announced
@@ -121,6 +122,13 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
         before, loans, sides = ledger.spans, ledger.loans, buffers.sides
         nbytes, writes, after, copied = before.nbytes, access is not CONST, None, ""
         buffer = sides[side]
+        # What another thread has begun to write is copied, and not trusted to be all of it.
+        passing = (
+            plan is plan_access
+            and not writes
+            and (WRITERS or len(running) > 1)
+            and is_written_elsewhere(ledger)
+        )
         if plan is plan_access and len(loans) == PAIR:
             there, here = loans[1 - side], loans[side]
             if there.leases or there.exposures:
@@ -157,6 +165,8 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
                     # What may be written there is copied, and not trusted to stay the same.
                     holders = held
                     because = partial(beside[0].described, Side(1 - side))
+                elif passing:
+                    holders = held
                 if brings is NOTHING or (
                     (side or stop - start == nbytes or nbytes > SMALL)
                     and (brings is INITIAL or sides[1 - side] is not None)
@@ -176,6 +186,8 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
             args = () if argument is None else (argument,)
             change = plan(ledger, side, access, start, stop, *args)
             side, before, after, start, stop, pieces, copied, losses, writes = change[:9]
+            if passing and pieces and all(piece[2] for piece in pieces):
+                after = before
             buffer = whole = sides[side]
             windows = buffers.windows[side]
             for loser, ranges in losses:

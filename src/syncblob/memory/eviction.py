@@ -162,7 +162,7 @@ def _evict(home: Accelerator, reason: str, needed: int) -> bool:
     global _made_room  # noqa: PLW0603  # counts evictions of the process
     lacking, freed = home.lacking(needed), 0
     for blob in keepers():
-        blob.settle()
+        blob._settle()
     windows = {id(window) for each, _ in residents(home) for window in _windows(each)}
     if _let_go(lambda kept: type(kept) is Window and id(kept) not in windows):
         # Larger ones have replaced them.
@@ -199,7 +199,7 @@ def _windows(ledger: Ledger) -> list[Window]:
 
 def _let_go(gone: Callable[[Any], bool]) -> bool:
     """Let Blobs drop arrays over buffers that are gone; return whether there were any."""
-    return sum(blob.let_go(gone) for blob in keepers()) > 0
+    return sum(blob._let_go(gone) for blob in keepers()) > 0
 
 
 def _evict_unseen(home: Accelerator, ledger: Ledger, start: int, reason: str) -> int:

@@ -131,5 +131,5 @@ def memory_summary(device: Device | str | None = None) -> MemorySummary:
         One accelerator; None for all that are used.
     """
     for blob in keepers():
-        blob.settle()
+        blob._settle()
     return MemorySummary(inhabited() if device is None else [accelerator(device)])

@@ -152,6 +152,19 @@ def are_written(windows: Iterable[Window]) -> bool:
     return any(window.array is array for window in windows for array in arrays)
 
 
+def is_written_elsewhere(ledger: Ledger) -> bool:
+    """Return whether another thread is writing into a memory, also if it has not finished that."""
+    sides = ledger.buffers.all_sides
+    if WRITERS and any(are_written(ledger.buffers.all_of(side)) for side in sides):
+        return True
+    found: set[Any] = set()
+    this = threading.get_ident()
+    for thread, operation in [*running.items()]:
+        if thread != this and operation.written:
+            _add_used([each.operands for each in chain(operation)], found)
+    return ledger in found
+
+
 def _add_used(operands: Iterable[Any], found: set[Any], depth: int = 4) -> None:
     """Add what operands use, also those in tuples, lists and dicts."""
     for x in operands:
@@ -159,8 +172,8 @@ def _add_used(operands: Iterable[Any], found: set[Any], depth: int = 4) -> None:
         if kind is tuple or kind is list or kind is dict:
             if depth:
                 _add_used(x.values() if kind is dict else x, found, depth - 1)
-        elif hasattr(kind, "used"):
-            found.update(x.used())
+        elif hasattr(kind, "_used"):
+            found.update(x._used())
 
 
 # --- the line -------------------------------------------------------------------------------------
@@ -256,10 +269,10 @@ class Use:
 class Keeper(Protocol):
     """What keeps arrays over buffers: a Blob."""
 
-    def settle(self) -> None:
+    def _settle(self) -> None:
         """Make the memory of a result."""
 
-    def let_go(self, gone: Callable[[Any], bool]) -> bool:
+    def _let_go(self, gone: Callable[[Any], bool]) -> bool:
         """Drop arrays over buffers and windows that are gone; return whether there were any."""
 
 

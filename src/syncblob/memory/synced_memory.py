@@ -377,7 +377,7 @@ class SyncedMemory:
         """The last transitions, oldest first."""
         return self.ledger.history
 
-    def used(self) -> set[Any]:
+    def _used(self) -> set[Any]:
         """Return what an operation on this memory uses: the ledger, and its homes."""
         return {self.ledger, *self.ledger.buffers.homes}
 

@@ -78,16 +78,6 @@ def test_the_first_zeros_are_seen_on_every_stream(cupy, work):
             seen[...] = array
         stream.synchronize()
         assert work.seen(seen) == [0.0], access
-    blob = work.blob(7)
-    blob.mutable_gpu_data()
-    blob.resize(2)
-    delay(cupy.cuda.Stream.null)
-    blob.resize(work.size)
-    array, seen = blob.gpu_data(), cupy.empty(work.size, "float32")
-    with side_stream() as stream:
-        seen[...] = array
-    stream.synchronize()
-    assert work.seen(seen) == [0.0, 7.0]
 
 
 def test_a_push_that_fails_late_frees_nothing_in_use(cupy, backend, work):

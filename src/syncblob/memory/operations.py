@@ -310,17 +310,18 @@ def keep(blob: Keeper) -> None:
     global _most  # noqa: PLW0603  # grows with their number
     _keepers.append(ref(blob))
     if len(_keepers) > _most:
-        with _listing.held:
-            count = len(_keepers)
-            # A Blob has one reference. Others append behind these meanwhile.
-            living = {id(known): known for known in _keepers[:count] if known() is not None}
-            _keepers[:count] = living.values()
-            _most = max(1024, 2 * len(_keepers))
+        keepers()
+        _most = max(1024, 2 * len(_keepers))
 
 
 def keepers() -> list[Keeper]:
     """Return the Blobs that may keep arrays over buffers of accelerators."""
-    return [blob for blob in [known() for known in list(_keepers)] if blob is not None]
+    with _listing.held:
+        count = len(_keepers)
+        # A Blob has one reference. Others append behind these meanwhile.
+        living = {id(known): known for known in _keepers[:count] if known() is not None}
+        _keepers[:count] = living.values()
+    return [blob for blob in [known() for known in list(living.values())] if blob is not None]
 
 
 def if_free(lock: Any, function: Callable[..., int], *args: Any) -> int:
@@ -328,7 +329,7 @@ def if_free(lock: Any, function: Callable[..., int], *args: Any) -> int:
 
     Another thread that has it may be waiting for this one; and this one is in an access.
     """
-    if isinstance(lock, LostLock) or lock._is_owned():  # noqa: SLF001  # has no public name
+    if isinstance(lock, LostLock) or lock._is_owned():  # has no public name
         return 0
     release = lock.release
     taken: list[bool] = []

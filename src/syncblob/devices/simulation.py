@@ -209,7 +209,11 @@ class SimulatedBackend(NumpyHome, Accelerator):
                 root = self._roots[id(buffer)] = np.ndarray(buffer.nbytes, np.uint8, exporter)
         return super().view(root, layout, writable=writable)
 
-    own_view = view
+    def own_view(
+        self, buffer: NDArray[np.uint8], layout: Layout, *, writable: bool
+    ) -> NDArray[Any]:
+        """Return an array over a buffer, as `view` does."""
+        return self.view(buffer, layout, writable=writable)
 
     def is_seen(self, buffer: NDArray[np.uint8]) -> bool:
         """Look for the buffer's root. A buffer that does not count is not the device's own."""

@@ -129,5 +129,7 @@ def test_nested_dictionaries_as_a_model():
 
 @pytest.mark.parametrize("value", ["text", None, object()])
 def test_an_entry_that_is_no_array_is_named(value):
-    with pytest.raises(TypeError, match=r"tensor 'a\.b': a Blob (holds|is made of an array,) numbers"):
+    with pytest.raises(
+        TypeError, match=r"tensor 'a\.b': a Blob (holds|is made of an array,) numbers"
+    ):
         from_tensors({"a": {"b": value}})

@@ -50,7 +50,7 @@ class Part:
     def __init__(self, contents: Contents, start: int = 0, stop: int | None = None) -> None:
         self.contents = contents
         self.start = start
-        self.stop = len(contents) if stop is None else stop
+        self.stop: int = len(contents) if stop is None else stop
 
     @cached_property
     def fields(self) -> list[Field]:

@@ -25,6 +25,7 @@ from syncblob.guards import may_compute_directly, require_device
 from syncblob.memory import OVERWRITE, Head, Shortcut, acquire, compute, from_the_start, laid
 from syncblob.memory.buffers import allocate_on_host
 from syncblob.memory.history import first_write
+from syncblob.memory.living_arrays import Reference
 
 # The index of all elements.
 _EVERYTHING = (Ellipsis,)
@@ -146,12 +147,13 @@ def _setting(function: Any, key: Any, value: Any, array: Any) -> tuple[Any, ...]
 
 
 def _set_noted(  # noqa: PLR0913  # an assignment
-    blob: BlobCore, writers: list[Any], array: Any, full: Any, value: Any, *, direct: bool
+    blob: BlobCore, writers: set[Any], array: Any, full: Any, value: Any, *, direct: bool
 ) -> bool:
     """Assign a number through an array, if it may still be written; return whether it was kept."""
     shortcut, home = blob._shortcut, blob.home
+    note: Any = {shortcut}
+    writers.add(Reference(note, writers.discard))
     try:
-        writers.append(shortcut)
         if not (shortcut.writable and blob._array is array):
             return False
         if direct:
@@ -160,7 +162,8 @@ def _set_noted(  # noqa: PLR0913  # an assignment
             home.compute(operator.setitem, array, full, value)
         return blob._shortcut.writable or blob._finish_write(home, "__setitem__", array)
     finally:
-        writers.remove(shortcut)
+        # Frames of an error would keep it.
+        note = None
 
 
 def _fill(blob: BlobCore, value: Any) -> bool:

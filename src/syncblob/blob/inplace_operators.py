@@ -19,6 +19,7 @@ from syncblob.blob.foreign_operators import answer_of, known_form
 from syncblob.blob.operands import converted, gather, is_number
 from syncblob.guards import may_compute_directly, require_device
 from syncblob.memory import MUTABLE, OVERWRITE
+from syncblob.memory.living_arrays import Reference
 
 if TYPE_CHECKING:
     from syncblob.devices.base import Home
@@ -68,9 +69,11 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, name: str) -> Any:  # 
         array1 = x1._make_writable(_reason(kernel)) if possible else None
     if array1 is not None:
         shortcut, writers = x1._shortcut, home.writers
+        note: Any = None
         try:
             if writers is not None:
-                writers.append(shortcut)
+                note = {shortcut}
+                writers.add(Reference(note, writers.discard))
             # Again: it may have been revoked before.
             if writers is not None and not (shortcut.writable and x1._array is array1):
                 pass
@@ -102,8 +105,8 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, name: str) -> Any:  # 
             elif type(x2) in SCALARS:
                 return _write(kernel, x1, array1, x2, home)
         finally:
-            if writers is not None:
-                writers.remove(shortcut)
+            # Frames of an error would keep it.
+            note = None
     if type(x2) not in SCALARS and not isinstance(x2, BlobCore):
         other = converted(x2, x1)
         if other is NotImplemented:

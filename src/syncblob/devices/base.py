@@ -36,8 +36,9 @@ DLPACK_CUDA_MANAGED = 13
 # kDLCPU, kDLCUDAHost and kDLROCMHost. The host must not read kDLCUDAManaged before the work on it.
 DLPACK_HOST_TYPES = frozenset({DLPACK_CPU, 3, 11})
 
-# The shortcuts through which threads are writing arrays without the lock; see `Home.writers`.
-WRITERS: list[Any] = []
+# Weak references to sets of the shortcut through which a thread is writing an array without the
+# lock; see `Home.writers`. They vanish with the thread's variables, also after an interrupt.
+WRITERS: set[Any] = set()
 
 # The attribute of a MemoryError with the bytes of the allocation that has failed.
 NEEDED = "needed_nbytes"
@@ -114,7 +115,7 @@ class Home(ABC):
     checks_values: bool = True
     # Who writes an array here without the lock adds its shortcut before it looks whether it may be
     # used. None as long as no buffer of the home leaves a memory.
-    writers: list[Any] | None = None
+    writers: set[Any] | None = None
     # The array library of this home: NumPy, CuPy through array-api-compat, or a backend's own.
     namespace: ModuleType
 
@@ -332,7 +333,7 @@ class Accelerator(Home):
         raise NotImplementedError
 
     bounded: bool = True
-    writers: list[Any] | None = WRITERS
+    writers: set[Any] | None = WRITERS
 
     def require_powers(self, x1: Any, x2: Any) -> None:
         """Raise for an integer to the power of a negative one, as NumPy does; others return 0.

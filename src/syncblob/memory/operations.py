@@ -148,7 +148,8 @@ def pinned(*, own: bool = True, others: bool = True) -> set[Any]:
 
 def are_written(windows: Iterable[Window]) -> bool:
     """Return whether arrays over windows are being written without the lock."""
-    arrays = [array_of(shortcut.buffer) for shortcut in list(WRITERS)]
+    noted = [known() for known in list(WRITERS)]
+    arrays = [array_of(shortcut.buffer) for note in noted for shortcut in note or ()]
     return any(window.array is array for window in windows for array in arrays)
 
 

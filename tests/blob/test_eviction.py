@@ -26,6 +26,7 @@ from syncblob.blob import elementwise_in_parts
 from syncblob.blob.core import BlobCore
 from syncblob.blob.inplace_operators import inplace
 from syncblob.devices import HOST, Side
+from syncblob.devices.host import NumpyHome
 from syncblob.memory import compute, eviction, operations, room
 
 COUNT = 64
@@ -54,6 +55,20 @@ def filled(value, count=COUNT, name=""):
 
 
 # --- a device with a capacity ---------------------------------------------------------------------
+
+
+def test_two_threads_do_not_take_the_same_room(two, monkeypatch):
+    buffers, allocate = [], NumpyHome.allocate
+
+    def overtaken(self, nbytes, *, zeroed):
+        monkeypatch.setattr(NumpyHome, "allocate", allocate)
+        in_threads(lambda: buffers.append(two.allocate(2 * NBYTES)))
+        return allocate(self, nbytes, zeroed=zeroed)
+
+    monkeypatch.setattr(NumpyHome, "allocate", overtaken)
+    with pytest.raises(MemoryError, match=f"{2 * NBYTES} B of its {2 * NBYTES + 64} B are in use"):
+        two.allocate(2 * NBYTES)
+    assert two.used_nbytes == buffers[0].nbytes == 2 * NBYTES
 
 
 def test_buffers_and_results_count_until_they_die(limited):

@@ -196,7 +196,6 @@ class SimulatedBackend(NumpyHome, Accelerator):
             or any(isinstance(x, np.ndarray) and np.may_share_memory(x, owner) for x in operands)
         )
         if not known:
-            self._require_room(owner.nbytes)
             self._charge(owner, owner.nbytes)
 
     def view(self, buffer: NDArray[np.uint8], layout: Layout, *, writable: bool) -> NDArray[Any]:
@@ -232,10 +231,10 @@ class SimulatedBackend(NumpyHome, Accelerator):
     def _bound(self) -> float:
         return min(math.inf if bound is None else bound for bound in (self._capacity, self._limit))
 
-    def _require_room(self, nbytes: int) -> None:
-        """Raise MemoryError if the device is too full for an allocation."""
+    def _require_room(self, nbytes: int, counted: int = 0) -> None:
+        """Raise MemoryError if the device is too full for bytes, of which some count already."""
         bound = self._bound()
-        if bound < math.inf and (used := self.used_nbytes) + nbytes > bound:
+        if bound < math.inf and (used := self.used_nbytes - counted) + nbytes > bound:
             raise _shortage(
                 f"{self.device} has no memory for {human_bytes(nbytes)} more: {human_bytes(used)} "
                 f"of {'its' if bound != self._limit else 'the'} {human_bytes(int(bound))} "
@@ -244,10 +243,17 @@ class SimulatedBackend(NumpyHome, Accelerator):
             )
 
     def _charge(self, owner: NDArray[Any], nbytes: int) -> None:
-        """Count an array as long as it lives."""
+        """Count an array as long as it lives, or raise MemoryError if there is no room."""
         block = _Block(owner, self._blocks.discard)
         block.nbytes = nbytes
-        self._blocks.add(block)
+        # Two threads may not take the same room; nor may a signal handler, so it counts first.
+        with self._lock.held:
+            self._blocks.add(block)
+            try:
+                self._require_room(nbytes, counted=nbytes)
+            except MemoryError:
+                self._blocks.discard(block)
+                raise
 
     def empty(self, shape: Any, dtype: Any) -> NDArray[Any]:
         """Return a new array, full of poison."""

@@ -23,7 +23,7 @@ import syncblob
 import syncblob.array_api as xp
 from syncblob import Blob, Evictable, Head, record_transfers, set_memory_limit
 from syncblob.blob import elementwise_in_parts
-from syncblob.blob.core import BlobCore
+from syncblob.blob.core import BlobCore, making
 from syncblob.blob.inplace_operators import inplace
 from syncblob.devices import HOST, Side
 from syncblob.devices.host import NumpyHome
@@ -1293,3 +1293,33 @@ def test_threads_that_walk_one_blob(limited, seconds):
             assert sum(part.sum().item() for part in blob.parts(nbytes=COUNT)) == 20 * COUNT
 
     in_threads(walk, walk, seconds=seconds + 60)
+
+
+@pytest.mark.usefixtures("two")
+def test_nobody_waits_forever_for_room_while_a_memory_is_being_made(monkeypatch):
+    """A signal handler needs room in the midst of that, and another thread is making some."""
+    blobs = [Blob(COUNT, "int32", device=LIMITED) for _ in range(4)]
+    for blob in blobs:
+        blob.overwrite_cpu_data()[...] = 1
+    for blob in blobs[:2]:
+        operator.iadd(blob, 1)
+    begun, evict = threading.Event(), eviction._evict
+
+    def begin(*args):
+        begun.set()
+        return evict(*args)
+
+    def use():
+        # It may give up, as if other threads used all of the room.
+        with suppress(MemoryError):
+            operator.iadd(blobs[2], 1)
+
+    monkeypatch.setattr(eviction, "_evict", begin)
+    other = threading.Thread(target=use, daemon=True)
+    with making.held:
+        other.start()
+        assert begun.wait(20)
+        operator.iadd(blobs[3], 1)
+    other.join(20)
+    assert not other.is_alive()
+    assert [blobs[number].tolist() for number in (0, 1, 3)] == [[2] * COUNT] * 3

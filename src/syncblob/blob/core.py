@@ -41,6 +41,7 @@ from syncblob.memory import (
 )
 from syncblob.memory.borrows_and_aliases import NO_LOANS
 from syncblob.memory.changes import finish_write
+from syncblob.memory.operations import if_free
 from syncblob.memory.untracked_aliases import expose
 from syncblob.memory.verify import verifying
 from syncblob.memory.windows import array_of
@@ -369,18 +370,27 @@ class BlobCore:
         return found
 
     def _settle(self) -> None:
-        """Make the memory of a result, so that it can be evicted."""
+        """Make the memory of a result, so that it can be evicted, unless one is being made.
+
+        Another thread may be making that, interrupted by a signal handler that waits for room.
+        """
         if self._held is None:
-            self._make_memory()
+            if_free(making.held, lambda: bool(self._make_memory()), again=True)
+
+    def _drop(self, memory: SyncedMemory) -> bool:
+        self._use(memory)
+        return True
 
     def _let_go(self, gone: Callable[[Any], bool]) -> bool:
-        """Drop arrays over buffers and windows that are gone; return whether there were any."""
+        """Drop arrays over buffers and windows that are gone; return whether there were any.
+
+        Not if another thread is making a memory; see `_settle`.
+        """
         held = self._held
         if held is None or held is NO_MEMORY:
             return False
         if gone(self._shortcut.buffer):
-            self._use(held)
-            return True
+            return if_free(making.held, self._drop, held, again=True) > 0
         if any(kept is not None and gone(kept[0].buffer) for kept in self._kept):
             self._kept = NOTHING_KEPT
             return True

@@ -325,12 +325,13 @@ def keepers() -> list[Keeper]:
     return [blob for blob in [known() for known in list(living.values())] if blob is not None]
 
 
-def if_free(lock: Any, function: Callable[..., int], *args: Any) -> int:
+def if_free(lock: Any, function: Callable[..., int], *args: Any, again: bool = False) -> int:
     """Call a function under a lock. Return 0, and never wait, if the lock is taken.
 
-    Another thread that has it may be waiting for this one; and this one is in an access.
+    Another thread that has it may be waiting for this one; and this one is in an access, unless
+    `again` tells that it may take the lock again.
     """
-    if isinstance(lock, LostLock) or lock._is_owned():  # has no public name
+    if isinstance(lock, LostLock) or (lock._is_owned() and not again):  # has no public name
         return 0
     release = lock.release
     taken: list[bool] = []

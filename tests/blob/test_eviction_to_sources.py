@@ -234,6 +234,8 @@ class Program:
             blob[...] = values
         # The alias of a part of a Blob, and the number of the Blob.
         self.alias = None
+        # The elements beyond those of a Blob that was made smaller.
+        self.beyond = [np.zeros(0, "int32") for _ in range(blobs)]
         # Results have no room to grow.
         self.results = set()
         self.log = []
@@ -295,10 +297,13 @@ class Program:
             case "prefetch":
                 view.prefetch()
             case "shrink" if not fixed and value < 10 and len(values) > 2:
-                self.values[place] = values[: len(values) // 2].copy()
+                half = len(values) // 2
+                self.values[place] = values[:half].copy()
+                self.beyond[place] = np.append(values[half:], self.beyond[place])
                 blob.resize(len(values) // 2)
             case "grow" if not fixed and value < 50:
-                more = np.zeros(min(COUNT - len(values), value), "int32")
+                # What was there before is there again.
+                more, self.beyond[place] = np.split(self.beyond[place], [value])
                 self.values[place] = np.append(values, more)
                 blob.resize(len(self.values[place]))
             case "add_other" if len(values) == len(self.values[other]):

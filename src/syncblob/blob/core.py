@@ -337,8 +337,9 @@ class BlobCore:
                 # and who has written into it by then has to see that it may be copied.
                 if self._held is None:
                     self._placed = layout
-                    self._array = array
-                    self._shortcut = shortcut  # type: ignore[assignment]  # there is a buffer
+                    # Another thread may have evicted the buffer already.
+                    self._array = None if shortcut is None else array
+                    self._shortcut = shortcut or NO_SHORTCUT
                     self._held = memory
             return self._held
 

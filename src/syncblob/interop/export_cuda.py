@@ -102,7 +102,8 @@ def interface(
     access = CONST if readonly or exposed_before else MUTABLE
     unchanged = memory.head_of(layout, side) is Head.HEAD_AT_GPU
     home, array = array_over_memory(memory, side, layout, access)
-    asked = any(array.data.mem is each.data.mem for each in kept)
+    # Those that are kept are alive, so no other buffer has their address.
+    asked = any(array.data.ptr == each.data.ptr for each in kept)
     if access is not CONST and ((asked and unchanged) or user_instruction()[2] == "numba"):
         expose(memory.ledger, side, start=layout.start, stop=layout.stop)
     return home.describe(array, readonly=readonly), kept if asked else (*kept, array)

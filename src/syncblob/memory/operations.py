@@ -158,12 +158,7 @@ def is_written_elsewhere(ledger: Ledger) -> bool:
     sides = ledger.buffers.all_sides
     if WRITERS and any(are_written(ledger.buffers.all_of(side)) for side in sides):
         return True
-    found: set[Any] = set()
-    this = threading.get_ident()
-    for thread, operation in [*running.items()]:
-        if thread != this and operation.written:
-            _add_used([each.operands for each in chain(operation)], found)
-    return ledger in found
+    return ledger in pinned(own=False)
 
 
 def _add_used(operands: Iterable[Any], found: set[Any], depth: int = 4) -> None:

@@ -337,10 +337,15 @@ def _rescue(
             await_uploads(ledger, refuge, CONST, run.start, run.stop)
             ledger.compare_watch(refuge, run.start, run.stop, writes=False)
             place = refuge, CONST, run.start, run.stop
-            there = commit(ledger, plan, *place, reason, (), part)
+            there = commit(ledger, _plan_copy, *place, reason, (), part)
             if held is not None:
                 home = ledger.buffers.home(refuge)
                 held.append(laid(home, there, part, writable=False, own=True))
+
+
+def _plan_copy(*args: Any) -> Change:
+    """Plan a copy that counts, whatever other threads have begun: they wait for the lock."""
+    return plan(*args)
 
 
 def _plan_eviction(  # a range

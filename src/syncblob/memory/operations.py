@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakKeyDictionary, ref
 
 from syncblob._locks_lost_in_fork import Lock, LostLock
+from syncblob.devices import HOST
 from syncblob.devices.base import WRITERS
 from syncblob.memory.windows import array_of
 
@@ -97,6 +98,9 @@ def run(operation: Operation, function: Callable[..., Any], *args: Any, **keywor
     thread = threading.get_ident()
     try:
         running[thread] = operation
+        if len(running) > 1:
+            # Writes on the host are noted as soon as threads work side by side.
+            HOST.writers = WRITERS
         return function(*args, **keywords)
     finally:
         if operation.outer is None:

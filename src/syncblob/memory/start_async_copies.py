@@ -13,6 +13,7 @@ from syncblob.memory import access_plan
 from syncblob.memory.access_plan import Change
 from syncblob.memory.await_async_copies import Upload, await_uploads
 from syncblob.memory.changes import commit
+from syncblob.memory.operations import is_written_elsewhere
 from syncblob.memory.spans import Run
 from syncblob.memory.state_machine import CONST, MUTABLE, Access, Head, head_over, plan_access
 from syncblob.memory.window_allocation import provide
@@ -32,6 +33,9 @@ def push_from_host(
     stop = ledger.spans.nbytes if stop is None else stop
     if start == stop and ledger.spans.nbytes:
         # An empty view, which has the head of what it lies beside.
+        return
+    if is_written_elsewhere(ledger):
+        # The copy would lack what is written next. The next access makes another.
         return
     head = head_over(ledger.spans, start, stop, side)
     if head is not Head.HEAD_AT_CPU:

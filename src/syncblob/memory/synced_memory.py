@@ -22,7 +22,7 @@ from syncblob.memory.changes import adopt
 from syncblob.memory.eviction import evict
 from syncblob.memory.hand_out import alias, borrow, export_watched, note_alias
 from syncblob.memory.ledger import Ledger
-from syncblob.memory.operations import reside
+from syncblob.memory.operations import is_written_elsewhere, reside
 from syncblob.memory.private_copies import gather
 from syncblob.memory.room import compute, from_the_start, shortage_of
 from syncblob.memory.sources import Source
@@ -685,6 +685,9 @@ def _locked(ledger: Ledger, function: Callable[..., Any], *args: Any) -> Any:
 
 
 def _prefetch(ledger: Ledger, side: Side, start: int, stop: int) -> None:
+    if is_written_elsewhere(ledger):
+        # The copy would lack what is written next.
+        return
     common = -1
     for run in ledger.spans.lacking(start, stop, 1 << side):
         common &= run.holders

@@ -140,7 +140,6 @@ def copy_from(blob: BlobCore, source: Any, *, copy_diff: bool, resize: bool) -> 
 def _copy_contents(blob: BlobCore, source: BlobCore, *, diff: bool) -> None:
     home, origin = blob.home, source._memory_of(diff=diff)
     contents = origin.array(origin.side_of(home), CONST, source.layout, "copy_from")
-    # No local name for the target: `assign` counts references to it.
     if source.dtype != blob.dtype:
         # Convert first: under ``numpy.errstate``, a conversion may raise.
         contents = compute(home, contents.astype, blob.dtype)

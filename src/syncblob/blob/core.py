@@ -239,7 +239,7 @@ class BlobCore:
         The array must lie over a memory; it need not be current. Returns None if another thread or
         a signal handler has replaced it.
         """
-        # Inline, as in `_fresh`.
+        # Inline, as in `fresh`.
         blob = _new(type(self))
         blob._array = view
         blob.home = self.home

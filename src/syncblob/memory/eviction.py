@@ -330,7 +330,7 @@ def _rescue(
     """Copy what only a side has in windows to another one."""
     refuge = Side.HOST if side else Side.ACCELERATOR
     for window in windows:
-        for run in ledger.only_on(side, window.start, min(window.stop, ledger.spans.nbytes)):
+        for run in ledger.only_on(side, window.start, window.stop):
             part = Layout.raw(run.nbytes, run.start)
             if refuge:
                 provide(ledger, refuge, run.start, run.stop, reason, part)

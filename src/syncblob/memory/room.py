@@ -7,8 +7,8 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from syncblob._formatting import extend, human_bytes
-from syncblob.devices import Accelerator
-from syncblob.devices.base import NEEDED
+from syncblob.devices import HOST, Accelerator
+from syncblob.devices.base import NEEDED, WRITERS
 from syncblob.memory.eviction import make_room
 from syncblob.memory.memory_summary import rows
 from syncblob.memory.operations import (
@@ -42,6 +42,8 @@ def from_the_start(function: Callable[..., Any], *args: Any, **keywords: Any) ->
         operation.last = True
     try:
         running[thread] = operation
+        if len(running) > 1:
+            HOST.writers = WRITERS
         try:
             return function(*args, **keywords)
         except MemoryError as error:

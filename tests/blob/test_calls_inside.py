@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import numpy as np
 import pytest
+from calls_made import calls_made
 
 import syncblob
 from syncblob import Blob
@@ -21,19 +20,7 @@ DEVICES = ["cpu", "simulated:0"]
 
 def calls(use: Callable[[], Any]) -> list[str]:
     """Return the names of the functions of the package that a use calls."""
-    found: list[str] = []
-
-    def note(frame: FrameType, event: str, _: object) -> None:
-        if event == "call" and frame.f_code.co_filename.startswith(FOLDER):
-            found.append(frame.f_code.co_name)
-
-    before = sys.getprofile()
-    sys.setprofile(note)
-    try:
-        use()
-    finally:
-        sys.setprofile(before)
-    return found
+    return [name for file, name in calls_made(use) if file.startswith(FOLDER)]
 
 
 def used(device: str) -> Blob:

@@ -1,9 +1,8 @@
 """Many living arrays over a memory: what a read takes, and an access of each part."""
 
-import sys
-
 import pytest
 import tiers
+from calls_made import calls_made
 from fault_states import newest
 
 from syncblob import SyncedMemory
@@ -26,19 +25,7 @@ def _shorter_maps(monkeypatch):
 
 def calls(function):
     """Count the calls in a call, of functions in Python and in C."""
-    count = 0
-
-    def profile(_frame, event, _arg):
-        nonlocal count
-        count += event in {"call", "c_call"}
-
-    before = sys.getprofile()
-    sys.setprofile(profile)
-    try:
-        function()
-    finally:
-        sys.setprofile(before)
-    return count
+    return len(calls_made(function, {"call", "c_call"}))
 
 
 def export(memory, side, kind="DLPack"):

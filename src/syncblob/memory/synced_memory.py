@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from syncblob.devices.base import Accelerator, Home
+    from syncblob.memory.hand_out import HandOut
     from syncblob.memory.history import Transition
     from syncblob.memory.sources import Function
 
@@ -556,12 +557,7 @@ class SyncedMemory:
         self._hand_out(side, MUTABLE, layout, reason, partial(note_alias, kind, target))
 
     def _hand_out(
-        self,
-        side: Side,
-        access: Access,
-        layout: Layout,
-        reason: str,
-        hand_out: Callable[[Ledger, Side, Any, Layout], Any],
+        self, side: Side, access: Access, layout: Layout, reason: str, hand_out: HandOut
     ) -> Any:
         """Prepare a side for an access that may write, and hand out an array over it."""
         ledger = self.ledger

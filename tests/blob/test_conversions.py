@@ -12,6 +12,7 @@ from made_blobs import CPU, DTYPES, GPU, NONE, PAIR, SPLIT, SYNCED, address, blo
 
 import syncblob
 from syncblob import Blob
+from syncblob.memory import SyncedMemory
 
 # --- scalars, lists, bytes ---------------------------------------------------------------------
 
@@ -31,6 +32,23 @@ def test_lists_and_scalars_are_numpys(dtype):
     for place in ((), (6,), (0, 3), (0, 0, 0)):
         with pytest.raises((ValueError, IndexError)):
             blob.item(*place)
+
+
+def test_an_item_ends_no_borrow_of_a_thread_that_writes_meanwhile(monkeypatch):
+    blob = Blob((4,), "int32", device="simulated")
+    blob.mutable_cpu_data()[...] = 7
+    blob.gpu_data()
+    newest, borrows = SyncedMemory.newest, []
+
+    def newest_before_a_write(*args):
+        found = newest(*args)
+        borrows.append(blob.mutable_gpu_data())
+        return found
+
+    monkeypatch.setattr(SyncedMemory, "newest", newest_before_a_write)
+    assert blob.item(1) == 7
+    borrows[0][...] = 8
+    assert blob.item(1) == 8
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

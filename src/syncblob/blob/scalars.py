@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob._shape import offset
-from syncblob.blob.core import HOST_DATA
 from syncblob.devices import HOST, Side
 from syncblob.transfers import Copying, open_logs, transfer
 
@@ -28,9 +27,14 @@ def item(blob: BlobCore, indices: tuple[Any, ...]) -> Any:
     shortcut, array = blob._shortcut, blob._array
     if array is not None and shortcut.readable and blob.home is HOST:
         return array.item(*indices)
-    if blob._held is not None and blob.memory.newest(Side.HOST, blob.layout) is not None:
-        # A const access on the host causes no transfer.
-        return blob._read(HOST_DATA, "item").item(*indices)
+    if blob._held is not None:
+        layout = blob.layout
+        buffer = blob.memory.newest(Side.HOST, layout)
+        if buffer is not None:
+            # Not by an access: another thread may have written on the device since, and would lose
+            # its borrow.
+            there: NDArray[Any] = HOST.own_view(buffer, layout, writable=False)
+            return there.item(*indices)
     shape = blob.shape
     # NumPy checks the indices.
     np.ndarray(shape, np.uint8, _ZERO, 0, (0,) * len(shape)).item(*indices)

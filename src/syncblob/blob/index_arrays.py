@@ -18,7 +18,7 @@ from syncblob.arrays.native import native_array
 from syncblob.blob.core import BlobCore
 from syncblob.blob.operands import blob_to_read
 from syncblob.devices import HOST, Side
-from syncblob.memory import compute
+from syncblob.memory import CONST, compute
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,7 +44,9 @@ class Selection(NamedTuple):
     def bring(self, reason: str) -> list[Any]:
         """Return the arrays, with arrays in the home in place of Blobs."""
         home = self.home
-        return [x._array_in(home, reason) if isinstance(x, BlobCore) else x for x in self.arrays]
+        return [
+            x.array_in(home, CONST, reason) if isinstance(x, BlobCore) else x for x in self.arrays
+        ]
 
     def getitem(self, array: Any, arrays: Sequence[Any]) -> Any:
         """Copy the elements of an array; `arrays` are those of `bring`."""
@@ -200,7 +202,7 @@ def require_bounds(home: Home, indices: Any, lowest: int, length: int, axis: int
         if not (indices.size and home.checks_values):
             return
         if isinstance(indices, BlobCore):
-            indices = indices._array_in(home, "__getitem__")
+            indices = indices.array_in(home, CONST, "__getitem__")
         low, high = (int(compute(home, home.own(name), indices)) for name in ("min", "max"))
     if low < lowest or high >= length:
         wrong = low if low < lowest else high
@@ -209,7 +211,7 @@ def require_bounds(home: Home, indices: Any, lowest: int, length: int, axis: int
 
 def _is_on_host(blob: BlobCore) -> bool:
     """Return whether the host holds the newest contents of a Blob."""
-    if blob._held is None and blob._array is not None:
+    if blob.known_memory is None and blob.raw_array is not None:
         # The result of a computation. The map would have to be made first.
         return blob.home is HOST
     memory = blob.memory

@@ -1,6 +1,7 @@
-"""The folders of the package, as docs/architecture.md describes them; run as a program, it prints the modules."""
+"""The folders that docs/architecture.md describes. As a program, this prints what each module does."""
 
 import ast
+import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -26,4 +27,4 @@ def test_each_folder_is_described():
 
 if __name__ == "__main__":
     for module in MODULES:
-        print(f"{module.relative_to(PACKAGE)!s:44} {first_line(module)}")
+        sys.stdout.write(f"{module.relative_to(PACKAGE)!s:44} {first_line(module)}\n")

@@ -1,4 +1,4 @@
-"""The folders that docs/architecture.md describes. As a program, this prints what each module does."""
+"""The folders in docs/architecture.md. As a program, this prints what each module does."""
 
 import ast
 import sys

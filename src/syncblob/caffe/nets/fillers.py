@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
+from syncblob.caffe._pb.caffe_pb2 import FillerParameter
 from syncblob.caffe.messages.fields import LEGACY_AXES
+from syncblob.caffe.nets.top_shapes import Shape
 from syncblob.formats import Blob
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from syncblob.caffe._pb.caffe_pb2 import FillerParameter
-    from syncblob.caffe.nets.top_shapes import Shape
-
-    _Values = NDArray[np.float32]
+_Values = NDArray[np.float32]
 
 
 def filled(

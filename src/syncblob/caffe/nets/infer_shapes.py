@@ -6,9 +6,11 @@ import contextlib
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, SupportsIndex
+from typing import SupportsIndex
 
-from syncblob.caffe.messages.legacy_axes import shapes_agree
+import numpy as np
+
+from syncblob.caffe.messages.fields import shapes_agree
 from syncblob.caffe.messages.string_fields import naming, require_complete
 from syncblob.caffe.nets.fillers import filled
 from syncblob.caffe.nets.layer import Entry, Layer
@@ -23,10 +25,7 @@ from syncblob.caffe.nets.top_shapes import (
 )
 from syncblob.formats import as_shape
 
-if TYPE_CHECKING:
-    import numpy as np
-
-    Given = Mapping[str, Sequence[SupportsIndex]]
+Given = Mapping[str, Sequence[SupportsIndex]]
 
 
 @dataclass(frozen=True, slots=True)

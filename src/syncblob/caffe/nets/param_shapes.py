@@ -8,9 +8,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from syncblob.caffe.messages.legacy_axes import shapes_agree
+from syncblob.caffe._pb.caffe_pb2 import FillerParameter, LayerParameter
+from syncblob.caffe.messages.fields import shapes_agree
 from syncblob.caffe.nets.top_shapes import (
     Partial,
     Shape,
@@ -21,10 +22,7 @@ from syncblob.caffe.nets.top_shapes import (
     type_of,
 )
 
-if TYPE_CHECKING:
-    from syncblob.caffe._pb.caffe_pb2 import FillerParameter, LayerParameter
-
-    _Bottoms = Sequence[Shape] | None
+_Bottoms = Sequence[Shape] | None
 
 
 class ExpectedBlob(NamedTuple):

@@ -5,15 +5,10 @@ The settings of the layer tell which of their four axes are padding.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from syncblob.caffe.messages.fields import LEGACY_AXES
-from syncblob.caffe.messages.legacy_axes import padded
+from syncblob.caffe.messages.fields import LEGACY_AXES, padded
+from syncblob.caffe.nets.layer import Layer
 from syncblob.caffe.nets.param_shapes import expected_blobs
-
-if TYPE_CHECKING:
-    from syncblob.caffe.nets.layer import Layer
-    from syncblob.formats import Blob
+from syncblob.formats import Blob
 
 
 def squeezed_blobs(layer: Layer) -> list[Blob]:

@@ -10,14 +10,11 @@ import math
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from syncblob.caffe._pb.caffe_pb2 import ForkLayer
+from syncblob.caffe._pb.caffe_pb2 import ConvolutionParameter, ForkLayer, LayerParameter
 from syncblob.caffe.messages.fields import LEGACY_AXES, MOST_AXES, MOST_ELEMENTS
 from syncblob.caffe.messages.upgrade_old_nets import DATA_LAYERS
-
-if TYPE_CHECKING:
-    from syncblob.caffe._pb.caffe_pb2 import ConvolutionParameter, LayerParameter
 
 Shape = tuple[int, ...]
 Partial = tuple[int | None, ...]

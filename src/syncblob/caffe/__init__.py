@@ -14,7 +14,7 @@ from syncblob.caffe.messages.prototxt import read_prototxt, read_solver_prototxt
 from syncblob.caffe.nets.copy_trained_layers import CopyReport
 from syncblob.caffe.nets.infer_shapes import NetShapes
 from syncblob.caffe.nets.layer import Layer, LayerBlobs
-from syncblob.caffe.nets.squeeze_blobs import mark_legacy, squeezed_blobs
+from syncblob.caffe.nets.layer_types import mark_legacy, squeezed_blobs
 
 __all__ = [
     "CopyReport",

@@ -48,7 +48,7 @@ from syncblob.caffe.messages.string_fields import decoded, encoded, naming, put_
 from syncblob.caffe.messages.values import RowsOfValues, Run, Values
 from syncblob.caffe.nets.infer_shapes import param_name
 from syncblob.caffe.nets.layer import Layer
-from syncblob.caffe.nets.squeeze_blobs import own_shapes
+from syncblob.caffe.nets.layer_types import own_shapes
 from syncblob.errors import ModelFileError
 from syncblob.formats import Blob, as_shape, import_optional
 

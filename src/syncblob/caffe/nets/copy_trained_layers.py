@@ -11,7 +11,7 @@ from syncblob.caffe.messages.fields import LEGACY_AXES
 from syncblob.caffe.messages.lazy_blobs import had_diff, independent_copy
 from syncblob.caffe.nets.infer_shapes import computed_blobs, named_entries, param_name, shared_entry
 from syncblob.caffe.nets.layer import Entry, Layer
-from syncblob.caffe.nets.param_shapes import ExpectedBlob, expected_blobs
+from syncblob.caffe.nets.layer_types import ExpectedBlob, expected_blobs
 from syncblob.formats import Blob, untouched_values
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from syncblob.caffe._pb.caffe_pb2 import FillerParameter
 from syncblob.caffe.messages.fields import LEGACY_AXES
-from syncblob.caffe.nets.top_shapes import Shape
+from syncblob.caffe.nets.layer_types import Shape
 from syncblob.formats import Blob
 
 _Values = NDArray[np.float32]

@@ -14,11 +14,12 @@ from syncblob.caffe.messages.fields import shapes_agree
 from syncblob.caffe.messages.string_fields import naming, require_complete
 from syncblob.caffe.nets.fillers import filled
 from syncblob.caffe.nets.layer import Entry, Layer
-from syncblob.caffe.nets.param_shapes import ExpectedBlob, expected_blobs
-from syncblob.caffe.nets.top_shapes import (
+from syncblob.caffe.nets.layer_types import (
     DATA,
+    ExpectedBlob,
     Partial,
     Shape,
+    expected_blobs,
     require_blob,
     top_shapes,
     why_unknown,

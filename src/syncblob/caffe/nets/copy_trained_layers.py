@@ -110,7 +110,7 @@ def _plan(
 ) -> tuple[list[tuple[Blob, Blob]], dict[str, list[Entry]]]:
     """Return which Blobs of the target are written, and the blobs of layers without any."""
     # By the name of a parameter; without one, by the name of its layer and the number of the blob.
-    entries: dict[object, Entry] = {**named_entries(layers.values())}
+    entries: dict[object, Entry] = dict(named_entries(layers.values()).items())
     # Of several values for one parameter the last ones in the source win, as in Caffe.
     last: dict[object, _Match] = {}
     writes = []

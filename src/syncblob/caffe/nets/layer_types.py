@@ -422,8 +422,8 @@ def _inner_product(settings: Any, bottom: Shape) -> list[Shape]:
 
 
 def _inner_product_blobs(settings: Any, *bottoms: Shape) -> list[ExpectedBlob]:
-    count = [math.prod(bottom[_axis_of(settings.axis, bottom) :]) for bottom in bottoms] or [None]
-    dims = (settings.num_output, count[0])
+    inputs = math.prod(bottoms[0][_axis_of(settings.axis, bottoms[0]) :]) if bottoms else None
+    dims = (settings.num_output, inputs)
     ordered = dims[::-1] if settings.transpose else dims
     return _weight_and_bias(settings, ordered, settings.num_output)
 

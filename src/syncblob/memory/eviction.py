@@ -19,16 +19,25 @@ from syncblob.devices.base import WRITERS
 from syncblob.errors import TransferGuardError
 from syncblob.memory.access_plan import Change, plan
 from syncblob.memory.await_async_copies import await_uploads
+from syncblob.memory.buffers import Window, Windows, containing, exchange, inside
 from syncblob.memory.changes import commit
-from syncblob.memory.operations import Use, are_written, if_free, keepers, pinned, residents
+from syncblob.memory.operations import (
+    Use,
+    are_written,
+    if_free,
+    inhabited,
+    keepers,
+    pinned,
+    residents,
+)
 from syncblob.memory.state_machine import CONST, MUTABLE, Access
 from syncblob.memory.window_allocation import provide
-from syncblob.memory.windows import Window, array_of, laid
 from syncblob.transfers import EVICTION, count_eviction
 
 if TYPE_CHECKING:
     from syncblob.memory.await_async_copies import Upload
     from syncblob.memory.ledger import Ledger
+    from syncblob.memory.shortcut import Shortcut
 
 
 class Evictable(NamedTuple):
@@ -117,7 +126,7 @@ def _candidates(home: Accelerator) -> list[tuple[Any, ...]]:
     found: list[tuple[Any, ...]] = []
     for ledger, use in residents(home):
         side = ledger.side_of(home)
-        windows, name = ledger.buffers.all_of(side), ledger.buffers.name
+        windows, name = ledger.buffers.windows[side], ledger.buffers.name
         if windows:
             _note_use(ledger, side, use, now)
         for window in windows:
@@ -163,8 +172,9 @@ def _evict(home: Accelerator, reason: str, needed: int) -> bool:
     lacking, freed = home.lacking(needed), 0
     for blob in keepers():
         blob._settle()
-    windows = {id(window) for each, _ in residents(home) for window in _windows(each)}
-    if _let_go(lambda kept: type(kept) is Window and id(kept) not in windows):
+    known = [ledger.buffers.windows for each in inhabited() for ledger, _ in residents(each)]
+    windows = {id(window) for sides in known for side in sides for window in side}
+    if _let_go(lambda kept: kept.side > 0 and id(kept.buffer) not in windows):
         # Larger ones have replaced them.
         _made_room += 1
         return True
@@ -193,11 +203,7 @@ def _evict(home: Accelerator, reason: str, needed: int) -> bool:
     return freed > 0
 
 
-def _windows(ledger: Ledger) -> list[Window]:
-    return [window for windows in ledger.buffers.windows for window in windows]
-
-
-def _let_go(gone: Callable[[Any], bool]) -> bool:
+def _let_go(gone: Callable[[Shortcut], bool]) -> bool:
     """Let Blobs drop arrays over buffers that are gone; return whether there were any."""
     return sum(blob._let_go(gone) for blob in keepers()) > 0
 
@@ -205,7 +211,7 @@ def _let_go(gone: Callable[[Any], bool]) -> bool:
 def _evict_unseen(home: Accelerator, ledger: Ledger, start: int, reason: str) -> int:
     """Evict the window at a byte if nobody sees it, under the lock. Return the bytes freed."""
     side = ledger.side_of(home)
-    window = ledger.buffers.all_of(side).containing(start, start)
+    window = containing(ledger.buffers.windows[side], start, start)
     if window is None or window.start != start or ledger.moving:
         return 0
     stop, loans = window.stop, ledger.loans[side]
@@ -226,7 +232,7 @@ def _evict_unseen(home: Accelerator, ledger: Ledger, start: int, reason: str) ->
     whole = ledger.buffers.sides[side] is not None
     if are_written([window]) or (whole and ledger in pinned()):
         return 0
-    _let_go(lambda kept: array_of(kept) is window.array)
+    _let_go(lambda kept: kept.buffer is window)
     if home.is_seen(window.array):
         return 0
     nbytes = evict_windows(ledger, side, start, min(stop, ledger.spans.nbytes), reason)
@@ -274,12 +280,11 @@ def _evict_unused(ledger: Ledger, side: Side, start: int, stop: int, held: list[
         # From now on. An operator that has begun before writes again.
         HOST.writers = WRITERS
     _close(ledger, side)
-    windows = ledger.buffers.all_of(side).inside(start, stop)
+    windows = inside(ledger.buffers.windows[side], start, stop)
     if are_written(windows) or ledger in pinned():
         return None
-    gone = {id(window.array) for window in windows}
     freed = evict_windows(ledger, side, start, stop, "evict", held)
-    _let_go(lambda kept: id(array_of(kept)) in gone)
+    _let_go(lambda kept: kept.buffer in windows)
     return freed
 
 
@@ -304,7 +309,7 @@ def evict_windows(  # noqa: PLR0913, PLR0917  # a range, and what its contents n
     """
     if ledger.moving:
         ledger.refuse_reentry()
-    windows = ledger.buffers.all_of(side).inside(start, stop)
+    windows = inside(ledger.buffers.windows[side], start, stop)
     for window in windows:
         low, high = window.start, window.stop
         if holder := ledger.loans[side].holder_in(side, low, high):
@@ -340,7 +345,7 @@ def _rescue(
             there = commit(ledger, _plan_copy, *place, reason, (), part)
             if held is not None:
                 home = ledger.buffers.home(refuge)
-                held.append(laid(home, there, part, writable=False, own=True))
+                held.append(there.view(home, part, writable=False, own=True))
 
 
 def _plan_copy(*args: Any) -> Change:
@@ -353,7 +358,7 @@ def _plan_eviction(  # a range
 ) -> Change:
     before, mine = ledger.spans, 1 << side
     after = before
-    for window in ledger.buffers.all_of(side).inside(start, stop):
+    for window in inside(ledger.buffers.windows[side], start, stop):
         low, high = window.start, window.stop
         runs = [run._replace(holders=run.holders & ~mine) for run in before.runs(low, high)]
         if ledger.only_on(side, low, high):
@@ -365,9 +370,9 @@ def _plan_eviction(  # a range
     return Change(side, before, after, start, stop, prepare=_drop, between=after)
 
 
-def _drop(ledger: Ledger, change: Change, _reason: str) -> tuple[Any, Sequence[Upload]]:
+def _drop(ledger: Ledger, change: Change, _reason: str) -> tuple[Windows, Sequence[Upload]]:
     side, buffers = change.side, ledger.buffers
-    gone = buffers.all_of(side).inside(change.start, change.stop)
+    gone = inside(buffers.windows[side], change.start, change.stop)
     home = buffers.home(side)
     if isinstance(home, Accelerator):
         for window in gone:
@@ -375,5 +380,4 @@ def _drop(ledger: Ledger, change: Change, _reason: str) -> tuple[Any, Sequence[U
             home.settle(window.array)
     for window in gone:
         ledger.compare_watch(side, window.start, window.stop, writes=True)
-    windows = buffers.windows[side]
-    return windows.exchange(gone) if windows else windows, ()
+    return exchange(buffers.windows[side], gone), ()

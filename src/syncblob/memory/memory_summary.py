@@ -11,8 +11,8 @@ from syncblob.memory.operations import inhabited, keepers, pinned, residents
 
 if TYPE_CHECKING:
     from syncblob._source_lines import SourceLine
+    from syncblob.memory.buffers import Window
     from syncblob.memory.history import Transition
-    from syncblob.memory.windows import Window
 
 
 class MemoryRow(NamedTuple):
@@ -95,7 +95,7 @@ def rows(home: Accelerator, reason: str = "") -> list[MemoryRow]:
     for ledger, _ in residents(home):
         side = ledger.side_of(home)
         loans = ledger.loans[side]
-        for window in ledger.buffers.all_of(side):
+        for window in ledger.buffers.windows[side]:
             start, stop = window.start, window.stop
             holder = loans.holder_in(side, start, stop)
             if not holder and (borrows := loans.borrows.overlapping(start, stop)):

@@ -21,13 +21,13 @@ from weakref import WeakKeyDictionary, ref
 from syncblob._locks_lost_in_fork import Lock, LostLock
 from syncblob.devices import HOST
 from syncblob.devices.base import WRITERS
-from syncblob.memory.windows import array_of
 
 if TYPE_CHECKING:
     from syncblob.devices import Accelerator
     from syncblob.devices.base import Home
+    from syncblob.memory.buffers import Window
     from syncblob.memory.ledger import Ledger
-    from syncblob.memory.windows import Window
+    from syncblob.memory.shortcut import Shortcut
 
 # The seconds for which the first in line waits, those between two tries, and the tries before which
 # no other thread was at work that it needs to give up. A thread may be between two operations.
@@ -153,14 +153,14 @@ def pinned(*, own: bool = True, others: bool = True) -> set[Any]:
 def are_written(windows: Iterable[Window]) -> bool:
     """Return whether arrays over windows are being written without the lock."""
     noted = [known() for known in list(WRITERS)]
-    arrays = [array_of(shortcut.buffer) for note in noted for shortcut in note or ()]
-    return any(window.array is array for window in windows for array in arrays)
+    written = [shortcut.buffer for note in noted for shortcut in note or ()]
+    return any(window is each for window in windows for each in written)
 
 
 def is_written_elsewhere(ledger: Ledger) -> bool:
     """Return whether another thread is writing into a memory, also if it has not finished that."""
     sides = ledger.buffers.all_sides
-    if WRITERS and any(are_written(ledger.buffers.all_of(side)) for side in sides):
+    if WRITERS and any(are_written(ledger.buffers.windows[side]) for side in sides):
         return True
     return ledger in pinned(own=False)
 
@@ -272,8 +272,8 @@ class Keeper(Protocol):
     def _settle(self) -> None:
         """Make the memory of a result."""
 
-    def _let_go(self, gone: Callable[[Any], bool]) -> bool:
-        """Drop arrays over buffers and windows that are gone; return whether there were any."""
+    def _let_go(self, gone: Callable[[Shortcut], bool]) -> bool:
+        """Drop arrays over windows that are gone; return whether there were any."""
 
 
 _residents: WeakKeyDictionary[Accelerator, dict[ref[Ledger], Use]] = WeakKeyDictionary()

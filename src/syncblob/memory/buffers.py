@@ -79,7 +79,8 @@ class Window:
 
     def layout(self, home: Home, array: Any) -> Layout:
         """Return the layout in the memory of an array over the window."""
-        return home.layout(array, self.array).moved(self.start)
+        layout = home.layout(array, self.array)
+        return layout.moved(self.start) if self.start else layout
 
     def view(self, home: Home, layout: Layout, *, writable: bool, own: bool = False) -> Any:
         """Lay an array over the window, without a copy.

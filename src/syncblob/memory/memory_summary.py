@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from syncblob._formatting import counted, human_bytes
 from syncblob.devices import Accelerator, Device, Side, accelerator
-from syncblob.memory.operations import inhabited, keepers, pinned, residents
+from syncblob.memory.eviction import settle
+from syncblob.memory.operations import inhabited, pinned, residents
 
 if TYPE_CHECKING:
     from syncblob._source_lines import SourceLine
@@ -130,6 +131,5 @@ def memory_summary(device: Device | str | None = None) -> MemorySummary:
     device
         One accelerator; None for all that are used.
     """
-    for blob in keepers():
-        blob._settle()
+    settle()
     return MemorySummary(inhabited() if device is None else [accelerator(device)])

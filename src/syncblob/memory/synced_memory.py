@@ -571,7 +571,7 @@ class SyncedMemory:
             start, stop = layout.reach
             with ledger.lock:
                 # Another thread may have used the memory since, or replaced the window.
-                there = ledger.buffers.containing(side, start, stop)
+                there: Any = ledger.buffers.containing(side, start, stop)
                 if there is not window or not ledger.is_alone(side, start, stop):
                     continue
                 ledger.compare_watch(side, start, stop, writes=True)

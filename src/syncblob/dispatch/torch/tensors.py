@@ -221,8 +221,9 @@ def cuda_loan(x: BlobCore, home: Any, reason: str) -> Loan | None:
     memory, layout = x.memory, x.layout
     require_reach(home)
     side = memory.side_of(home)
-    window: Any = memory.acquire(side, CONST, layout, reason)
-    shelf = home.order.loans(window.array) if window is memory.whole(side) else None
+    window = memory.acquire(side, CONST, layout, reason)
+    whole: Any = memory.whole(side)
+    shelf = home.order.loans(window.array) if window is whole else None
     if shelf is None:
         return None
     loan: Loan | None = shelf.get(layout)

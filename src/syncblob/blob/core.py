@@ -24,26 +24,12 @@ from syncblob.devices import HOST, Side
 from syncblob.devices.base import Accelerator
 from syncblob.interop import export_numpy
 from syncblob.interop.adopt import adopt
-from syncblob.memory import (
-    CONST,
-    FRESH,
-    NO_SHORTCUT,
-    Access,
-    Shortcut,
-    SyncedMemory,
-    Window,
-    acquire,
-    keep,
-    laid,
-    layout_of,
-    placed_in,
-)
+from syncblob.memory import CONST, FRESH, NO_SHORTCUT, Access, Shortcut, SyncedMemory, acquire, keep
 from syncblob.memory.borrows_and_aliases import NO_LOANS
 from syncblob.memory.changes import finish_write
 from syncblob.memory.operations import if_free
 from syncblob.memory.untracked_aliases import expose
 from syncblob.memory.verify import verifying
-from syncblob.memory.windows import array_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -320,7 +306,7 @@ class BlobCore:
             with making.held:
                 placed = self.known_layout
                 if placed is None:
-                    placed = layout_of(self.home, self.raw_array, self.shortcut.buffer)
+                    placed = self.shortcut.buffer.layout(self.home, self.raw_array)
                     self.known_layout = placed
         return placed
 
@@ -414,17 +400,17 @@ class BlobCore:
         self.use_memory(memory)
         return True
 
-    def _let_go(self, gone: Callable[[Any], bool]) -> bool:
-        """Drop arrays over buffers and windows that are gone; return whether there were any.
+    def _let_go(self, gone: Callable[[Shortcut], bool]) -> bool:
+        """Drop arrays over windows that are gone; return whether there were any.
 
         Not if another thread is making a memory; see `_settle`.
         """
         held = self.known_memory
         if held is None or held is NO_MEMORY:
             return False
-        if gone(self.shortcut.buffer):
+        if gone(self.shortcut):
             return if_free(making.held, self._drop, held, again=True) > 0
-        if any(kept is not None and gone(kept.shortcut.buffer) for kept in self.accessor_arrays):
+        if any(kept is not None and gone(kept.shortcut) for kept in self.accessor_arrays):
             self.accessor_arrays = NOTHING_KEPT
             return True
         return False
@@ -482,7 +468,7 @@ class BlobCore:
         if shortcut.buffer is buffer or (shortcut.writable if writes else shortcut.readable):
             return array
         # It is a window, or another thread has replaced the buffer meanwhile.
-        return laid(home, buffer, layout, writable=writes, own=True)
+        return buffer.view(home, layout, writable=writes, own=True)
 
     def current_array(self, reason: str = "") -> Any:
         """Return `raw_array` if it can be read as it is, else None. Allocates nothing.
@@ -553,7 +539,7 @@ class BlobCore:
                 if array is not None and array.size:
                     buffer = ledger.buffers.containing(side, start, stop)
                     known = self.raw_array is array and self.shortcut.buffer is buffer
-                    if not known and (buffer is None or not home.overlap(array, array_of(buffer))):
+                    if not known and (buffer is None or not home.overlap(array, buffer.array)):
                         return False
                 finish_write(ledger, side, start, stop, reason)
         return True
@@ -570,7 +556,7 @@ class BlobCore:
             made = None
             if self.raw_array is None or shortcut.buffer is not self.shortcut.buffer:
                 writable = not self.readonly
-                made = laid(self.home, shortcut.buffer, layout, writable=writable, own=True)
+                made = shortcut.buffer.view(self.home, layout, writable=writable, own=True)
             with making.held:
                 array = self.raw_array if self.shortcut.buffer is shortcut.buffer else made
                 if array is None or self.known_layout is not layout:
@@ -755,7 +741,7 @@ class BlobCore:
             self.keep_arrays(place, memory)
             kept = self.accessor_arrays[place]
         if kept is None or kept.shortcut.buffer is not buffer:
-            return laid(memory.home(side), buffer, layout, writable=False)
+            return buffer.view(memory.home(side), layout, writable=False)
         return kept.const.view()
 
     def borrow(self, place: int, access: Access, reason: str) -> Any:  # noqa: C901  # as above
@@ -769,7 +755,7 @@ class BlobCore:
             shortcut, start, stop = kept.shortcut, layout.start, layout.stop
             side = shortcut.side
             # The Blob may have another diff now, as above.
-            if place <= GPU_DATA or shortcut.buffer is memory.buffer(side):
+            if place <= GPU_DATA or shortcut.buffer is memory.whole(side):
                 if not shortcut.writable:
                     acquire(memory.ledger, side, access, layout, reason)
                 if not shortcut.writable:
@@ -820,12 +806,13 @@ class BlobCore:
             entry = kept.over(shortcut)
         else:
             home = ledger.buffers.homes[side]
-            views = home.kept_views(*placed_in(shortcut.buffer, layout))
+            window = shortcut.buffer
+            views = home.kept_views(window.array, window.inner(layout))
             if views is None:
                 return
             const, writable = views
             exported = None
-            if self.readonly or (type(shortcut.buffer) is Window and not home.native):
+            if self.readonly or (window is not ledger.buffers.sides[side] and not home.native):
                 # In the latter case, the borrow has to be an alias; see `hand_out.borrow`.
                 writable = None
             elif (

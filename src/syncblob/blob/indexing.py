@@ -31,7 +31,6 @@ from syncblob.memory import (
     acquire,
     compute,
     from_the_start,
-    laid,
 )
 from syncblob.memory.buffers import allocate_on_host
 from syncblob.memory.history import first_write
@@ -232,7 +231,7 @@ def _assign_number(blob: BlobCore, full: Any, value: Any) -> None:
     def fill(buffer: Any, written: list[object] | None = None) -> None:
         into = target
         if into is None or buffer is not over:
-            into = laid(home, buffer, layout, writable=True, own=True)
+            into = buffer.view(home, layout, writable=True, own=True)
         # No call comes between the write and the note, so that no signal handler can.
         into[...] = value
         if written is not None:

@@ -176,7 +176,7 @@ def test_what_has_been_written_is_not_written_again(room, monkeypatch):
         write(*args)
         raise MemoryError
 
-    write = in_place.borrow
+    write = in_place._write
     monkeypatch.setattr(in_place, "_write", write_and_fail)
     with pytest.raises(MemoryError):
         first += second

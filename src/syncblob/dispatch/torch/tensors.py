@@ -5,9 +5,10 @@ mutable path, tracked like any other alias.
 
 A tensor that a torch function only reads is a *loan*: it takes the const path, and nothing
 references it after the function has returned. The Blob keeps it for the next function, with its
-`BlobCore.accessor_arrays`, and it is valid as long as these. Each call is checked afterwards. If
-the function has written the loan, or a result shares its storage, the Blob drops the loan, and it
-becomes an alias. A function that may return a view gets an alias at once, if that changes nothing.
+other arrays (`BlobCore.accessor_arrays`), and it is valid as long as these. Each call is checked
+afterwards. If the function has written the loan, or a result shares its storage, the Blob drops the
+loan, and it becomes an alias. A function that may return a view gets an alias at once, if that
+changes nothing.
 """
 
 from __future__ import annotations

@@ -38,13 +38,13 @@ from syncblob.blob.flags import Flags
 from syncblob.blob.indexing import get_item, in_c_order, set_item
 from syncblob.blob.iteration import iterate
 from syncblob.blob.missing import Missing, add_missing
-from syncblob.blob.operators import Operators
 from syncblob.blob.proto_hook import messages
 from syncblob.blob.views import reshape
+from syncblob.calls.array_function import array_function
+from syncblob.calls.ndarray_methods import NdarrayMethods
+from syncblob.calls.operators import Operators
+from syncblob.calls.ufuncs import array_ufunc
 from syncblob.devices import HOST, Device, Side, home_of
-from syncblob.dispatch.ndarray_methods import NdarrayMethods
-from syncblob.dispatch.numpy.array_function import array_function
-from syncblob.dispatch.numpy.ufuncs import array_ufunc
 from syncblob.interop import export_cuda, export_dlpack, export_numpy, shared_memory
 from syncblob.memory import CONST, MUTABLE, OVERWRITE, Head, SyncedMemory, acquire
 from syncblob.memory.untracked_aliases import assume_unaliased, refresh
@@ -1595,7 +1595,7 @@ class Blob(Operators, NdarrayMethods):
         """Return the product of the conjugate transpose and a vector or a column; see `matvec`."""
         return np.array(self.mT.conj() @ x)
 
-    # --- NumPy's functions; see `dispatch.numpy` -------------------------------------------------
+    # --- NumPy's functions; see `calls` ----------------------------------------------------------
 
     def __array_ufunc__(
         self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any

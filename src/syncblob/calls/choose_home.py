@@ -6,11 +6,8 @@ from collections.abc import Iterable
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from syncblob._dtypes import can_hold
 from syncblob.blob.core import BlobCore
-from syncblob.calls.nested import instances
 from syncblob.devices import HOST, default_device
 from syncblob.guards import require_device
 
@@ -41,17 +38,21 @@ def common_home(homes: Iterable[Home]) -> Home:
     return reduce(preferred, accelerators) if accelerators else HOST
 
 
-def home_of_arguments(operands: Any, like: BlobCore) -> Home:
-    """Return the home where a call with nested operands runs: that of `like` if none is a Blob.
+def home_of(operands: Iterable[Any], like: BlobCore) -> Home:
+    """Return the home where a call with operands runs: that of `like` if none is a Blob.
 
     The host if an array or a NumPy scalar has a dtype that accelerators do not support.
     """
-    found = [*instances(operands, (BlobCore, np.ndarray, np.generic))]
-    homes = [x.home for x in found if isinstance(x, BlobCore)]
-    others = [x for x in found if not isinstance(x, (BlobCore, str, bytes))]
-    if not homes:
-        return like.home
-    return common_home(homes) if all(can_hold(x.dtype) for x in others) else HOST
+    home: Home | None = None
+    for x in operands:
+        if isinstance(x, BlobCore):
+            if home is None or home is HOST:
+                home = x.home
+            elif x.home is not home and x.home is not HOST:
+                home = preferred(home, x.home)
+        elif not (isinstance(x, (str, bytes)) or can_hold(x.dtype)):
+            return HOST
+    return like.home if home is None else home
 
 
 def preferred(home: Home, other: Home) -> Home:

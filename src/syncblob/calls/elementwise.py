@@ -132,7 +132,7 @@ def _binary(kernel: Callable[..., Any], x1: Any, x2: Any, operator: str) -> Any:
     like = x1 if isinstance(x1, BlobCore) else x2
     if operator:
         other = x2 if like is x1 else x1
-        at_hand = type(other) is np.ndarray and like.home is HOST and other.dtype in SUPPORTED
+        at_hand = type(other) is np.ndarray and other.dtype in SUPPORTED and not like.home.bounded
         if not (at_hand or isinstance(other, BlobCore) or type(other) in SCALARS):
             if getattr(other, "requires_grad", False) is True:
                 # torch's own operator, which Python tries next, computes the gradient.

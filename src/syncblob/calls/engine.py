@@ -20,11 +20,11 @@ from syncblob.arrays.foreign import is_array
 from syncblob.arrays.native import native_array
 from syncblob.blob.core import HOST_DATA, BlobCore, fresh
 from syncblob.calls.aligned_results import out_for
-from syncblob.calls.choose_home import home_of_arguments
+from syncblob.calls.choose_home import home_of
 from syncblob.calls.in_parts import compute_in_room
 from syncblob.calls.index_checks import check_indices
 from syncblob.calls.nested import instances, mapped
-from syncblob.calls.operands import adopted, is_leaf, of_device
+from syncblob.calls.operands import adopted, is_leaf, of_device, uploaded
 from syncblob.calls.results import forgets_newest, overwrite, wrap
 from syncblob.devices import HOST, Side
 from syncblob.devices.host import LARGE
@@ -116,12 +116,14 @@ class Plan:
             operands.append((array, x))
         for number in self.others:
             x = arguments[number]
-            if type(x) is not _ndarray:
-                x = arguments[number] = self._bring_items(x, home, operands, args, kwargs)
-            elif home is HOST:
-                operands.append((x, None))
-            if x is None or (type(x) is _ndarray and home is not HOST):
+            if type(x) is _ndarray:
+                array = self._bring_ndarray(x, home, args, kwargs)
+                operands.append((array, None))
+            else:
+                array = self._bring_items(x, home, operands, args, kwargs)
+            if array is None:
                 return self.run_in_room(like, args, kwargs)
+            arguments[number] = array
         for number in self.tuples:
             for item in arguments[number]:
                 if type(item) is not int:
@@ -164,6 +166,14 @@ class Plan:
             return x._array_in(home, self.rules.name)
         return x._make_readable()
 
+    def _bring_ndarray(self, x: Any, home: Home, args: Args, kwargs: Named) -> Any:
+        """Return an ndarray in a home, only to be read; None as `_bring`."""
+        if home is HOST:
+            return x
+        if home.direct and x.flags.c_contiguous and _are_usual((*args, *kwargs.values()), home):
+            return uploaded(x, home, self.rules.name)
+        return None
+
     def _bring_items(
         self, x: Any, home: Home, operands: list[Operand], args: Args, kwargs: Named
     ) -> Any:
@@ -180,7 +190,7 @@ class Plan:
                     array = self._bring(item, home, args, kwargs)
                 operands.append((array, item))
             elif kind is _ndarray:
-                array = item if home is HOST else None
+                array = self._bring_ndarray(item, home, args, kwargs)
                 operands.append((array, None))
             elif kind is list or kind is tuple:
                 array = self._bring_items(item, home, operands, args, kwargs)
@@ -253,7 +263,7 @@ def _are_usual(items: Any, home: Home) -> bool:
         elif kind is list or kind is tuple:
             usual = _are_usual(x, home)
         else:
-            usual = is_leaf(kind) or (kind is _ndarray and home is HOST)
+            usual = is_leaf(kind) or (kind is _ndarray and (home is HOST or x.dtype in SUPPORTED))
         if not usual:
             return False
     return True
@@ -295,7 +305,7 @@ def _call(rules: Rules, like: Any, args: Args, kwargs: Named) -> Any:
         # Of `sliding_window_view`.
         rules = rules._replace(const=False)
     call = Call(rules, like)
-    arguments = call.prepare(joined(args, kwargs))
+    arguments = call.prepare(args, kwargs)
     try:
         result = call.run(arguments)
     finally:
@@ -336,35 +346,36 @@ class Call:
         self.rules: Rules = rules
         self.name: str = rules.name
         self.like: BlobCore = like
-        self.by_name: bool = rules.by_name
         self.operands: list[Operand] = []
         self.written: list[BlobCore] = []
         self.late: list[tuple[Any, Any]] = []
 
-    def prepare(self, arguments: dict[int | str, Any]) -> dict[int | str, Any]:
+    def prepare(self, args: Args, kwargs: Named) -> dict[int | str, Any]:
         """Choose the home, and replace Blobs and arrays in the arguments by arrays there."""
         rules = self.rules
-        written = rules.written(*split(arguments))
+        written, plain = rules.written(args, kwargs), rules.plain(args, kwargs)
+        arguments = joined(args, kwargs)
         of_home = partial(of_device, like=self.like)
-        for key in arguments.keys() - written.keys():
-            arguments[key] = mapped(arguments[key], of_home)
-        # An array in place of a tuple of numbers is not an operand.
-        plain = [key for key in rules.plain(*split(arguments)) if key is not None]
-        axes = {key for key in plain if next(instances(arguments[key], BlobCore), None) is None}
-        operands = [x for key, x in arguments.items() if key not in axes]
-        self.home: Home = rules.home or home_of_arguments(operands, self.like)
+        found: list[Any] = []
+        for key, x in arguments.items():
+            if not (isinstance(x, BlobCore) or is_leaf(type(x)) or key in written):
+                arguments[key] = mapped(x, of_home)
+            # An array in place of a tuple of numbers is not an operand.
+            if not is_leaf(type(x)) and (key not in plain or type(x) is not _ndarray):
+                found += instances(arguments[key], (BlobCore, _ndarray, np.generic))
+        self.home: Home = rules.home or home_of(found, self.like)
         if rules.home is None and not HOST.direct:
             require_device(self.home.device, self.name)
         # Without a Blob among the arguments, one was passed as NumPy's ``like=``.
-        if rules.home is None and next(instances(operands, BlobCore), None) is None:
-            self.by_name = True
+        blobs = [x for x in found if isinstance(x, BlobCore)]
+        self.by_name = rules.by_name or not (rules.home or blobs)
         if rules.indexes and not self.home.native:
             arguments = check_indices(rules.function, self.home, arguments)
             written = rules.written(*split(arguments))
         # NumPy would dispatch again if a Blob remained among the arguments.
         for key, x in arguments.items():
-            if key not in written and key not in axes:
-                arguments[key] = mapped(x, self.read)
+            if key not in written and (key not in plain or type(x) is not _ndarray):
+                arguments[key] = self.read(x) if isinstance(x, BlobCore) else mapped(x, self.read)
         # Last, because inputs must be on this home before their memory is written.
         for key, whole in written.items():
             arguments[key] = self.write(arguments[key], whole=whole)
@@ -398,6 +409,10 @@ class Call:
                 return x
             array = native_array(x)[0]
             if self.home is HOST or not can_hold(array.dtype):
+                self.operands.append((array, None))
+                return array
+            if type(array) is _ndarray and array.dtype in SUPPORTED and array.flags.c_contiguous:
+                array = uploaded(array, self.home, self.name)
                 self.operands.append((array, None))
                 return array
             blob = adopted(array, self.like, self.home.device)

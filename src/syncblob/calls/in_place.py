@@ -17,7 +17,6 @@ from syncblob.calls.engine import finish_write, plan_of
 from syncblob.calls.foreign_operators import answer_of, known_form
 from syncblob.calls.operands import converted, is_number
 from syncblob.calls.tables import rules_in_place
-from syncblob.devices import HOST
 from syncblob.guards import may_compute_directly, require_device
 from syncblob.memory.living_arrays import Reference
 
@@ -108,7 +107,7 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, name: str) -> Any:  # 
             # Frames of an error would keep it.
             note = None
     if type(x2) not in SCALARS and not isinstance(x2, BlobCore):
-        at_hand = type(x2) is np.ndarray and home is HOST and x2.dtype in SUPPORTED
+        at_hand = type(x2) is np.ndarray and x2.dtype in SUPPORTED and not home.bounded
         other = x2 if at_hand else converted(x2, x1)
         if other is NotImplemented:
             return _by_other(kernel, x1, x2, name)

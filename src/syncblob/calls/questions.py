@@ -17,7 +17,7 @@ from syncblob.calls.nested import replaced
 from syncblob.calls.operands import is_leaf, shape_only
 from syncblob.devices import HOST
 from syncblob.guards import require_device
-from syncblob.memory import compute, laid
+from syncblob.memory import compute
 
 if TYPE_CHECKING:
     from syncblob.calls.tables import Rules
@@ -116,7 +116,7 @@ def _buffers_of(x: Any) -> list[tuple[Home, Any]]:
         return [(home, _comparable(home, array))]
     memory, layout = x.memory, x.layout
     return [
-        (home, _comparable(home, laid(home, window, layout, writable=False, own=True)))
+        (home, _comparable(home, window.view(home, layout, writable=False, own=True)))
         for side in memory.sides
         for window in memory.windows(side)
         for home in [memory.home(side)]

@@ -21,7 +21,6 @@ from in_threads import in_threads
 
 import syncblob
 from syncblob import Blob, compute_only_on, no_transfers, record_transfers
-from syncblob.memory import window_allocation
 
 THREADS, PART = 8, 16
 NBYTES = 8 * PART * THREADS
@@ -230,7 +229,7 @@ def test_programs(
     # Room for what the threads share and work on, and for a part of what they keep.
     limited.capacity = (3 + 4 * THREADS) * NBYTES
     if windows:
-        monkeypatch.setattr(window_allocation, "_WHOLE", NBYTES // 2)
+        monkeypatch.setattr(windows, "_WHOLE", NBYTES // 2)
     problems: list[BaseException] = []
     end = time.monotonic() + seconds
 

@@ -18,7 +18,7 @@ import syncblob
 from syncblob import Blob, Head
 from syncblob.calls.compute import write_by
 from syncblob.devices import POISON, Side
-from syncblob.memory import CONST, Window, buffers, operations, window_allocation
+from syncblob.memory import CONST, Window, buffers, operations, windows
 
 
 def ranges(blob):
@@ -566,7 +566,7 @@ def test_what_a_side_holds_that_another_one_used_last_is_avoided(whole, before, 
         getattr(blob[slice(*reach)], f"{kind}{side}_data")()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(window_allocation, "_WHOLE", whole)
+        patch.setattr(windows, "_WHOLE", whole)
         for access in before:
             use(*access)
         user, avoided = [None] * 20, []
@@ -765,7 +765,7 @@ class Program:
 @pytest.mark.usefixtures("small", "exact_parts")
 def test_programs(monkeypatch, count):
     # No window is made larger than needed, so that there are many.
-    monkeypatch.setattr(window_allocation, "_MOST", 2.0)
+    monkeypatch.setattr(windows, "_MOST", 2.0)
     for number in range(count):
         program = Program(number)
         try:

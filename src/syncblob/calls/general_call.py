@@ -23,7 +23,7 @@ from syncblob.guards import require_device
 from syncblob.interop.adopt import adopt
 from syncblob.memory import MUTABLE, compute, has_written
 from syncblob.memory.operations import innermost
-from syncblob.memory.window_allocation import divisible
+from syncblob.memory.windows import divisible
 
 # Types that are passed on unchanged.
 LEAVES = (bool, int, float, complex, str, bytes, type, np.generic, np.dtype, np.ufunc)

@@ -13,7 +13,7 @@ from syncblob.blob.parts import give_up
 from syncblob.devices import HOST, Side
 from syncblob.memory import CONST, OVERWRITE, attempt, from_the_start, has_written, short_of
 from syncblob.memory.operations import NotNowError
-from syncblob.memory.window_allocation import divisible
+from syncblob.memory.windows import divisible
 
 if TYPE_CHECKING:
     from syncblob.devices.base import Home

@@ -19,16 +19,14 @@ from typing import TYPE_CHECKING, Any
 from syncblob._source_lines import user_instruction
 from syncblob.devices import Side
 from syncblob.devices.base import WRITERS
-from syncblob.memory import span_limit
-from syncblob.memory.access_plan import DIRECTIONS, PAIR, SMALL, Change
+from syncblob.memory import access_plan
+from syncblob.memory.access_plan import DIRECTIONS, PAIR, SMALL, Change, shorten
 from syncblob.memory.access_plan import plan as plan_access
-from syncblob.memory.await_async_copies import await_uploads, finish_uploads
 from syncblob.memory.borrows_and_aliases import NO_LOANS, restore
 from syncblob.memory.buffers import Window, containing
 from syncblob.memory.history import Transition, note_arrival, note_use, noted_user
 from syncblob.memory.ledger import REMEMBERED
 from syncblob.memory.operations import is_written_elsewhere, reside, running
-from syncblob.memory.span_limit import shortened
 from syncblob.memory.spans import Spans
 from syncblob.memory.stale_alias_warning import require_announced
 from syncblob.memory.state_machine import (
@@ -50,9 +48,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from syncblob._layout import Layout
-    from syncblob.memory.await_async_copies import Upload
     from syncblob.memory.borrows_and_aliases import Lease
-    from syncblob.memory.ledger import Ledger
+    from syncblob.memory.ledger import Ledger, Upload
     from syncblob.memory.untracked_aliases import Exposure
 
 _new = tuple.__new__
@@ -118,7 +115,7 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
             epoch = shortcuts.epoch
         if ledger.uploads:
             # A signal handler may have started one since the caller waited.
-            finish_uploads(ledger, side, access, start, stop)
+            ledger.finish_uploads(side, access, start, stop)
         before, loans, sides = ledger.spans, ledger.loans, buffers.sides
         nbytes, writes, after, copied = before.nbytes, access is not CONST, None, ""
         buffer = sides[side]
@@ -177,7 +174,7 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
                         after = Spans.whole(nbytes, holders)
                     else:
                         after = before.put(start, stop, holders)
-                        if len(after.holders) > span_limit.MAX_SPANS or ledger.span_limit:
+                        if len(after.holders) > access_plan.MAX_SPANS or ledger.span_limit:
                             after = None
                 if after is not None and brings is COPY:
                     copied = DIRECTIONS[side]
@@ -314,7 +311,7 @@ def take(  # noqa: PLR0913  # a range
             # Refuse accesses that interrupt this on the same thread.
             ledger.moving = True
             # No copy may arrive once this side alone holds the newest contents.
-            finish_uploads(ledger, side, MUTABLE, start, stop)
+            ledger.finish_uploads(side, MUTABLE, start, stop)
     finally:
         plan = _plan_taking, side, CONST if side is Side.HOST else MUTABLE, start, stop, reason
         commit(ledger, *plan, everything)
@@ -326,7 +323,7 @@ def _plan_taking(  # a range
     before, mine = ledger.spans, 1 << side
     after = (before.put if everything else before.left_to)(start, stop, mine)
     if after is not before:
-        after = shortened(ledger, (), after, side, start, stop, moves=False)[1]
+        after = shorten(ledger, (), after, side, start, stop, moves=False)[1]
     return Change(side, before, after, start, stop)
 
 
@@ -346,7 +343,7 @@ def adopt(ledger: Ledger, side: Side, buffer: Any, announced: Collection[set[Lea
     """Replace the buffer of one side by another, whose contents are newer."""
     nbytes = ledger.buffers.nbytes
     ledger.forget_source(0, nbytes)
-    await_uploads(ledger, side, OVERWRITE, 0, nbytes)
+    ledger.await_uploads(side, OVERWRITE, 0, nbytes)
     ledger.compare_watch(side, 0, nbytes, writes=True)
     commit(ledger, _plan_adoption, side, OVERWRITE, 0, nbytes, "adoption", (buffer, announced))
 

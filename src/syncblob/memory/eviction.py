@@ -18,7 +18,6 @@ from syncblob.devices import HOST, Accelerator, Side
 from syncblob.devices.base import WRITERS
 from syncblob.errors import TransferGuardError
 from syncblob.memory.access_plan import Change, plan
-from syncblob.memory.await_async_copies import await_uploads
 from syncblob.memory.buffers import Window, Windows, exchange, inside
 from syncblob.memory.changes import commit
 from syncblob.memory.operations import (
@@ -31,12 +30,11 @@ from syncblob.memory.operations import (
     residents,
 )
 from syncblob.memory.state_machine import CONST, MUTABLE, Access
-from syncblob.memory.window_allocation import provide
+from syncblob.memory.windows import provide
 from syncblob.transfers import EVICTION, count_eviction
 
 if TYPE_CHECKING:
-    from syncblob.memory.await_async_copies import Upload
-    from syncblob.memory.ledger import Ledger
+    from syncblob.memory.ledger import Ledger, Upload
     from syncblob.memory.shortcut import Shortcut
 
 
@@ -208,7 +206,7 @@ def _evict_unseen(home: Accelerator, ledger: Ledger, start: int, reason: str) ->
     if window is None or window.start != start or watched or ledger.moving:
         return 0
     try:
-        await_uploads(ledger, Side.HOST, MUTABLE, start, window.stop)
+        ledger.await_uploads(Side.HOST, MUTABLE, start, window.stop)
     except Exception:  # noqa: BLE001  # not of the operation that needs room
         return 0
     _close(ledger, side)
@@ -317,7 +315,7 @@ def _rescue(
             part = Layout.raw(run.nbytes, run.start)
             if refuge:
                 provide(ledger, refuge, run.start, run.stop, reason, part)
-            await_uploads(ledger, refuge, CONST, run.start, run.stop)
+            ledger.await_uploads(refuge, CONST, run.start, run.stop)
             ledger.compare_watch(refuge, run.start, run.stop, writes=False)
             place = refuge, CONST, run.start, run.stop
             there = commit(ledger, _plan_copy, *place, reason, (), part)

@@ -17,7 +17,7 @@ from syncblob.arrays.native import buffer_of
 from syncblob.devices import CPU, HOST, Device, Side, default_device, home_accelerator
 from syncblob.devices.base import Calls
 from syncblob.memory.accesses import acquire
-from syncblob.memory.await_async_copies import await_uploads
+from syncblob.memory.async_copies import pull, push, push_from_host
 from syncblob.memory.changes import adopt
 from syncblob.memory.eviction import evict
 from syncblob.memory.hand_out import alias, borrow, export_watched, note_alias
@@ -28,10 +28,9 @@ from syncblob.memory.room import compute, from_the_start, shortage_of
 from syncblob.memory.sources import Source
 from syncblob.memory.spans import Spans
 from syncblob.memory.stale_alias_warning import announcing
-from syncblob.memory.start_async_copies import pull, push, push_from_host
 from syncblob.memory.state_machine import CONST, MUTABLE, OVERWRITE, Access, Head, head_over
 from syncblob.memory.verify import verifying
-from syncblob.memory.window_allocation import grow, reaches
+from syncblob.memory.windows import divisible, grow
 from syncblob.transfers import open_logs
 
 if TYPE_CHECKING:
@@ -586,11 +585,11 @@ class SyncedMemory:
         Aliases of parts keep their windows from growing. So they get none if possible.
         """
         ledger = self.ledger
-        if side and ledger.buffers.sides[side] is None and layout.size:
+        buffers = ledger.buffers
+        if side and buffers.sides[side] is None and layout.size and divisible(buffers):
             # Another alias may keep its window. Then this range gets one, too.
             with ledger.lock, suppress(MemoryError, BufferError):
-                if reaches(ledger.buffers, side, layout.start, layout.stop):
-                    grow(ledger, side, 0, self.nbytes, reason)
+                grow(ledger, side, 0, self.nbytes, reason)
 
     def _in_room(self, side: Side, reason: str, function: Callable[..., Any], *args: Any) -> Any:
         """Call a function of the ledger, and again as long as evictions make room on a side."""
@@ -654,7 +653,7 @@ class SyncedMemory:
         ledger = self.ledger
         if ledger.uploads:
             with ledger.lock:
-                await_uploads(ledger, Side.HOST, MUTABLE, 0, self.nbytes)
+                ledger.await_uploads(Side.HOST, MUTABLE, 0, self.nbytes)
 
     def successor(self, nbytes: int) -> SyncedMemory:
         """Return an UNINITIALIZED memory of another size, for the same device."""

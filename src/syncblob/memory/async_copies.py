@@ -1,4 +1,4 @@
-"""Starts asynchronous copies of the bytes that a side lacks: uploads by push, downloads by pull.
+"""Asynchronous copies of the bytes that a side lacks: uploads by push, downloads by pull.
 
 Call the functions under the memory's lock.
 """
@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 from syncblob.devices import Side
 from syncblob.memory import access_plan
 from syncblob.memory.access_plan import Change
-from syncblob.memory.await_async_copies import Upload, await_uploads
 from syncblob.memory.changes import commit
+from syncblob.memory.ledger import Upload
 from syncblob.memory.operations import is_written_elsewhere
 from syncblob.memory.spans import Run
 from syncblob.memory.state_machine import CONST, MUTABLE, Access, Head, head_over, plan_access
-from syncblob.memory.window_allocation import provide
+from syncblob.memory.windows import provide
 from syncblob.transfers import transfer
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def push(  # noqa: PLR0913, PLR0917  # a copy
     """Start to upload the bytes of a range that the host holds and an accelerator lacks."""
     if ledger.buffers.sides[side] is None:
         provide(ledger, side, start, stop, reason)
-    await_uploads(ledger, Side.HOST, MUTABLE, start, stop)
+    ledger.await_uploads(Side.HOST, MUTABLE, start, stop)
     commit(ledger, _plan_push, Side.HOST, MUTABLE, start, stop, reason, (side, stream))
 
 
@@ -63,7 +63,7 @@ def pull(ledger: Ledger, origin: Side, start: int, stop: int, reason: str) -> bo
         hold the newest contents afterwards, or if more than the range has to come along, as in a
         small memory. Nothing has changed then.
     """
-    await_uploads(ledger, Side.HOST, MUTABLE, start, stop)
+    ledger.await_uploads(Side.HOST, MUTABLE, start, stop)
     accelerator: Any = ledger.buffers.home(origin)
     aliased = any([*loans.writers(start, stop)] for loans in ledger.loans)
     nbytes = ledger.spans.nbytes

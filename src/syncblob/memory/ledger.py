@@ -113,12 +113,15 @@ class Shortcuts:
         if side < len(self.sides):
             self.sides[side] = None
 
-    def clear(self) -> None:
-        """Let the next accesses ask again. Forgets no shortcut, so that `revoke` finds all."""
-        epoch: object = None
+    def clear(self, epoch: object = None) -> None:
+        """Let the next accesses ask again. Forgets no shortcut, so that `revoke` finds all.
+
+        `epoch` is a new one, if it means something.
+        """
+        epoch = epoch or object()
         while self.epoch is not epoch:
             # Again, if a thread under the lock may have set some since: it compares epochs, too.
-            self.epoch = epoch = object()
+            self.epoch = epoch
             for shortcut in [*self.sides, *self.parts.values()]:
                 if shortcut is not None:
                     shortcut.readable = shortcut.writable = False

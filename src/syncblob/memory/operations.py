@@ -238,25 +238,6 @@ if hasattr(os, "register_at_fork"):
 # --- residents and keepers ------------------------------------------------------------------------
 
 
-class Use:
-    """The last use of a ledger on an accelerator, as searches for a buffer to evict have found it.
-
-    Attributes
-    ----------
-    last, times
-        The number of the search after it, and how many searches have found one.
-    epoch
-        What the next one replaces.
-    """
-
-    __slots__ = ("epoch", "last", "times")
-
-    def __init__(self) -> None:
-        self.last: int = 0
-        self.times: int = 0
-        self.epoch: object = None
-
-
 class Keeper(Protocol):
     """What keeps arrays over buffers: a Blob."""
 
@@ -268,25 +249,22 @@ class Keeper(Protocol):
 
 
 # A list of the keys or the values takes one step. Entries vanish at any time.
-_residents: WeakKeyDictionary[Accelerator, dict[ref[Ledger], Use]] = WeakKeyDictionary()
+_residents: WeakKeyDictionary[Accelerator, dict[ref[Ledger], None]] = WeakKeyDictionary()
 _keepers: dict[int, ref[Keeper]] = {}
 
 
 def reside(ledger: Ledger, home: Any) -> None:
     """Register a ledger that gets a buffer on an accelerator."""
-    uses = _residents.get(home)
-    if uses is None:
-        uses = _residents.setdefault(home, {})
-    known = ref(ledger, uses.pop)
-    if known not in uses:
-        uses[known] = Use()
+    known = _residents.get(home)
+    if known is None:
+        known = _residents.setdefault(home, {})
+    known.setdefault(ref(ledger, known.pop))
 
 
-def residents(home: Any) -> list[tuple[Ledger, Use]]:
+def residents(home: Any) -> list[Ledger]:
     """Return the ledgers that have had buffers on an accelerator, in the order of the first."""
-    uses = _residents.get(home, {})
-    found = [(known(), uses.get(known)) for known in list(uses)]
-    return [(ledger, use) for ledger, use in found if ledger is not None and use is not None]
+    found = [known() for known in list(_residents.get(home, ()))]
+    return [ledger for ledger in found if ledger is not None]
 
 
 def inhabited() -> list[Accelerator]:

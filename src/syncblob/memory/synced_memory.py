@@ -302,7 +302,7 @@ class SyncedMemory:
         # What leaves the host needs room on the accelerator.
         refuge = Side.HOST if side else Side.ACCELERATOR
         use = partial(evict, needed=needed)
-        freed: int = self._in_room(refuge, "evict", use, side, start, stop, [])
+        freed: int = self._in_room(refuge, "evict", use, side, start, stop)
         return freed
 
     # --- attributes ------------------------------------------------------------------------------

@@ -908,7 +908,7 @@ def busy(blob):
 @pytest.mark.usefixtures("two")
 def test_what_another_thread_uses_stays_until_it_has_ended(writes):
     first, second = filled(1), filled(2)
-    use = partial(operations.writing, (first,)) if writes else operations.attempt
+    use = partial(operations.run_writer, (first,)) if writes else operations.attempt
 
     def check(_blob):
         third = filled(3)

@@ -26,7 +26,7 @@ from syncblob.memory.borrows_and_aliases import NO_LOANS, restore
 from syncblob.memory.buffers import Window, containing
 from syncblob.memory.history import Transition, note_arrival, note_use, noted_user
 from syncblob.memory.ledger import REMEMBERED
-from syncblob.memory.operations import is_written_elsewhere, reside, running
+from syncblob.memory.operations import innermost_of, is_written_elsewhere, reside
 from syncblob.memory.spans import Spans
 from syncblob.memory.stale_alias_warning import require_announced
 from syncblob.memory.state_machine import (
@@ -123,7 +123,7 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
         passing = (
             plan is plan_access
             and not writes
-            and (WRITERS or len(running) > 1)
+            and (WRITERS or len(innermost_of) > 1)
             and is_written_elsewhere(ledger)
         )
         if plan is plan_access and len(loans) == PAIR:

@@ -20,7 +20,14 @@ from syncblob.errors import TransferGuardError
 from syncblob.memory.access_plan import Change, plan
 from syncblob.memory.buffers import Window, Windows, exchange, inside
 from syncblob.memory.changes import commit
-from syncblob.memory.operations import are_written, if_free, inhabited, keepers, pinned, residents
+from syncblob.memory.operations import (
+    accelerators_in_use,
+    are_written,
+    if_free,
+    keepers,
+    pins,
+    residents,
+)
 from syncblob.memory.state_machine import CONST, MUTABLE, Access
 from syncblob.memory.windows import provide
 from syncblob.transfers import EVICTION, count_eviction
@@ -156,7 +163,7 @@ def _evict(home: Accelerator, reason: str, needed: int) -> bool:
     global _made_room  # noqa: PLW0603  # counts evictions of the process
     lacking, freed = home.lacking(needed), 0
     settle()
-    ledgers = [ledger for each in inhabited() for ledger in residents(each)]
+    ledgers = [ledger for each in accelerators_in_use() for ledger in residents(each)]
     windows = {
         id(window) for ledger in ledgers for side in ledger.buffers.windows for window in side
     }
@@ -165,7 +172,7 @@ def _evict(home: Accelerator, reason: str, needed: int) -> bool:
         _made_room += 1
         return True
     refusal: Exception | None = None
-    busy = pinned()
+    busy = pins()
     for ledger, start in _candidates(home):
         if ledger in busy and ledger.buffers.sides[ledger.side_of(home)]:
             # Its operation may need the lock, too.
@@ -216,7 +223,7 @@ def _evict_unseen(home: Accelerator, ledger: Ledger, start: int, reason: str) ->
     _close(ledger, side)
     # From here on, who begins to use it waits for the lock. Which windows of an operand are used
     # is known by the arrays over them.
-    if are_written([window]) or (ledger.buffers.sides[side] is window and ledger in pinned()):
+    if are_written([window]) or (ledger.buffers.sides[side] is window and ledger in pins()):
         return 0
     _let_go(lambda kept: kept.buffer is window)
     if home.is_seen(window.array):
@@ -247,14 +254,14 @@ def evict(ledger: Ledger, side: Side, start: int, stop: int, *, needed: bool) ->
     If an operation is using the memory, this raises a BufferError if it is `needed`, or else
     leaves them there.
     """
-    if ledger not in pinned():
+    if ledger not in pins():
         with ledger.lock:
             if side is Side.HOST:
                 # From now on. An operator that has begun before writes again.
                 HOST.writers = WRITERS
             _close(ledger, side)
             windows = inside(ledger.buffers.windows[side], start, stop)
-            if not (are_written(windows) or ledger in pinned()):
+            if not (are_written(windows) or ledger in pins()):
                 freed = evict_windows(ledger, side, start, stop, "evict")
                 _let_go(lambda kept: kept.buffer in windows)
                 return freed

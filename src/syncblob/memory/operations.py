@@ -75,28 +75,28 @@ class Operation:
 
 
 # The innermost operation of each thread.
-running: dict[int, Operation] = {}
+innermost_of: dict[int, Operation] = {}
 
 
 def run(operation: Operation, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
     """Call a function as an operation of this thread."""
     thread = threading.get_ident()
     try:
-        running[thread] = operation
-        if len(running) > 1:
+        innermost_of[thread] = operation
+        if len(innermost_of) > 1:
             # Writes on the host are noted as soon as threads work side by side.
             HOST.writers = WRITERS
         return function(*args, **keywords)
     finally:
         if operation.outer is None:
-            running.pop(thread, None)
+            innermost_of.pop(thread, None)
         else:
-            running[thread] = operation.outer
+            innermost_of[thread] = operation.outer
 
 
 def innermost() -> Operation | None:
     """Return the innermost operation of this thread."""
-    return running.get(threading.get_ident())
+    return innermost_of.get(threading.get_ident())
 
 
 def has_written() -> None:
@@ -112,7 +112,7 @@ def attempt(function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
     return run(Operation((args, keywords), innermost()), function, *args, **keywords)
 
 
-def writing(operands: Any, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+def run_writer(operands: Any, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
     """Call a function that writes Blobs or memories, the operands."""
     operation = Operation(operands, innermost())
     operation.written = True
@@ -120,11 +120,11 @@ def writing(operands: Any, function: Callable[..., Any], *args: Any, **keywords:
     return run(operation, function, *args, **keywords)
 
 
-def pinned(*, own: bool = True, others: bool = True) -> set[Any]:
+def pins(*, own: bool = True, others: bool = True) -> set[Any]:
     """Return the ledgers and homes that operations use."""
     found: set[Any] = set()
     this = threading.get_ident()
-    for thread, innermost_there in [*running.items()]:
+    for thread, innermost_there in [*innermost_of.items()]:
         operation: Operation | None = innermost_there
         if not innermost_there.waiting and (own if thread == this else others):
             while operation is not None:
@@ -153,7 +153,7 @@ def are_written(windows: Iterable[Window]) -> bool:
 def is_written_elsewhere(ledger: Ledger) -> bool:
     """Return whether another thread is writing into a memory, also if it has not finished that."""
     noted = WRITERS and any(map(are_written, ledger.buffers.windows))
-    return noted or ledger in pinned(own=False)
+    return noted or ledger in pins(own=False)
 
 
 # --- the line -------------------------------------------------------------------------------------
@@ -202,11 +202,12 @@ class Place:
             if self._stands and self not in line:
                 line.append(self)
             if self in line and line[0] is not self:
-                _turn.wait_for(lambda: line[0] is self)
+                while line[0] is not self:
+                    _turn.wait(10 * PAUSE)
                 return True
             _turn.wait(PAUSE)
         self._began = self._began or time.monotonic()
-        at_work = self._home in pinned(own=False) or bool(WRITERS)
+        at_work = self._home in pins(own=False) or bool(WRITERS)
         self._idle = 0 if at_work else self._idle + 1
         return self._idle < IDLE and time.monotonic() - self._began < PATIENCE
 
@@ -226,8 +227,8 @@ def _after_fork_in_child() -> None:
     global _turn  # noqa: PLW0603  # another thread may have held its lock
     _turn = threading.Condition()
     _lines.clear()
-    for thread in {*running} - {threading.get_ident()}:
-        del running[thread]
+    for thread in {*innermost_of} - {threading.get_ident()}:
+        del innermost_of[thread]
     WRITERS.clear()
 
 
@@ -267,17 +268,17 @@ def residents(home: Any) -> list[Ledger]:
     return [ledger for ledger in found if ledger is not None]
 
 
-def inhabited() -> list[Accelerator]:
+def accelerators_in_use() -> list[Accelerator]:
     """Return the accelerators that have had residents."""
     return [*_residents]
 
 
 def keep(blob: Keeper) -> None:
     """Register a Blob that keeps an array over a buffer of an accelerator."""
-    known = id(blob)
-    if known not in _keepers:
-        # One call in C removes it, before another object may have this number.
-        _keepers[known] = ref(blob, partial(_keepers.pop, known))
+    key = id(blob)
+    known = _keepers.get(key)
+    if known is None or known() is not blob:
+        _keepers[key] = ref(blob, partial(_keepers.pop, key))
 
 
 def keepers() -> list[Keeper]:

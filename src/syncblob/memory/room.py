@@ -18,12 +18,12 @@ from syncblob.memory.operations import (
     NotNowError,
     Operation,
     Place,
-    inhabited,
+    accelerators_in_use,
     innermost,
+    innermost_of,
     leave_room,
-    pinned,
+    pins,
     residents,
-    running,
 )
 
 if TYPE_CHECKING:
@@ -42,13 +42,13 @@ def from_the_start(function: Callable[..., Any], *args: Any, **keywords: Any) ->
     """
     # As `run`, without the calls.
     thread = get_ident()
-    outer = running.get(thread)
+    outer = innermost_of.get(thread)
     operation = Operation((args, keywords), outer)
     if outer is not None and outer.last:
         operation.last = True
     try:
-        running[thread] = operation
-        if len(running) > 1:
+        innermost_of[thread] = operation
+        if len(innermost_of) > 1:
             HOST.writers = WRITERS
         try:
             return function(*args, **keywords)
@@ -61,9 +61,9 @@ def from_the_start(function: Callable[..., Any], *args: Any, **keywords: Any) ->
         return shortage.begin_again(operation, function, args, keywords)
     finally:
         if outer is None:
-            running.pop(thread, None)
+            innermost_of.pop(thread, None)
         else:
-            running[thread] = outer
+            innermost_of[thread] = outer
 
 
 def short_of(error: Exception) -> bool:
@@ -284,7 +284,7 @@ def rows(home: Accelerator, reason: str = "") -> list[MemoryRow]:
 
     `reason` is the operation that runs, if any.
     """
-    operands = pinned(others=False) if reason else ()
+    operands = pins(others=False) if reason else ()
     found = []
     for ledger in residents(home):
         side = ledger.side_of(home)
@@ -324,4 +324,4 @@ def memory_summary(device: Device | str | None = None) -> MemorySummary:
         One accelerator; None for all that are used.
     """
     settle()
-    return MemorySummary(inhabited() if device is None else [accelerator(device)])
+    return MemorySummary(accelerators_in_use() if device is None else [accelerator(device)])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from syncblob.memory.access_plan import Change
 from syncblob.memory.buffers import Window, exchange
 from syncblob.memory.changes import commit
-from syncblob.memory.operations import NotNowError, are_written, pinned
+from syncblob.memory.operations import NotNowError, are_written
 from syncblob.memory.state_machine import MUTABLE, Access
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def _plan_growth(ledger: Ledger, side: Side, _access: Access, start: int, stop: 
     windows = ledger.buffers.within(side, start, stop)
     replaced = [(w.start, w.stop) for w in windows]
     # Other threads write without the lock. The shortcuts are revoked, so that none begins to.
-    if replaced and (are_written(windows) or ledger in pinned(own=False)):
+    if replaced and (are_written(windows) or ledger in pins(own=False)):
         raise NotNowError(f"another thread is using {ledger.buffers.described()}")
     for part in replaced:
         holder = ledger.loans[side].holder_in(side, *part)

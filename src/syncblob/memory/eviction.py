@@ -10,7 +10,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple, SupportsFloat
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, SupportsFloat
 
 from syncblob._layout import Layout
 from syncblob._locks_lost_in_fork import Lock
@@ -78,6 +79,9 @@ class Search:
 _policy: Callable[[Evictable], float] = _by_age
 _scoring = False
 _clock = itertools.count()
+
+# Plans a copy that counts, whatever other threads have begun: they wait for the lock.
+_plan_copy = partial(plan)
 
 # Held by one thread that makes room at a time. It waits for no other lock of a memory.
 _making_room = Lock()
@@ -172,11 +176,7 @@ def _evict(home: Accelerator, reason: str, needed: int) -> bool:
         _made_room += 1
         return True
     refusal: Exception | None = None
-    busy = pins()
     for ledger, start in _candidates(home):
-        if ledger in busy and ledger.buffers.sides[ledger.side_of(home)]:
-            # Its operation may need the lock, too.
-            continue
         known = ledger.shortcuts.epoch
         try:
             nbytes = if_free(ledger.lock, _evict_unseen, home, ledger, start, EVICTION + reason)
@@ -320,11 +320,6 @@ def _rescue(ledger: Ledger, side: Side, windows: Sequence[Window], reason: str) 
             ledger.await_uploads(refuge, CONST, run.start, run.stop)
             ledger.compare_watch(refuge, run.start, run.stop, writes=False)
             commit(ledger, _plan_copy, refuge, CONST, run.start, run.stop, reason, (), part)
-
-
-def _plan_copy(*args: Any) -> Change:
-    """Plan a copy that counts, whatever other threads have begun: they wait for the lock."""
-    return plan(*args)
 
 
 def _plan_eviction(  # a range

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from syncblob.memory.access_plan import Change
 from syncblob.memory.buffers import Window, exchange
 from syncblob.memory.changes import commit
-from syncblob.memory.operations import NotNowError, are_written
+from syncblob.memory.operations import NotNowError, are_written, pins
 from syncblob.memory.state_machine import MUTABLE, Access
 
 if TYPE_CHECKING:

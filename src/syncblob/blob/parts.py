@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from syncblob._shape import canonical_axis
 from syncblob.devices import HOST, Side
-from syncblob.memory import attempt
+from syncblob.memory import CONST, attempt
 
 if TYPE_CHECKING:
     from syncblob.blob.core import BlobCore
@@ -22,8 +22,8 @@ def evict(blob: BlobCore, side: str) -> int:
         raise ValueError(f'expected "cpu" or "gpu", got {side!r}')
     memory, ledger = blob.memory, blob.memory.ledger
     # A Blob that is smaller than its memory stands for all of it, unless it is a view.
-    start, stop = (0, memory.nbytes) if blob._base is None else blob.layout.reach
-    gone = Side.HOST if side == "cpu" else blob._accelerator_side(memory)
+    start, stop = (0, memory.nbytes) if blob.base is None else blob.layout.reach
+    gone = Side.HOST if side == "cpu" else blob.accelerator_side(memory)
     freed = free(blob, gone, (start, stop))
     with ledger.lock:
         kept = ledger.buffers.within(gone, start, stop)
@@ -41,7 +41,7 @@ def free(
     if not memory.windows(side) or (memory.ledger.loans[side].foreign and not needed):
         return 0
     # Its own arrays are known, those on the host, too.
-    blob._use(memory)
+    blob.use_memory(memory)
     return memory.evict(side, *(reach or blob.layout.reach), needed=needed)
 
 
@@ -82,10 +82,10 @@ def _walk_views(blob: BlobCore, views: Sequence[Any]) -> Iterator[Any]:
             if following is not None:
                 view.prefetch()
                 # An array over it, so that it is not evicted for the next.
-                held = buffers.containing(blob._side, *of)
+                held = buffers.containing(blob.side, *of)
                 # Several windows have it if it was on the device already.
                 seen = (
-                    view._array_in(blob.home, "parts")
+                    view.array_in(blob.home, CONST, "parts")
                     if held is None
                     else held.view(blob.home, view.layout, writable=False, own=True)
                 )
@@ -101,7 +101,7 @@ def _walk_views(blob: BlobCore, views: Sequence[Any]) -> Iterator[Any]:
             for each in (view, following):
                 if each is not None:
                     with suppress(Exception):
-                        free(each, each._side, needed=False)
+                        free(each, each.side, needed=False)
             raise
         # What an operation is writing is evicted when room is needed.
-        free(view, view._side, needed=False)
+        free(view, view.side, needed=False)

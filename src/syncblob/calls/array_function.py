@@ -42,7 +42,7 @@ from syncblob.calls.nested import instances, mapped, replaced
 from syncblob.calls.view_calls import makes_view, stand_in, view_of
 from syncblob.devices import HOST
 from syncblob.guards import may_compute_directly, require_device
-from syncblob.memory import compute, from_the_start
+from syncblob.memory import CONST, compute, from_the_start
 
 if TYPE_CHECKING:
     from syncblob.devices.base import Home
@@ -253,10 +253,14 @@ class _OneBlob(Plan):
     def run(self, like: Any, args: Args, kwargs: Named) -> Any:
         x = args[0]
         home = x.home
-        shortcut, array = x._shortcut, x._array
+        shortcut, array = x.shortcut, x.raw_array
         if array is None or not shortcut.readable:
             # A guard that forbids the call has to do so before anything is copied.
-            array = x._array_in(home, self.function.__name__) if home.direct else x._make_readable()
+            array = (
+                x.array_in(home, CONST, self.function.__name__)
+                if home.direct
+                else x.current_array()
+            )
         if array is None:
             return Plan.run(self, like, args, kwargs)
         if not (home.direct or may_compute_directly(home, self.function.__name__)):
@@ -296,9 +300,9 @@ class _SomeBlobs(Plan):
         operands: list[_Operand] = []
         for key in self.blobs:
             x = arguments[key]
-            shortcut, array = x._shortcut, x._array
+            shortcut, array = x.shortcut, x.raw_array
             if array is None or not shortcut.readable:
-                array = x._array_in(x.home, moving) if moving else x._make_readable()
+                array = x.array_in(x.home, CONST, moving) if moving else x.current_array()
             if x.home is not home or array is None:
                 return self.run_otherwise(like, args, kwargs, moving)
             arguments[key] = array
@@ -361,9 +365,9 @@ def _arrays_in(items: Any, home: Home, operands: list[_Operand], moving: str) ->
         x: Any = item
         kind = type(item)
         if isinstance(x, BlobCore):
-            shortcut, array = x._shortcut, x._array
+            shortcut, array = x.shortcut, x.raw_array
             if array is None or not shortcut.readable:
-                array = x._array_in(x.home, moving) if moving else x._make_readable()
+                array = x.array_in(x.home, CONST, moving) if moving else x.current_array()
             if x.home is not home or array is None:
                 return None
             operands.append((array, x))
@@ -406,8 +410,8 @@ class _Viewing(Plan):
             named = {name: _number(y) for name, y in named.items()}
             first = (x, *map(_number, args[1:]))
         x = first[0]
-        array = x._array
-        if array is None or x._held is None or not x.home.native:
+        array = x.raw_array
+        if array is None or x.known_memory is None or not x.home.native:
             array = stand_in(x)
         if array.ndim < self.axes:
             return self.otherwise.run(like, args, kwargs)

@@ -96,7 +96,7 @@ def _kept_arrays(operands: Sequence[Any]) -> tuple[list[Any], BlobCore | None]:
         if isinstance(x, BlobCore):
             if like is None:
                 like = x
-            shortcut, array = x._shortcut, x._array
+            shortcut, array = x.shortcut, x.raw_array
             if x.home is not like.home or array is None or not shortcut.readable:
                 return arrays, None
             arrays.append(array)
@@ -122,7 +122,7 @@ def view(x: Any, name: str, function: Callable[[Any], Any]) -> Any:
     """
     if not isinstance(x, BlobCore):
         x = as_blob(name, x)
-    return x._derived(function) if x.home.views else x._view(x.layout.derive(function))
+    return x.derive(function) if x.home.views else x.view_at(x.layout.derive(function))
 
 
 def forgets_newest(x: BlobCore, side: Side) -> bool:
@@ -145,7 +145,7 @@ def wrap(array: Any, home: Home, *operands: BlobCore) -> Any:
     if home.owns(array):
         for x in operands:
             # Some functions return the operand itself if there is nothing to do.
-            if array is x._array:
+            if array is x.raw_array:
                 break
         else:
             return fresh(type(operands[0]), array, home)
@@ -158,8 +158,8 @@ def wrap(array: Any, home: Home, *operands: BlobCore) -> Any:
     ]
     if sharing:
         # Of several Blobs over one memory, a const one, because the result may be its view.
-        x, window = next((pair for pair in sharing if pair[0]._readonly), sharing[0])
-        return x._view(window.layout(home, array))
+        x, window = next((pair for pair in sharing if pair[0].readonly), sharing[0])
+        return x.view_at(window.layout(home, array))
     if not can_adopt(array, home):
         array = compute(home, array.copy)
     return fresh(type(operands[0]), array, home)

@@ -21,7 +21,7 @@ from syncblob.devices import HOST, Device, Side
 from syncblob.devices.base import Home, is_on_device
 from syncblob.guards import require_device
 from syncblob.interop.adopt import adopt
-from syncblob.memory import MUTABLE, compute, has_written
+from syncblob.memory import CONST, MUTABLE, compute, has_written
 from syncblob.memory.operations import innermost
 from syncblob.memory.windows import divisible
 
@@ -188,7 +188,7 @@ class Operands:
     def _target(self, x: Any) -> Any:
         """Return a Blob, or an array to write in place of one of any library; None for others."""
         if isinstance(x, BlobCore):
-            x._require_writable(self.name)
+            x.require_writable(self.name)
             return x
         if not is_array(x):
             return None
@@ -212,16 +212,12 @@ class Operands:
             return target
         self._blobs.append(target)
         self.written.append(target)
-        array = target._make_writable(self.name) if target.home is self.home else None
-        if array is None:
-            side = target.memory.side_of(self.home)
-            array = target._array_on(side, MUTABLE, self.name)
-        return array
+        return target.array_in(self.home, MUTABLE, self.name)
 
     def _is_late(self, target: Any, *, whole: bool) -> bool:
         """Return whether a target is written after the call."""
         if isinstance(target, BlobCore):
-            current = target.home is self.home and target._shortcut.writable
+            current = target.home is self.home and target.shortcut.writable
             return (
                 whole and not current and forgets_newest(target, target.memory.side_of(self.home))
             )
@@ -242,7 +238,7 @@ class Operands:
     def _const(self, x: BlobCore) -> Any:
         """Return a Blob's data on the home; NumPy arrays are read-only."""
         self._blobs.append(x)
-        array = x._array_in(self.home, self.name)
+        array = x.array_in(self.home, CONST, self.name)
         if isinstance(array, np.ndarray):
             array = array.view()
             array.flags.writeable = False
@@ -273,7 +269,10 @@ class Operands:
             elif isinstance(target, np.ndarray) and self.home is not HOST:
                 # A transfer can fail, so all of them come before the first write.
                 arrays.append(
-                    (target, fresh(type(self.like), scratch, self.home)._read(HOST_DATA, self.name))
+                    (
+                        target,
+                        fresh(type(self.like), scratch, self.home).const_view(HOST_DATA, self.name),
+                    )
                 )
             else:
                 arrays.append((target, scratch))
@@ -284,7 +283,7 @@ class Operands:
     def finish_write(self) -> None:
         """Finish all writes."""
         for x in self.written:
-            x._finish_write(self.home, self.name)
+            x.finish_write(self.home, self.name)
 
     def give(self, result: Any, *, const: bool) -> Any:
         """Replace arrays and NumPy scalars by Blobs; inputs by the arguments they stand for."""
@@ -310,7 +309,7 @@ class Operands:
         if any(overlap(array, foreign) for foreign in self._foreign):
             return adopted(array, self.like, self.home.device)
         blob: Any = wrap(array, self.home, *(self._blobs or [self.like]))
-        return blob.const if const and blob._base is not None else blob
+        return blob.const if const and blob.base is not None else blob
 
 
 def _write(values: Any, array: Any) -> None:
@@ -333,7 +332,7 @@ def shape_only(x: Any) -> Any:
     if not isinstance(x, BlobCore):
         return x
     # It may be out of date, and has the shape nevertheless.
-    array = x._array
+    array = x.raw_array
     return array if isinstance(array, np.ndarray) else x.layout.dummy()
 
 
@@ -360,4 +359,4 @@ def of_device(x: Any, like: BlobCore) -> Any:
 def adopted(array: Any, like: BlobCore, device: Device | None) -> BlobCore:
     """Make a Blob for use on a device, over an array that has other owners."""
     memory, layout = adopt(array, dtype=None, device=device, copy=None)
-    return like._of(memory, layout)
+    return like.from_memory(memory, layout)

@@ -45,11 +45,11 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, name: str) -> Any:  # 
     ValueError
         If the shape differs, or `x1` is const.
     """
-    if x1._readonly:
-        x1._require_writable(_reason(kernel))
+    if x1.readonly:
+        x1.require_writable(_reason(kernel))
     home = x1.home
     # In this order; see `BlobCore`.
-    shortcut, array1 = x1._shortcut, x1._array
+    shortcut, array1 = x1.shortcut, x1.raw_array
     if array1 is not None and not shortcut.writable:
         possible = home.direct and (shortcut.readable or _is_newest(x1))
         if possible and type(x2) in SCALARS:
@@ -59,26 +59,26 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, name: str) -> Any:  # 
             possible = (
                 type(x2) is type(x1)
                 and home is x2.home
-                and (x2._shortcut.readable or _is_newest(x2))
-                and (array2 := x2._array) is not None
+                and (x2.shortcut.readable or _is_newest(x2))
+                and (array2 := x2.raw_array) is not None
                 # As in `_cannot_raise`, without the call.
                 and array1.shape == array2.shape
                 and kernel is not corrected.matmul
                 and _keeps_dtype(kernel, array1.dtype, array2.dtype)
             )
-        array1 = x1._make_writable(_reason(kernel)) if possible else None
+        array1 = x1.array_in(home, MUTABLE, _reason(kernel)) if possible else None
     if array1 is not None:
-        shortcut, writers = x1._shortcut, home.writers
+        shortcut, writers = x1.shortcut, home.writers
         note: Any = None
         try:
             if writers is not None:
                 note = {shortcut}
                 writers.add(Reference(note, writers.discard))
             # Again: it may have been revoked before.
-            if writers is not None and not (shortcut.writable and x1._array is array1):
+            if writers is not None and not (shortcut.writable and x1.raw_array is array1):
                 pass
             elif type(x2) is type(x1):
-                shortcut2, array2 = x2._shortcut, x2._array
+                shortcut2, array2 = x2.shortcut, x2.raw_array
                 if array2 is not None and shortcut2.readable and home is x2.home:
                     if array1.dtype is array2.dtype and (
                         home.direct or may_compute_directly(home, _reason(kernel))
@@ -89,7 +89,7 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, name: str) -> Any:  # 
                             result = kernel(array1, array2)
                             if result.dtype is array1.dtype:
                                 array1[...] = result
-                                if not x1._shortcut.writable:
+                                if not x1.shortcut.writable:
                                     _finish_write(kernel, x1, home, array1)
                                 return x1
                         try:
@@ -98,7 +98,7 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, name: str) -> Any:  # 
                             _require_kept_dtype(kernel, array1.dtype, array2)
                             raise
                         finally:
-                            if not x1._shortcut.writable:
+                            if not x1.shortcut.writable:
                                 _finish_write(kernel, x1, home, array1)
                         return x1
                     return _write(kernel, x1, array1, array2, home)
@@ -126,7 +126,7 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, name: str) -> Any:  # 
         x2 = other
     require_device_of(_reason(kernel), x1, x2)
     if getattr(x2, "home", home) is not home or not (
-        x1._shortcut.writable or _cannot_raise(kernel, x1, x2)
+        x1.shortcut.writable or _cannot_raise(kernel, x1, x2)
     ):
         # Raise before anything is transferred.
         _require_kept_dtype(kernel, x1.dtype, x2)
@@ -139,9 +139,7 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, name: str) -> Any:  # 
 def _brought(kernel: Callable[..., Any], x1: Any, x2: Any) -> Callable[[], Any]:
     """Bring the operands to one device, and return a function that computes into the first."""
     (_, array2), home, _ = gather(kernel.__name__, x1, x2)
-    array1 = x1._make_writable(_reason(kernel)) if home is x1.home else None
-    if array1 is None:
-        array1 = x1._array_on(x1.memory.side_of(home), MUTABLE, _reason(kernel))
+    array1 = x1.array_in(home, MUTABLE, _reason(kernel))
     return partial(_write, kernel, x1, array1, array2, home)
 
 
@@ -183,13 +181,13 @@ def _is_newest(x: BlobCore) -> bool:
     """Bring a Blob's array up to date, if nothing has to be moved; return whether it is."""
     memory: Any = x.memory
     uniform = memory.ledger.spans.uniform
-    moves = uniform is not None and not uniform >> x._side & 1
-    return not moves and x._make_readable() is not None
+    moves = uniform is not None and not uniform >> x.side & 1
+    return not moves and x.current_array() is not None
 
 
 def _finish_write(kernel: Callable[..., Any], x1: Any, home: Home, array1: Any) -> None:
     """Finish a write if the other side was read, or its buffer has left, meanwhile."""
-    if not (x1._shortcut.writable or x1._finish_write(home, kernel.__name__, array1)):
+    if not (x1.shortcut.writable or x1.finish_write(home, kernel.__name__, array1)):
         memory, layout = x1.memory, x1.layout
         if layout.shape == array1.shape:
             place = memory.side_of(home), OVERWRITE, layout, kernel.__name__

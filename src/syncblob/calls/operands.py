@@ -13,6 +13,7 @@ from syncblob.blob.core import AnyBlob, BlobCore
 from syncblob.calls.choose_home import preferred, require_device_of
 from syncblob.devices import HOST
 from syncblob.interop.adopt import adopt
+from syncblob.memory import CONST
 
 if TYPE_CHECKING:
     from syncblob.devices.base import Home
@@ -35,7 +36,7 @@ def as_blob(name: str, x: Any, *beside: Any) -> Any:
         x = np.asarray(x)[()]
     if isinstance(x, np.generic) and is_supported(x.dtype):
         device = None if like is None else like.device
-        return BlobCore._class_of_results.asarray(x, device=device)
+        return BlobCore.class_of_results.asarray(x, device=device)
     operand = NotImplemented if like is None else converted(x, like)
     if operand is not NotImplemented:
         return operand
@@ -82,7 +83,7 @@ def gather(name: str, *operands: Any) -> tuple[list[Any], Home, tuple[Any, ...]]
             return gather(name, *_with_blobs(name, operands))
         else:
             # An access on that home alone: one on the host would count as another use of it.
-            arrays.append(x._array_in(home, name))
+            arrays.append(x.array_in(home, CONST, name))
     return arrays, home, operands
 
 
@@ -105,7 +106,7 @@ def blob_to_read(array: Any, like: AnyBlob) -> AnyBlob:
     """Make a Blob over an array of NumPy or CuPy, only for reading."""
     device = "cpu" if isinstance(array, np.ndarray) else None
     memory, layout = adopt(array, dtype=None, device=device, copy=None, owned=True)
-    return like._of(memory, layout)
+    return like.from_memory(memory, layout)
 
 
 def converted(x: Any, like: Any) -> Any:

@@ -66,7 +66,7 @@ def array_ufunc(like: Any, ufunc: np.ufunc, method: str, inputs: Any, kwargs: An
 
 def _array_at_hand(blob: Any, other: Any) -> Any:
     """Return a Blob's array if NumPy can compute with it and an operand as they are, else None."""
-    home, shortcut, array = blob.home, blob._shortcut, blob._array
+    home, shortcut, array = blob.home, blob.shortcut, blob.raw_array
     known = isinstance(other, np.generic) or (type(other) is np.ndarray and home is HOST)
     usable = known and home.direct and shortcut.readable and is_supported(other.dtype)
     return array if usable else None

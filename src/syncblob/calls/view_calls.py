@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def stand_in(x: BlobCore) -> Any:
     """Return an array with the layout of a Blob, of which views can be made, but not read."""
-    array = x._array if x.home.native and x._has_array() else None
+    array = x.viewable_array() if x.home.native else None
     return x.layout.dummy() if array is None else array
 
 
@@ -26,15 +26,15 @@ def view_of(x: Any, array: Any, view: Any, const: bool) -> Any:
         return x
     if const:
         view.flags.writeable = False
-    blob = x._view_of_array(array, view)
+    blob = x.view_of_array(array, view)
     if blob is None:
         # The array is a dummy, or another thread has replaced the buffer. The elements have the
         # same offsets in the new one.
         layout = x.layout
         distance = HOST.address(view) - HOST.address(array) if view.size else 0
-        return x._view(Layout.of_array(view, layout.offset + distance), readonly=const)
+        return x.view_at(Layout.of_array(view, layout.offset + distance), readonly=const)
     if const:
-        blob._readonly = True
+        blob.readonly = True
     return blob
 
 

@@ -112,7 +112,7 @@ def plan(  # noqa: PLR0913, PLR0917  # an access
     if writes and there.leases:
         # Check again: an alias may have been made since.
         require_announced(ledger.loans, announced, start, stop, side)
-    new = ledger.buffers.sides[side] is None
+    new = ledger.buffers.windows[side].whole is None
     window = side and new and ledger.buffers.containing(side, start, stop)
     initial = before.uniform == 0 and ledger.source is None and not window
     pieces: Sequence[Run] = ()
@@ -201,7 +201,7 @@ def shorten(  # noqa: PLR0913, PLR0917  # an access, and its plan
     more: Sequence[Run] = ()
     others = [each for each in buffers.all_sides if each is not side]
     # Windows may not contain what would be copied, and a copy would end borrows.
-    room = buffers.sides[side] or not buffers.windows[side]
+    room = buffers.windows[side].whole or not buffers.windows[side].all
     if moves and room and all(map(buffers.tracks_borrows, others)):
         more = [run for run in free if not run.holders & mine]
         common = reduce(and_, [run.holders | mine for run in free], ~0)
@@ -254,9 +254,10 @@ def _with_rest(
 def bring(ledger: Ledger, change: Change, reason: str) -> tuple[Windows, Sequence[Upload]]:
     """Copy or fill the pieces of an access."""
     side, buffers = change.side, ledger.buffers
-    window = buffers.sides[side]
+    windows = buffers.windows[side]
+    window = windows.whole
     if window is None or change.zeroed:
-        window = buffers.get(side, change.start, change.stop, zeroed=change.zeroed)
+        window, windows = buffers.get(side, change.start, change.stop, zeroed=change.zeroed)
     for start, stop, holders in change.pieces:
         if not holders:
             buffers.fill(ledger.source, side, window, start, stop, reason)
@@ -267,5 +268,4 @@ def bring(ledger: Ledger, change: Change, reason: str) -> tuple[Windows, Sequenc
             partial(writers[0].described, Side(origin)) if writers and not change.writes else None
         )
         buffers.bring(origin, side, window, start, stop, reason, because)
-    windows = buffers.windows[side]
-    return windows if window in windows else (window,), ()
+    return windows, ()

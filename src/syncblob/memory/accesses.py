@@ -85,7 +85,7 @@ def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # an access; inl
                 ):
                     # It leaves bytes of the range.
                     access = MUTABLE
-                buffer = buffers.sides[side]
+                buffer = buffers.windows[side].whole
                 if buffer is None and side:
                     buffer = provide(ledger, side, start, stop, reason, layout)
                 if ledger.moving:

@@ -47,7 +47,7 @@ def push(  # noqa: PLR0913, PLR0917  # a copy
     ledger: Ledger, side: Side, stream: object, start: int, stop: int, reason: str
 ) -> None:
     """Start to upload the bytes of a range that the host holds and an accelerator lacks."""
-    if ledger.buffers.sides[side] is None:
+    if ledger.buffers.windows[side].whole is None:
         provide(ledger, side, start, stop, reason)
     ledger.await_uploads(Side.HOST, MUTABLE, start, stop)
     commit(ledger, _plan_push, Side.HOST, MUTABLE, start, stop, reason, (side, stream))
@@ -104,8 +104,8 @@ def _start(
     accelerator: Any = buffers.home(origin or side)
     # A caller on the host may reach beyond a part, and must not find old bytes of the heap there.
     part = change.stop - change.start < change.before.nbytes
-    zeroed = side is Side.HOST and buffers.sides[side] is None and part
-    target = buffers.get(side, change.start, change.stop, zeroed=zeroed)
+    zeroed = side is Side.HOST and not buffers.windows[side].all and part
+    target, windows = buffers.get(side, change.start, change.stop, zeroed=zeroed)
     copying = buffers.copying(accelerator, reason)
     way, on = ("upload", (stream,)) if side else ("download", ())
     start_copy = accelerator.push if side else accelerator.pull
@@ -116,8 +116,7 @@ def _start(
             parts = window.part(start, stop), target.part(start, stop)
             work = transfer(copying, way, stop - start, start, start_copy, *parts, *on)
             uploads.append(Upload(start, stop, work, side, origin))
-    windows = buffers.windows[side]
-    return windows if target in windows else (target,), uploads
+    return windows, uploads
 
 
 def _await_started(side: Side, ledger: Ledger) -> None:

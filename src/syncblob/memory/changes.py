@@ -23,7 +23,7 @@ from syncblob.memory import access_plan
 from syncblob.memory.access_plan import DIRECTIONS, PAIR, SMALL, Change, shorten
 from syncblob.memory.access_plan import plan as plan_access
 from syncblob.memory.borrows_and_aliases import NO_LOANS, restore
-from syncblob.memory.buffers import Window, containing
+from syncblob.memory.buffers import Window, Windows
 from syncblob.memory.history import Transition, note_arrival, note_use, noted_user
 from syncblob.memory.ledger import REMEMBERED
 from syncblob.memory.operations import innermost_of, is_written_elsewhere, reside
@@ -116,9 +116,9 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
         if ledger.uploads:
             # A signal handler may have started one since the caller waited.
             ledger.finish_uploads(side, access, start, stop)
-        before, loans, sides = ledger.spans, ledger.loans, buffers.sides
+        before, loans, windows = ledger.spans, ledger.loans, buffers.windows[side]
         nbytes, writes, after, copied = before.nbytes, access is not CONST, None, ""
-        buffer = sides[side]
+        buffer = windows.whole
         # What another thread has begun to write is copied, and not trusted to be all of it.
         passing = (
             plan is plan_access
@@ -134,7 +134,7 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
             if held is None:
                 held = before.alike(start, stop)
             if held == 0 == before.uniform and there is here is NO_LOANS:
-                if ledger.source is None and (buffer or not buffers.windows[side]):
+                if ledger.source is None and (buffer or not windows.all):
                     # The first access fills a whole buffer.
                     after = Spans.whole(nbytes, 1 << side)
                     zeroed = access is not OVERWRITE or stop - start < nbytes
@@ -143,8 +143,7 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
                         buffer = Window(0, nbytes, array)
                         if side:
                             reside(ledger, buffers.homes[side])
-                        buffers.windows[side] = (buffer,)
-                        sides[side] = buffer
+                        buffers.windows[side] = Windows(nbytes, buffer)
                     elif zeroed:
                         # An interrupted access has left it.
                         buffers.home(side).zero(buffer.array)
@@ -168,7 +167,7 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
                     holders = held
                 if brings is NOTHING or (
                     (side or stop - start == nbytes or nbytes > SMALL)
-                    and (brings is INITIAL or sides[1 - side] is not None)
+                    and (brings is INITIAL or buffers.windows[1 - side].whole is not None)
                 ):
                     if stop - start == nbytes:
                         after = Spans.whole(nbytes, holders)
@@ -187,8 +186,8 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
             side, before, after, start, stop, pieces, copied, losses, writes = change[:9]
             if passing and pieces and all(piece[2] for piece in pieces):
                 after = before
-            buffer = whole = sides[side]
             windows = buffers.windows[side]
+            buffer = windows.whole
             for loser, ranges in losses:
                 lent = ledger.loans[loser]
                 if lent.borrows.live or (writes and lent.leases):
@@ -200,14 +199,12 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
                 windows, uploads = change.prepare(ledger, change, reason)
                 if 0 < side < len(buffers.homes):
                     reside(ledger, buffers.homes[side])
-                whole = buffers.whole(windows)
-                buffer = whole or containing(windows, start, stop)
+                buffer = windows.containing(start, stop)
             if change.between is not None:
                 # Before the exchange: afterwards, an interrupt could leave it to be granted again.
                 shortcuts.forget(side)
                 ledger.spans = change.between
             # Harmless before the map changes: bytes that the map does not count may hold anything.
-            sides[side] = whole
             buffers.windows[side] = windows
         user = -1
         if open_logs:
@@ -356,7 +353,7 @@ def _plan_adoption(  # a buffer
     before, mine = ledger.spans, 1 << side
     # While the buffer is exchanged, this side must not count as a holder.
     runs = [run._replace(holders=run.holders & ~mine) for run in before.runs(start, stop)]
-    windows = (Window(start, stop, buffer),)
+    windows = Windows(stop, Window(start, stop, buffer))
     return Change(
         side,
         before,

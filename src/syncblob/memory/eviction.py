@@ -19,7 +19,6 @@ from syncblob.devices import HOST, Accelerator, Side
 from syncblob.devices.base import WRITERS
 from syncblob.errors import TransferGuardError
 from syncblob.memory.access_plan import Change, plan
-from syncblob.memory.buffers import Window, Windows, exchange, inside
 from syncblob.memory.changes import commit
 from syncblob.memory.operations import (
     accelerators_in_use,
@@ -34,6 +33,7 @@ from syncblob.memory.windows import provide
 from syncblob.transfers import EVICTION, count_eviction
 
 if TYPE_CHECKING:
+    from syncblob.memory.buffers import Window, Windows
     from syncblob.memory.ledger import Ledger, Upload
     from syncblob.memory.shortcut import Shortcut
 
@@ -113,8 +113,8 @@ def _candidates(home: Accelerator) -> list[tuple[Ledger, int]]:
     found: list[tuple[Evictable, Ledger, int]] = []
     for ledger in residents(home):
         side, buffers = ledger.side_of(home), ledger.buffers
-        age = now - _last_use(ledger, side, now) if buffers.windows[side] else 0
-        for window in buffers.windows[side]:
+        age = now - _last_use(ledger, side, now) if buffers.windows[side].all else 0
+        for window in buffers.windows[side].all:
             newest = sum(run.nbytes for run in ledger.only_on(side, window.start, window.stop))
             buffer = Evictable(window.nbytes, newest, age, buffers.name)
             # Not the window, which would keep its buffer.
@@ -169,7 +169,7 @@ def _evict(home: Accelerator, reason: str, needed: int) -> bool:
     settle()
     ledgers = [ledger for each in accelerators_in_use() for ledger in residents(each)]
     windows = {
-        id(window) for ledger in ledgers for side in ledger.buffers.windows for window in side
+        id(window) for ledger in ledgers for side in ledger.buffers.windows for window in side.all
     }
     if _let_go(lambda kept: kept.side > 0 and id(kept.buffer) not in windows):
         # Larger ones have replaced them.
@@ -223,7 +223,7 @@ def _evict_unseen(home: Accelerator, ledger: Ledger, start: int, reason: str) ->
     _close(ledger, side)
     # From here on, who begins to use it waits for the lock. Which windows of an operand are used
     # is known by the arrays over them.
-    if are_written([window]) or (ledger.buffers.sides[side] is window and ledger in pins()):
+    if are_written([window]) or (ledger.buffers.windows[side].whole and ledger in pins()):
         return 0
     _let_go(lambda kept: kept.buffer is window)
     if home.is_seen(window.array):
@@ -260,7 +260,7 @@ def evict(ledger: Ledger, side: Side, start: int, stop: int, *, needed: bool) ->
                 # From now on. An operator that has begun before writes again.
                 HOST.writers = WRITERS
             _close(ledger, side)
-            windows = inside(ledger.buffers.windows[side], start, stop)
+            windows = ledger.buffers.windows[side].inside(start, stop)
             if not (are_written(windows) or ledger in pins()):
                 freed = evict_windows(ledger, side, start, stop, "evict")
                 _let_go(lambda kept: kept.buffer in windows)
@@ -286,7 +286,7 @@ def evict_windows(ledger: Ledger, side: Side, start: int, stop: int, reason: str
     """
     if ledger.moving:
         ledger.refuse_reentry()
-    windows = inside(ledger.buffers.windows[side], start, stop)
+    windows = ledger.buffers.windows[side].inside(start, stop)
     for window in windows:
         low, high = window.start, window.stop
         if holder := ledger.loans[side].holder_in(side, low, high):
@@ -327,7 +327,7 @@ def _plan_eviction(  # a range
 ) -> Change:
     before, mine = ledger.spans, 1 << side
     after = before
-    for window in inside(ledger.buffers.windows[side], start, stop):
+    for window in ledger.buffers.windows[side].inside(start, stop):
         low, high = window.start, window.stop
         runs = [run._replace(holders=run.holders & ~mine) for run in before.runs(low, high)]
         if ledger.only_on(side, low, high):
@@ -341,11 +341,11 @@ def _plan_eviction(  # a range
 
 def _drop(ledger: Ledger, change: Change, _reason: str) -> tuple[Windows, Sequence[Upload]]:
     side, buffers = change.side, ledger.buffers
-    gone = inside(buffers.windows[side], change.start, change.stop)
+    gone = buffers.windows[side].inside(change.start, change.stop)
     home = buffers.home(side)
     for window in gone:
         if isinstance(home, Accelerator):
             # Its memory may be given to someone else at once.
             home.settle(window.array)
         ledger.compare_watch(side, window.start, window.stop, writes=True)
-    return exchange(buffers.windows[side], gone), ()
+    return buffers.windows[side].exchange(buffers.nbytes, gone), ()

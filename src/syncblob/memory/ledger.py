@@ -279,7 +279,7 @@ class Ledger:
             memory.
         """
         buffers = self.buffers
-        if not buffers.windows[side]:
+        if not buffers.windows[side].all:
             return None
         if self.moving:
             return NO_SHORTCUT
@@ -296,7 +296,7 @@ class Ledger:
                 self.forget_arrived()
             # Before all that it concerns is read: the shortcut may be revoked, and forgotten, then.
             epoch = shortcuts.epoch
-            buffer = buffers.sides[side]
+            buffer = buffers.windows[side].whole
             part = buffer is None or self.spans.uniform is None
             start, stop = (layout.start, layout.stop) if part else (0, self.spans.nbytes)
             if buffer is None:

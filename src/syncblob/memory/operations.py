@@ -152,7 +152,7 @@ def are_written(windows: Iterable[Window]) -> bool:
 
 def is_written_elsewhere(ledger: Ledger) -> bool:
     """Return whether another thread is writing into a memory, also if it has not finished that."""
-    noted = WRITERS and any(map(are_written, ledger.buffers.windows))
+    noted = WRITERS and any(are_written(windows.all) for windows in ledger.buffers.windows)
     return noted or ledger in pins(own=False)
 
 

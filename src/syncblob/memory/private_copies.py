@@ -102,7 +102,7 @@ def _runs(ledger: Ledger, start: int, stop: int) -> Iterator[tuple[int, int]]:
     for run in ledger.spans.runs(start, stop):
         ends = {run.start, run.stop}
         for side, windows in enumerate(buffers.windows):
-            if len(windows) > 1 and run.holders >> side & 1:
+            if len(windows.all) > 1 and run.holders >> side & 1:
                 for window in buffers.within(side, run.start, run.stop):
                     ends |= {max(run.start, window.start), min(run.stop, window.stop)}
         yield from itertools.pairwise(sorted(ends))

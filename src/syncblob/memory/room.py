@@ -289,7 +289,7 @@ def rows(home: Accelerator, reason: str = "") -> list[MemoryRow]:
     for ledger in residents(home):
         side = ledger.side_of(home)
         loans = ledger.loans[side]
-        for window in ledger.buffers.windows[side]:
+        for window in ledger.buffers.windows[side].all:
             start, stop = window.start, window.stop
             holder = loans.holder_in(side, start, stop)
             if not holder and (borrows := loans.borrows.overlapping(start, stop)):

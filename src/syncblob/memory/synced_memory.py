@@ -18,6 +18,7 @@ from syncblob.devices import CPU, HOST, Device, Side, default_device, home_accel
 from syncblob.devices.base import Calls
 from syncblob.memory.accesses import acquire
 from syncblob.memory.async_copies import pull, push, push_from_host
+from syncblob.memory.buffers import Window, Windows
 from syncblob.memory.changes import adopt
 from syncblob.memory.eviction import evict
 from syncblob.memory.hand_out import alias, borrow, export_watched, note_alias
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from syncblob.devices.base import Accelerator, Home
-    from syncblob.memory.buffers import Window
     from syncblob.memory.hand_out import HandOut
     from syncblob.memory.history import Transition
     from syncblob.memory.sources import Function
@@ -133,10 +133,11 @@ class SyncedMemory:
         """
         if device is None and accelerator is not None:
             device = accelerator.device
-        memory = cls(buffer.nbytes, device=device)
+        nbytes = buffer.nbytes
+        memory = cls(nbytes, device=device)
         side = Side.HOST if accelerator is None else memory.side_of(accelerator)
-        memory.ledger.buffers.put(side, buffer)
-        memory.ledger.spans = Spans.whole(buffer.nbytes, 1 << side)
+        memory.ledger.buffers.windows[side] = Windows(nbytes, Window(0, nbytes, buffer))
+        memory.ledger.spans = Spans.whole(nbytes, 1 << side)
         if accelerator is not None:
             reside(memory.ledger, accelerator)
         return memory
@@ -387,16 +388,16 @@ class SyncedMemory:
 
     def buffer(self, side: Side) -> Any:
         """Return the buffer of one side, up to date or not; None if it has none of everything."""
-        window = self.ledger.buffers.sides[side]
+        window = self.ledger.buffers.windows[side].whole
         return None if window is None else window.array
 
     def whole(self, side: Side) -> Window | None:
         """Return the window of one side that is everything; None if there is none."""
-        return self.ledger.buffers.sides[side]
+        return self.ledger.buffers.windows[side].whole
 
     def windows(self, side: Side) -> tuple[Window, ...]:
         """Return the windows of one side."""
-        return self.ledger.buffers.windows[side]
+        return self.ledger.buffers.windows[side].all
 
     def newest(self, side: int, layout: Layout) -> Window | None:
         """Return a side's window if a const access may read it as it is, else None."""
@@ -409,7 +410,7 @@ class SyncedMemory:
             return None
         if ledger.uploads and ledger.awaits(side):
             return None
-        buffer = ledger.buffers.sides[side]
+        buffer = ledger.buffers.windows[side].whole
         if buffer is None and side:
             buffer = ledger.buffers.containing(side, *layout.reach)
         # Another thread may have evicted the side since, and made another buffer.
@@ -521,7 +522,7 @@ class SyncedMemory:
             return self.array(side, access, layout, reason)
         ledger = self.ledger
         # Asked first, because nearly every side has a buffer, and to find its home takes longer.
-        if side and ledger.buffers.sides[side] is None and not self.home(side).native:
+        if side and ledger.buffers.windows[side].whole is None and not self.home(side).native:
             # Such a borrow cannot be ended when its window is replaced.
             self.make_whole(side, layout, reason)
         return self._hand_out(side, access, layout, reason, borrow)
@@ -586,7 +587,7 @@ class SyncedMemory:
         """
         ledger = self.ledger
         buffers = ledger.buffers
-        if side and buffers.sides[side] is None and layout.size and divisible(buffers):
+        if side and buffers.windows[side].whole is None and layout.size and divisible(buffers):
             # Another alias may keep its window. Then this range gets one, too.
             with ledger.lock, suppress(MemoryError, BufferError):
                 grow(ledger, side, 0, self.nbytes, reason)

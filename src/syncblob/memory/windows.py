@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from syncblob.memory.access_plan import Change
-from syncblob.memory.buffers import Window, exchange
+from syncblob.memory.buffers import Window
 from syncblob.memory.changes import commit
 from syncblob.memory.operations import NotNowError, are_written, pins
 from syncblob.memory.state_machine import MUTABLE, Access
@@ -54,7 +54,7 @@ def provide(  # noqa: PLR0913, PLR0917  # an access
     low = min([start, *(window.start for window in gone)])
     # An array of no elements needs an address, too.
     high = max([stop, low + 1, *(window.stop for window in gone)])
-    nbytes = high - low + sum(map(_NBYTES, buffers.windows[side])) - sum(map(_NBYTES, gone))
+    nbytes = high - low + sum(map(_NBYTES, buffers.windows[side].all)) - sum(map(_NBYTES, gone))
     if nbytes > _MOST * buffers.nbytes and (low, high) != (0, buffers.nbytes):
         with suppress(MemoryError, BufferError):
             return grow(ledger, side, 0, buffers.nbytes, reason, layout)
@@ -102,4 +102,4 @@ def _enlarge(ledger: Ledger, change: Change, _reason: str) -> tuple[Windows, Seq
         accelerator.settle(old.array)
         target = window.part(old.start, old.stop)
         accelerator.compute(operator.setitem, target, ..., old.array)
-    return exchange(buffers.windows[side], replaced, window), ()
+    return buffers.windows[side].exchange(buffers.nbytes, replaced, window), ()

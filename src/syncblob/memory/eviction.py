@@ -124,11 +124,11 @@ def _candidates(home: Accelerator) -> list[tuple[Ledger, int]]:
         scores = [policy(buffer) for buffer, *_ in found]
     finally:
         _scoring = before
-    for score in scores:
-        if not isinstance(score, SupportsFloat):
-            raise TypeError(
-                f"expected a number from the function set by set_eviction_policy, got {score!r}"
-            )
+    wrong = [score for score in scores if not isinstance(score, SupportsFloat)]
+    if wrong:
+        raise TypeError(
+            f"expected a number from the function set by set_eviction_policy, got {wrong[0]!r}"
+        )
     order = sorted(range(len(found)), key=lambda place: -float(scores[place]))
     return [found[place][1:] for place in order]
 

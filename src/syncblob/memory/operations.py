@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, ref
 
 from syncblob._locks_lost_in_fork import LostLock
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from syncblob.devices.base import Home
     from syncblob.memory.buffers import Window
     from syncblob.memory.ledger import Ledger
-    from syncblob.memory.shortcut import Shortcut
 
 # The seconds for which the first in line waits, those between two tries, and the tries before which
 # no other thread was at work that it needs to give up. A thread may be between two operations.
@@ -239,19 +238,9 @@ if hasattr(os, "register_at_fork"):
 # --- residents and keepers ------------------------------------------------------------------------
 
 
-class Keeper(Protocol):
-    """What keeps arrays over buffers: a Blob."""
-
-    def _settle(self) -> None:
-        """Make the memory of a result."""
-
-    def _let_go(self, gone: Callable[[Shortcut], bool]) -> bool:
-        """Drop arrays over windows that are gone; return whether there were any."""
-
-
 # A list of the keys or the values takes one step. Entries vanish at any time.
 _residents: WeakKeyDictionary[Accelerator, dict[ref[Ledger], None]] = WeakKeyDictionary()
-_keepers: dict[int, ref[Keeper]] = {}
+_keepers: dict[int, ref[Any]] = {}
 
 
 def reside(ledger: Ledger, home: Any) -> None:
@@ -273,7 +262,7 @@ def accelerators_in_use() -> list[Accelerator]:
     return [*_residents]
 
 
-def keep(blob: Keeper) -> None:
+def keep(blob: object) -> None:
     """Register a Blob that keeps an array over a buffer of an accelerator."""
     key = id(blob)
     known = _keepers.get(key)
@@ -281,7 +270,7 @@ def keep(blob: Keeper) -> None:
         _keepers[key] = ref(blob, partial(_keepers.pop, key))
 
 
-def keepers() -> list[Keeper]:
+def keepers() -> list[Any]:
     """Return the Blobs that may keep arrays over buffers of accelerators."""
     known = [reference() for reference in list(_keepers.values())]
     return [blob for blob in known if blob is not None]

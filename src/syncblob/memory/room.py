@@ -89,24 +89,16 @@ def _compute(home: Home, function: Callable[..., Any], *args: Any, **keywords: A
 
 
 def in_room(
-    home: Home,
-    reason: str,
-    short: type[Exception],
-    function: Callable[..., Any],
-    *args: Any,
-    **keywords: Any,
+    home: Home, reason: str, short: type[Exception], function: Callable[..., Any], *args: Any
 ) -> Any:
-    """Call a function, and again as long as evictions make room on a home.
-
-    `short` is the error of which memory that is short is the reason.
-    """
+    """Call a function, and again as long as evictions make room; `short` tells that it needs it."""
     try:
-        return function(*args, **keywords)
+        return function(*args)
     except short as error:
         shortage = shortage_of(error, home, reason, short)
         if shortage is None:
             raise
-    return shortage.repeat(function, args, keywords)
+    return shortage.repeat(function, args, {})
 
 
 def shortage_of(

@@ -39,10 +39,9 @@ from syncblob.blob.indexing import get_item, in_c_order, set_item
 from syncblob.blob.iteration import iterate
 from syncblob.blob.missing import Missing, add_missing
 from syncblob.blob.views import reshape
-from syncblob.calls.array_function import array_function
 from syncblob.calls.ndarray_methods import NdarrayMethods
+from syncblob.calls.numpy_protocols import array_function, array_ufunc
 from syncblob.calls.operators import Operators
-from syncblob.calls.ufuncs import array_ufunc
 from syncblob.devices import HOST, Device, Side, home_of
 from syncblob.interop import export_cuda, export_dlpack, export_numpy, shared_memory
 from syncblob.memory import CONST, MUTABLE, OVERWRITE, Head, SyncedMemory, acquire
@@ -1599,20 +1598,8 @@ class Blob(Operators, NdarrayMethods):
 
     # --- NumPy's functions; see `calls` ----------------------------------------------------------
 
-    def __array_ufunc__(
-        self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any
-    ) -> Any:  # NumPy's protocol
-        """Compute a ufunc, or one of its methods; NumPy calls this.
-
-        Returns
-        -------
-        Blob or tuple of Blob
-            `out` itself if given, even if it is an array. A result of an unsupported dtype, such as
-            longdouble, is an array.
-        """
-        return array_ufunc(self, ufunc, method, inputs, kwargs)
-
-    # The function itself, because another call in between would take noticeable time.
+    # The functions themselves, because another call in between would take noticeable time.
+    __array_ufunc__ = array_ufunc
     __array_function__ = array_function
 
     # --- PyTorch's functions; see `dispatch.torch`, which is imported when one of these is called -

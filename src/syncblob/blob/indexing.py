@@ -17,8 +17,8 @@ from syncblob.arrays.native import native_array
 from syncblob.blob.core import NO_MEMORY, AnyBlob, BlobCore, fresh, making
 from syncblob.blob.index_arrays import indices_to_read, selection
 from syncblob.calls.choose_home import require_device_of
-from syncblob.calls.compute import wrap, write_by
 from syncblob.calls.operands import blob_to_read
+from syncblob.calls.results import wrap, write_by
 from syncblob.devices import HOST, Side
 from syncblob.devices.base import is_on_device
 from syncblob.guards import may_compute_directly, require_device

@@ -10,8 +10,8 @@ import torch
 import torch.utils._python_dispatch as _modes
 
 from syncblob.blob.core import HOST_DATA, BlobCore
-from syncblob.calls.compute import forgets_newest, overwrite
 from syncblob.calls.nested import NESTED, instances, replaced
+from syncblob.calls.results import forgets_newest, overwrite
 from syncblob.devices import HOST, timed_computations
 from syncblob.devices.cuda import CudaBackend
 from syncblob.dispatch.torch import tensors as over

@@ -206,7 +206,7 @@ def settle() -> None:
 
 def _let_go(gone: Callable[[Shortcut], bool]) -> bool:
     """Let Blobs drop arrays over windows that are gone; return whether there were any."""
-    return sum(blob._let_go(gone) for blob in keepers()) > 0
+    return True in [blob._let_go(gone) for blob in keepers()]
 
 
 def _evict_unseen(home: Accelerator, ledger: Ledger, start: int, reason: str) -> int:

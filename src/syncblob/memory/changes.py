@@ -19,16 +19,14 @@ from typing import TYPE_CHECKING, Any
 from syncblob._source_lines import user_instruction
 from syncblob.devices import Side
 from syncblob.devices.base import WRITERS
-from syncblob.memory import span_limit
-from syncblob.memory.access_plan import DIRECTIONS, PAIR, SMALL, Change
+from syncblob.memory import access_plan
+from syncblob.memory.access_plan import DIRECTIONS, PAIR, SMALL, Change, shorten
 from syncblob.memory.access_plan import plan as plan_access
-from syncblob.memory.await_async_copies import await_uploads, finish_uploads
 from syncblob.memory.borrows_and_aliases import NO_LOANS, restore
-from syncblob.memory.buffers import Window, containing
+from syncblob.memory.buffers import Window, Windows
 from syncblob.memory.history import Transition, note_arrival, note_use, noted_user
 from syncblob.memory.ledger import REMEMBERED
-from syncblob.memory.operations import is_written_elsewhere, reside, running
-from syncblob.memory.span_limit import shortened
+from syncblob.memory.operations import innermost_of, is_written_elsewhere, reside
 from syncblob.memory.spans import Spans
 from syncblob.memory.stale_alias_warning import require_announced
 from syncblob.memory.state_machine import (
@@ -50,9 +48,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from syncblob._layout import Layout
-    from syncblob.memory.await_async_copies import Upload
     from syncblob.memory.borrows_and_aliases import Lease
-    from syncblob.memory.ledger import Ledger
+    from syncblob.memory.ledger import Ledger, Upload
 
 _new = tuple.__new__
 
@@ -116,14 +113,14 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
             epoch = shortcuts.epoch
         if ledger.uploads:
             # A signal handler may have started one since the caller waited.
-            finish_uploads(ledger, side, access, start, stop)
+            ledger.finish_uploads(side, access, start, stop)
         before, writes = ledger.spans, access is not CONST
         of_access = plan is plan_access
         # What another thread has begun to write is copied, and not trusted to be all of it.
         passing = (
             of_access
             and not writes
-            and (WRITERS or len(running) > 1)
+            and (WRITERS or len(innermost_of) > 1)
             and is_written_elsewhere(ledger)
         )
         step = None
@@ -224,7 +221,7 @@ def _step_by_table(  # noqa: C901, PLR0911, PLR0913, PLR0917  # each condition o
     has to be planned: it concerns loans, or a range of several heads.
     """
     before, buffers = ledger.spans, ledger.buffers
-    window, nbytes = buffers.sides[side], before.nbytes
+    window, nbytes = buffers.windows[side].whole, before.nbytes
     there, here = ledger.loans[1 - side], ledger.loans[side]
     held = before.uniform
     if held is None:
@@ -257,12 +254,12 @@ def _step_by_table(  # noqa: C901, PLR0911, PLR0913, PLR0917  # each condition o
     after = Spans.whole(nbytes, holders) if stop - start == nbytes else None
     if brings is not NOTHING and (
         (not side and after is None and nbytes <= SMALL)
-        or (brings is COPY and buffers.sides[1 - side] is None)
+        or (brings is COPY and buffers.windows[1 - side].whole is None)
     ):
         return None
     if after is None:
         after = before.put(start, stop, holders)
-        if len(after.holders) > span_limit.MAX_SPANS or ledger.span_limit:
+        if len(after.holders) > access_plan.MAX_SPANS or ledger.span_limit:
             return None
     if brings is COPY:
         buffers.bring(1 - side, side, window, start, stop, reason, because)
@@ -277,16 +274,15 @@ def _first_step(
 ) -> tuple[Spans, str, Any] | None:
     """Make the first access of a memory, which fills a whole buffer; see `_step_by_table`."""
     buffers, nbytes = ledger.buffers, ledger.spans.nbytes
-    window = buffers.sides[side]
-    if window is None and buffers.windows[side]:
+    window = buffers.windows[side].whole
+    if window is None and buffers.windows[side].all:
         return None
     zeroed = access is not OVERWRITE or stop - start < nbytes
     if window is None:
         window = Window(0, nbytes, buffers.allocate(side, nbytes, zeroed=zeroed))
         if side:
             reside(ledger, buffers.homes[side])
-        buffers.windows[side] = (window,)
-        buffers.sides[side] = window
+        buffers.windows[side] = Windows(nbytes, window)
     elif zeroed:
         # An interrupted access has left it.
         buffers.home(side).zero(window.array)
@@ -307,21 +303,19 @@ def _prepare(
             for reach in ranges:
                 everything = reach == (0, change.before.nbytes)
                 loans.revoke(revoked, None if everything else reach, aliases=change.writes)
-    window = whole = buffers.sides[side]
     windows = buffers.windows[side]
+    window = windows.whole
     uploads: Sequence[Upload] = ()
     if change.prepare is not None:
         windows, uploads = change.prepare(ledger, change, reason)
         if 0 < side < len(buffers.homes):
             reside(ledger, buffers.homes[side])
-        whole = buffers.whole(windows)
-        window = whole or containing(windows, change.start, change.stop)
+        window = windows.containing(change.start, change.stop)
     if change.between is not None:
         # Before the exchange: afterwards, an interrupt could leave it to be granted again.
         ledger.shortcuts.forget(side)
         ledger.spans = change.between
     # Harmless before the map changes: bytes that the map does not count may hold anything.
-    buffers.sides[side] = whole
     buffers.windows[side] = windows
     return window, uploads
 
@@ -361,7 +355,7 @@ def take(  # noqa: PLR0913  # a range
             # Refuse accesses that interrupt this on the same thread.
             ledger.moving = True
             # No copy may arrive once this side alone holds the newest contents.
-            finish_uploads(ledger, side, MUTABLE, start, stop)
+            ledger.finish_uploads(side, MUTABLE, start, stop)
     finally:
         plan = _plan_taking, side, CONST if side is Side.HOST else MUTABLE, start, stop, reason
         commit(ledger, *plan, everything)
@@ -373,7 +367,7 @@ def _plan_taking(  # a range
     before, mine = ledger.spans, 1 << side
     after = (before.put if everything else before.left_to)(start, stop, mine)
     if after is not before:
-        after = shortened(ledger, (), after, side, start, stop, moves=False)[1]
+        after = shorten(ledger, (), after, side, start, stop, moves=False)[1]
     return Change(side, before, after, start, stop)
 
 
@@ -393,7 +387,7 @@ def adopt(ledger: Ledger, side: Side, buffer: Any, announced: Collection[set[Lea
     """Replace the buffer of one side by another, whose contents are newer."""
     nbytes = ledger.buffers.nbytes
     ledger.forget_source(0, nbytes)
-    await_uploads(ledger, side, OVERWRITE, 0, nbytes)
+    ledger.await_uploads(side, OVERWRITE, 0, nbytes)
     ledger.compare_watch(side, 0, nbytes, writes=True)
     commit(ledger, _plan_adoption, side, OVERWRITE, 0, nbytes, "adoption", (buffer, announced))
 
@@ -406,7 +400,7 @@ def _plan_adoption(  # a buffer
     before, mine = ledger.spans, 1 << side
     # While the buffer is exchanged, this side must not count as a holder.
     runs = [run._replace(holders=run.holders & ~mine) for run in before.runs(start, stop)]
-    windows = (Window(start, stop, buffer),)
+    windows = Windows(stop, Window(start, stop, buffer))
     return Change(
         side,
         before,

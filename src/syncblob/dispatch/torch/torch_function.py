@@ -20,7 +20,7 @@ from syncblob.dispatch.torch.tensors import Loan, host_alias, host_loan, loan_of
 from syncblob.dispatch.torch.tracing import untraced
 from syncblob.dispatch.torch.written_arguments import Plan, plan_call
 from syncblob.guards import require_device
-from syncblob.memory import CONST, MUTABLE, in_room, writing
+from syncblob.memory import CONST, MUTABLE, in_room, run_writer
 from syncblob.memory.untracked_aliases import expose
 from syncblob.memory.verify import verifying
 
@@ -73,7 +73,7 @@ def call(  # the usual ways come first
             return result
     args = plan, function, values, names
     if plan.written:
-        return writing(plan.blobs_in(values), _call_by_loans, *args, direct=direct)
+        return run_writer(plan.blobs_in(values), _call_by_loans, *args, direct=direct)
     return _call_by_loans(*args, direct=direct)
 
 

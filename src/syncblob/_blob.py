@@ -1633,6 +1633,9 @@ class Blob(Operators, NdarrayMethods):
             const Blob it is a copy.
         """
         del types  # The function calls the protocols of the other arguments again.
+        if "torch._dynamo" in sys.modules:
+            # The compiler is loaded, and must not trace it.
+            return _torch.call_untraced(func, args, kwargs or {})
         return _torch.call(func, args, kwargs or {})
 
     def to_torch(self, *, copy: bool | None = None) -> Tensor:

@@ -7,7 +7,7 @@ no transfer.
 """
 
 from syncblob.dispatch.torch.blob_parameters import BlobParameter, parameter_over, put_over
+from syncblob.dispatch.torch.calls import call, call_untraced
 from syncblob.dispatch.torch.tensors import tensor_over
-from syncblob.dispatch.torch.torch_function import call
 
-__all__ = ["BlobParameter", "call", "parameter_over", "put_over", "tensor_over"]
+__all__ = ["BlobParameter", "call", "call_untraced", "parameter_over", "put_over", "tensor_over"]

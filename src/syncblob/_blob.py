@@ -38,13 +38,13 @@ from syncblob.blob.flags import Flags
 from syncblob.blob.indexing import get_item, in_c_order, set_item
 from syncblob.blob.iteration import iterate
 from syncblob.blob.missing import Missing, add_missing
-from syncblob.blob.operators import Operators
 from syncblob.blob.proto_hook import messages
 from syncblob.blob.views import reshape
+from syncblob.calls.array_function import array_function
+from syncblob.calls.ndarray_methods import NdarrayMethods
+from syncblob.calls.operators import Operators
+from syncblob.calls.ufuncs import array_ufunc
 from syncblob.devices import HOST, Device, Side, home_of
-from syncblob.dispatch.ndarray_methods import NdarrayMethods
-from syncblob.dispatch.numpy.array_function import array_function
-from syncblob.dispatch.numpy.ufuncs import array_ufunc
 from syncblob.interop import export_cuda, export_dlpack, export_numpy, shared_memory
 from syncblob.memory import CONST, MUTABLE, OVERWRITE, Head, SyncedMemory, acquire
 from syncblob.memory.untracked_aliases import assume_unaliased, refresh
@@ -54,13 +54,13 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from syncblob.caffe._pb.caffe_pb2 import BlobProto
-    from syncblob.dispatch.torch.blob_parameters import BlobParameter
+    from syncblob.calls.torch.blob_parameters import BlobParameter
     from syncblob.interop.side_view import SideView
     from syncblob.memory.sources import Function
 
 
 class _TorchDispatch:
-    """Stands for `syncblob.dispatch.torch` until its first use, because that imports torch.
+    """Stands for `syncblob.calls.torch` until its first use, because that imports torch.
 
     An import statement in the methods would take noticeable time in every call.
     """
@@ -70,7 +70,7 @@ class _TorchDispatch:
         if name.startswith("__"):  # protocols that other libraries probe on any object
             raise AttributeError(name)
         import_optional("torch")
-        from syncblob.dispatch import torch
+        from syncblob.calls import torch
 
         _torch = torch
         return getattr(torch, name)
@@ -1595,7 +1595,7 @@ class Blob(Operators, NdarrayMethods):
         """Return the product of the conjugate transpose and a vector or a column; see `matvec`."""
         return np.array(self.mT.conj() @ x)
 
-    # --- NumPy's functions; see `dispatch.numpy` -------------------------------------------------
+    # --- NumPy's functions; see `calls` ----------------------------------------------------------
 
     def __array_ufunc__(
         self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any
@@ -1613,7 +1613,7 @@ class Blob(Operators, NdarrayMethods):
     # The function itself, because another call in between would take noticeable time.
     __array_function__ = array_function
 
-    # --- PyTorch's functions; see `dispatch.torch`, which is imported when one of these is called -
+    # --- PyTorch's functions; see `calls.torch`, which is imported when one of these is called -
 
     @classmethod
     def __torch_function__(

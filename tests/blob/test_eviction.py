@@ -22,9 +22,9 @@ from in_threads import in_threads
 import syncblob
 import syncblob.array_api as xp
 from syncblob import Blob, Evictable, Head, record_transfers, set_memory_limit
-from syncblob.blob import elementwise_in_parts
 from syncblob.blob.core import BlobCore, making
-from syncblob.blob.inplace_operators import inplace
+from syncblob.calls import in_parts
+from syncblob.calls.in_place import inplace
 from syncblob.devices import HOST, Side
 from syncblob.devices.host import NumpyHome
 from syncblob.memory import compute, eviction, operations, room
@@ -1134,7 +1134,7 @@ def at_work(function, monkeypatch):
 @pytest.mark.parametrize("compute", [operator.add, operator.iadd])
 def test_parts_come_before_what_other_threads_use(monkeypatch, compute):
     monkeypatch.setattr(operations.Place, "wait", None)
-    monkeypatch.setattr(elementwise_in_parts, "_LEAST", 1)
+    monkeypatch.setattr(in_parts, "_LEAST", 1)
     used = filled(1, 16)
     first, second = (Blob(2 * COUNT, "int32", device=LIMITED) for _ in range(2))
     first.overwrite_cpu_data()[...] = second.overwrite_cpu_data()[...] = range(2 * COUNT)

@@ -19,7 +19,7 @@ from syncblob.devices.cuda_streams import _bounds
 
 torch = pytest.importorskip("torch")
 torch_model = pytest.importorskip("torch_model")
-calls = pytest.importorskip("syncblob.dispatch.torch.calls")
+calls = pytest.importorskip("syncblob.calls.torch.torch_function")
 
 pytestmark = pytest.mark.usefixtures("machine")
 lazily = pytest.mark.parametrize("machine", ["lazy"], indirect=True)

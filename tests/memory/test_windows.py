@@ -16,7 +16,7 @@ from in_threads import in_threads
 
 import syncblob
 from syncblob import Blob, Head
-from syncblob.blob.compute import write_by
+from syncblob.calls.compute import write_by
 from syncblob.devices import POISON, Side
 from syncblob.memory import CONST, operations, window_allocation
 from syncblob.memory.windows import Window, Windows

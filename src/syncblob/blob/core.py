@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     # A shortcut, and arrays over its buffer from which views are made: one to read, one to write,
     # and one to export through DLPack, each None if that is not possible. The last entry is the
     # tensor that torch functions read on the host, once one was called: see
-    # `dispatch/torch/tensors.py`.
+    # `calls/torch/tensors.py`.
     Kept = tuple[Shortcut, NDArray[Any], NDArray[Any] | None, NDArray[Any] | None, Any]
 
 # Results have the class of the Blob that they are computed from.

@@ -14,11 +14,11 @@ from syncblob._layout import Layout
 from syncblob._shape import is_basic_index, is_integer
 from syncblob.arrays.foreign import is_array
 from syncblob.arrays.native import native_array
-from syncblob.blob.compute import wrap, write_by
 from syncblob.blob.core import NO_MEMORY, AnyBlob, BlobCore, fresh, making
-from syncblob.blob.device_of_operands import require_device_of
 from syncblob.blob.index_arrays import indices_to_read, selection
-from syncblob.blob.operands import blob_to_read
+from syncblob.calls.choose_home import require_device_of
+from syncblob.calls.compute import wrap, write_by
+from syncblob.calls.operands import blob_to_read
 from syncblob.devices import HOST, Side
 from syncblob.devices.base import is_on_device
 from syncblob.guards import may_compute_directly, require_device

@@ -25,9 +25,9 @@ from syncblob._dtypes import is_bfloat16
 from syncblob._source_lines import user_instruction
 from syncblob.arrays import dlpack_capsules
 from syncblob.blob.core import HOST_DATA, HOST_DIFF, NOTHING_KEPT
+from syncblob.calls.torch.devices import require_reach
+from syncblob.calls.torch.tracing import untraced
 from syncblob.devices import HOST, Side
-from syncblob.dispatch.torch.devices import require_reach
-from syncblob.dispatch.torch.tracing import untraced
 from syncblob.memory import CONST, MUTABLE, Access, SyncedMemory, Window
 from syncblob.memory.borrows_and_aliases import NO_LOANS
 from syncblob.memory.verify import verifying
@@ -348,9 +348,13 @@ def address(tensor: torch.Tensor) -> int | None:
 
 
 def storage_range(tensor: torch.Tensor) -> tuple[int, int]:
-    """Return the address of a tensor's storage, and that of its end."""
-    storage = tensor.untyped_storage()
-    start = storage.data_ptr()
+    """Return the address of a tensor's storage, and that of its end; both 0 if it has none."""
+    try:
+        storage = tensor.untyped_storage()
+        start = storage.data_ptr()
+    except RuntimeError:
+        # As in `address`.
+        return 0, 0
     return start, start + storage.nbytes()
 
 
@@ -359,15 +363,16 @@ def partially_overlaps(tensor: torch.Tensor, other: torch.Tensor) -> bool:
 
     Torch detects an overlap only within one storage, and each export of a Blob has its own.
     """
-    if None in (address(tensor), address(other)):
-        return False
-    same = is_of_storage(tensor, other)
     start, stop = storage_range(tensor)
     other_start, other_stop = storage_range(other)
     return (
-        not (same and tensor.shape == other.shape and place_of(tensor) == place_of(other))
-        and start < other_stop
+        start < other_stop
         and other_start < stop
+        and not (
+            is_of_storage(tensor, other)
+            and tensor.shape == other.shape
+            and place_of(tensor) == place_of(other)
+        )
     )
 
 

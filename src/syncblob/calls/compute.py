@@ -16,7 +16,7 @@ import numpy as np
 
 from syncblob._dtypes import SCALARS
 from syncblob.blob.core import BlobCore, fresh
-from syncblob.blob.operands import as_blob, gather
+from syncblob.calls.operands import as_blob, gather
 from syncblob.guards import may_compute_directly
 from syncblob.interop.adopt import can_adopt
 from syncblob.memory import MUTABLE, OVERWRITE, compute, from_the_start, has_written, layout_of

@@ -18,16 +18,16 @@ import torch
 import torch.utils._python_dispatch as _modes
 
 from syncblob._source_lines import user_instruction
-from syncblob.blob.compute import forgets_newest, overwrite
 from syncblob.blob.core import HOST_DATA, BlobCore
+from syncblob.calls.compute import forgets_newest, overwrite
+from syncblob.calls.nested import NESTED, instances, replaced
+from syncblob.calls.torch import tensors as over
+from syncblob.calls.torch.devices import device_of_tensors
+from syncblob.calls.torch.plans import Plan, plan_call, plan_with_contents
+from syncblob.calls.torch.tensors import Loan, host_alias, host_loan
+from syncblob.calls.torch.tracing import untraced
 from syncblob.devices import HOST, timed_computations
 from syncblob.devices.cuda import CudaBackend
-from syncblob.dispatch.torch import tensors as over
-from syncblob.dispatch.torch.devices import device_of_tensors
-from syncblob.dispatch.torch.plans import Plan, plan_call, plan_with_contents
-from syncblob.dispatch.torch.tensors import Loan, host_alias, host_loan
-from syncblob.dispatch.torch.tracing import untraced
-from syncblob.dispatch.walk import NESTED, instances, replaced
 from syncblob.guards import require_device
 from syncblob.memory import CONST, MUTABLE, has_written, in_room, writing
 from syncblob.memory.operations import running
@@ -81,7 +81,8 @@ def call(  # noqa: C901, PLR0912  # the checks at the end are inlined, because c
     ValueError
         If a const Blob would be written, or the shape of an `out` differs from that of the result.
     """
-    values, names = args, ()
+    values: Sequence[Any] = args
+    names: tuple[str, ...] = ()
     if kwargs:
         values, names = [*args, *kwargs.values()], (*kwargs,)
     # Few arguments are usual, and `map` takes time.
@@ -194,7 +195,7 @@ def _lend_ready(  # noqa: C901, PLR0911, PLR0912, PLR0915  # inlined, because ca
                 strides = None if whole else alias.stride()
                 targets.append((x, alias, start, stop, layout.shape, strides))
             elif isinstance(x, torch.Tensor):
-                if over.address(x) is None:
+                if x.is_cuda or (recording and x.requires_grad):
                     return None
                 targets.append((None, x, *over.storage_range(x), (), None))
         for place in plan.shape_only:
@@ -257,12 +258,11 @@ def _lend_ready(  # noqa: C901, PLR0911, PLR0912, PLR0915  # inlined, because ca
 
 def _overlaps(x: torch.Tensor, targets: Sequence[_Target]) -> bool:
     """Return whether a tensor may share memory with one that is written, and is not that."""
-    if any(x is tensor for _, tensor, *_ in targets):
-        return False
-    if over.address(x) is None:
-        return True
     start, stop = over.storage_range(x)
-    return any(start < there[1] and there[0] < stop for _, _, *there, _, _ in targets)
+    for _, tensor, target_start, target_stop, _, _ in targets:
+        if start < target_stop and target_start < stop and x is not tensor:
+            return True
+    return False
 
 
 # --- all other calls ------------------------------------------------------------------------------

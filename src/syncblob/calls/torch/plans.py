@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import torch
 
 from syncblob.blob.core import BlobCore
-from syncblob.dispatch.walk import NESTED, instances
+from syncblob.calls.nested import NESTED, instances
 
 # They use only the shapes and dtypes of Blobs. The ``*_like`` functions read the later arguments,
 # such as a `fill_value`.
@@ -75,7 +75,7 @@ class Plan:
     shape_only: list[int]
     """The Blobs of which it reads no element."""
     tensors: list[int]
-    """The tensors, read or written."""
+    """The tensors that it reads."""
     nested: list[int]
     """The collections that it reads, and that may contain Blobs or tensors."""
     written: Mapping[int, bool]
@@ -162,7 +162,7 @@ def _plan_call(function: Callable[..., Any], names: tuple[str, ...], *pattern: _
         keeps=rule.keeps,
         read=[i for i in blobs if i not in written and i not in shape_only],
         shape_only=shape_only,
-        tensors=tensors,
+        tensors=[i for i in tensors if i not in written],
         nested=[i for i in nested if i not in written],
         written=written,
         positional=max((*blobs, *tensors, *nested, *written), default=0) < unnamed,

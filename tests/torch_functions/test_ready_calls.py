@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -53,6 +54,12 @@ CALLS = {
 
 def functions_called(call):
     return [name for file, name in calls_made(call) if file.startswith(FOLDER)]
+
+
+@pytest.fixture(autouse=True)
+def _without_compiler(monkeypatch):
+    # Once it is loaded, it is kept from tracing each call, by functions of its own.
+    monkeypatch.delitem(sys.modules, "torch._dynamo", raising=False)
 
 
 @pytest.mark.parametrize("device", ["cpu", "simulated"])

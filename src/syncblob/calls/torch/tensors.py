@@ -28,7 +28,7 @@ from syncblob.blob.core import HOST_DATA, HOST_DIFF, NOTHING_KEPT
 from syncblob.calls.torch.devices import require_reach
 from syncblob.calls.torch.tracing import untraced
 from syncblob.devices import HOST, Side
-from syncblob.memory import CONST, MUTABLE, Access, SyncedMemory, Window
+from syncblob.memory import CONST, MUTABLE, Access, SyncedMemory
 from syncblob.memory.borrows_and_aliases import NO_LOANS
 from syncblob.memory.verify import verifying
 
@@ -117,7 +117,7 @@ def host_alias(blob: BlobCore, place: int, noted: NotedPlace | None = None) -> t
     layout: Any = blob._placed
     if place == HOST_DIFF:
         memory = blob._diff_memory()
-        if shortcut.buffer is not memory.buffer(Side.HOST):
+        if shortcut.buffer is not memory.whole(Side.HOST):
             # The Blob has another diff now, because its base shares one.
             return None
     array = exported.view()
@@ -210,7 +210,7 @@ def _kept_on_host(x: BlobCore, reason: str) -> Kept | None:
     if kept is None or kept[0].readable:
         return kept
     # Another thread may have replaced the buffer.
-    return kept if kept[0].buffer is x.memory.buffer(Side.HOST) else None
+    return kept if kept[0].buffer is x.memory.whole(Side.HOST) else None
 
 
 def _loan_of(kept: Kept) -> Loan:
@@ -231,13 +231,15 @@ def cuda_loan(x: BlobCore, home: Any, reason: str) -> Loan | None:
     """
     memory, layout = x.memory, x.layout
     require_reach(home)
-    buffer = memory.acquire(memory.side_of(home), CONST, layout, reason)
-    shelf = None if type(buffer) is Window else home.order.loans(buffer)
+    side = memory.side_of(home)
+    window = memory.acquire(side, CONST, layout, reason)
+    whole: Any = memory.whole(side)
+    shelf = home.order.loans(window.array) if window is whole else None
     if shelf is None:
         return None
     loan: Loan | None = shelf.get(layout)
     if loan is None or loan.was_written:
-        loan = Loan(*tensor_of(home, home.own_view(buffer, layout, writable=False)))
+        loan = Loan(*tensor_of(home, window.view(home, layout, writable=False, own=True)))
         if len(shelf) >= _KEPT:
             # Of batches of a data set, for example, each of which is used once.
             shelf.clear()

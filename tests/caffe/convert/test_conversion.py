@@ -22,7 +22,7 @@ from syncblob.caffe.convert import (
 )
 from syncblob.caffe.convert.caffe_files import as_model
 from syncblob.caffe.convert.conversion import _cast
-from syncblob.caffe.messages.string_fields import encoded
+from syncblob.caffe.messages.string_fields import encode_text
 
 _ALL = [*FAITHFUL, "pt"]
 
@@ -271,7 +271,7 @@ def test_settings_of_the_net_come_back(with_settings, tmp_path, name):
     before, after = (
         open_model(path).to_net() for path in (with_settings, tmp_path / "back.caffemodel")
     )
-    assert list(map(encoded, before.input)) == [b"\xb5"]
+    assert list(map(encode_text, before.input)) == [b"\xb5"]
     for net in (before, after):
         del net.layer[:]
     assert before == after

@@ -95,7 +95,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command and return the exit status."""
-    contents = _opened(arguments)
+    contents = _open(arguments)
     if arguments.prototxt:
         _print_definition(contents)
         return 0
@@ -119,7 +119,7 @@ def _shape(text: str) -> tuple[str, tuple[int, ...]]:
         ) from error
 
 
-def _opened(arguments: argparse.Namespace) -> Contents:
+def _open(arguments: argparse.Namespace) -> Contents:
     path, phase = arguments.file, arguments.phase
     head = head_of(OpenFile(path))
     if not head or not is_text(head):

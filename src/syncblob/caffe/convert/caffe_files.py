@@ -15,9 +15,9 @@ import numpy as np
 
 from syncblob.caffe import Layer, ModelFile, mark_legacy, open_model, read_blob
 from syncblob.caffe.convert.naming import name_tensors
-from syncblob.caffe.convert.weights import LayerWeights, Weights, squeezed
+from syncblob.caffe.convert.weights import LayerWeights, Weights, squeeze
 from syncblob.caffe.files.model import plan_consistent
-from syncblob.caffe.messages.fields import padded
+from syncblob.caffe.messages.fields import pad_axes
 from syncblob.caffe.messages.pieces import blob_pieces, write_pieces
 from syncblob.formats import Blob
 
@@ -82,7 +82,7 @@ def for_caffe(layers: Iterable[LayerWeights]) -> tuple[LayerWeights, ...]:
 
 def for_caffe_hdf5(layers: Iterable[LayerWeights]) -> list[LayerWeights]:
     """Do as `for_caffe`, and remove the axes of the older formats."""
-    return squeezed(for_caffe(layers))
+    return squeeze(for_caffe(layers))
 
 
 def _batch_norm(each: LayerWeights, taken: set[str]) -> Iterator[LayerWeights]:
@@ -126,7 +126,7 @@ def as_mean(layers: Iterable[LayerWeights]) -> tuple[LayerWeights, ...]:
     """Reshape images, with or without channels, to the four axes that Caffe expects of a mean."""
     return tuple(
         layer.with_blobs(
-            blob.reshape(padded(blob.shape)) if blob.ndim in _AXES_OF_IMAGES else blob
+            blob.reshape(pad_axes(blob.shape)) if blob.ndim in _AXES_OF_IMAGES else blob
             for blob in layer.tensors.values()
         )
         for layer in layers

@@ -14,7 +14,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from syncblob.caffe import blob_values, replacing
 from syncblob.caffe.convert.formats import function, open_weights, writable_extensions
-from syncblob.caffe.convert.weights import LayerWeights, Weights, filled_by, is_transposed
+from syncblob.caffe.convert.weights import LayerWeights, Weights, blob_from, has_transpose
 from syncblob.caffe.files.file_types import FileType, type_of_name
 from syncblob.errors import ModelFileError, SyncblobError
 from syncblob.formats import Blob, as_dtype, counted, is_bfloat16
@@ -73,7 +73,7 @@ class Conversion(AbstractContextManager["Conversion"]):
         self._target = target
         converted = (
             layer.with_blobs(
-                _converted(name, blob, _stored_dtype(name, blob.dtype, asked, target))
+                _convert(name, blob, _stored_dtype(name, blob.dtype, asked, target))
                 for name, blob in layer.tensors.items()
             )
             for layer in layers
@@ -114,8 +114,8 @@ class Conversion(AbstractContextManager["Conversion"]):
                 f"Caffe does not find layers with '/' in their names in HDF5, such as "
                 f"{nested[0]!r}; syncblob does"
             )
-        kept = {layer.name for layer in layers if not is_transposed(layer)}
-        turned = [each.layer for each in self.source.layers if is_transposed(each.layer)]
+        kept = {layer.name for layer in layers if not has_transpose(layer)}
+        turned = [each.layer for each in self.source.layers if has_transpose(each.layer)]
         names = [repr(layer.name) for layer in turned if layer.name in kept]
         if not names:
             return ""
@@ -152,10 +152,10 @@ class Conversion(AbstractContextManager["Conversion"]):
         self.close()
 
 
-def _converted(name: str, blob: Blob, dtype: np.dtype[np.generic]) -> Blob:
+def _convert(name: str, blob: Blob, dtype: np.dtype[np.generic]) -> Blob:
     if blob.dtype == dtype:
         return blob
-    return filled_by(lambda: _cast(name, blob_values(blob), dtype), blob.shape, dtype)
+    return blob_from(lambda: _cast(name, blob_values(blob), dtype), blob.shape, dtype)
 
 
 def convert(  # the options of the command

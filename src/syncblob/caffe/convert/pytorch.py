@@ -146,7 +146,7 @@ def _in_file(file: OpenFile, tensor: Any, offset: int) -> Any:
         dtype = as_dtype(_name_of(tensor))
     except TypeError:
         return 0  # is refused for its dtype
-    storage = Values.packed(dtype, offset, tensor.untyped_storage().nbytes() // dtype.itemsize)
+    storage = Values.in_order(dtype, offset, tensor.untyped_storage().nbytes() // dtype.itemsize)
     begin = int(tensor.storage_offset())
     shape, strides = tuple(tensor.shape), tensor.stride()
     values = StridedValues.of(storage.part(begin, storage.count), shape, strides)
@@ -176,7 +176,7 @@ def plan(weights: Weights) -> Callable[[Path], None]:
             f"{len(weights.tensors)}"
         )
 
-    source = weights.opened_file()
+    source = weights.source_file()
 
     def edit(source: OpenFile, path: Path) -> None:
         loaded = _load(torch, source, in_place=False)

@@ -224,7 +224,7 @@ class Weights(AbstractContextManager["Weights"]):
             )
         return blobs[0]
 
-    def opened_file(self) -> OpenFile | None:
+    def source_file(self) -> OpenFile | None:
         """Return the file whose other contents are written again; None if there is none.
 
         Raises ModelFileError if it was closed or has changed.
@@ -261,23 +261,23 @@ class Weights(AbstractContextManager["Weights"]):
 
 def for_others(layers: Iterable[LayerWeights]) -> list[LayerWeights]:
     """Return layers for other libraries: squeezed, and inner products as (outputs, inputs)."""
-    return [_turned(each) if is_transposed(each.layer) else each for each in squeezed(layers)]
+    return [_transpose(each) if has_transpose(each.layer) else each for each in squeeze(layers)]
 
 
-def is_transposed(layer: Layer) -> bool:
+def has_transpose(layer: Layer) -> bool:
     """Return whether it is an inner product whose weights are (inputs, outputs)."""
     has_matrix = any(blob.ndim > 1 for blob in layer.blobs[:1])
     return has_matrix and layer.type == "InnerProduct" and layer.proto.inner_product_param.transpose
 
 
-def _turned(each: LayerWeights) -> LayerWeights:
+def _transpose(each: LayerWeights) -> LayerWeights:
     weight, *others = each.tensors.values()
     turned = each.with_blobs([weight.swapaxes(-1, -2), *others])
     turned.layer.proto.inner_product_param.ClearField("transpose")
     return turned
 
 
-def squeezed(layers: Iterable[LayerWeights]) -> list[LayerWeights]:
+def squeeze(layers: Iterable[LayerWeights]) -> list[LayerWeights]:
     """Return layers without the axes of the older formats that their types do not have."""
     return [each.with_blobs(squeezed_blobs(each.layer)) for each in layers]
 
@@ -304,16 +304,16 @@ def _tensor(name: str, entry: Entry, path: str, file: Any) -> Blob | ModelFileEr
     try:
         shape = as_shape(dims, native.itemsize)
         if isinstance(values, int):
-            values = Values.packed(native, values, math.prod(shape))
+            values = Values.in_order(native, values, math.prod(shape))
         if not isinstance(values, Values):
-            return filled_by(values, shape, native)
+            return blob_from(values, shape, native)
         index = BlobIndex(shape, legacy=False, data=values, diff=None, of_caffe=False)
         return lazy_blob(file, index)
     except (TypeError, ValueError) as error:
         return ModelFileError(f"tensor {name!r}: {error}", path=path)
 
 
-def filled_by(read: Read, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Blob:
+def blob_from(read: Read, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Blob:
     """Make a Blob filled on first access by a function that returns an array of this shape."""
 
     def read_bytes() -> NDArray[np.uint8]:

@@ -168,7 +168,7 @@ class OpenFile:
                     return descriptor
             descriptor.read(target, offset)
         except EOFError as error:
-            raise self._changed_error(os.fstat(descriptor.number).st_size) from error
+            raise self._change_error(os.fstat(descriptor.number).st_size) from error
         return descriptor
 
     def require_unchanged(self, descriptor: Descriptor | None = None) -> None:
@@ -179,7 +179,7 @@ class OpenFile:
         descriptor = descriptor or self._require_open()
         status = os.fstat(descriptor.number)
         if (status.st_size, status.st_mtime_ns) != self.identity[2:]:
-            raise self._changed_error(status.st_size)
+            raise self._change_error(status.st_size)
 
     @property
     def readable(self) -> bool:
@@ -198,7 +198,7 @@ class OpenFile:
             )
         return self._descriptor
 
-    def _changed_error(self, size: int) -> ModelFileError:
+    def _change_error(self, size: int) -> ModelFileError:
         before = self.identity[2]
         sizes = f"had {before} bytes when it was opened and has {size} now"
         change = "has changed since it was opened" if size == before else sizes

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from syncblob import ModelFileError
-from syncblob.caffe.convert import checkpoint, convert, from_tensors, open_weights
-from syncblob.caffe.convert.checkpoint import find_net, flatten
+from syncblob.caffe.convert import convert, from_tensors, open_weights, pytorch
+from syncblob.caffe.convert.pytorch import find_net, flatten
 
 ONE, TWO, THREE = (np.ones(count, np.float32) for count in (1, 2, 3))
 NET = {"conv1.weight": TWO, "conv1.bias": ONE}
@@ -108,7 +108,7 @@ def test_a_dictionary_in_itself():
 
 
 def test_dictionaries_that_look_endless(monkeypatch):
-    monkeypatch.setattr(checkpoint, "MOST_ENTRIES", 1000)
+    monkeypatch.setattr(pytorch, "MOST_ENTRIES", 1000)
     level = {"a": ONE}
     for _ in range(30):
         level = {"a": level, "b": level}

@@ -7,6 +7,7 @@ import math
 import operator
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
@@ -73,6 +74,7 @@ class LayerWeights(NamedTuple):
         return type(self)(layer, self.names)
 
 
+@dataclass(eq=False, repr=False)
 class Weights(AbstractContextManager["Weights"]):
     """The tensors of an open file, by name and by layer. Made by `open_weights`.
 
@@ -88,7 +90,7 @@ class Weights(AbstractContextManager["Weights"]):
         Its format, such as ``"safetensors"``.
     layers
         The layers, in the order of the file.
-    close
+    closes
         The function that closes the file.
     name
         The name of the net; ``""`` if the file does not contain it.
@@ -96,9 +98,6 @@ class Weights(AbstractContextManager["Weights"]):
         The settings of the net, a message without name and layers.
     others
         What else the file has that is not converted, in words, such as ``"the link 'a'"``.
-
-    Attributes
-    ----------
     unreadable
         The names of tensors that a Blob cannot hold, such as those of float8, and why. Their layers
         are left out.
@@ -108,33 +107,21 @@ class Weights(AbstractContextManager["Weights"]):
         Where the weights come from, for `save_weights`; None if that does not matter.
     """
 
-    __slots__ = (
-        *("_close", "_held", "file", "kind", "layers", "metadata", "name", "others", "path"),
-        *("settings", "unreadable"),
-    )
+    path: str
+    kind: str
+    layers: tuple[LayerWeights, ...]
+    closes: Callable[[], object] = lambda: None
+    name: str = ""
+    settings: NetParameter = field(default_factory=NetParameter)
+    others: tuple[str, ...] = ()
+    unreadable: dict[str, str] = field(default_factory=dict)
+    metadata: dict[str, str] = field(default_factory=dict)
+    file: FileReference | None = None
+    _open: Descriptor | None = field(default=None, init=False)
 
-    def __init__(  # noqa: PLR0913  # what a file contains
-        self,
-        path: str,
-        kind: str,
-        layers: Iterable[LayerWeights],
-        close: Callable[[], object] = lambda: None,
-        *,
-        name: str = "",
-        settings: NetParameter | None = None,
-        others: Iterable[str] = (),
-    ) -> None:
-        self.path: str = path
-        self.kind: str = kind
-        self.layers: tuple[LayerWeights, ...] = tuple(layers)
-        self._close = close
-        self.name: str = name
-        self.settings: NetParameter = NetParameter() if settings is None else settings
-        self.others: tuple[str, ...] = tuple(others)
-        self.unreadable: dict[str, str] = {}
-        self.metadata: dict[str, str] = {}
-        self.file: FileReference | None = None
-        self._held: Descriptor | None = None
+    def __post_init__(self) -> None:
+        """Make tuples of other sequences."""
+        self.layers, self.others = tuple(self.layers), tuple(self.others)
 
     @classmethod
     def of_entries(
@@ -181,10 +168,10 @@ class Weights(AbstractContextManager["Weights"]):
             errors |= {name: e for name, e in tensors.items() if isinstance(e, ModelFileError)}
         if errors and not found:
             raise next(iter(errors.values()))
-        weights = cls(path, kind, found, **facts)
+        weights = cls(path, kind, tuple(found), **facts)
         weights.unreadable = {name: error.message for name, error in errors.items()}
         if file is not None:
-            weights.file, weights._close = file.reference, file.reference.close
+            weights.file, weights.closes = file.reference, file.reference.close
         return weights
 
     @property
@@ -239,12 +226,12 @@ class Weights(AbstractContextManager["Weights"]):
 
     def hold_file(self) -> None:
         """Keep the file open until `close`, though it is replaced and all values were read."""
-        self._held = None if self.file is None else self.file.hold()
+        self._open = None if self.file is None else self.file.hold()
 
     def close(self) -> None:
         """Close the file. Blobs that have been accessed keep their values."""
-        self._close()
-        self._held = None
+        self.closes()
+        self._open = None
 
     def __exit__(self, *_exception: object) -> None:
         """Close the file."""

@@ -169,9 +169,9 @@ def _values(tensor: Any) -> NDArray[np.generic]:
 def plan(weights: Weights) -> Callable[[Path], None]:
     """Plan a state_dict, or the file that was opened with new values."""
     torch = import_optional("torch")
-    if len(weights.tensors) > MOST_ENTRIES:
+    if len(weights.tensors) > _MOST_ENTRIES:
         raise ValueError(
-            f"a state_dict that can be opened again has at most {MOST_ENTRIES} tensors, got "
+            f"a state_dict that can be opened again has at most {_MOST_ENTRIES} tensors, got "
             f"{len(weights.tensors)}"
         )
 
@@ -226,13 +226,18 @@ def _tensor(torch: ModuleType, values: NDArray[np.generic]) -> Any:
     return tensor.view(torch.bfloat16) if narrow else tensor
 
 
+# --- the tensors of a net in nested dictionaries --------------------------------------------------
+#
+# A dictionary in a dictionary is a part of a net, such as a layer with its ``weight``, or a whole
+# net. The names of the tensors of a net contain dots, those of a layer do not.
+
 # The usual key of the weights in a checkpoint.
 _USUAL_KEY = "state_dict"
 # The last part of the name of an entry with what a module keeps beside its tensors, of any type.
 _EXTRA_STATE = "_extra_state"
 # Limits for hostile files, whose dictionaries may contain themselves, or each other many times.
 _MOST_LEVELS = 32
-MOST_ENTRIES = 1 << 20
+_MOST_ENTRIES = 1 << 20
 
 
 class Found(NamedTuple):
@@ -251,8 +256,8 @@ def flatten(nested: Mapping[Any, Any], is_tensor: Callable[[Any], bool]) -> Foun
     tensors: dict[str, Any] = {}
     others = []
     for number, (name, value) in enumerate(_leaves(nested, "", _MOST_LEVELS)):
-        if number == MOST_ENTRIES:
-            raise ValueError(f"it has more than {MOST_ENTRIES} entries")
+        if number == _MOST_ENTRIES:
+            raise ValueError(f"it has more than {_MOST_ENTRIES} entries")
         if _is_extra_state(name):
             others.append(f"the extra state {name!r}")
         elif not is_tensor(value):

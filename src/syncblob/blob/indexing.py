@@ -22,7 +22,7 @@ from syncblob.calls.operands import blob_to_read
 from syncblob.devices import HOST, Side
 from syncblob.devices.base import is_on_device
 from syncblob.guards import may_compute_directly, require_device
-from syncblob.memory import OVERWRITE, Head, Shortcut, acquire, compute, from_the_start, laid
+from syncblob.memory import OVERWRITE, Head, Shortcut, acquire, compute, from_the_start
 from syncblob.memory.buffers import allocate_on_host
 from syncblob.memory.history import first_write
 from syncblob.memory.living_arrays import Reference
@@ -222,7 +222,7 @@ def _assign_number(blob: BlobCore, full: Any, value: Any) -> None:
     def fill(buffer: Any, written: list[object] | None = None) -> None:
         into = target
         if into is None or buffer is not over:
-            into = laid(home, buffer, layout, writable=True, own=True)
+            into = buffer.view(home, layout, writable=True, own=True)
         # No call comes between the write and the note, so that no signal handler can.
         into[...] = value
         if written is not None:

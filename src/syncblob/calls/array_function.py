@@ -42,7 +42,7 @@ from syncblob.calls.nested import instances, mapped, replaced
 from syncblob.calls.view_calls import makes_view, stand_in, view_of
 from syncblob.devices import HOST
 from syncblob.guards import may_compute_directly, require_device
-from syncblob.memory import compute, from_the_start, laid
+from syncblob.memory import compute, from_the_start
 
 if TYPE_CHECKING:
     from syncblob.devices.base import Home
@@ -580,7 +580,7 @@ def _buffers_of(x: Any) -> list[tuple[Home, Any]]:
         return [(home, _comparable(home, array))]
     memory, layout = x.memory, x.layout
     return [
-        (home, _comparable(home, laid(home, window, layout, writable=False, own=True)))
+        (home, _comparable(home, window.view(home, layout, writable=False, own=True)))
         for side in memory.sides
         for window in memory.windows(side)
         for home in [memory.home(side)]

@@ -77,7 +77,7 @@ class AccessorArrays:
     const, writable, exported
         The arrays: to read, to write, and to export through DLPack; None if that is not possible.
     tensor
-        What torch functions read on the host, once one was called; see `dispatch/torch/tensors.py`.
+        What torch functions read on the host, once one was called; see `calls/torch/tensors.py`.
     """
 
     __slots__ = ("const", "exported", "shortcut", "tensor", "writable")
@@ -98,6 +98,10 @@ class AccessorArrays:
     def with_tensor(self, tensor: Any) -> AccessorArrays:
         """Return the same arrays with another tensor."""
         return AccessorArrays(self.shortcut, self.const, self.writable, self.exported, tensor)
+
+
+# Stands for the arrays of a view that was read once.
+NOT_YET = AccessorArrays(NO_SHORTCUT, None, None, None)
 
 
 def keep_diff(blob: BlobCore) -> None:
@@ -735,6 +739,12 @@ class BlobCore:
         if side and memory.device_home is not self.home:
             side = self.accelerator_side(memory)
         buffer = acquire(memory.ledger, side, CONST, layout, reason)
+        if kept is None and self._base is not None and memory.ledger.spans.uniform is None:
+            # Most views of a part are read once. The next read makes arrays to keep.
+            arrays = list(self.accessor_arrays)
+            arrays[place] = NOT_YET
+            self.accessor_arrays = tuple(arrays)
+            return buffer.view(memory.home(side), layout, writable=False)
         # The Blob may have another diff now, because its base shares one.
         if kept is None or kept.shortcut.buffer is not buffer or not kept.shortcut.readable:
             # Asks for the shortcut again.

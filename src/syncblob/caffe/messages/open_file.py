@@ -146,7 +146,7 @@ class OpenFile:
 
     def _fill(self, target: memoryview, offset: int) -> Descriptor:
         """Read bytes, a large number of them by several threads. Return what was read from."""
-        descriptor = self._require_open()
+        descriptor = self._descriptor or self._require_open()
 
         def read_piece(begin: int) -> None:
             descriptor.read(target[begin : begin + _PIECE], offset + begin)
@@ -167,9 +167,9 @@ class OpenFile:
 
         Raises ValueError and ModelFileError as `read_into` does.
         """
-        descriptor = descriptor or self._require_open()
+        descriptor = descriptor or self._descriptor or self._require_open()
         status = os.fstat(descriptor.number)
-        if (status.st_size, status.st_mtime_ns) != self.identity[2:]:
+        if (status.st_size, status.st_mtime_ns) != self.reference.identity[2:]:
             raise self._change_error(status.st_size)
 
     def _require_open(self) -> Descriptor:

@@ -20,6 +20,9 @@ from syncblob.calls.tables import rules_in_place
 from syncblob.guards import may_compute_directly
 from syncblob.memory.living_arrays import Reference
 
+# All integers up to this are exact in every floating-point dtype of Blobs, except bfloat16.
+_EXACT = 2048
+
 
 def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, name: str) -> Any:  # noqa: C901, PLR0912  # each case is inlined, because calls take time
     """Compute ``kernel(x1, x2)`` into x1, without a temporary array, and return x1.
@@ -43,7 +46,7 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, name: str) -> Any:  # 
     home = x1.home
     # In this order; see `BlobCore`.
     shortcut, array1 = x1._shortcut, x1._array
-    if array1 is not None and shortcut.writable:
+    if array1 is not None and shortcut.readable:
         array2 = x2
         if type(x2) is type(x1):
             shortcut2, array2 = x2._shortcut, x2._array
@@ -52,6 +55,11 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, name: str) -> Any:  # 
             usable = usable and array1.dtype is array2.dtype
         else:
             usable = type(x2) in SCALARS and _keeps_dtype(kernel, array1.dtype, type(x2))
+        if usable and not shortcut.writable:
+            # The write is prepared here if certainly nothing raises.
+            usable = home.direct and _cannot_raise(kernel, array1, array2)
+            array1 = x1._make_writable(_reason(kernel)) if usable else None
+            shortcut, usable = x1._shortcut, array1 is not None
         if usable and (home.direct or may_compute_directly(home, _reason(kernel))):
             note, writers = None, home.writers
             try:
@@ -92,6 +100,17 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, name: str) -> Any:  # 
     # Drop our references, so that the buffers can be evicted if memory is short.
     array1 = array2 = shortcut = shortcut2 = None
     return plan_of(rules_in_place, kernel, (), type(x1), type(x2)).run(x1, (x1, x2), {})
+
+
+def _cannot_raise(kernel: Callable[..., Any], array1: Any, x2: Any) -> bool:
+    """Tell whether a kernel certainly takes a second operand, and keeps the shape and the dtype.
+
+    Of a scalar, its dtype is known to be kept, but its conversion may raise.
+    """
+    if type(x2) in SCALARS:
+        return abs(x2) <= _EXACT and (type(x2) is not int or array1.dtype.kind in "fc")
+    same = array1.shape == x2.shape and kernel is not corrected.matmul
+    return same and _keeps_dtype(kernel, array1.dtype, x2.dtype)
 
 
 def _by_other(kernel: Callable[..., Any], x1: Any, x2: Any, name: str) -> Any:

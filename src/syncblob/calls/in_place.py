@@ -54,7 +54,8 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, name: str) -> Any:  # 
             usable = home is x2.home and array2 is not None and shortcut2.readable
             usable = usable and array1.dtype is array2.dtype
         else:
-            usable = type(x2) in SCALARS and _keeps_dtype(kernel, array1.dtype, type(x2))
+            kind: Any = type(x2)
+            usable = kind in SCALARS and _keeps_dtype(kernel, array1.dtype, kind)
         if usable and not shortcut.writable:
             # The write is prepared here if certainly nothing raises.
             usable = home.direct and _cannot_raise(kernel, array1, array2)

@@ -37,13 +37,13 @@ def unary(kernel: Callable[..., Any], x: Any) -> Any:
         If `x` is neither a Blob nor a NumPy scalar, or the kernel does not take its dtype.
     """
     try:
-        shortcut, array = x._shortcut, x._array
+        shortcut, array = x.shortcut, x.raw_array
     except AttributeError:
         x = as_blob(kernel.__name__, x)
         array = None
     home = x.home
     if array is None or not (
-        home.direct and (shortcut.readable or x._brought(kernel.__name__) is array)
+        home.direct and (shortcut.readable or x.current_array(kernel.__name__) is array)
     ):
         # Drop our references, so that the buffers can be evicted if memory is short.
         array = shortcut = None
@@ -82,8 +82,8 @@ def binary(  # noqa: C901, PLR0912  # cases are inlined to save time
     if type(x1) is type(x2):
         try:
             # In this order; see `BlobCore`.
-            shortcut1, shortcut2 = x1._shortcut, x2._shortcut
-            array1, array2 = x1._array, x2._array
+            shortcut1, shortcut2 = x1.shortcut, x2.shortcut
+            array1, array2 = x1.raw_array, x2.raw_array
         except AttributeError:
             pass
         else:
@@ -93,8 +93,8 @@ def binary(  # noqa: C901, PLR0912  # cases are inlined to save time
                 and array2 is not None
                 and home is x2.home
                 and (home.direct or may_compute_directly(home, kernel.__name__))
-                and (shortcut1.readable or x1._brought(kernel.__name__) is array1)
-                and (shortcut2.readable or x2._brought(kernel.__name__) is array2)
+                and (shortcut1.readable or x1.current_array(kernel.__name__) is array1)
+                and (shortcut2.readable or x2.current_array(kernel.__name__) is array2)
             ):
                 if array1.nbytes < LARGE and array2.nbytes < LARGE:
                     result = kernel(array1, array2)
@@ -105,7 +105,7 @@ def binary(  # noqa: C901, PLR0912  # cases are inlined to save time
                 return fresh(type(x1), result, home)
     elif type(x2) in SCALARS:
         try:
-            shortcut, array = x1._shortcut, x1._array
+            shortcut, array = x1.shortcut, x1.raw_array
         except AttributeError:
             pass
         else:
@@ -113,7 +113,7 @@ def binary(  # noqa: C901, PLR0912  # cases are inlined to save time
             if (
                 array is not None
                 and (home.direct or may_compute_directly(home, kernel.__name__))
-                and (shortcut.readable or x1._brought(kernel.__name__) is array)
+                and (shortcut.readable or x1.current_array(kernel.__name__) is array)
             ):
                 if array.nbytes < LARGE:
                     result = kernel(array, x2)

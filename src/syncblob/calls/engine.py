@@ -30,7 +30,7 @@ from syncblob.devices import HOST, Side
 from syncblob.devices.host import LARGE
 from syncblob.guards import may_compute_directly, require_device
 from syncblob.interop.adopt import can_adopt
-from syncblob.memory import MUTABLE, OVERWRITE, compute, from_the_start, has_written
+from syncblob.memory import CONST, MUTABLE, OVERWRITE, compute, from_the_start, has_written
 from syncblob.memory.living_arrays import Reference
 from syncblob.memory.operations import innermost
 from syncblob.memory.window_allocation import divisible
@@ -105,7 +105,7 @@ class Plan:
         for number in blobs:
             x = arguments[number]
             # In this order; see `BlobCore`.
-            shortcut, array = x._shortcut, x._array
+            shortcut, array = x.shortcut, x.raw_array
             if x.home is not home:
                 return self.run_in_room(like, args, kwargs)
             if array is None or not shortcut.readable:
@@ -163,8 +163,8 @@ class Plan:
         A guard that forbids the call has to do so before anything is copied.
         """
         if home.direct and _are_usual((*args, *kwargs.values()), home):
-            return x._array_in(home, self.rules.name)
-        return x._make_readable()
+            return x.array_in(home, CONST, self.rules.name)
+        return x.current_array()
 
     def _bring_ndarray(self, x: Any, home: Home, args: Args, kwargs: Named) -> Any:
         """Return an ndarray in a home, only to be read; None as `_bring`."""
@@ -183,7 +183,7 @@ class Plan:
             kind = type(item)
             array: Any = item
             if isinstance(item, BlobCore):
-                shortcut, array = item._shortcut, item._array
+                shortcut, array = item.shortcut, item.raw_array
                 if item.home is not home:
                     array = None
                 elif array is None or not shortcut.readable:
@@ -220,11 +220,11 @@ class Plan:
                 usable = array is not None
                 writers = home.writers
                 if usable and writers is not None:
-                    shortcut = x._shortcut
+                    shortcut = x.shortcut
                     note = {shortcut}
                     writers.add(Reference(note, writers.discard))
                     # Again: it may have been revoked before.
-                    usable = shortcut.writable and x._array is array
+                    usable = shortcut.writable and x.raw_array is array
             if usable:
                 arguments[target] = array
                 operands.append((array, x))
@@ -235,7 +235,7 @@ class Plan:
                 try:
                     result = self.native(*arguments, **kwargs)
                 finally:
-                    if array is not x and not x._shortcut.writable:
+                    if array is not x and not x.shortcut.writable:
                         finish_write(x, home, array, self.rules.name)
                 if result is None:
                     return None
@@ -274,19 +274,19 @@ def _are_usual(items: Any, home: Home) -> bool:
 
 def writable_array(x: Any, home: Home, name: str) -> Any:
     """Return a Blob's array in its home to write, if it is newest there; else None."""
-    if x._readonly:
-        x._require_writable(name)
+    if x.readonly:
+        x.require_writable(name)
     if x.home is not home:
         return None
-    shortcut, array = x._shortcut, x._array
+    shortcut, array = x.shortcut, x.raw_array
     if array is not None and shortcut.writable:
         return array
-    return None if x._make_readable() is None else x._make_writable(name)
+    return None if x.current_array() is None else x.array_in(home, MUTABLE, name)
 
 
 def finish_write(x: Any, home: Home, array: Any, name: str) -> None:
     """Finish a write if the other side was read, or the buffer has left the memory, meanwhile."""
-    if not (x._shortcut.writable or x._finish_write(home, name, array)):
+    if not (x.shortcut.writable or x.finish_write(home, name, array)):
         memory, layout = x.memory, x.layout
         if layout.shape == array.shape:
             memory.write(memory.side_of(home), OVERWRITE, layout, name, setitem, ..., array)
@@ -310,7 +310,7 @@ def _call(rules: Rules, like: Any, args: Args, kwargs: Named) -> Any:
         result = call.run(arguments)
     finally:
         for x in call.written:
-            x._finish_write(call.home, rules.name)
+            x.finish_write(call.home, rules.name)
     return give(result, rules, like, call.home, call.operands)
 
 
@@ -416,7 +416,7 @@ class Call:
                 self.operands.append((array, None))
                 return array
             blob = adopted(array, self.like, self.home.device)
-        array = blob._array_in(self.home, self.name)
+        array = blob.array_in(self.home, CONST, self.name)
         if isinstance(array, _ndarray):
             array = array.view()
             array.flags.writeable = False
@@ -446,7 +446,7 @@ class Call:
     def _target(self, x: Any) -> Any:
         """Return a Blob, or an array to write in place of one of any library; None for others."""
         if isinstance(x, BlobCore):
-            x._require_writable(self.name)
+            x.require_writable(self.name)
             return x
         if not is_array(x):
             return None
@@ -468,17 +468,14 @@ class Call:
             self.late.append((target, array))
         elif isinstance(target, BlobCore):
             self.written.append(target)
-            array = target._make_writable(self.name) if target.home is self.home else None
-            if array is None:
-                side = target.memory.side_of(self.home)
-                array = target._array_on(side, MUTABLE, self.name)
+            array = target.array_in(self.home, MUTABLE, self.name)
         self.operands.append((array, x))
         return array
 
     def _is_late(self, target: Any, *, whole: bool) -> bool:
         """Return whether a target is written after the call."""
         if isinstance(target, BlobCore):
-            current = target.home is self.home and target._shortcut.writable
+            current = target.home is self.home and target.shortcut.writable
             return (
                 whole and not current and forgets_newest(target, target.memory.side_of(self.home))
             )
@@ -517,7 +514,7 @@ class Call:
             elif isinstance(target, _ndarray) and self.home is not HOST:
                 # A transfer can fail, so all of them come before the first write.
                 blob = fresh(type(self.like), scratch, self.home)
-                arrays.append((target, blob._read(HOST_DATA, self.name)))
+                arrays.append((target, blob.const_view(HOST_DATA, self.name)))
             else:
                 arrays.append((target, scratch))
         overwrite(overwrites, self.home, self.name)
@@ -588,7 +585,7 @@ def _give_array(
     if len(blobs) < len(shares):
         return adopted(array, like, home.device)
     blob: Any = wrap(array, home, *blobs)
-    return blob.const if rules.const and blob._base is not None else blob
+    return blob.const if rules.const and blob.base is not None else blob
 
 
 def _number(x: Any, like: BlobCore, home: Home, name: str) -> Any:

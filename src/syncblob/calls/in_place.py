@@ -18,13 +18,14 @@ from syncblob.calls.foreign_operators import answer_of, known_form
 from syncblob.calls.operands import converted, is_number
 from syncblob.calls.tables import rules_in_place
 from syncblob.guards import may_compute_directly
+from syncblob.memory import MUTABLE
 from syncblob.memory.living_arrays import Reference
 
 # All integers up to this are exact in every floating-point dtype of Blobs, except bfloat16.
 _EXACT = 2048
 
 
-def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, name: str) -> Any:  # noqa: C901, PLR0912  # each case is inlined, because calls take time
+def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, name: str) -> Any:  # noqa: C901, PLR0912, PLR0915  # each case is inlined, because calls take time
     """Compute ``kernel(x1, x2)`` into x1, without a temporary array, and return x1.
 
     `name` is Python's name of the operator, such as ``"add"``.
@@ -41,15 +42,15 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, name: str) -> Any:  # 
     ValueError
         If the shape differs, or `x1` is const.
     """
-    if x1._readonly:
-        x1._require_writable(_reason(kernel))
+    if x1.readonly:
+        x1.require_writable(_reason(kernel))
     home = x1.home
     # In this order; see `BlobCore`.
-    shortcut, array1 = x1._shortcut, x1._array
+    shortcut, array1 = x1.shortcut, x1.raw_array
     if array1 is not None and shortcut.readable:
         array2 = x2
         if type(x2) is type(x1):
-            shortcut2, array2 = x2._shortcut, x2._array
+            shortcut2, array2 = x2.shortcut, x2.raw_array
             # Most kernels keep the common dtype.
             usable = home is x2.home and array2 is not None and shortcut2.readable
             usable = usable and array1.dtype is array2.dtype
@@ -59,8 +60,8 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, name: str) -> Any:  # 
         if usable and not shortcut.writable:
             # The write is prepared here if certainly nothing raises.
             usable = home.direct and _cannot_raise(kernel, array1, array2)
-            array1 = x1._make_writable(_reason(kernel)) if usable else None
-            shortcut, usable = x1._shortcut, array1 is not None
+            array1 = x1.array_in(home, MUTABLE, _reason(kernel)) if usable else None
+            shortcut, usable = x1.shortcut, array1 is not None
         if usable and (home.direct or may_compute_directly(home, _reason(kernel))):
             note, writers = None, home.writers
             try:
@@ -68,7 +69,7 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, name: str) -> Any:  # 
                     note = {shortcut}
                     writers.add(Reference(note, writers.discard))
                 # Again: it may have been revoked before.
-                if writers is None or (shortcut.writable and x1._array is array1):
+                if writers is None or (shortcut.writable and x1.raw_array is array1):
                     try:
                         if array1.size == 1 and array2 is not x2 and array1.shape == array2.shape:
                             # For one element, NumPy's ``out=`` takes twice as long.
@@ -81,7 +82,7 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, name: str) -> Any:  # 
                         _require_kept_dtype(kernel, array1.dtype, array2)
                         raise
                     finally:
-                        if not x1._shortcut.writable:
+                        if not x1.shortcut.writable:
                             finish_write(x1, home, array1, kernel.__name__)
                     return x1
             finally:

@@ -13,7 +13,7 @@ from syncblob.arrays.foreign import is_array
 from syncblob.blob.core import BlobCore
 from syncblob.calls.tables import INDICES, positions
 from syncblob.devices import HOST, Side
-from syncblob.memory import compute
+from syncblob.memory import CONST, compute
 
 if TYPE_CHECKING:
     from syncblob.devices.base import Home
@@ -32,7 +32,7 @@ def require_bounds(home: Home, indices: Any, lowest: int, length: int, axis: int
         if not (indices.size and home.checks_values):
             return
         if isinstance(indices, BlobCore):
-            indices = indices._array_in(home, "__getitem__")
+            indices = indices.array_in(home, CONST, "__getitem__")
         low, high = (int(compute(home, home.own(name), indices)) for name in ("min", "max"))
     if low < lowest or high >= length:
         wrong = low if low < lowest else high
@@ -41,7 +41,7 @@ def require_bounds(home: Home, indices: Any, lowest: int, length: int, axis: int
 
 def _is_on_host(blob: BlobCore) -> bool:
     """Return whether the host holds the newest contents of a Blob."""
-    if blob._held is None and blob._array is not None:
+    if blob.known_memory is None and blob.raw_array is not None:
         # The result of a computation. The map would have to be made first.
         return blob.home is HOST
     memory = blob.memory

@@ -54,4 +54,4 @@ def view(x: Any, name: str, function: Callable[[Any], Any]) -> Any:
     """
     if not isinstance(x, BlobCore):
         x = as_blob(name, x)
-    return x._derived(function) if x.home.views else x._view(x.layout.derive(function))
+    return x.derive(function) if x.home.views else x.view_at(x.layout.derive(function))

@@ -54,7 +54,7 @@ def as_blob(name: str, x: Any, *beside: Any) -> Any:
         x = np.asarray(x)[()]
     if isinstance(x, np.generic) and is_supported(x.dtype):
         device = None if like is None else like.device
-        return BlobCore._class_of_results.asarray(x, device=device)
+        return BlobCore.class_of_results.asarray(x, device=device)
     operand = NotImplemented if like is None else converted(x, like)
     if operand is not NotImplemented:
         return operand
@@ -92,7 +92,7 @@ def blob_to_read(array: Any, like: AnyBlob) -> AnyBlob:
     """Make a Blob over an array of NumPy or CuPy, only for reading."""
     device = "cpu" if isinstance(array, np.ndarray) else None
     memory, layout = adopt(array, dtype=None, device=device, copy=None, owned=True)
-    return like._of(memory, layout)
+    return like.from_memory(memory, layout)
 
 
 def converted(x: Any, like: Any) -> Any:
@@ -128,7 +128,7 @@ def of_device(x: Any, like: BlobCore) -> Any:
 def adopted(array: Any, like: BlobCore, device: Device | None) -> BlobCore:
     """Make a Blob for use on a device, over an array that has other owners."""
     memory, layout = adopt(array, dtype=None, device=device, copy=None)
-    return like._of(memory, layout)
+    return like.from_memory(memory, layout)
 
 
 def shape_only(x: Any) -> Any:
@@ -136,7 +136,7 @@ def shape_only(x: Any) -> Any:
     if not isinstance(x, BlobCore):
         return x
     # It may be out of date, and has the shape nevertheless.
-    array = x._array
+    array = x.raw_array
     return array if isinstance(array, np.ndarray) else x.layout.dummy()
 
 

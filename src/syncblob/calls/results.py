@@ -45,7 +45,7 @@ def wrap(array: Any, home: Home, *operands: BlobCore) -> Any:
     if home.owns(array):
         for x in operands:
             # Some functions return the operand itself if there is nothing to do.
-            if array is x._array:
+            if array is x.raw_array:
                 break
         else:
             return fresh(type(operands[0]), array, home)
@@ -58,8 +58,8 @@ def wrap(array: Any, home: Home, *operands: BlobCore) -> Any:
     ]
     if sharing:
         # Of several Blobs over one memory, a const one, because the result may be its view.
-        x, window = next((pair for pair in sharing if pair[0]._readonly), sharing[0])
-        return x._view(window.layout(home, array))
+        x, window = next((pair for pair in sharing if pair[0].readonly), sharing[0])
+        return x.view_at(window.layout(home, array))
     if not can_adopt(array, home):
         array = compute(home, array.copy)
     return fresh(type(operands[0]), array, home)

@@ -47,8 +47,8 @@ class ViewPlan(Plan):
             named = {name: _number(y) for name, y in named.items()}
             first = (x, *map(_number, args[1:]))
         x = first[0]
-        array = x._array
-        if array is None or x._held is None or not x.home.native:
+        array = x.raw_array
+        if array is None or x.known_memory is None or not x.home.native:
             array = stand_in(x)
         if array.ndim < self.axes or (
             self.usual_count is not None
@@ -95,7 +95,7 @@ def _number(x: Any) -> Any:
 
 def stand_in(x: BlobCore) -> Any:
     """Return an array with the layout of a Blob, of which views can be made, but not read."""
-    array = x._array if x.home.native and x._has_array() else None
+    array = x.viewable_array() if x.home.native else None
     return x.layout.dummy() if array is None else array
 
 
@@ -105,15 +105,15 @@ def view_of(x: Any, array: Any, view: Any, const: bool) -> Any:
         return x
     if const:
         view.flags.writeable = False
-    blob = x._view_of_array(array, view)
+    blob = x.view_of_array(array, view)
     if blob is None:
         # The array is a dummy, or another thread has replaced the buffer. The elements have the
         # same offsets in the new one.
         layout = x.layout
         distance = HOST.address(view) - HOST.address(array) if view.size else 0
-        return x._view(Layout.of_array(view, layout.offset + distance), readonly=const)
+        return x.view_at(Layout.of_array(view, layout.offset + distance), readonly=const)
     if const:
-        blob._readonly = True
+        blob.readonly = True
     return blob
 
 

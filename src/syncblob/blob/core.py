@@ -467,6 +467,11 @@ class BlobCore:
         if array is not None and (shortcut.writable or (not writes and shortcut.readable)):
             return array
         memory, layout = self.memory, self.known_layout or self.layout
+        if array is not None and shortcut.readable:
+            # Only other sides have to be told of the write.
+            buffer = acquire(memory.ledger, shortcut.side, access, layout, reason)
+            if shortcut.writable and shortcut.buffer is buffer:
+                return array
         buffer = memory.acquire(self.side, access, layout, reason)
         shortcut, array = self._attach(memory, layout)
         if shortcut.buffer is buffer or (shortcut.writable if writes else shortcut.readable):

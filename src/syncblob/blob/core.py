@@ -827,7 +827,9 @@ class BlobCore:
                 return
             const, writable = views
             exported = None
-            if self.readonly or (window is not ledger.buffers.sides[side] and not home.native):
+            if self.readonly or (
+                window is not ledger.buffers.windows[side].whole and not home.native
+            ):
                 # In the latter case, the borrow has to be an alias; see `hand_out.borrow`.
                 writable = None
             elif (

@@ -29,8 +29,8 @@ from syncblob.calls.torch.tracing import untraced
 from syncblob.devices import HOST, timed_computations
 from syncblob.devices.cuda import CudaBackend
 from syncblob.guards import require_device
-from syncblob.memory import CONST, MUTABLE, has_written, in_room, writing
-from syncblob.memory.operations import running
+from syncblob.memory import CONST, MUTABLE, has_written, in_room, run_writer
+from syncblob.memory.operations import innermost_of
 from syncblob.memory.untracked_aliases import expose
 from syncblob.memory.verify import verifying
 
@@ -106,7 +106,7 @@ def call(  # noqa: C901, PLR0912  # the checks at the end are inlined, because c
     if operands is None:
         there = Call(plan, function, values, names)
         if plan.written:
-            return writing(plan.found_in(values, BlobCore), there.run)
+            return run_writer(plan.found_in(values, BlobCore), there.run)
         return there.run()
     try:
         if names:
@@ -251,7 +251,7 @@ def _lend_ready(  # noqa: C901, PLR0911, PLR0912, PLR0915  # inlined, because ca
         kind, stop = type(operands[place]), count + len(operands[place])
         operands[place] = operands[count:stop] if kind is list else tuple(operands[count:stop])
         del operands[count:stop]
-    if running and targets:
+    if innermost_of and targets:
         has_written()
     return operands
 

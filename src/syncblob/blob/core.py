@@ -78,7 +78,7 @@ class AccessorArrays:
     const, writable, exported
         The arrays: to read, to write, and to export through DLPack; None if that is not possible.
     tensor
-        What torch functions read on the host, once one was called; see `dispatch/torch/tensors.py`.
+        What torch functions read on the host, once one was called; see `calls/torch/tensors.py`.
     """
 
     __slots__ = ("const", "exported", "shortcut", "tensor", "writable")
@@ -99,6 +99,10 @@ class AccessorArrays:
     def with_tensor(self, tensor: Any) -> AccessorArrays:
         """Return the same arrays with another tensor."""
         return AccessorArrays(self.shortcut, self.const, self.writable, self.exported, tensor)
+
+
+# Stands for the arrays of a view that was read once.
+NOT_YET = AccessorArrays(NO_SHORTCUT, None, None, None)
 
 
 def keep_diff(blob: BlobCore) -> None:
@@ -464,6 +468,11 @@ class BlobCore:
         if array is not None and (shortcut.writable or (not writes and shortcut.readable)):
             return array
         memory, layout = self.memory, self.known_layout or self.layout
+        if array is not None and shortcut.readable:
+            # Only other sides have to be told of the write.
+            buffer = acquire(memory.ledger, shortcut.side, access, layout, reason)
+            if shortcut.writable and shortcut.buffer is buffer:
+                return array
         buffer = memory.acquire(self.side, access, layout, reason)
         shortcut, array = self._attach(memory, layout)
         if shortcut.buffer is buffer or (shortcut.writable if writes else shortcut.readable):
@@ -736,6 +745,12 @@ class BlobCore:
         if side and memory.device_home is not self.home:
             side = self.accelerator_side(memory)
         buffer = acquire(memory.ledger, side, CONST, layout, reason)
+        if kept is None and self._base is not None and memory.ledger.spans.uniform is None:
+            # Most views of a part are read once. The next read makes arrays to keep.
+            arrays = list(self.accessor_arrays)
+            arrays[place] = NOT_YET
+            self.accessor_arrays = tuple(arrays)
+            return buffer.view(memory.home(side), layout, writable=False)
         # The Blob may have another diff now, because its base shares one.
         if kept is None or kept.shortcut.buffer is not buffer or not kept.shortcut.readable:
             # Asks for the shortcut again.

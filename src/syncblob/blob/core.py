@@ -745,8 +745,14 @@ class BlobCore:
         if side and memory.device_home is not self.home:
             side = self.accelerator_side(memory)
         buffer = acquire(memory.ledger, side, CONST, layout, reason)
-        if kept is None and self._base is not None and memory.ledger.spans.uniform is None:
-            # Most views of a part are read once. The next read makes arrays to keep.
+        if (
+            not side
+            and kept is None
+            and self._base is not None
+            and memory.ledger.spans.uniform is None
+        ):
+            # Most views of a part are read once. The next read makes arrays to keep. On an
+            # accelerator, their shortcut also tells an eviction when the part was last used.
             arrays = list(self.accessor_arrays)
             arrays[place] = NOT_YET
             self.accessor_arrays = tuple(arrays)

@@ -307,10 +307,14 @@ def evict_windows(  # noqa: PLR0913, PLR0917  # a range, and what its contents n
     windows = ledger.buffers.all_of(side).inside(start, stop)
     for window in windows:
         low, high = window.start, window.stop
-        if holder := ledger.loans[side].holder_in(side, low, high):
+        home = ledger.buffers.home(side)
+        holder = ledger.loans[side].holder_in(side, low, high)
+        if not holder and isinstance(home, Accelerator):
+            holder = home.holder(window.array)
+        if holder:
             raise BufferError(
                 f"bytes {low} to {high} of {ledger.buffers.described()} cannot leave "
-                f"{ledger.buffers.home(side).device}, because of {holder}; delete the alias, "
+                f"{home.device}, because of {holder}; delete the alias, "
                 "or use a copy, as of blob.copy(), which can leave"
             )
     _rescue(ledger, side, windows, reason, held)

@@ -14,6 +14,7 @@ from benchmarks import (
     interop,
     large_files,
     objects,
+    ordinary,
     pipeline,
     states,
     streaming,
@@ -26,6 +27,7 @@ from benchmarks.timing import Timer
 
 GROUPS: dict[str, Callable[[Timer], Measured]] = {
     "array_api": array_api.measure,
+    "calls": ordinary.measure,
     "files": files.measure,
     "functions": functions.measure,
     "import_time": import_time.measure,

@@ -5,12 +5,16 @@ from __future__ import annotations
 import contextlib
 import gc
 import statistics
+import sys
 import tracemalloc
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import numpy as np
 
+import syncblob
 from benchmarks.rows import Goal, Row
 from benchmarks.timing import Timer
 from syncblob import Blob
@@ -35,7 +39,8 @@ def function(text: str, names: Mapping[str, Any], parameters: str = "") -> Calla
     try:
         compile(text, text, "eval")
     except SyntaxError:
-        body = text if parameters else f"global {text.partition(' ')[0]}; {text}"
+        target = text.partition(" ")[0]
+        body = f"global {target}; {text}" if target.isidentifier() and not parameters else text
     else:
         body = f"return {text}"
     found = dict(names)
@@ -46,9 +51,9 @@ def function(text: str, names: Mapping[str, Any], parameters: str = "") -> Calla
     return call
 
 
-def as_blob(array: np.ndarray) -> Blob:
+def as_blob(array: np.ndarray, device: str = "cpu") -> Blob:
     """Return a Blob with a copy of an array, used on both sides."""
-    blob = Blob(array.shape, array.dtype)
+    blob = Blob(array.shape, array.dtype, device=device)
     blob[...] = array
     return on_both_sides(blob)
 
@@ -118,6 +123,51 @@ def in_adds(  # noqa: PLR0913  # keywords
     ):
         goal = Goal(limit, "value")
         yield Row(section, f"the {name} of {len(extra)}", value, unit="adds", goal=goal)
+
+
+def copying(needs: Iterable[tuple[str, int]]) -> Callable[[], object]:
+    """Return a function that copies and allocates as the simulated device does, and no more.
+
+    Parameters
+    ----------
+    needs
+        ``"upload"``, ``"download"``, or the backend's function that allocates, each with the number
+        of bytes.
+    """
+    backend = accelerator("simulated:0")
+    arguments: list[tuple[Any, ...]] = []
+    for name, nbytes in needs:
+        host, buffer = backend.allocate_host(nbytes), backend.allocate(nbytes)
+        if name == "upload":
+            arguments.append((backend.upload, host, buffer))
+        elif name == "download":
+            arguments.append((backend.download, buffer, host))
+        else:
+            arguments.append((getattr(backend, name), nbytes))
+
+    def copy() -> None:
+        for run, *operands in arguments:
+            run(*operands)
+
+    return copy
+
+
+def package_calls(call: Callable[[], object]) -> int:
+    """Return how many functions of the package, in Python, a call calls."""
+    folder = str(Path(syncblob.__file__).parent)
+    count = 0
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        nonlocal count
+        count += event == "call" and frame.f_code.co_filename.startswith(folder)
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        call()
+    finally:
+        sys.setprofile(before)
+    return count
 
 
 def traced(make: Callable[[], object]) -> tuple[int, int]:

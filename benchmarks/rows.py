@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Unit = Literal["s", "B/s", "B", "bytes", "adds", "times", "power"]
+Unit = Literal["s", "B/s", "B", "bytes", "adds", "calls", "times", "power"]
 Kind = Literal["ratio", "difference", "value"]
 
 _THOUSAND = 1000
@@ -65,8 +65,8 @@ class Row:
         Those of the rival in the same run. The value is None if there is no rival.
     unit
         ``"s"``, ``"B/s"``, ``"B"``, ``"bytes"`` for exact numbers of bytes, ``"adds"``: calls of
-        ``np.add`` of two small arrays, measured in the same run, ``"times"`` for multiples, or
-        ``"power"`` for exponents.
+        ``np.add`` of two small arrays, measured in the same run, ``"calls"`` for exact numbers of
+        calls, ``"times"`` for multiples, or ``"power"`` for exponents.
     goal
         None if the project has no goal for it.
     cell

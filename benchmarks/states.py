@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 import syncblob as xp
-from benchmarks.calls import function, one_thread
+from benchmarks.calls import copying, function, one_thread
 from benchmarks.rows import Cell, Goal, Measured, Row
 from benchmarks.timing import Timer
 from syncblob import (
@@ -302,7 +302,7 @@ class Comparison:
         if not self.changes:
             self._repeats = 10
             self._repeats = max(1, int(SAMPLE / self._ours()))
-        self._copying = _copying(self.needs)
+        self._copying = copying(self.needs)
 
     def sample(self) -> None:
         """Time the call, and its rival."""
@@ -339,26 +339,6 @@ def _time(call: Callable[..., object], arguments: tuple[object, ...], repeats: i
 
 def _fast(times: list[float]) -> float:
     return sorted(times)[int(RANK * len(times))]
-
-
-def _copying(needs: list[tuple[str, int]]) -> Callable[[], object]:
-    """Return a function that copies and allocates as the simulated device does, and no more."""
-    backend = accelerator(SIMULATED)
-    arguments: list[tuple[Any, ...]] = []
-    for name, nbytes in needs:
-        host, buffer = backend.allocate_host(nbytes), backend.allocate(nbytes)
-        if name == "upload":
-            arguments.append((backend.upload, host, buffer))
-        elif name == "download":
-            arguments.append((backend.download, buffer, host))
-        else:
-            arguments.append((getattr(backend, name), nbytes))
-
-    def copy() -> None:
-        for run, *operands in arguments:
-            run(*operands)
-
-    return copy
 
 
 # --- rows -----------------------------------------------------------------------------------------

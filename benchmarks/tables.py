@@ -36,7 +36,8 @@ def _number(row: Row | None) -> str:
     if row is None or row.cell is None:
         return ""
     number = (row.of(row.cell.shows) or 0.0) * (1e6 if row.cell.shows == "difference" else 1)
-    text = f"{number:.{2 if abs(number) < 10 else 1}f}"  # noqa: PLR2004  # three figures that count
+    digits = 0 if row.unit == "calls" else 2 if abs(number) < 10 else 1  # noqa: PLR2004  # three figures that count
+    text = f"{number:.{digits}f}"
     return (f"**{text}**" if row.met is False else text) + row.cell.mark
 
 

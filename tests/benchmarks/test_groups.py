@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import tiers
 
-from benchmarks import functions
+import syncblob
+from benchmarks import functions, ordinary
 from benchmarks.__main__ import GROUPS, main
 from benchmarks.calls import as_blob, function, traced
 from benchmarks.results import Results
@@ -55,6 +56,24 @@ def test_a_function_of_torch_gives_for_blobs_what_it_gives_for_tensors(text):
     expected = function(text, names | tensors)()
     torch.testing.assert_close(function(text, names | blobs)(), expected)
     assert not any(blob.memory.aliased for blob in blobs.values())
+
+
+@pytest.mark.parametrize("device", ordinary.DEVICES.values())
+def test_ordinary_calls_give_for_blobs_what_they_give_for_ndarrays(device):
+    torch = pytest.importorskip("torch")
+
+    def outcome(text, names):
+        """Return the results of a call, and the arrays that it may have written."""
+        result = function(text, names)()
+        results = result if isinstance(result, (tuple, list)) else (result,)
+        written = names["x"], names["z"]
+        return [np.asarray(each) for each in (*results, *written) if each is not None]
+
+    for text in (*ordinary.CALLS, *ordinary.OTHER_CALLS):
+        blobs = ordinary.operands(lambda x: as_blob(x, device), torch, namespace=syncblob)
+        expected = outcome(text, ordinary.operands(np.copy, torch))
+        for found, wanted in zip(outcome(text, blobs), expected, strict=True):
+            np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6, err_msg=text)
 
 
 # --- the command line -----------------------------------------------------------------------------

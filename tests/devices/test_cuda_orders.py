@@ -1,4 +1,4 @@
-"""Orders of work on a model of CUDA that once gave wrong values, ended a capture or found no room."""
+"""Orders of work on a model of CUDA that once gave wrong values or ended a capture."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def in_thread(function):
     def run():
         try:
             found.append(function())
-        except BaseException as error:
+        except Exception as error:  # noqa: BLE001  # returned
             found.append(error)
 
     thread = threading.Thread(target=run)
@@ -149,7 +149,7 @@ def test_memory_on_one_stream_is_used_again_at_once(machine, backend):
 
 
 @lazily
-def test_memory_that_is_left_is_waited_for_where_there_is_no_other(machine, backend):
+def test_memory_that_is_left_is_waited_for_where_there_is_no_other(machine):
     blob, seen = ready(1, machine), []
     with side_stream():
         compute(blob, reading(seen))
@@ -196,14 +196,13 @@ def test_a_prefetch_without_memory_evicts_beside_a_capture(machine, mode):
 def test_room_is_made_beside_a_capture_by_what_need_not_be_waited_for(machine, backend):
     lent, free = ready(1, machine), ready(2, machine)
     lent.mutable_gpu_data()
-    lent.memory.ledger.buffers.home(1)
     free[...] = 3
     machine.finish()
     stream = side_stream()
     with stream:
         ready(4, machine).gpu_data()
     stream.begin_capture()
-    assert eviction.make_room(backend, "test", 10**9)
+    assert eviction._evict(backend, "test", 10**9)
     stream.end_capture()
     assert (lent.head, free.head) == (Head.HEAD_AT_GPU, Head.HEAD_AT_CPU)
     assert free.tolist() == [3] * 128
@@ -213,39 +212,40 @@ def test_room_is_made_beside_a_capture_by_what_need_not_be_waited_for(machine, b
 @pytest.mark.parametrize("library", ["cupy", "torch"])
 def test_what_a_graph_uses_stays_where_it_is(machine, backend, library, monkeypatch):
     torch = pytest.importorskip("torch")
-    import torch_model
-
-    torch_function = pytest.importorskip("syncblob.calls.torch.torch_function")
+    torch_model = pytest.importorskip("torch_model")
+    torch_function = pytest.importorskip("syncblob.dispatch.torch.torch_function")
     blob, seen, stream = ready(1, machine), [], side_stream()
-    if library == "cupy":
-        with stream:
-            stream.begin_capture()
-            compute(blob, reading(seen))
-            graph = stream.end_capture()
-    else:
+    blob._array_in(backend, "test")
 
-        def run(_function, operands, _names):
-            import cupy
+    def run(_function, operands, _names):
+        import cupy
 
-            memory = cupy.cuda.UnownedMemory(operands[0].data_ptr(), BLOCK, operands[0], 0)
-            array = cupy.ndarray((128,), np.float32, cupy.cuda.MemoryPointer(memory, 0))
-            launch(reading(seen), array, stream=stream)
-            return torch.zeros(1)
+        memory = cupy.cuda.UnownedMemory(operands[0].data_ptr(), BLOCK, operands[0], 0)
+        array = cupy.ndarray((128,), np.float32, cupy.cuda.MemoryPointer(memory, 0))
+        launch(reading(seen), array, stream=stream)
+        return torch.zeros(1)
 
-        monkeypatch.setattr(torch_function, "_compute", run)
-        with torch_model.installed() as streams, streams.graph(stream, 2) as made:
-            torch.sum(blob)
-        (graph,) = made
-    gc.collect()
-    assert not eviction.make_room(backend, "test", 1)
-    with pytest.raises(BufferError, match=r"a CUDA graph .* may be launched again"):
-        blob.evict()
-    for value in (5, 6):
-        blob.overwrite_cpu_data()[...] = value
-        blob._array_in(backend, "test")
-        machine.finish()
-        graph.launch(stream)
-        stream.synchronize()
+    monkeypatch.setattr(torch_function, "_compute", run)
+    with torch_model.installed() as streams:
+        if library == "cupy":
+            with stream, streams.stream(stream):
+                stream.begin_capture()
+                compute(blob, reading(seen))
+                graph = stream.end_capture()
+        else:
+            with streams.graph(stream, 2) as made:
+                torch.sum(blob)
+            (graph,) = made
+        gc.collect()
+        assert not eviction.make_room(backend, "test", 1)
+        with pytest.raises(BufferError, match=r"a CUDA graph .* may be launched again"):
+            blob.evict()
+        for value in (5, 6):
+            blob.overwrite_cpu_data()[...] = value
+            blob._array_in(backend, "test")
+            machine.finish()
+            graph.launch(stream)
+            stream.synchronize()
     assert seen == [5, 6]
 
 
@@ -296,7 +296,7 @@ def test_memory_of_torchs_is_left_where_it_is_beside_a_capture(machine, backend,
 
 @lazily
 def test_a_point_between_a_kernel_of_torchs_and_the_end_of_the_operation_is_not_waited_for(
-    machine, cupy, backend, monkeypatch
+    machine, backend, monkeypatch
 ):
     pytest.importorskip("torch")
     import torch_model
@@ -326,12 +326,12 @@ def test_a_point_between_a_kernel_of_torchs_and_the_end_of_the_operation_is_not_
         compute(other, lambda _: None)
         monkeypatch.setattr(backend.order, "join", joined)
         backend.compute(kernel, array)
-        monkeypatch.undo()
-    seen_kernel.clear()
-    del array
-    blob.overwrite_cpu_data()[...] = 5
-    blob._array_in(backend, "test")
-    machine.finish()
+        monkeypatch.setattr(backend.order, "join", join)
+        seen_kernel.clear()
+        del array
+        blob.overwrite_cpu_data()[...] = 5
+        blob._array_in(backend, "test")
+        machine.finish()
     assert seen == [1]
 
 

@@ -228,7 +228,7 @@ def test_many_uses_of_a_memory_are_joined(backend, machine):
     assert machine.calls["deviceSynchronize"] == 1
 
 
-def test_memory_that_is_used_again_is_known_anew(backend, machine):
+def test_memory_that_is_used_again_is_known_anew(machine):
     blob = Blob(8, device="cuda:0")
     address = blob.overwrite_gpu_data().data.ptr
     _ = blob.cpu_data()

@@ -92,7 +92,8 @@ def test_beside_a_capture_more_memory_is_locked_and_none_is_waited_for(backend, 
     stream.begin_capture()
     assert backend.allocate_host(100_000).ctypes.data not in dropped
     stream.end_capture()
-    assert backend.allocate_host(100_000).ctypes.data in dropped
+    assert machine.calls["deviceSynchronize"] == 0
+    backend.allocate_host(100_000)
     assert machine.calls["deviceSynchronize"] == 1
 
 

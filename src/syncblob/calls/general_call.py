@@ -204,7 +204,7 @@ class Operands:
                 shape, dtype = tuple(target.shape), target.dtype.newbyteorder("=")
                 array = compute(self.home, self.home.namespace.empty, shape, dtype=dtype)
             else:
-                array = compute(self.home, self.read(target).copy)
+                array = compute(self.home, self.home.copy, self.read(target))
             self.late.append((target, array))
             return array
         if not own:
@@ -306,7 +306,7 @@ class Operands:
         overlap = self.home.overlap
         if const and not any(overlap(array, passed) for passed, _ in self._passed.values()):
             # Copied, because even reading the flags of such an array may warn.
-            return fresh(type(self.like), compute(self.home, array.copy), self.home)
+            return fresh(type(self.like), compute(self.home, self.home.copy, array), self.home)
         if any(overlap(array, foreign) for foreign in self._foreign):
             return adopted(array, self.like, self.home.device)
         blob: Any = wrap(array, self.home, *(self._blobs or [self.like]))

@@ -43,6 +43,10 @@ NEEDED = "needed_nbytes"
 protocols: list[str] = ["__cuda_array_interface__", "__sycl_usm_array_interface__"]
 
 
+class BesideCaptureError(RuntimeError):
+    """What was asked for would end the capture of a graph."""
+
+
 def is_on_device(x: object) -> bool:
     """Return whether an array is on a device, as its protocol tells."""
     return any(hasattr(x, protocol) for protocol in protocols)
@@ -82,6 +86,8 @@ class Home(ABC):
     # Whether this needs no check of guards or of const exports either: the home is native, and no
     # `compute_only_on` or `verified_const` is active in any thread. Set by `NumpyHome`.
     direct: bool = False
+    # Whether `compute` notes itself which arrays are used, so that it can be given those at hand.
+    queues: bool = False
     # Whether NumPy's functions make views of arrays here. Otherwise the views are computed from
     # layouts.
     views: bool = True

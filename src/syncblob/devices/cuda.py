@@ -22,7 +22,8 @@ import numpy as np
 from syncblob._formatting import extend, human_bytes
 from syncblob._locks_lost_in_fork import notify
 from syncblob._source_lines import user_line
-from syncblob.devices.base import DLPACK_CUDA, NEEDED, Accelerator, Push
+from syncblob.devices import timed_computations
+from syncblob.devices.base import DLPACK_CUDA, NEEDED, Accelerator, BesideCaptureError, Push
 from syncblob.devices.cuda_streams import Order, Owner, Pointer, is_capturing
 from syncblob.devices.device import Device
 from syncblob.devices.host import HOST
@@ -130,6 +131,7 @@ class CudaBackend(Accelerator):
         notify(self)
 
     native = False
+    queues = True
     pulls = True
     checks_values = False
     protocol = "__cuda_array_interface__"
@@ -142,7 +144,12 @@ class CudaBackend(Accelerator):
             return self._compute_beside(function, args, keywords)
         result = None
         try:
-            result = self._call(function, args, keywords)
+            if timed_computations.watchers or function is np.power:
+                result = self._call(function, args, keywords)
+            else:
+                result = function(*args, **keywords)
+        except self._short_of_memory as error:
+            raise self._shortage(error) from None
         finally:
             order.note((*args, *keywords.values()) if keywords else args, result, stream)
         return result
@@ -310,7 +317,7 @@ class CudaBackend(Accelerator):
         """Return a MemoryError that says how much is in use; another error as it is."""
         if not isinstance(error, MemoryError):
             if error.status != _OUT_OF_MEMORY:
-                return error  # type: ignore[no-any-return]  # of CUDA's
+                return error
             # Without a pool, CuPy raises CUDA's error.
             error = MemoryError(str(error))
         if nbytes is not None:
@@ -584,7 +591,7 @@ class CudaBackend(Accelerator):
             CuPy's current stream, and others that it uses.
         """
         if any(map(is_capturing, streams)) or self.order.torch_captures():
-            raise RuntimeError(
+            raise BesideCaptureError(
                 f"{action} cannot be part of a CUDA graph, and one is being captured: transfer the "
                 f"contents to {self.device} before the capture, with gpu_data() for example, and "
                 "back to the host after it"
@@ -622,7 +629,7 @@ class CudaBackend(Accelerator):
             allocation = leaving.popleft()
             try:
                 events = self.order.events_of(allocation)
-            except RuntimeError:
+            except BesideCaptureError:
                 # A stream of its uses is being captured by now.
                 leaving.append(allocation)
                 continue

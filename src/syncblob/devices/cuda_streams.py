@@ -21,6 +21,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from syncblob._locks_lost_in_fork import Lock
+from syncblob.devices.base import BesideCaptureError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -100,12 +101,13 @@ class Range:
 
     __slots__ = ("allocation", "lent", "owner", "start", "stop", "uses")
 
-    allocation: Allocation
-    start: int
-    stop: int
-    uses: dict[int, Stretch]
-    lent: bool
-    owner: Any
+    def __init__(self, allocation: Allocation, start: int, stop: int) -> None:
+        self.allocation: Allocation = allocation
+        self.start: int = start
+        self.stop: int = stop
+        self.uses: dict[int, Stretch] = {}
+        self.lent: bool = False
+        self.owner: Any = _nobody
 
     def absorb(self, other: Range) -> None:
         """Add another range, whose bytes are used together with these from now on."""
@@ -145,7 +147,7 @@ class Allocation(Range):
 
     @property
     def allocation(self) -> Allocation:  # type: ignore[override]  # without a cycle
-        """This object, as the other ranges have it."""
+        """Return itself, as the other ranges have it."""
         return self
 
     def part(self, start: int, stop: int) -> Range:
@@ -157,7 +159,7 @@ class Allocation(Range):
             with _adding.held:
                 if len(self.parts) >= _RANGES:
                     self._join()
-                found = self.parts.setdefault((start, stop), _range(Range, self, start, stop))
+                found = self.parts.setdefault((start, stop), Range(self, start, stop))
         return found
 
     def _join(self) -> None:
@@ -189,14 +191,6 @@ class Owner:
 
 def _nobody() -> None:
     return None
-
-
-def _range(kind: Any, allocation: Allocation | None, start: int, stop: int) -> Any:
-    made = _new(kind)
-    if allocation is not None:
-        made.allocation = allocation
-    made.start, made.stop, made.uses, made.lent, made.owner = start, stop, {}, False, _nobody
-    return made
 
 
 def _add_later(uses: dict[int, Stretch], stretch: Stretch) -> None:
@@ -319,7 +313,7 @@ class Order:
         return stream
 
     def _refuse(self, pointer: int) -> None:
-        raise RuntimeError(
+        raise BesideCaptureError(
             f"bytes on cuda:{self._index} cannot be waited for while a CUDA graph is being "
             f"captured on the stream {pointer:#x}, because the wait would end the capture: "
             "transfer them before the capture or after it"
@@ -385,17 +379,6 @@ class Order:
 
     # --- uses ------------------------------------------------------------------------------------
 
-    def own(self, root: Any) -> Allocation:
-        """Begin to record the uses of an array that owns its memory and that no other code has."""
-        memory = root.data.mem
-        made: Allocation = _range(Allocation, None, memory.ptr, memory.ptr + memory.size)
-        made.root = _Root(root, self._forget)
-        made.root.address = memory.ptr
-        made.parts, made.loans, made.kept, made.captured = {}, {}, None, False
-        made.arena = self._current().ptr
-        self._allocations[memory.ptr] = made
-        return made
-
     def _known(self, array: Any) -> Allocation | None:
         """Return the allocation under an array; None if it is other code's."""
         owner = getattr(array.data.mem, "_owner", None)
@@ -415,7 +398,7 @@ class Order:
             return None
         start, nbytes = array.data.ptr, array.nbytes
         if nbytes == found.stop - found.start or not array.flags.c_contiguous:
-            return found  # type: ignore[no-any-return]  # of this class
+            return found
         return found.allocation.part(start, start + nbytes)
 
     def owner_of(self, buffer: Any, start: int, stop: int) -> Owner:
@@ -430,7 +413,7 @@ class Order:
             if owner is None:
                 owner = Owner(buffer.data, found)
                 found.owner = weakref.ref(owner)
-        return owner  # type: ignore[no-any-return]  # of this class
+        return owner
 
     def is_seen(self, buffer: Any) -> bool:
         """Return whether an array over a buffer is alive, or other code may have the memory."""
@@ -472,7 +455,9 @@ class Order:
             self._pass(stream)
         return stretch
 
-    def note(self, operands: Iterable[Any], result: Any = None, stream: Any = None) -> None:
+    def note(  # noqa: C901, PLR0912, PLR0915  # inlined, because each operation calls it
+        self, operands: Iterable[Any], result: Any = None, stream: Any = None
+    ) -> None:
         """Record that the work which was just queued on a stream uses arrays.
 
         Parameters
@@ -495,7 +480,8 @@ class Order:
             stretch = self._local.stretch()
             if stretch is None or stretch.closed or stretch.pointer != stream.ptr:
                 stretch = self._stretch(stream)
-        kind, allocations, given = self._kind, self._allocations, []
+        kind: Any = self._kind
+        allocations, given = self._allocations, []
         for x in operands:
             if type(x) is kind:
                 given.append(x)
@@ -512,30 +498,39 @@ class Order:
                 found.lent = True
             elif found.uses.get(stretch.pointer) is not stretch:
                 stretch = self._add(found, stretch)
+        results: list[Any] = []
         if type(result) is kind:
-            results = (result,)
+            results.append(result)
         elif isinstance(result, (list, tuple, dict)):
-            results = _add_arrays(result, kind, [])
-        else:
-            results = ()
+            _add_arrays(result, kind, results)
         for array in results:
             memory = array.data.mem
-            known = allocations.get(memory.ptr)
+            start = memory.ptr
+            known = allocations.get(start)
             if (
-                array.base is None
-                and (known is None or known.root() is None)
-                and type(getattr(memory, "_owner", None)) is not Owner
-                and array.size
-                and memory.device_id == self._index
-                # Operands that are not known are other code's.
-                and not [x for x in given if x.data.mem is memory]
+                array.base is not None
+                or not (known is None or known.root() is None)
+                or type(getattr(memory, "_owner", None)) is Owner
+                or not array.size
+                or memory.device_id != self._index
             ):
-                made = self.own(array)
-                if stretch is None:
-                    made.lent = True
-                    made.captured = stream.ptr != _PER_THREAD
-                else:
-                    self._add(made, stretch)
+                continue
+            for x in given:
+                if x.data.mem is memory:
+                    # Operands that are not known are other code's.
+                    break
+            else:
+                made = _new(Allocation)
+                made.start, made.stop, made.owner = start, start + memory.size, _nobody
+                made.parts, made.loans, made.kept, made.arena = {}, {}, None, stream.ptr
+                made.lent = stretch is None
+                made.captured = made.lent and stream.ptr != _PER_THREAD
+                made.uses = {} if stretch is None else {stretch.pointer: stretch}
+                made.root = _Root(array, self._forget)
+                made.root.address = start
+                allocations[start] = made
+                if stretch is not None and stretch.closed:
+                    stretch = self._add(made, stretch)
         if stretch is not None and isinstance(stream, self._cupy.cuda.ExternalStream):
             # Its owner may destroy it at any time.
             self._close(stretch)

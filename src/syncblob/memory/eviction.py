@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, SupportsFloat
 from syncblob._layout import Layout
 from syncblob._locks_lost_in_fork import Lock
 from syncblob.devices import HOST, Accelerator, Side
-from syncblob.devices.base import WRITERS
+from syncblob.devices.base import WRITERS, BesideCaptureError
 from syncblob.errors import TransferGuardError
 from syncblob.memory.access_plan import Change, plan
 from syncblob.memory.await_async_copies import await_uploads
@@ -173,6 +173,9 @@ def _evict(home: Accelerator, reason: str, needed: int) -> bool:
             continue
         try:
             nbytes = if_free(ledger.lock, _evict_unseen, home, ledger, start, EVICTION + reason)
+        except BesideCaptureError:
+            # Others need not be waited for.
+            continue
         except TransferGuardError as error:
             # Another one may have to move nothing. Its frames would keep arrays alive.
             refusal = error.with_traceback(None)

@@ -79,6 +79,7 @@ def _plan_push(  # a copy
 ) -> Change:
     """Plan an asynchronous copy from a side to another, on a stream."""
     target, stream = copy
+    started: list[Upload] = []
     before = ledger.spans
     # An alias of either side may write before the copy arrives, so neither is trusted.
     writers = [w for each in (side, target) for w in ledger.loans[each].writers(start, stop)]
@@ -90,19 +91,14 @@ def _plan_push(  # a copy
     return Change(
         *change,
         losses=((side, ranges),),
-        prepare=partial(_start, side, stream, started := []),
+        prepare=partial(_start, side, stream, started),
         counted=True,
         undo=partial(_await_started, started),
     )
 
 
 def _start(  # noqa: PLR0913, PLR0917  # a copy
-    origin: Side,
-    stream: object,
-    uploads: list[Upload],
-    ledger: Ledger,
-    change: Change,
-    reason: str,
+    origin: Side, stream: object, uploads: list[Upload], ledger: Ledger, change: Change, reason: str
 ) -> tuple[Windows, Sequence[Upload]]:
     """Start to copy the pieces of a push or a pull, and list them."""
     buffers, side = ledger.buffers, change.side

@@ -15,7 +15,7 @@ import syncblob
 from syncblob import Blob, Head
 from syncblob.blob.core import fresh
 from syncblob.devices import accelerator
-from syncblob.memory import eviction
+from syncblob.memory import CONST, eviction
 
 pytestmark = pytest.mark.usefixtures("machine")
 lazily = pytest.mark.parametrize("machine", ["lazy"], indirect=True)
@@ -53,7 +53,7 @@ def ready(value, machine, size=128):
 
 def compute(blob, kernel):
     """Compute with a Blob as an operation does."""
-    blob.home.compute(launch, kernel, blob._array_in(blob.home, "test"))
+    blob.home.compute(launch, kernel, blob.array_in(blob.home, CONST, "test"))
 
 
 def reading(seen):
@@ -87,7 +87,9 @@ def test_memory_is_not_used_again_before_its_last_use_on_another_stream(
 ):
     blob, seen = ready(1, machine), []
     if result:
-        blob = fresh(Blob, backend.compute(backend.copy, blob._array_in(backend, "test")), backend)
+        blob = fresh(
+            Blob, backend.compute(backend.copy, blob.array_in(backend, CONST, "test")), backend
+        )
         machine.finish()
     with side_stream() as stream:
         compute(blob, reading(seen))
@@ -110,7 +112,7 @@ def ready_to_overwrite():
 
     blob = Blob(128, device="cuda:0")
     blob.overwrite_cpu_data()[...] = 9
-    blob._array_in(blob.home, "test")
+    blob.array_in(blob.home, CONST, "test")
     cupy.cuda.Stream.null.synchronize()
     return blob
 
@@ -121,7 +123,7 @@ def test_the_old_window_is_not_used_again_before_it_was_copied(machine, backend)
     blob = Blob(size, device="cuda:0")
     blob.overwrite_cpu_data()[...] = 1
     part = blob[: size // 8]
-    part._array_in(backend, "test")
+    part.array_in(backend, CONST, "test")
     part[...] = 3
     machine.finish()
     (old,) = blob.memory.ledger.buffers.windows[1]
@@ -129,7 +131,7 @@ def test_the_old_window_is_not_used_again_before_it_was_copied(machine, backend)
     del old
     with side_stream():
         # A larger window. The copy from the old one is on this stream.
-        larger = blob[: size // 4]._array_in(backend, "test")
+        larger = blob[: size // 4].array_in(backend, CONST, "test")
     assert backend.allocate(nbytes).data.ptr != address
     # The pool would overwrite it at once.
     seen = []
@@ -141,9 +143,11 @@ def test_the_old_window_is_not_used_again_before_it_was_copied(machine, backend)
 @lazily
 def test_memory_on_one_stream_is_used_again_at_once(machine, backend):
     blob = ready(1, machine)
-    result = fresh(Blob, backend.compute(backend.copy, blob._array_in(backend, "test")), backend)
+    result = fresh(
+        Blob, backend.compute(backend.copy, blob.array_in(backend, CONST, "test")), backend
+    )
     compute(result, lambda _: None)
-    address = result._array.data.ptr
+    address = result.raw_array.data.ptr
     del result
     assert backend.allocate(BLOCK).data.ptr == address
 
@@ -215,7 +219,7 @@ def test_what_a_graph_uses_stays_where_it_is(machine, backend, library, monkeypa
     torch_model = pytest.importorskip("torch_model")
     torch_function = pytest.importorskip("syncblob.dispatch.torch.torch_function")
     blob, seen, stream = ready(1, machine), [], side_stream()
-    blob._array_in(backend, "test")
+    blob.array_in(backend, CONST, "test")
 
     def run(_function, operands, _names):
         import cupy
@@ -242,7 +246,7 @@ def test_what_a_graph_uses_stays_where_it_is(machine, backend, library, monkeypa
             blob.evict()
         for value in (5, 6):
             blob.overwrite_cpu_data()[...] = value
-            blob._array_in(backend, "test")
+            blob.array_in(backend, CONST, "test")
             machine.finish()
             graph.launch(stream)
             stream.synchronize()
@@ -255,16 +259,16 @@ def test_a_window_that_a_graph_uses_does_not_grow(machine, backend):
     blob, seen, stream = Blob(size, device="cuda:0"), [], side_stream()
     blob.overwrite_cpu_data()[...] = 1
     part = blob[: size // 8]
-    part._array_in(backend, "test")
+    part.array_in(backend, CONST, "test")
     machine.finish()
     with stream:
         stream.begin_capture()
         compute(part, reading(seen))
         graph = stream.end_capture()
     with pytest.raises(BufferError, match="a CUDA graph"):
-        blob[: size // 4]._array_in(backend, "test")
+        blob[: size // 4].array_in(backend, CONST, "test")
     part.overwrite_cpu_data()[...] = 2
-    part._array_in(backend, "test")
+    part.array_in(backend, CONST, "test")
     machine.finish()
     graph.launch(stream)
     stream.synchronize()
@@ -304,7 +308,7 @@ def test_a_point_between_a_kernel_of_torchs_and_the_end_of_the_operation_is_not_
     blob, seen, theirs = ready(1, machine), [], side_stream()
     other = ready(1, machine)
     with torch_model.installed() as streams, streams.stream(theirs):
-        array, join = blob._array_in(backend, "test"), backend.order.join
+        array, join = blob.array_in(backend, CONST, "test"), backend.order.join
 
         def joined(**keywords):
             if seen_kernel:
@@ -313,7 +317,7 @@ def test_a_point_between_a_kernel_of_torchs_and_the_end_of_the_operation_is_not_
             join(**keywords)
 
         def other_point():
-            other._array_in(backend, "test")
+            other.array_in(backend, CONST, "test")
             backend.order.wait(side_stream(), other.memory.buffer(1))
 
         seen_kernel = []
@@ -330,7 +334,7 @@ def test_a_point_between_a_kernel_of_torchs_and_the_end_of_the_operation_is_not_
         seen_kernel.clear()
         del array
         blob.overwrite_cpu_data()[...] = 5
-        blob._array_in(backend, "test")
+        blob.array_in(backend, CONST, "test")
         machine.finish()
     assert seen == [1]
 
@@ -352,14 +356,14 @@ def test_a_stream_that_its_owner_has_destroyed_is_not_asked(machine, cupy):
 @lazily
 def test_uses_on_several_streams_are_all_waited_for(machine, backend):
     blob, seen = ready(1, machine), []
-    array = blob._array_in(backend, "test")
+    array = blob.array_in(backend, CONST, "test")
     for _ in range(2):
         for stream in (kept := [side_stream() for _ in range(3)]):
             with stream:
                 backend.compute(launch, reading(seen), array)
         del stream
     blob.overwrite_cpu_data()[...] = 5
-    blob._array_in(backend, "test")
+    blob.array_in(backend, CONST, "test")
     machine.finish(latest_first=True)
     assert seen == [1] * 6
     del kept
@@ -368,7 +372,7 @@ def test_uses_on_several_streams_are_all_waited_for(machine, backend):
 @lazily
 def test_a_use_after_a_point_is_noted_anew(machine, backend):
     blob, other, seen = ready(1, machine), ready(1, machine), []
-    array = blob._array_in(backend, "test")
+    array = blob.array_in(backend, CONST, "test")
     for _ in range(2):
         backend.compute(launch, reading(seen), array)
         # A transfer of other bytes makes a point.
@@ -376,7 +380,7 @@ def test_a_use_after_a_point_is_noted_anew(machine, backend):
         other.prefetch()
     backend.compute(launch, reading(seen), array)
     blob.overwrite_cpu_data()[...] = 5
-    blob._array_in(backend, "test")
+    blob.array_in(backend, CONST, "test")
     assert seen == [1] * 3
 
 
@@ -394,7 +398,9 @@ def test_memory_runs_out_without_a_pool_too(machine, cupy, backend, allocator):
     assert blob.head is Head.HEAD_AT_CPU
     blob[...] = 1
     with machine.failing(allocation=1):
-        result = syncblob.memory.compute(backend, backend.copy, other._array_in(backend, "test"))
+        result = syncblob.memory.compute(
+            backend, backend.copy, other.array_in(backend, CONST, "test")
+        )
     assert result.get()[0] == 2
 
 
@@ -406,7 +412,7 @@ def test_another_error_of_cudas_is_raised_as_it_is(machine, backend):
         raise CUDARuntimeError(400)
 
     with pytest.raises(CUDARuntimeError, match="InvalidResourceHandle"):
-        backend.compute(fail, blob._array_in(backend, "test"))
+        backend.compute(fail, blob.array_in(backend, CONST, "test"))
 
 
 @lazily
@@ -414,7 +420,9 @@ def test_results_leave_a_full_device(machine, backend):
     blob, results = ready(3, machine), []
     with syncblob.set_memory_limit("cuda:0", 4 * BLOCK):
         for _ in range(8):
-            array = syncblob.memory.compute(backend, backend.copy, blob._array_in(backend, "t"))
+            array = syncblob.memory.compute(
+                backend, backend.copy, blob.array_in(backend, CONST, "t")
+            )
             results.append(fresh(Blob, array, backend))
             del array
     assert [each.head for each in results].count(Head.HEAD_AT_CPU) >= 4

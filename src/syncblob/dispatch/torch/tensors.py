@@ -5,7 +5,7 @@ mutable path, tracked like any other alias.
 
 A tensor that a torch function only reads is a *loan*: it takes the const path, and nothing
 references it after the function has returned. The Blob keeps it for the next function, with its
-other kept arrays (`BlobCore._kept`), and it is valid as long as these. Each call is checked
+other arrays (`BlobCore.accessor_arrays`), and it is valid as long as these. Each call is checked
 afterwards. If the function has written the loan, or a result shares its storage, the Blob drops the
 loan, and it becomes an alias. A function that may return a view gets an alias at once, if that
 changes nothing.
@@ -33,7 +33,7 @@ from syncblob.memory.verify import verifying
 if TYPE_CHECKING:
     from syncblob._layout import Layout
     from syncblob._source_lines import NotedPlace
-    from syncblob.blob.core import BlobCore, Kept
+    from syncblob.blob.core import AccessorArrays, BlobCore
     from syncblob.devices.base import Home
 
 _KIND = "tensor"
@@ -66,9 +66,9 @@ _NO_WAIT = -1
 def tensor_over(blob: BlobCore, *, copy: bool | None) -> torch.Tensor:
     """Return a tensor over a Blob's data; see `Blob.to_torch`."""
     memory, layout = blob.memory, blob.layout
-    if copy or (copy is None and blob._readonly):
+    if copy or (copy is None and blob.readonly):
         return private(memory, layout, blob.home, "to_torch")
-    if blob._readonly:
+    if blob.readonly:
         raise ValueError(
             "a tensor can be written, and this Blob is a const view; leave out copy=False to get "
             "a copy, or use the Blob it was taken from"
@@ -91,7 +91,7 @@ def alias_over(
     tensor = host_alias(blob, memory, place, noted) if blob.home is HOST else None
     if tensor is None:
         tensor, _ = tensor_over_memory(memory, blob.layout, blob.home, MUTABLE, reason)
-        blob._keep(place, memory)
+        blob.keep_arrays(place, memory)
     return tensor
 
 
@@ -102,11 +102,11 @@ def host_alias(
 
     Returns None in other cases, and for a const Blob and negative strides.
     """
-    kept = blob._kept[place]
+    kept = blob.accessor_arrays[place]
     if kept is None:
         return None
-    layout: Any = blob._placed
-    shortcut, _, _, exported, _ = kept
+    layout: Any = blob.known_layout
+    shortcut, exported = kept.shortcut, kept.exported
     if exported is None or not shortcut.writable or shortcut.buffer is not memory.whole(Side.HOST):
         return None
     array = exported.view()
@@ -153,8 +153,8 @@ class Loan:
         """Make a Blob drop this loan."""
         if self.shelf is not None:
             self.shelf.pop(x.layout, None)
-        kept = x._kept[HOST_DATA]
-        if kept is not None and kept[4] is self:
+        kept = x.accessor_arrays[HOST_DATA]
+        if kept is not None and kept.tensor is self:
             _keep(x, x.layout, kept, None)
 
 
@@ -163,12 +163,12 @@ def host_loan(x: BlobCore, reason: str) -> Loan | None:
 
     Returns None if the Blob is on a CUDA device or has negative strides.
     """
-    kept = x._kept[HOST_DATA]
-    if (kept is None or kept[4] is None) and (not x.home.native or x.layout.reversed_axes):
+    kept = x.accessor_arrays[HOST_DATA]
+    if (kept is None or kept.tensor is None) and (not x.home.native or x.layout.reversed_axes):
         return None
-    if kept is None or not kept[0].readable:
+    if kept is None or not kept.shortcut.readable:
         kept = _kept_on_host(x, reason)
-    loan: Loan | None = None if kept is None else kept[4]
+    loan: Loan | None = None if kept is None else kept.tensor
     # The version check detects writes through references that were not found.
     if loan is not None and loan.tensor._version == loan.version:
         return loan
@@ -176,7 +176,7 @@ def host_loan(x: BlobCore, reason: str) -> Loan | None:
     loan = None if kept is None else _loan_of(kept)
     loan = loan or Loan(*tensor_over_memory(x.memory, layout, HOST, CONST, reason))
     # Another thread may have replaced the buffer.
-    if kept is not None and HOST.address(kept[1]) == loan.tensor.data_ptr() and layout.size:
+    if kept is not None and HOST.address(kept.const) == loan.tensor.data_ptr() and layout.size:
         _keep(x, layout, kept, loan)
     return loan
 
@@ -186,28 +186,28 @@ def loan_of_its_own(x: BlobCore, reason: str) -> Loan | None:
 
     Returns None for a const Blob and negative strides.
     """
-    kept = None if x._readonly or x.layout.reversed_axes else _kept_on_host(x, reason)
+    kept = None if x.readonly or x.layout.reversed_axes else _kept_on_host(x, reason)
     return None if kept is None else _loan_of(kept)
 
 
-def _kept_on_host(x: BlobCore, reason: str) -> Kept | None:
+def _kept_on_host(x: BlobCore, reason: str) -> AccessorArrays | None:
     """Return a Blob's kept arrays over its newest data on the host; None if there are none."""
-    kept = x._kept[HOST_DATA]
-    if kept is None or not kept[0].readable:
-        x._read(HOST_DATA, reason)
-        kept = x._kept[HOST_DATA]
-    if kept is None or kept[0].readable:
+    kept = x.accessor_arrays[HOST_DATA]
+    if kept is None or not kept.shortcut.readable:
+        x.const_view(HOST_DATA, reason)
+        kept = x.accessor_arrays[HOST_DATA]
+    if kept is None or kept.shortcut.readable:
         return kept
     # Another thread may have replaced the buffer.
-    return kept if kept[0].buffer is x.memory.whole(Side.HOST) else None
+    return kept if kept.shortcut.buffer is x.memory.whole(Side.HOST) else None
 
 
-def _loan_of(kept: Kept) -> Loan:
+def _loan_of(kept: AccessorArrays) -> Loan:
     """Return a loan over a kept array."""
-    if kept[3] is not None:
-        array = kept[3].view()
+    if kept.exported is not None:
+        array = kept.exported.view()
         return Loan(_of_capsule(array.__dlpack__()), array)
-    array = kept[1].view()
+    array = kept.const.view()
     # As in `tensor_over_memory`.
     array.flags.writeable = True
     return Loan(*tensor_of(HOST, array))
@@ -237,12 +237,12 @@ def cuda_loan(x: BlobCore, home: Any, reason: str) -> Loan | None:
     return loan
 
 
-def _keep(x: BlobCore, layout: Layout, kept: Kept, loan: Loan | None) -> None:
+def _keep(x: BlobCore, layout: Layout, kept: AccessorArrays, loan: Loan | None) -> None:
     """Store a loan of a layout, or None, with a Blob's kept arrays."""
-    x._kept = ((*kept[:4], loan), *x._kept[1:])
+    x.accessor_arrays = (kept.with_tensor(loan), *x.accessor_arrays[1:])
     # If another thread has resized the Blob meanwhile, the kept arrays are out of date.
-    if x._placed is not layout:
-        x._kept = NOTHING_KEPT
+    if x.known_layout is not layout:
+        x.accessor_arrays = NOTHING_KEPT
 
 
 # --- tensors over memories ------------------------------------------------------------------------

@@ -10,8 +10,8 @@ import torch
 import torch.utils._python_dispatch as _modes
 
 from syncblob.blob.core import HOST_DATA, BlobCore
-from syncblob.calls.compute import forgets_newest, overwrite
 from syncblob.calls.nested import NESTED, instances, replaced
+from syncblob.calls.results import forgets_newest, overwrite
 from syncblob.devices import HOST, timed_computations
 from syncblob.devices.cuda import CudaBackend
 from syncblob.dispatch.torch import tensors as over
@@ -147,7 +147,7 @@ def _call_directly(  # noqa: C901, PLR0911  # inlined, because calls take time
         (place,) = plan.blobs
         x = operands[place]
         native = x.home.native
-        alias = host_alias(x, x._held, HOST_DATA) if native else None
+        alias = host_alias(x, x.known_memory, HOST_DATA) if native else None
         if alias is not None:
             operands[place] = alias
             return _compute(function, operands, names)
@@ -204,7 +204,7 @@ def _lend(plan: Plan, operands: list[Any], *, recorded: bool) -> list[_Lent] | N
 def _known(x: BlobCore, lent: Sequence[_Lent]) -> Loan | None:
     """Return the loan of the same elements, if there is one."""
     for y, loan in lent:
-        if y is x or (y._held is x._held and y.layout == x.layout):
+        if y is x or (y.known_memory is x.known_memory and y.layout == x.layout):
             return loan
     return None
 
@@ -253,14 +253,14 @@ def _finish_reading(result: Any, lent: Sequence[_Lent], home: Home, name: str) -
     for x, loan in lent:
         if loan.was_written:
             loan.forget(x)
-            x._require_writable(name)
+            x.require_writable(name)
             become_alias(x, loan)
 
     def tracked(tensor: torch.Tensor) -> torch.Tensor:
         found = [(x, loan) for x, loan in lent if over.lies_in(tensor, loan.tensor)]
         # The loans of a Blob and of its first part have the same address.
         exact = [(x, loan) for x, loan in found if over.is_of_storage(tensor, loan.tensor)]
-        writable = [(x, loan) for x, loan in exact or found if not x._readonly]
+        writable = [(x, loan) for x, loan in exact or found if not x.readonly]
         for x, loan in writable:
             become_alias(x, loan)
         return over.apart(tensor) if found and not writable else tensor
@@ -365,7 +365,7 @@ class _Call:
 
     def _written_tensor(self, x: BlobCore) -> torch.Tensor:
         """Return a tensor to read and write."""
-        x._require_writable(self._name)
+        x.require_writable(self._name)
         memory, layout = x.memory, x.layout
         if layout.reversed_axes or self._recorded:
             # The same Blob twice is written twice.
@@ -390,7 +390,7 @@ class _Call:
         Torch resizes an output of another shape before it fails, and writes it without gaps. An
         empty one, which torch's users resize so, is left as it was.
         """
-        x._require_writable(self._name)
+        x.require_writable(self._name)
         alone = len(self.written) == 1 and x.layout.gapless and x.size
         if alone and not forgets_newest(x, x.memory.side_of(self._home)):
             return self._written_tensor(x)
@@ -431,7 +431,7 @@ class _Call:
             delivered = {id(scratch): self._delivered(x, scratch) for x, scratch in self._late}
             for x, copied in self._copies:
                 if copied._version:
-                    x._require_writable(self._name)
+                    x.require_writable(self._name)
                     self._deliver([(x, copied)])
         if delivered:
             # A recorded one has a graph.

@@ -52,13 +52,13 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from syncblob.caffe._pb.caffe_pb2 import BlobProto
-    from syncblob.dispatch.torch.blob_parameters import BlobParameter
+    from syncblob.calls.torch.blob_parameters import BlobParameter
     from syncblob.interop.side_view import SideView
     from syncblob.memory.sources import Function
 
 
 class _TorchDispatch:
-    """Stands for `syncblob.dispatch.torch` until its first use, because that imports torch.
+    """Stands for `syncblob.calls.torch` until its first use, because that imports torch.
 
     An import statement in the methods would take noticeable time in every call.
     """
@@ -68,7 +68,7 @@ class _TorchDispatch:
         if name.startswith("__"):  # protocols that other libraries probe on any object
             raise AttributeError(name)
         import_optional("torch")
-        from syncblob.dispatch import torch
+        from syncblob.calls import torch
 
         _torch = torch
         return getattr(torch, name)
@@ -1602,7 +1602,7 @@ class Blob(Operators, NdarrayMethods):
     __array_ufunc__ = array_ufunc
     __array_function__ = array_function
 
-    # --- PyTorch's functions; see `dispatch.torch`, which is imported when one of these is called -
+    # --- PyTorch's functions; see `calls.torch`, which is imported when one of these is called -
 
     @classmethod
     def __torch_function__(
@@ -1622,6 +1622,9 @@ class Blob(Operators, NdarrayMethods):
             const Blob it is a copy.
         """
         del types  # The function calls the protocols of the other arguments again.
+        if "torch._dynamo" in sys.modules:
+            # The compiler is loaded, and must not trace it.
+            return _torch.call_untraced(func, args, kwargs or {})
         return _torch.call(func, args, kwargs or {})
 
     def to_torch(self, *, copy: bool | None = None) -> Tensor:

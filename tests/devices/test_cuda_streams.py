@@ -19,7 +19,7 @@ from syncblob.memory import CONST, MUTABLE
 
 torch = pytest.importorskip("torch")
 torch_model = pytest.importorskip("torch_model")
-torch_function = pytest.importorskip("syncblob.dispatch.torch.torch_function")
+calls = pytest.importorskip("syncblob.calls.torch.torch_function")
 
 pytestmark = pytest.mark.usefixtures("machine")
 lazily = pytest.mark.parametrize("machine", ["lazy"], indirect=True)
@@ -563,13 +563,13 @@ def test_a_download_waits_for_what_a_torch_function_wrote(
     machine.finish()
     stream = side_stream() if side else None
 
-    def compute(_function, operands, _names):
+    def compute(call):
         # PyTorch would queue its kernel on its current stream. The written one is the last.
-        written = [each for each in operands if isinstance(each, torch.Tensor)][-1]
+        written = [each for each in call._operands if isinstance(each, torch.Tensor)][-1]
         launch(add_one, model_array(written), stream=stream)
         return written
 
-    monkeypatch.setattr(torch_function, "_compute", compute)
+    monkeypatch.setattr(calls.Call, "_compute", compute)
     with streams.stream(stream):
         write(x, y)
     assert np.asarray(x).tolist() == [2] * 1000

@@ -217,19 +217,21 @@ def test_room_is_made_beside_a_capture_by_what_need_not_be_waited_for(machine, b
 def test_what_a_graph_uses_stays_where_it_is(machine, backend, library, monkeypatch):
     torch = pytest.importorskip("torch")
     torch_model = pytest.importorskip("torch_model")
-    torch_function = pytest.importorskip("syncblob.dispatch.torch.torch_function")
+    torch_function = pytest.importorskip("syncblob.calls.torch.torch_function")
     blob, seen, stream = ready(1, machine), [], side_stream()
     blob.array_in(backend, CONST, "test")
 
-    def run(_function, operands, _names):
+    def run(call):
         import cupy
 
-        memory = cupy.cuda.UnownedMemory(operands[0].data_ptr(), BLOCK, operands[0], 0)
+        # PyTorch would queue its kernel on its current stream.
+        tensor = call._operands[0]
+        memory = cupy.cuda.UnownedMemory(tensor.data_ptr(), BLOCK, tensor, 0)
         array = cupy.ndarray((128,), np.float32, cupy.cuda.MemoryPointer(memory, 0))
         launch(reading(seen), array, stream=stream)
         return torch.zeros(1)
 
-    monkeypatch.setattr(torch_function, "_compute", run)
+    monkeypatch.setattr(torch_function.Call, "_compute", run)
     with torch_model.installed() as streams:
         if library == "cupy":
             with stream, streams.stream(stream):

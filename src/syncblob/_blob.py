@@ -911,22 +911,9 @@ class Blob(Operators, NdarrayMethods):
 
     # --- indexing --------------------------------------------------------------------------------
 
-    def __getitem__(self, key: Any) -> Self:
-        """Index as NumPy does.
-
-        Integers, slices, None and Ellipsis give a view; nothing moves. Arrays of integers or
-        booleans give a new Blob, computed on this Blob's device.
-        """
-        return get_item(self, key)
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        """Assign to elements as NumPy does, on this Blob's device.
-
-        Values are transferred to that device if needed. Assigning to all elements transfers nothing
-        else; assigning to some is a mutable access. If the key or the value is invalid, nothing
-        changes.
-        """
-        set_item(self, key, value)
+    # Assigned, because a method that calls a function takes longer.
+    __getitem__ = get_item
+    __setitem__ = set_item
 
     def __delitem__(self, key: Any) -> NoReturn:
         """Raise, as NumPy does.

@@ -22,6 +22,7 @@ from syncblob.memory.state_machine import OVERWRITE as OVERWRITE
 from syncblob.memory.state_machine import Access as Access
 from syncblob.memory.state_machine import Head as Head
 from syncblob.memory.synced_memory import SyncedMemory as SyncedMemory
+from syncblob.memory.uploads import upload as upload
 from syncblob.memory.windows import Window as Window
 from syncblob.memory.windows import laid as laid
 from syncblob.memory.windows import layout_of as layout_of

@@ -35,7 +35,8 @@ _EVERYTHING = (Ellipsis,)
 # The holders of bytes that the host and the first accelerator have.
 _BOTH = int(Head.SYNCED)
 
-_NUMBERS = frozenset({bool, int, float})
+# The types of numbers that NumPy assigns as they are.
+_NUMBERS = frozenset({bool, int, float, *(dtype.type for dtype in SUPPORTED if dtype.kind != "c")})
 
 # Integers up to this raise nothing in any floating-point dtype.
 _EXACT = 2048
@@ -112,11 +113,14 @@ def set_item(blob: BlobCore, key: Any, value: Any) -> None:
         if full is None:
             _set_selected(blob, key, index, value)
             return
-    new = value if type(value) in _NUMBERS else _value_at_hand(blob, value)
-    if new is None:
+    number = type(value) in _NUMBERS
+    new = value if number else _value_at_hand(blob, value)
+    if new is not None and _set_in_place(blob, full, new, whole=number):
+        return
+    if number:
+        _set_in_one_step(blob, full, value)
+    else:
         from_the_start(_bring_and_set, blob, full, value)
-    elif not _set_in_place(blob, full, new):
-        _set_in_one_step(blob, full, new)
 
 
 def _bring_and_set(blob: BlobCore, full: Any, value: Any) -> None:
@@ -131,7 +135,7 @@ def _bring_and_set(blob: BlobCore, full: Any, value: Any) -> None:
         # `blob[0] += 1` assigns what it has written already.
         return
     new = _value_on(blob, value, target.shape)
-    if not _set_in_place(blob, full, new):
+    if not _set_in_place(blob, full, new, whole=False):
         _set_in_one_step(blob, full, new)
 
 
@@ -144,13 +148,13 @@ def _set_selected(blob: BlobCore, key: Any, index: Any, value: Any) -> None:
             if isinstance(value, BlobCore) and value._held is blob._held:
                 # NumPy assigns one by one.
                 new = new.copy()
-            if _set_in_place(blob, index, new):
+            if _set_in_place(blob, index, new, whole=True):
                 return
         # This may transfer, so the index and the value are checked before.
         arrays = _keys_on(blob, key)
         new = _value_on(blob, value, _selected_shape(blob.shape, arrays))
         index = _foreign_keys_on(blob, arrays, key, "__setitem__")
-        if _set_in_place(blob, index, new):
+        if _set_in_place(blob, index, new, whole=True):
             return
         function: Any = operator.setitem
     else:
@@ -166,21 +170,17 @@ def _setting(function: Any, key: Any, value: Any, array: Any) -> tuple[Any, ...]
     return function, array, key, value
 
 
-def _set_in_place(blob: BlobCore, index: Any, new: Any) -> bool:
+def _set_in_place(blob: BlobCore, index: Any, new: Any, *, whole: bool) -> bool:
     """Assign to elements of the Blob's array, if it may be written as it is; tell whether it was.
 
-    Not if other sides would lose more than these elements.
+    Not if other sides would lose more than these elements. `whole` permits an access of all.
     """
-    shortcut, array, home = blob._shortcut, blob._array, blob.home
-    if not shortcut.writable:
-        held = blob._held
-        # The second is the usual case of `_is_shared`.
-        if held is NO_MEMORY or (held is not None and held.ledger.spans.uniform == _BOTH):
-            return False
-        array = None if blob._is_shared() else blob._make_writable("__setitem__")
-        shortcut = blob._shortcut
+    home, array = blob.home, blob._array
+    if not blob._shortcut.writable:
+        array = _make_writable(blob, whole=whole)
     if array is None:
         return False
+    shortcut = blob._shortcut
     note: Any = None
     try:
         writers = home.writers
@@ -201,6 +201,18 @@ def _set_in_place(blob: BlobCore, index: Any, new: Any) -> bool:
     finally:
         # Frames of an error would keep it.
         note = None
+
+
+def _make_writable(blob: BlobCore, *, whole: bool) -> Any:
+    """Return the Blob's array if it may be written without a loss of other sides, else None."""
+    held = blob._held
+    # The second is the usual case of `_is_shared`.
+    if held is NO_MEMORY or (held is not None and held.ledger.spans.uniform == _BOTH):
+        return None
+    if whole:
+        return None if blob._is_shared() else blob._make_writable("__setitem__")
+    array = blob._make_readable()
+    return array if blob._shortcut.writable else None
 
 
 def _fill(blob: BlobCore, value: Any) -> bool:
@@ -411,8 +423,6 @@ def _value_at_hand(blob: BlobCore, value: Any) -> Any:
             return None
     elif home is HOST and type(value) is np.ndarray:
         array = value
-    elif isinstance(value, np.generic) and value.dtype in SUPPORTED and value.dtype.kind != "c":
-        return value
     else:
         return None
     return array if array.dtype == (blob.dtype if own is None else own.dtype) else None

@@ -41,8 +41,8 @@ from syncblob import (
     use_device,
     verified_const,
 )
+from syncblob.calls import tables
 from syncblob.devices import HOST, SimulatedBackend, accelerator, register, unregister
-from syncblob.dispatch.numpy import tables
 from syncblob.memory import verify
 
 

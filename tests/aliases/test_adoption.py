@@ -156,7 +156,7 @@ def seen_without_the_lock(memory: SyncedMemory) -> set[int]:
         for place in range(COUNT):
             buffer = memory.newest(side, Layout.raw(1, place))
             if buffer is not None:
-                found.add(int(buffer[place]))
+                found.add(int(buffer.array[place]))
     return found
 
 

@@ -8,7 +8,7 @@ from devices import LIMITED
 
 import syncblob
 from syncblob import Blob, record_transfers
-from syncblob.blob import elementwise_in_parts, inplace_operators
+from syncblob.calls import in_parts, in_place
 
 COUNT = 64
 NBYTES = 4 * COUNT
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("small", "exact_parts")
 @pytest.fixture
 def room(limited, monkeypatch):
     """Give a device with room for one Blob of `NBYTES`, and for a part of another."""
-    monkeypatch.setattr(elementwise_in_parts, "_LEAST", 1)
+    monkeypatch.setattr(in_parts, "_LEAST", 1)
     limited.capacity = NBYTES + 32
     return limited
 
@@ -176,8 +176,8 @@ def test_what_has_been_written_is_not_written_again(room, monkeypatch):
         write(*args)
         raise MemoryError
 
-    write = inplace_operators._write
-    monkeypatch.setattr(inplace_operators, "_write", write_and_fail)
+    write = in_place._write
+    monkeypatch.setattr(in_place, "_write", write_and_fail)
     with pytest.raises(MemoryError):
         first += second
     assert first.tolist() == (2 * NUMBERS).tolist()

@@ -22,9 +22,9 @@ from in_threads import in_threads
 import syncblob
 import syncblob.array_api as xp
 from syncblob import Blob, Evictable, Head, record_transfers, set_memory_limit
-from syncblob.blob import elementwise_in_parts
 from syncblob.blob.core import BlobCore, making
-from syncblob.blob.inplace_operators import inplace
+from syncblob.calls import in_parts
+from syncblob.calls.in_place import inplace
 from syncblob.devices import HOST, Side
 from syncblob.devices.host import NumpyHome
 from syncblob.memory import compute, eviction, operations, room
@@ -355,12 +355,12 @@ def test_one_search_finds_all_that_have_to_go(limited, monkeypatch):
 
 def test_a_policy_knows_when_and_how_often_each_was_used(two, set_policy):
     two.capacity = 4 * NBYTES + 64
-    seen: dict[str, list[tuple[int, float, int]]] = {"often": [], "twice": [], "once": []}
+    seen: dict[str, list[tuple[int, int]]] = {"often": [], "twice": [], "once": []}
 
     def take_others(buffer):
         if buffer.name not in seen:
             return 1
-        seen[buffer.name].append((buffer.age, buffer.interval, buffer.uses))
+        seen[buffer.name].append((buffer.age, buffer.uses))
         return 0
 
     blobs = {name: filled(value, name=name) for value, name in enumerate(seen)}
@@ -371,9 +371,9 @@ def test_a_policy_knows_when_and_how_often_each_was_used(two, set_policy):
         if step == 4:
             blobs["twice"].gpu_data()
         others.append(filled(step))
-    assert seen["often"] == [(0, 0, 1), *[(0, 1, uses) for uses in range(2, 6)]]
-    assert seen["twice"] == [(0, 0, 1), (1, 0, 1), (2, 0, 1), (0, 3, 2), (1, 3, 2)]
-    assert seen["once"] == [(age, 0, 1) for age in range(5)]
+    assert seen["often"] == [(0, uses) for uses in range(1, 6)]
+    assert seen["twice"] == [(0, 1), (1, 1), (2, 1), (0, 2), (1, 2)]
+    assert seen["once"] == [(age, 1) for age in range(5)]
 
 
 @pytest.mark.usefixtures("two")
@@ -1136,7 +1136,7 @@ def at_work(function, monkeypatch):
 @pytest.mark.parametrize("compute", [operator.add, operator.iadd])
 def test_parts_come_before_what_other_threads_use(monkeypatch, compute):
     monkeypatch.setattr(operations.Place, "wait", None)
-    monkeypatch.setattr(elementwise_in_parts, "_LEAST", 1)
+    monkeypatch.setattr(in_parts, "_LEAST", 1)
     used = filled(1, 16)
     first, second = (Blob(2 * COUNT, "int32", device=LIMITED) for _ in range(2))
     first.overwrite_cpu_data()[...] = second.overwrite_cpu_data()[...] = range(2 * COUNT)

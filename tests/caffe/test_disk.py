@@ -15,7 +15,7 @@ import pytest
 from syncblob._layout import Layout
 from syncblob.caffe import open_model, read_blob
 from syncblob.caffe._pb.caffe_pb2 import BlobProto
-from syncblob.caffe.messages.atomic_files import replacing
+from syncblob.caffe.messages.file_objects import replacing
 from syncblob.caffe.messages.open_file import Descriptor, OpenFile
 from syncblob.caffe.messages.wire import length_header, varint
 from syncblob.devices import Side, use_device

@@ -219,7 +219,7 @@ class Lent:
 @pytest.mark.parametrize("consumed", [False, True])
 def test_capsules_keep_the_bytes_as_long_as_they_live_and_leak_nothing(kwargs, consumed):
     blob = blob_in(CPU)
-    owner = weakref.ref(blob.memory.ledger.buffers.sides[0].base)
+    owner = weakref.ref(blob.memory.buffer(0).base)
     held = [blob.__dlpack__(**kwargs) for _ in range(4)]
     if consumed:
         held = [np.from_dlpack(Lent(capsule)) for capsule in held]

@@ -249,8 +249,8 @@ def test_streams_run_side_by_side_and_keep_their_order(
     first.async_gpu_push(slow)
     second.async_gpu_push(fast)
     fast.synchronize()
-    assert second.ledger.buffers.sides[Side.ACCELERATOR][0] == 2
-    assert first.ledger.buffers.sides[Side.ACCELERATOR][0] == POISON
+    assert second.buffer(Side.ACCELERATOR)[0] == 2
+    assert first.buffer(Side.ACCELERATOR)[0] == POISON
     gate.set()
     assert first.gpu_data()[0] == 1
 

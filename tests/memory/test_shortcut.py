@@ -47,7 +47,7 @@ def usable(memory, side, layout=WHOLE):
     shortcut = memory.ledger.shortcut(side, layout)
     if shortcut is None:
         return ""
-    assert shortcut.buffer is memory.buffer(side) or not shortcut.readable
+    assert shortcut.buffer is memory.whole(side) or not shortcut.readable
     assert shortcut.readable >= shortcut.writable
     return "r" * shortcut.readable + "w" * shortcut.writable
 
@@ -376,7 +376,7 @@ def test_a_memory_has_a_head_while_it_is_filled():
 
     def fill(into):
         heads.append(memory.head_over(0, 2))
-        into[:2] = 5
+        into.array[:2] = 5
 
     acquire(memory.ledger, Side.ACCELERATOR, OVERWRITE, Layout.raw(2), "use", fill)
     assert buffer[:2].tolist() == [5, 5]

@@ -262,7 +262,7 @@ def test_a_handler_is_refused_while_an_overwrite_fills_the_other_side():
     def fill(buffer, written):
         with pytest.raises(RuntimeError, match="in the middle of a transfer"):
             memory.mutable_gpu_data()
-        buffer[...] = 2
+        buffer.array[...] = 2
         written.append(True)
 
     acquire(memory.ledger, Side.HOST, Access.OVERWRITE, Layout.raw(NBYTES), "use", fill)

@@ -10,7 +10,7 @@ from numpy.lib.recfunctions import unstructured_to_structured
 import syncblob
 from syncblob import Blob, DeviceGuardError, Head
 from syncblob._blob import Blob as BaseBlob
-from syncblob.dispatch.numpy import array_function as plans
+from syncblob.calls import array_function as plans
 
 A = np.arange(12, dtype=np.float32).reshape(3, 4) - 5
 B = A[::-1] * 2

@@ -8,7 +8,7 @@ import pytest
 from made_blobs import on
 
 from syncblob import Blob, TransferGuardError, no_transfers, record_transfers
-from syncblob.dispatch.walk import replaced
+from syncblob.calls.nested import replaced
 
 A = np.array([[1.5, -2.0, 4.0], [0.5, 8.0, -3.0]])
 MASK = np.array([[True, False, True], [False, True, True]])

@@ -11,8 +11,8 @@ from made_blobs import CPU, GPU, PAIR, SPLIT, SYNCED, blob_in, on, values
 
 import syncblob
 from syncblob import Blob, DeviceGuardError, TransferGuardError
-from syncblob.dispatch.numpy import tables
-from syncblob.dispatch.numpy.tables import WRITES
+from syncblob.calls import tables
+from syncblob.calls.tables import WRITES
 
 DEVICES = ["cpu", "simulated:0"]
 

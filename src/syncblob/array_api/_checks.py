@@ -9,7 +9,7 @@ import numpy as np
 
 from syncblob._blob import Blob
 from syncblob._dtypes import SCALARS
-from syncblob.blob.operands import as_blob
+from syncblob.calls.operands import as_blob
 
 
 def require_blobs(name: str, operands: Sequence[Any]) -> Sequence[Any]:

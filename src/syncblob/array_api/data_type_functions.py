@@ -14,7 +14,7 @@ from syncblob._blob import Blob
 from syncblob._dtypes import PYTHON_SCALARS, SCALARS, as_dtype, is_bfloat16
 from syncblob.arrays.foreign import is_array
 from syncblob.arrays.native import native_array
-from syncblob.blob.operands import as_blob, is_number
+from syncblob.calls.operands import as_blob, is_number
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike

@@ -18,9 +18,9 @@ import numpy as np
 
 from syncblob import _corrected as corrected
 from syncblob._made_functions import name_made_functions
-from syncblob.blob.compute import apply
-from syncblob.blob.compute_elementwise import binary, unary
-from syncblob.blob.operands import as_blob
+from syncblob.calls.compute import apply
+from syncblob.calls.elementwise import binary, unary
+from syncblob.calls.operands import as_blob
 
 if TYPE_CHECKING:
     from syncblob._blob import Blob

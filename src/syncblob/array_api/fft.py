@@ -35,10 +35,10 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from syncblob._blob import Blob
 from syncblob._dtypes import as_dtype
 from syncblob._made_functions import defined_names, name_made_functions
-from syncblob.blob.compute import apply
 from syncblob.blob.core import fresh
 from syncblob.blob.missing import refuse
-from syncblob.blob.operands import as_blob
+from syncblob.calls.compute import apply
+from syncblob.calls.operands import as_blob
 from syncblob.devices import Device, home_of
 from syncblob.guards import require_device
 from syncblob.memory import compute

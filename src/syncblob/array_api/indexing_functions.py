@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Never
 from numpy.lib.array_utils import normalize_axis_index
 
 from syncblob.array_api._checks import require_indices
-from syncblob.blob.compute import apply
-from syncblob.blob.device_of_operands import common_home
-from syncblob.blob.index_arrays import require_bounds
 from syncblob.blob.missing import refuse
-from syncblob.blob.operands import as_blob
+from syncblob.calls.choose_home import common_home
+from syncblob.calls.compute import apply
+from syncblob.calls.index_checks import require_bounds
+from syncblob.calls.operands import as_blob
 from syncblob.guards import require_device
 
 if TYPE_CHECKING:

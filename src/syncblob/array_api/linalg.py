@@ -25,10 +25,10 @@ from syncblob._dtypes import as_dtype
 from syncblob._made_functions import defined_names
 from syncblob._shape import canonical_axis, is_integer
 from syncblob.array_api._checks import require_blobs
-from syncblob.blob.compute import apply, view
-from syncblob.blob.compute_elementwise import binary
 from syncblob.blob.missing import refuse
-from syncblob.blob.operands import as_blob
+from syncblob.calls.compute import apply, view
+from syncblob.calls.elementwise import binary
+from syncblob.calls.operands import as_blob
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike

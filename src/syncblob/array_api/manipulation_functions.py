@@ -19,9 +19,9 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from syncblob._blob import Blob
 from syncblob._shape import require_repeats
 from syncblob.array_api._checks import require_blobs, require_indices, require_some
-from syncblob.blob.compute import apply, view
 from syncblob.blob.missing import refuse
-from syncblob.blob.operands import as_blob
+from syncblob.calls.compute import apply, view
+from syncblob.calls.operands import as_blob
 
 # --- broadcasting --------------------------------------------------------------------------------
 

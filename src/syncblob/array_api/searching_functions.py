@@ -13,9 +13,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, Never
 
 from syncblob.array_api._checks import as_array, require_blob_and_scalar, require_indices
-from syncblob.blob.compute import apply
 from syncblob.blob.missing import refuse
-from syncblob.blob.operands import as_blob
+from syncblob.calls.compute import apply
+from syncblob.calls.operands import as_blob
 
 if TYPE_CHECKING:
     from syncblob._blob import Blob

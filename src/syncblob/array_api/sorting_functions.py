@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Never
 
 from numpy.lib.array_utils import normalize_axis_index
 
-from syncblob.blob.compute import apply
 from syncblob.blob.missing import refuse
-from syncblob.blob.operands import as_blob
+from syncblob.calls.compute import apply
+from syncblob.calls.operands import as_blob
 
 if TYPE_CHECKING:
     from syncblob._blob import Blob

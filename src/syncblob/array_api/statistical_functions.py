@@ -18,10 +18,10 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from syncblob import _corrected as corrected
 from syncblob._dtypes import as_dtype
 from syncblob._made_functions import name_made_functions
-from syncblob.blob.compute import apply
-from syncblob.blob.compute_elementwise import unary
 from syncblob.blob.missing import refuse
-from syncblob.blob.operands import as_blob
+from syncblob.calls.compute import apply
+from syncblob.calls.elementwise import unary
+from syncblob.calls.operands import as_blob
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike

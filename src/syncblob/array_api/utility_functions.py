@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Never
 from numpy.lib.array_utils import normalize_axis_index
 
 from syncblob.array_api._checks import require_blobs
-from syncblob.blob.compute import apply
 from syncblob.blob.missing import refuse
+from syncblob.calls.compute import apply
 
 if TYPE_CHECKING:
     from syncblob._blob import Blob

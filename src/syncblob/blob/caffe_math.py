@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob.blob.compute import write_by
+from syncblob.calls.compute import write_by
 from syncblob.devices import Side
 from syncblob.guards import require_device
 from syncblob.memory import CONST, Head, SyncedMemory, compute

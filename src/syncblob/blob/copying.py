@@ -10,10 +10,10 @@ from syncblob._dtypes import is_bfloat16, is_supported, numpy_dtype
 from syncblob._layout import Layout
 from syncblob.arrays.native import native_array
 from syncblob.blob.core import AnyBlob, BlobCore, fresh
-from syncblob.blob.device_of_operands import require_device_of
 from syncblob.blob.flags import Flags
-from syncblob.blob.operands import blob_to_read
 from syncblob.blob.resize import assign
+from syncblob.calls.choose_home import require_device_of
+from syncblob.calls.operands import blob_to_read
 from syncblob.devices import HOST, Accelerator, Device, Side, home_of
 from syncblob.guards import require_device
 from syncblob.memory import CONST, MUTABLE, Shortcut, SyncedMemory, compute, from_the_start

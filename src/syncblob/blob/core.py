@@ -32,19 +32,14 @@ from syncblob.memory import (
     Access,
     Shortcut,
     SyncedMemory,
-    Window,
     acquire,
     keep,
-    laid,
-    layout_of,
-    placed_in,
 )
 from syncblob.memory.borrows_and_aliases import NO_LOANS
 from syncblob.memory.changes import finish_write
 from syncblob.memory.operations import if_free
 from syncblob.memory.untracked_aliases import expose
 from syncblob.memory.verify import verifying
-from syncblob.memory.windows import array_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -288,7 +283,7 @@ class BlobCore:
             with making.held:
                 placed = self._placed
                 if placed is None:
-                    placed = layout_of(self.home, self._array, self._shortcut.buffer)
+                    placed = self._shortcut.buffer.layout(self.home, self._array)
                     self._placed = placed
         return placed
 
@@ -382,17 +377,17 @@ class BlobCore:
         self._use(memory)
         return True
 
-    def _let_go(self, gone: Callable[[Any], bool]) -> bool:
-        """Drop arrays over buffers and windows that are gone; return whether there were any.
+    def _let_go(self, gone: Callable[[Shortcut], bool]) -> bool:
+        """Drop arrays over windows that are gone; return whether there were any.
 
         Not if another thread is making a memory; see `_settle`.
         """
         held = self._held
         if held is None or held is NO_MEMORY:
             return False
-        if gone(self._shortcut.buffer):
+        if gone(self._shortcut):
             return if_free(making.held, self._drop, held, again=True) > 0
-        if any(kept is not None and gone(kept[0].buffer) for kept in self._kept):
+        if any(kept is not None and gone(kept[0]) for kept in self._kept):
             self._kept = NOTHING_KEPT
             return True
         return False
@@ -464,7 +459,7 @@ class BlobCore:
             made = None
             if self._array is None or shortcut.buffer is not self._shortcut.buffer:
                 writable = not self._readonly
-                made = laid(self.home, shortcut.buffer, layout, writable=writable, own=True)
+                made = shortcut.buffer.view(self.home, layout, writable=writable, own=True)
             with making.held:
                 array = self._array if self._shortcut.buffer is shortcut.buffer else made
                 if array is None or self._placed is not layout:
@@ -516,7 +511,7 @@ class BlobCore:
         shortcut, array = self._attach(memory, layout)
         if shortcut.buffer is not buffer and not shortcut.readable:
             # It is a window, or another thread has replaced the buffer meanwhile.
-            array = laid(home, buffer, layout, writable=False, own=True)
+            array = buffer.view(home, layout, writable=False, own=True)
         return array
 
     # --- attributes ------------------------------------------------------------------------------
@@ -664,7 +659,7 @@ class BlobCore:
                 if array is not None and array.size:
                     buffer = ledger.buffers.containing(side, start, stop)
                     known = self._array is array and self._shortcut.buffer is buffer
-                    if not known and (buffer is None or not home.overlap(array, array_of(buffer))):
+                    if not known and (buffer is None or not home.overlap(array, buffer.array)):
                         return False
                 finish_write(ledger, side, start, stop, reason)
         return True
@@ -717,7 +712,7 @@ class BlobCore:
             self._keep(place, memory)
             kept = self._kept[place]
         if kept is None or kept[0].buffer is not buffer:
-            return laid(memory.home(side), buffer, layout, writable=False)
+            return buffer.view(memory.home(side), layout, writable=False)
         return kept[1].view()
 
     def _write(self, place: int, access: Access, reason: str) -> Any:  # noqa: C901  # as above
@@ -731,7 +726,7 @@ class BlobCore:
             shortcut, start, stop = kept[0], layout.start, layout.stop
             side = shortcut.side
             # The Blob may have another diff now, as above.
-            if place <= GPU_DATA or shortcut.buffer is memory.buffer(side):
+            if place <= GPU_DATA or shortcut.buffer is memory.whole(side):
                 if not shortcut.writable:
                     acquire(memory.ledger, side, access, layout, reason)
                 if not shortcut.writable:
@@ -782,12 +777,13 @@ class BlobCore:
             entry: Kept = (shortcut, *kept[1:])
         else:
             home = ledger.buffers.homes[side]
-            views = home.kept_views(*placed_in(shortcut.buffer, layout))
+            window = shortcut.buffer
+            views = home.kept_views(window.array, window.inner(layout))
             if views is None:
                 return
             const, writable = views
             exported = None
-            if self._readonly or (type(shortcut.buffer) is Window and not home.native):
+            if self._readonly or (window is not ledger.buffers.sides[side] and not home.native):
                 # In the latter case, the borrow has to be an alias; see `hand_out.borrow`.
                 writable = None
             elif (

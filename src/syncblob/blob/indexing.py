@@ -14,14 +14,14 @@ from syncblob._layout import Layout
 from syncblob._shape import is_basic_index, is_integer
 from syncblob.arrays.foreign import is_array
 from syncblob.arrays.native import native_array
-from syncblob.blob.compute import wrap, write_by
 from syncblob.blob.core import NO_MEMORY, AnyBlob, BlobCore, fresh, making
-from syncblob.blob.device_of_operands import require_device_of
 from syncblob.blob.index_arrays import selection
+from syncblob.calls.choose_home import require_device_of
+from syncblob.calls.compute import wrap, write_by
 from syncblob.devices import HOST
 from syncblob.devices.base import is_on_device
 from syncblob.interop.adopt import array_in
-from syncblob.memory import OVERWRITE, Head, Shortcut, acquire, compute, from_the_start, laid
+from syncblob.memory import OVERWRITE, Head, Shortcut, acquire, compute, from_the_start
 from syncblob.memory.buffers import allocate_on_host
 from syncblob.memory.history import first_write
 from syncblob.memory.living_arrays import Reference
@@ -275,7 +275,7 @@ def _set_in_one_step(blob: BlobCore, full: Any, new: Any) -> None:
     def fill(buffer: Any, written: list[object] | None = None) -> None:
         into = target
         if into is None or buffer is not over:
-            into = laid(home, buffer, layout, writable=True, own=True)
+            into = buffer.view(home, layout, writable=True, own=True)
         # No call comes between the write and the note, so that no signal handler can.
         into[...] = new
         if written is not None:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from syncblob._shape import canonical_axis
 from syncblob.devices import HOST, Side
 from syncblob.memory import attempt
-from syncblob.memory.windows import laid
 
 if TYPE_CHECKING:
     from syncblob.blob.core import BlobCore
@@ -90,7 +89,7 @@ def _walk_views(blob: BlobCore, views: Sequence[Any]) -> Iterator[Any]:
                 seen = (
                     view._array_in(blob.home, "parts")
                     if held is None
-                    else laid(blob.home, held, view.layout, writable=False, own=True)
+                    else held.view(blob.home, view.layout, writable=False, own=True)
                 )
                 # It is brought when it is used if there is no room for two. This waits for nobody,
                 # because other threads may wait for the part before.

@@ -33,7 +33,7 @@ def item(blob: BlobCore, indices: tuple[Any, ...]) -> Any:
         if buffer is not None:
             # Not by an access: another thread may have written on the device since, and would lose
             # its borrow.
-            there: NDArray[Any] = HOST.own_view(buffer, layout, writable=False)
+            there: NDArray[Any] = HOST.own_view(buffer.array, layout, writable=False)
             return there.item(*indices)
     shape = blob.shape
     # NumPy checks the indices.
@@ -75,7 +75,7 @@ def element(blob: BlobCore, reason: str, index: tuple[int, ...] = ()) -> NDArray
         layout = blob.layout
         buffer = blob.memory.newest(Side.HOST, layout)
         if buffer is not None:
-            there: NDArray[Any] = HOST.own_view(buffer, layout, writable=False)[key]
+            there: NDArray[Any] = HOST.own_view(buffer.array, layout, writable=False)[key]
             return there
     lacking = home is HOST and holders is not None and not holders & 1
     whole = None if lacking else blob._make_readable()

@@ -8,7 +8,7 @@ from syncblob._dtypes import is_supported, numpy_dtype
 from syncblob._layout import Layout
 from syncblob._shape import is_integer
 from syncblob.blob.core import HOST_DATA, AnyBlob, BlobCore, fresh
-from syncblob.blob.device_of_operands import require_device_of
+from syncblob.calls.choose_home import require_device_of
 from syncblob.devices import Device, Side, home_of
 from syncblob.interop.side_view import SideView
 from syncblob.memory import CONST, MUTABLE, SyncedMemory

@@ -8,14 +8,13 @@ from syncblob.caffe._pb.caffe_pb2 import LayerParameter, NetParameter, SolverPar
 from syncblob.caffe.files.blobs import read_blob, write_blob
 from syncblob.caffe.files.model import ModelFile, open_model, plan_model, save_model
 from syncblob.caffe.files.solver_state import SolverState, open_solver_state, save_solver_state
-from syncblob.caffe.messages.atomic_files import replacing
-from syncblob.caffe.messages.lazy_blobs import blob_values
-from syncblob.caffe.messages.legacy_axes import equal_shapes
+from syncblob.caffe.messages.file_objects import replacing
+from syncblob.caffe.messages.lazy_blobs import blob_values, equal_shapes
 from syncblob.caffe.messages.prototxt import read_prototxt, read_solver_prototxt, write_prototxt
 from syncblob.caffe.nets.copy_trained_layers import CopyReport
 from syncblob.caffe.nets.infer_shapes import NetShapes
 from syncblob.caffe.nets.layer import Layer, LayerBlobs
-from syncblob.caffe.nets.squeeze_blobs import mark_legacy, squeezed_blobs
+from syncblob.caffe.nets.layer_types import mark_legacy, squeezed_blobs
 
 __all__ = [
     "CopyReport",

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from syncblob._blob import Blob
-from syncblob.dispatch.numpy.tables import positions
-from syncblob.dispatch.walk import replaced
+from syncblob.calls.nested import replaced
+from syncblob.calls.tables import positions
 
 __all__ = ["takes_blobs"]
 

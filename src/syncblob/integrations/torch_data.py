@@ -13,8 +13,8 @@ from torch.utils.data import default_collate
 from torch.utils.data._utils.collate import default_collate_fn_map  # documented there
 
 from syncblob._blob import Blob
+from syncblob.calls.nested import instances, mapped
 from syncblob.devices import CPU, Device, home_of
-from syncblob.dispatch.walk import instances, mapped
 
 __all__ = ["BlobLoader", "collate", "to_blobs"]
 

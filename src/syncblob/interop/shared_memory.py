@@ -101,8 +101,8 @@ def attach(name: str, nbytes: int, device: Device | str | None) -> SyncedMemory:
 
 def name_of(ledger: Ledger) -> str | None:
     """Return the name of a memory's host block; None for a part of a block or other memory."""
-    buffer: Any = ledger.buffers.sides[Side.HOST]
-    block: Any = buffer
+    window: Any = ledger.buffers.sides[Side.HOST]
+    buffer = block = window and window.array
     while isinstance(block, np.ndarray):
         block = block.base
     if not isinstance(block, _Block):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from syncblob.memory.accesses import acquire as acquire
+from syncblob.memory.buffers import Window as Window
 from syncblob.memory.history import Transition as Transition
 from syncblob.memory.ledger import Ledger as Ledger
 from syncblob.memory.operations import attempt as attempt
@@ -23,7 +24,3 @@ from syncblob.memory.state_machine import Access as Access
 from syncblob.memory.state_machine import Head as Head
 from syncblob.memory.synced_memory import SyncedMemory as SyncedMemory
 from syncblob.memory.uploads import upload as upload
-from syncblob.memory.windows import Window as Window
-from syncblob.memory.windows import laid as laid
-from syncblob.memory.windows import layout_of as layout_of
-from syncblob.memory.windows import placed_in as placed_in

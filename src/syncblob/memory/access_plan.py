@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from syncblob.memory.await_async_copies import Upload
     from syncblob.memory.borrows_and_aliases import Lease
+    from syncblob.memory.buffers import Windows
     from syncblob.memory.ledger import Ledger
 
 # The usual number of sides, and how bytes come to each of them from the other.
@@ -61,8 +62,8 @@ class Change(NamedTuple):
         Whether the side's buffer is filled with zeros first.
     prepare
         A function of the ledger, the change and the reason. It does what can fail, and returns the
-        side's buffer, or the window of the access, or all `Windows` that the side gets;
-        and the uploads that it has started. None if there is nothing to prepare.
+        windows that the side gets, and the uploads that it has started. None if there is nothing to
+        prepare.
     undo
         A function of the ledger that is called if `prepare` or anything after it fails.
     between
@@ -182,20 +183,21 @@ def _with_rest(
     return brought, after
 
 
-def bring(ledger: Ledger, change: Change, reason: str) -> tuple[Any, Sequence[Upload]]:
+def bring(ledger: Ledger, change: Change, reason: str) -> tuple[Windows, Sequence[Upload]]:
     """Copy or fill the pieces of an access."""
     side, buffers = change.side, ledger.buffers
-    buffer = buffers.sides[side]
-    if buffer is None or change.zeroed:
-        buffer = buffers.get(side, change.start, change.stop, zeroed=change.zeroed)
+    window = buffers.sides[side]
+    if window is None or change.zeroed:
+        window = buffers.get(side, change.start, change.stop, zeroed=change.zeroed)
     for start, stop, holders in change.pieces:
         if not holders:
-            buffers.fill(ledger.source, side, buffer, start, stop, reason)
+            buffers.fill(ledger.source, side, window, start, stop, reason)
             continue
         origin = buffers.nearest(side, holders) if len(ledger.loans) > PAIR else 1 - side
         writers = ledger.loans[origin].writers(start, stop) if open_logs else ()
         because = (
             partial(writers[0].described, Side(origin)) if writers and not change.writes else None
         )
-        buffers.bring(origin, side, buffer, start, stop, reason, because)
-    return buffer, ()
+        buffers.bring(origin, side, window, start, stop, reason, because)
+    windows = buffers.windows[side]
+    return windows if window in windows else (window,), ()

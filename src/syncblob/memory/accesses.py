@@ -56,8 +56,8 @@ def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # an access; inl
 
     Returns
     -------
-    buffer
-        The buffer of the whole memory, or the window that contains the range.
+    window
+        The window of the side that contains the range.
 
     Raises
     ------

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 from syncblob._locks_lost_in_fork import Lock
 from syncblob._source_lines import Place, user_instruction
 from syncblob.memory.living_arrays import LivingArrays, Reference
-from syncblob.memory.windows import placed_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from syncblob._layout import Layout
     from syncblob._source_lines import NotedPlace
     from syncblob.devices.base import Home, Side
+    from syncblob.memory.buffers import Window
     from syncblob.memory.history import Transition
     from syncblob.memory.untracked_aliases import Exposure
 
@@ -141,8 +141,8 @@ class Loans:
         Whether other code has made the buffer, and expects later writes there: an array that was
         adopted, or shared memory. The buffer stays for good, also when its exposure has ended.
     exporter
-        A buffer, and the object that its aliases are made over; see `Home.exporter`. If the side
-        has no alias yet, the buffer is None or not the side's current one.
+        A window, and the object that its aliases are made over; see `Home.exporter`. If the side
+        has no alias yet, the window is None or not the side's current one.
     ended
         Weak references to the last borrows that ended, each with the memory's history at that time;
         see `ended_borrows`.
@@ -187,14 +187,13 @@ class Loans:
         where = f"the {side.name.lower()} side, which is an adopted array or shared memory"
         return where if self.foreign else ""
 
-    def alias(self, home: Home, buffer: Any, layout: Layout) -> tuple[Any, object]:
-        """Return an array over the side's buffer, and the object that dies with its last use."""
+    def alias(self, home: Home, window: Window, layout: Layout) -> tuple[Any, object]:
+        """Return an array over a window of the side, and the object that dies with its last use."""
         over, exporter = self.exporter
-        array, layout = placed_in(buffer, layout)
-        if over is not buffer:
-            exporter = home.exporter(array)
-            self.exporter = (buffer, exporter)
-        return home.alias(exporter, layout)
+        if over is not window:
+            exporter = home.exporter(window.array)
+            self.exporter = (window, exporter)
+        return home.alias(exporter, window.inner(layout))
 
     def ranges(self) -> list[tuple[int, int]]:
         """Return the ranges of all leases, borrows and exposures. Only NumPy borrows are known."""

@@ -1,13 +1,15 @@
 """The buffers of a memory, and copies between ranges of them. Does not know the head.
 
-A side has one buffer of the whole memory, or *windows*: buffers of disjoint ranges, made by
-accesses of parts. Only accelerators have windows. The host needs none, because the operating system
-gives its buffer memory page by page.
+A side has *windows*: buffers of disjoint ranges. Nearly always it has one, which is everything.
+Only accelerators have windows of parts, made by accesses of parts. The host needs none, because the
+operating system gives its buffer memory page by page.
 """
 
 from __future__ import annotations
 
 import itertools
+from bisect import bisect_left, bisect_right
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,11 +19,10 @@ from syncblob._source_lines import user_line
 from syncblob.devices import HOST, Accelerator, Side, current_accelerator, home_of
 from syncblob.guards import running_guards
 from syncblob.memory.operations import leave_room
-from syncblob.memory.windows import NO_WINDOWS, Window, Windows, array_of, part_of
 from syncblob.transfers import Copying, open_logs, transfer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -45,8 +46,88 @@ def allocate_on_host(
     return buffer
 
 
+class Window:
+    """A buffer of a range of a memory, or of all of it.
+
+    Attributes
+    ----------
+    start, stop
+        The range.
+    array
+        The buffer, in which the byte at `start` is the first.
+    """
+
+    __slots__ = ("array", "start", "stop")
+
+    def __init__(self, start: int, stop: int, array: Any) -> None:
+        self.start: int = start
+        self.stop: int = stop
+        self.array: Any = array
+
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes."""
+        return self.stop - self.start
+
+    def part(self, start: int, stop: int) -> Any:
+        """Return a range of the memory. Skips the slice if the range is all of the window."""
+        nbytes, start = stop - start, start - self.start
+        return self.array if nbytes == self.array.nbytes else self.array[start : start + nbytes]
+
+    def inner(self, layout: Layout) -> Layout:
+        """Return where a layout of the memory is in the array."""
+        return layout.moved(-self.start) if self.start else layout
+
+    def layout(self, home: Home, array: Any) -> Layout:
+        """Return the layout in the memory of an array over the window."""
+        layout = home.layout(array, self.array)
+        return layout.moved(self.start) if self.start else layout
+
+    def view(self, home: Home, layout: Layout, *, writable: bool, own: bool = False) -> Any:
+        """Lay an array over the window, without a copy.
+
+        `own` tells that it is only passed to `Home.compute`; see `Home.own_view`.
+        """
+        if self.start:
+            layout = layout.moved(-self.start)
+        return (home.own_view if own else home.view)(self.array, layout, writable=writable)
+
+
+# The windows of a side: of disjoint ranges, in ascending order.
+Windows = tuple[Window, ...]
+
+_START = attrgetter("start")
+
+
+def containing(windows: Windows, start: int, stop: int) -> Window | None:
+    """Return the window that contains a range; None if none does."""
+    place = bisect_right(windows, start, key=_START) - 1
+    return windows[place] if place >= 0 and stop <= windows[place].stop else None
+
+
+def overlapping(windows: Windows, start: int, stop: int) -> list[Window]:
+    """Return the windows that overlap a range."""
+    first = max(bisect_right(windows, start, key=_START) - 1, 0)
+    near = windows[first : bisect_left(windows, stop, key=_START)]
+    return [window for window in near if start < window.stop]
+
+
+def inside(windows: Windows, start: int, stop: int) -> list[Window]:
+    """Return the windows that lie in a range."""
+    first = bisect_left(windows, start, key=_START)
+    # One of no bytes may start where the range ends.
+    last = bisect_right(windows, stop, key=_START)
+    return [window for window in windows[first:last] if window.stop <= stop]
+
+
+def exchange(windows: Windows, gone: Sequence[Window], *new: Window) -> Windows:
+    """Return windows without some that are neighbours, and with a new one in their place."""
+    first = bisect_left(windows, (*gone, *new)[0].start, key=_START)
+    return (*windows[:first], *new, *windows[first + len(gone) :])
+
+
 class Buffers:
-    """At most one buffer on each side.
+    """The windows of each side.
 
     Parameters
     ----------
@@ -63,10 +144,10 @@ class Buffers:
         The homes of all sides, without the first accelerator if none was used yet.
     all_sides
         The sides: at least the host and the first accelerator.
-    sides
-        The buffers, by side; None for a side without a buffer.
     windows
-        The windows of each side that has no buffer of the whole memory, in ascending order.
+        The windows of each side.
+    sides
+        For speed, the window of each side that is everything; None if there is none.
     nbytes
         As above.
     name
@@ -90,26 +171,20 @@ class Buffers:
         self.accelerator: Accelerator | None = accelerator
         self.homes: tuple[Home, ...] = (HOST,) if accelerator is None else (HOST, accelerator)
         self.all_sides: tuple[Side, ...] = _PAIR
-        self.sides: list[Any] = [None, None]
-        self.windows: list[Windows] = [NO_WINDOWS, NO_WINDOWS]
+        self.windows: list[Windows] = [(), ()]
+        self.sides: list[Window | None] = [None, None]
         self.nbytes: int = nbytes
         self.name: str = ""
         self.serial: int = next_serial()
 
     @property
     def on_several_sides(self) -> bool:
-        """Whether several sides have a buffer or windows."""
-        sides, windows, count = self.sides, self.windows, 0
-        if sides[0] is not None and sides[1] is not None:
-            # The usual case. Logs ask at each access.
-            return True
-        for side in self.all_sides:
-            count += sides[side] is not None or bool(windows[side])
-        return count > 1
+        """Whether several sides have windows."""
+        return sum(map(bool, self.windows)) > 1
 
     def tracks_borrows(self, side: Side) -> bool:
         """Whether borrows of a side are tracked: they have a write permission to revoke."""
-        return all(isinstance(window.array, np.ndarray) for window in self.all_of(side))
+        return all(isinstance(window.array, np.ndarray) for window in self.windows[side])
 
     def home(self, side: int) -> Home:
         """Return the home of one side. Allocates and moves nothing.
@@ -130,7 +205,7 @@ class Buffers:
             if len(self.sides) < len(after):
                 self.sides.append(None)
             if len(self.windows) < len(after):
-                self.windows.append(NO_WINDOWS)
+                self.windows.append(())
             # A signal handler may have added another. None can run from here on: nothing is called.
             # The homes come first: readers without the lock that find one of the others use them.
             if self.homes is homes:
@@ -154,34 +229,37 @@ class Buffers:
                     return other
         return others[0]
 
-    def all_of(self, side: int) -> Windows:
-        """Return the windows of a side; one that is everything if it has one buffer."""
-        buffer = self.sides[side]
-        if buffer is None:
-            return self.windows[side]
-        return Windows((Window(0, buffer.nbytes, buffer),), buffer.nbytes)
+    def put(self, side: int, buffer: Any) -> None:
+        """Give a side one buffer."""
+        window = Window(0, self.nbytes, buffer)
+        self.windows[side] = (window,)
+        self.sides[side] = window
+
+    def whole(self, windows: Windows) -> Window | None:
+        """Return the window that is everything; None if there is none."""
+        known = windows and windows[0].start == 0 and windows[0].stop == self.nbytes
+        return windows[0] if known else None
 
     def within(self, side: int, start: int, stop: int) -> list[Window]:
         """Return the windows of a side that overlap a range."""
-        return self.all_of(side).overlapping(start, stop)
+        return overlapping(self.windows[side], start, stop)
 
-    def containing(self, side: int, start: int, stop: int) -> Any:
-        """Return the buffer or the window of a side that contains a range; None if none does."""
-        buffer = self.sides[side]
-        return self.windows[side].containing(start, stop) if buffer is None else buffer
+    def containing(self, side: int, start: int, stop: int) -> Window | None:
+        """Return the window of a side that contains a range; None if none does."""
+        return self.sides[side] or containing(self.windows[side], start, stop)
 
-    def get(self, side: Side, start: int, stop: int, *, zeroed: bool) -> Any:
-        """Return one side's buffer or window for a range; allocate a buffer if there is none.
+    def get(self, side: Side, start: int, stop: int, *, zeroed: bool) -> Window:
+        """Return one side's window for a range; allocate one of everything if there is none.
 
-        Leaves it to the caller to give the side the buffer. `zeroed` fills it with zeros.
+        Leaves it to the caller to give the side the window. `zeroed` fills it with zeros.
         """
-        buffer = self.containing(side, start, stop)
-        if buffer is not None:
-            if zeroed:
-                # Just made for this access, or an interrupted access left it.
-                self.home(side).zero(array_of(buffer))
-            return buffer
-        return self.allocate(side, self.nbytes, zeroed=zeroed)
+        window = self.containing(side, start, stop)
+        if window is None:
+            return Window(0, self.nbytes, self.allocate(side, self.nbytes, zeroed=zeroed))
+        if zeroed:
+            # Just made for this access, or an interrupted access left it.
+            self.home(side).zero(window.array)
+        return window
 
     def allocate(self, side: Side, nbytes: int, *, zeroed: bool = False) -> Any:
         """Allocate on a side. An accelerator is the memory's from then on."""
@@ -269,20 +347,20 @@ class Buffers:
         self,
         origin: int,
         side: int,
-        buffer: Any,
+        window: Window,
         start: int,
         stop: int,
         reason: str,
         because: Callable[[], str] | None = None,
     ) -> None:
-        """Copy a range of one side into a buffer or window of another; see `move`."""
-        contents = self.sides[origin]
-        if contents is not None:
-            nbytes, target = stop - start, buffer
+        """Copy a range of one side into a window of another; see `move`."""
+        whole = self.sides[origin]
+        if whole is not None:
+            nbytes, contents, target = stop - start, whole.array, window.array
             if contents.nbytes != nbytes:
                 contents = contents[start:stop]
-            if target.nbytes != nbytes or type(target) is Window:
-                target = part_of(target, start, stop)
+            if target.nbytes != nbytes:
+                target = target[start - window.start : stop - window.start]
             if open_logs or running_guards.get() or (origin and side):
                 self.move(origin, side, contents, target, start, reason, because)
             elif side:
@@ -290,27 +368,27 @@ class Buffers:
             else:
                 self.homes[origin].download(contents, target)  # type: ignore[attr-defined]  # as above
             return
-        for window in self.within(origin, start, stop):
-            low, high = max(start, window.start), min(stop, window.stop)
-            parts = part_of(window, low, high), part_of(buffer, low, high)
+        for each in self.within(origin, start, stop):
+            low, high = max(start, each.start), min(stop, each.stop)
+            parts = each.part(low, high), window.part(low, high)
             self.move(origin, side, *parts, low, reason, because)
 
     def fill(  # noqa: PLR0913, PLR0917  # a range, and what the log says of it
-        self, source: Source | None, side: Side, buffer: Any, start: int, stop: int, reason: str
+        self, source: Source | None, side: Side, window: Window, start: int, stop: int, reason: str
     ) -> None:
-        """Fill a range of a buffer from a source; the accelerator's by an upload.
+        """Fill a range of a window from a source; the accelerator's by an upload.
 
         Parameters
         ----------
         source
             The source; None for zeros.
-        side, buffer, start, stop
+        side, window, start, stop
             The range.
         reason
             The access, for the log.
         """
         # No side held these bytes, so no work reads them yet.
-        target = part_of(buffer, start, stop)
+        target = window.part(start, stop)
         if source is None:
             self.home(side).zero(target)
         elif side:

@@ -24,6 +24,7 @@ from syncblob.memory.access_plan import DIRECTIONS, PAIR, SMALL, Change
 from syncblob.memory.access_plan import plan as plan_access
 from syncblob.memory.await_async_copies import await_uploads, finish_uploads
 from syncblob.memory.borrows_and_aliases import NO_LOANS, restore
+from syncblob.memory.buffers import Window, containing
 from syncblob.memory.history import Transition, note_arrival, note_use, noted_user
 from syncblob.memory.ledger import REMEMBERED
 from syncblob.memory.operations import is_written_elsewhere, reside, running
@@ -41,7 +42,6 @@ from syncblob.memory.state_machine import (
     TABLE,
     Access,
 )
-from syncblob.memory.windows import NO_WINDOWS, Window, Windows
 from syncblob.transfers import open_logs
 
 if TYPE_CHECKING:
@@ -92,8 +92,8 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
 
     Returns
     -------
-    buffer
-        The side's buffer.
+    window
+        The side's window.
     """
     revoked: list[NDArray[Any]] = []
     written: list[object] = []
@@ -137,18 +137,20 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
             if held is None:
                 held = before.alike(start, stop)
             if held == 0 == before.uniform and there is here is NO_LOANS:
-                if ledger.source is None and buffers.windows[side] is NO_WINDOWS:
+                if ledger.source is None and (buffer or not buffers.windows[side]):
                     # The first access fills a whole buffer.
                     after = Spans.whole(nbytes, 1 << side)
                     zeroed = access is not OVERWRITE or stop - start < nbytes
                     if buffer is None:
-                        buffer = buffers.allocate(side, buffers.nbytes, zeroed=zeroed)
+                        array = buffers.allocate(side, nbytes, zeroed=zeroed)
+                        buffer = Window(0, nbytes, array)
                         if side:
                             reside(ledger, buffers.homes[side])
+                        buffers.windows[side] = (buffer,)
                         sides[side] = buffer
                     elif zeroed:
                         # An interrupted access has left it.
-                        buffers.home(side).zero(buffer)
+                        buffers.home(side).zero(buffer.array)
             elif (
                 (held or (held == 0 and ledger.source is not None))
                 and start < stop <= nbytes
@@ -198,13 +200,11 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
                         lent.revoke(revoked, None if all_of_it else reach, aliases=writes)
             uploads: Sequence[Upload] = ()
             if change.prepare is not None:
-                buffer, uploads = change.prepare(ledger, change, reason)
+                windows, uploads = change.prepare(ledger, change, reason)
                 if 0 < side < len(buffers.homes):
                     reside(ledger, buffers.homes[side])
-                if type(buffer) is Windows:
-                    whole, windows = None, buffer
-                elif type(buffer) is not Window:
-                    whole, windows = buffer, NO_WINDOWS
+                whole = buffers.whole(windows)
+                buffer = whole or containing(windows, start, stop)
             if change.between is not None:
                 # Before the exchange: afterwards, an interrupt could leave it to be granted again.
                 shortcuts.forget(side)
@@ -359,6 +359,7 @@ def _plan_adoption(  # a buffer
     before, mine = ledger.spans, 1 << side
     # While the buffer is exchanged, this side must not count as a holder.
     runs = [run._replace(holders=run.holders & ~mine) for run in before.runs(start, stop)]
+    windows = (Window(start, stop, buffer),)
     return Change(
         side,
         before,
@@ -367,7 +368,7 @@ def _plan_adoption(  # a buffer
         stop,
         losses=[(loser, ((start, stop),)) for loser in ledger.buffers.all_sides],
         writes=True,
-        prepare=lambda *_: (buffer, ()),
+        prepare=lambda *_: (windows, ()),
         between=before.replaced(runs),
     )
 

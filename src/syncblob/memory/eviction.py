@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple, SupportsFloat
 
 from syncblob._layout import Layout
 from syncblob._locks_lost_in_fork import Lock
@@ -19,16 +19,25 @@ from syncblob.devices.base import WRITERS
 from syncblob.errors import TransferGuardError
 from syncblob.memory.access_plan import Change, plan
 from syncblob.memory.await_async_copies import await_uploads
+from syncblob.memory.buffers import Window, Windows, exchange, inside
 from syncblob.memory.changes import commit
-from syncblob.memory.operations import Use, are_written, if_free, keepers, pinned, residents
+from syncblob.memory.operations import (
+    Use,
+    are_written,
+    if_free,
+    inhabited,
+    keepers,
+    pinned,
+    residents,
+)
 from syncblob.memory.state_machine import CONST, MUTABLE, Access
 from syncblob.memory.window_allocation import provide
-from syncblob.memory.windows import Window, array_of, laid
 from syncblob.transfers import EVICTION, count_eviction
 
 if TYPE_CHECKING:
     from syncblob.memory.await_async_copies import Upload
     from syncblob.memory.ledger import Ledger
+    from syncblob.memory.shortcut import Shortcut
 
 
 class Evictable(NamedTuple):
@@ -42,8 +51,6 @@ class Evictable(NamedTuple):
         The bytes that are only there. An eviction downloads them.
     age
         How many evictions ago its Blob was last used.
-    interval
-        The mean number of evictions between two uses; 0 if it was used only once so far.
     name
         The name of its Blob; empty if it has none.
     uses
@@ -53,7 +60,6 @@ class Evictable(NamedTuple):
     nbytes: int
     newest: int
     age: int
-    interval: float
     name: str
     uses: int
 
@@ -90,57 +96,48 @@ def set_eviction_policy(policy: Callable[[Evictable], float] | None) -> None:
     _policy = policy or _by_age
 
 
+def _candidates(home: Accelerator) -> list[tuple[Ledger, Use, int]]:
+    """Return where windows of a home start, that with the highest score first.
+
+    Of equal ones, that comes first which was allocated first.
+    """
+    global _scoring  # noqa: PLW0603  # a policy may use Blobs, and need room itself
+    before, policy, now = _scoring, _by_age if _scoring else _policy, next(_clock)
+    found: list[Any] = []
+    for ledger, use in residents(home):
+        side, buffers = ledger.side_of(home), ledger.buffers
+        if buffers.windows[side]:
+            _note_use(ledger, side, use, now)
+        for window in buffers.windows[side]:
+            newest = sum(run.nbytes for run in ledger.only_on(side, window.start, window.stop))
+            seen = window.nbytes, newest, now - use.last, buffers.name, use.times
+            # Not the window, which would keep its buffer.
+            found.append((Evictable(*seen), ledger, use, window.start))
+    try:
+        _scoring = True
+        scores = [policy(buffer) for buffer, *_ in found]
+    finally:
+        _scoring = before
+    for score in scores:
+        if not isinstance(score, SupportsFloat):
+            raise TypeError(
+                f"expected a number from the function set by set_eviction_policy, got {score!r}"
+            )
+    order = sorted(range(len(found)), key=lambda place: -float(scores[place]))
+    return [found[place][1:] for place in order]
+
+
 def _note_use(ledger: Ledger, side: Side, use: Use, now: int) -> None:
     """Note a use of a side since the last search. The next one shows: it asks for a shortcut.
 
-    A change of state replaces the map and the epoch.
+    A change of state replaces the epoch.
     """
-    shortcuts, spans = ledger.shortcuts, ledger.spans
-    own = [*shortcuts.sides[side : side + 1]]
-    own += [part for key, part in list(shortcuts.parts.items()) if key[0] == side]
-    readable = any(shortcut is not None and shortcut.readable for shortcut in own)
-    if readable or use.epoch is not shortcuts.epoch or use.spans is not spans:
+    shortcuts = ledger.shortcuts
+    known = [*shortcuts.sides, *list(shortcuts.parts.values())]
+    readable = any(each.readable for each in known if each is not None and each.side is side)
+    if readable or use.epoch is not shortcuts.epoch:
         shortcuts.clear()
-        if use.last:
-            gap = now - use.last
-            interval = use.interval or gap
-            # A pause between two phases of a program says little about the next.
-            use.interval = interval + (min(gap, 4 * interval) - interval) / 4
-        use.last, use.epoch, use.spans = now, shortcuts.epoch, spans
-        use.times += 1
-
-
-def _candidates(home: Accelerator) -> list[tuple[Any, ...]]:
-    """Return scores, ledgers, uses and starts, the highest score first; of equal ones the first."""
-    global _scoring  # noqa: PLW0603  # a policy may use Blobs, and need room itself
-    before, policy, now = _scoring, _by_age if _scoring else _policy, next(_clock)
-    found: list[tuple[Any, ...]] = []
-    for ledger, use in residents(home):
-        side = ledger.side_of(home)
-        windows, name = ledger.buffers.all_of(side), ledger.buffers.name
-        if windows:
-            _note_use(ledger, side, use, now)
-        for window in windows:
-            stop = window.stop
-            newest = sum(run.nbytes for run in ledger.only_on(side, window.start, stop))
-            age = now - use.last
-            buffer = Evictable(window.nbytes, newest, age, use.interval, name, use.times)
-            found.append((buffer, -len(found), ledger, use, window.start))
-    try:
-        _scoring = True
-        scored = [(_number(policy(buffer)), *rest) for buffer, *rest in found]
-    finally:
-        _scoring = before
-    return sorted(scored, reverse=True, key=itemgetter(0, 1))
-
-
-def _number(score: Any) -> float:
-    try:
-        return float(score)
-    except (TypeError, ValueError) as error:
-        raise TypeError(
-            f"expected a number from the function set by set_eviction_policy, got {score!r}"
-        ) from error
+        use.last, use.times, use.epoch = now, use.times + 1, shortcuts.epoch
 
 
 # --- for room -------------------------------------------------------------------------------------
@@ -158,80 +155,75 @@ def make_room(home: Accelerator, reason: str, needed: int) -> bool:
 
 
 def _evict(home: Accelerator, reason: str, needed: int) -> bool:
-    """Evict the buffers with the highest scores that can be, until the bytes needed may fit."""
+    """Evict the windows with the highest scores that can be, until the bytes needed may fit."""
     global _made_room  # noqa: PLW0603  # counts evictions of the process
     lacking, freed = home.lacking(needed), 0
-    for blob in keepers():
-        blob._settle()
-    windows = {id(window) for each, _ in residents(home) for window in _windows(each)}
-    if _let_go(lambda kept: type(kept) is Window and id(kept) not in windows):
+    settle()
+    known = [ledger.buffers.windows for each in inhabited() for ledger, _ in residents(each)]
+    windows = {id(window) for sides in known for side in sides for window in side}
+    if _let_go(lambda kept: kept.side > 0 and id(kept.buffer) not in windows):
         # Larger ones have replaced them.
         _made_room += 1
         return True
-    refused: list[Exception] = []
+    refusal: Exception | None = None
     busy = pinned()
-    for *_, ledger, use, start in _candidates(home):
-        if ledger in busy and ledger.buffers.sides[ledger.side_of(home)] is not None:
+    for ledger, use, start in _candidates(home):
+        if ledger in busy and ledger.buffers.sides[ledger.side_of(home)]:
             # Its operation may need the lock, too.
             continue
-        args = home, ledger, start, EVICTION + reason
         try:
-            nbytes = if_free(ledger.lock, _evict_unseen, *args)
+            nbytes = if_free(ledger.lock, _evict_unseen, home, ledger, start, EVICTION + reason)
         except TransferGuardError as error:
             # Another one may have to move nothing. Its frames would keep arrays alive.
-            refused.append(error.with_traceback(None))
+            refusal = error.with_traceback(None)
             continue
         if nbytes:
             _made_room += 1
             # This was no use of the windows that are left.
-            use.epoch, use.spans = ledger.shortcuts.epoch, ledger.spans
+            use.epoch = ledger.shortcuts.epoch
             freed += nbytes
             if freed >= lacking:
                 return True
-    if refused and not freed:
-        raise refused.pop()
+    if refusal and not freed:
+        raise refusal
     return freed > 0
 
 
-def _windows(ledger: Ledger) -> list[Window]:
-    return [window for windows in ledger.buffers.windows for window in windows]
+def settle() -> None:
+    """Make the memories of results, so that they can be found."""
+    for blob in keepers():
+        blob._settle()
 
 
-def _let_go(gone: Callable[[Any], bool]) -> bool:
-    """Let Blobs drop arrays over buffers that are gone; return whether there were any."""
+def _let_go(gone: Callable[[Shortcut], bool]) -> bool:
+    """Let Blobs drop arrays over windows that are gone; return whether there were any."""
     return sum(blob._let_go(gone) for blob in keepers()) > 0
 
 
 def _evict_unseen(home: Accelerator, ledger: Ledger, start: int, reason: str) -> int:
     """Evict the window at a byte if nobody sees it, under the lock. Return the bytes freed."""
     side = ledger.side_of(home)
-    window = ledger.buffers.all_of(side).containing(start, start)
-    if window is None or window.start != start or ledger.moving:
+    window = ledger.buffers.containing(side, start, start)
+    watched = ledger.watch is not None and ledger.watch.lives
+    if window is None or window.start != start or watched or ledger.moving:
         return 0
-    stop, loans = window.stop, ledger.loans[side]
-    if ledger.uploads:
-        try:
-            await_uploads(ledger, Side.HOST, MUTABLE, start, stop)
-        except Exception:  # noqa: BLE001  # not of the operation that needs room
-            return 0
-    if (
-        (ledger.watch is not None and ledger.watch.lives)
-        or loans.holder_in(side, start, stop)
-        or loans.borrows.overlapping(start, stop)
-    ):
+    try:
+        await_uploads(ledger, Side.HOST, MUTABLE, start, window.stop)
+    except Exception:  # noqa: BLE001  # not of the operation that needs room
         return 0
     _close(ledger, side)
     # From here on, who begins to use it waits for the lock. Which windows of an operand are used
     # is known by the arrays over them.
-    whole = ledger.buffers.sides[side] is not None
-    if are_written([window]) or (whole and ledger in pinned()):
+    if are_written([window]) or (ledger.buffers.sides[side] is window and ledger in pinned()):
         return 0
-    _let_go(lambda kept: array_of(kept) is window.array)
+    _let_go(lambda kept: kept.buffer is window)
     if home.is_seen(window.array):
         return 0
-    nbytes = evict_windows(ledger, side, start, min(stop, ledger.spans.nbytes), reason)
+    nbytes = 0
+    with suppress(BufferError):
+        nbytes = evict_windows(ledger, side, start, min(window.stop, ledger.spans.nbytes), reason)
     if nbytes:
-        count_eviction(ledger.buffers.copying(home, reason).memory, start, stop)
+        count_eviction(ledger.buffers.serial, start, window.stop)
     return nbytes
 
 
@@ -257,30 +249,21 @@ def evict(  # noqa: PLR0913  # a range, and what its contents need
     """
     if ledger not in pinned():
         with ledger.lock:
-            freed = _evict_unused(ledger, side, start, stop, held)
-        if freed is not None:
-            return freed
+            if side is Side.HOST:
+                # From now on. An operator that has begun before writes again.
+                HOST.writers = WRITERS
+            _close(ledger, side)
+            windows = inside(ledger.buffers.windows[side], start, stop)
+            if not (are_written(windows) or ledger in pinned()):
+                freed = evict_windows(ledger, side, start, stop, "evict", held)
+                _let_go(lambda kept: kept.buffer in windows)
+                return freed
     if not needed:
         return 0
     raise BufferError(
         "another thread, or an operation that this one interrupts, is using "
         f"{ledger.buffers.described()}"
     )
-
-
-def _evict_unused(ledger: Ledger, side: Side, start: int, stop: int, held: list[Any]) -> int | None:
-    """Evict windows by hand, under the lock. Return None if an operation is using the memory."""
-    if side is Side.HOST:
-        # From now on. An operator that has begun before writes again.
-        HOST.writers = WRITERS
-    _close(ledger, side)
-    windows = ledger.buffers.all_of(side).inside(start, stop)
-    if are_written(windows) or ledger in pinned():
-        return None
-    gone = {id(window.array) for window in windows}
-    freed = evict_windows(ledger, side, start, stop, "evict", held)
-    _let_go(lambda kept: id(array_of(kept)) in gone)
-    return freed
 
 
 def evict_windows(  # noqa: PLR0913, PLR0917  # a range, and what its contents need
@@ -304,7 +287,7 @@ def evict_windows(  # noqa: PLR0913, PLR0917  # a range, and what its contents n
     """
     if ledger.moving:
         ledger.refuse_reentry()
-    windows = ledger.buffers.all_of(side).inside(start, stop)
+    windows = inside(ledger.buffers.windows[side], start, stop)
     for window in windows:
         low, high = window.start, window.stop
         if holder := ledger.loans[side].holder_in(side, low, high):
@@ -340,7 +323,7 @@ def _rescue(
             there = commit(ledger, _plan_copy, *place, reason, (), part)
             if held is not None:
                 home = ledger.buffers.home(refuge)
-                held.append(laid(home, there, part, writable=False, own=True))
+                held.append(there.view(home, part, writable=False, own=True))
 
 
 def _plan_copy(*args: Any) -> Change:
@@ -353,7 +336,7 @@ def _plan_eviction(  # a range
 ) -> Change:
     before, mine = ledger.spans, 1 << side
     after = before
-    for window in ledger.buffers.all_of(side).inside(start, stop):
+    for window in inside(ledger.buffers.windows[side], start, stop):
         low, high = window.start, window.stop
         runs = [run._replace(holders=run.holders & ~mine) for run in before.runs(low, high)]
         if ledger.only_on(side, low, high):
@@ -365,15 +348,13 @@ def _plan_eviction(  # a range
     return Change(side, before, after, start, stop, prepare=_drop, between=after)
 
 
-def _drop(ledger: Ledger, change: Change, _reason: str) -> tuple[Any, Sequence[Upload]]:
+def _drop(ledger: Ledger, change: Change, _reason: str) -> tuple[Windows, Sequence[Upload]]:
     side, buffers = change.side, ledger.buffers
-    gone = buffers.all_of(side).inside(change.start, change.stop)
+    gone = inside(buffers.windows[side], change.start, change.stop)
     home = buffers.home(side)
-    if isinstance(home, Accelerator):
-        for window in gone:
+    for window in gone:
+        if isinstance(home, Accelerator):
             # Its memory may be given to someone else at once.
             home.settle(window.array)
-    for window in gone:
         ledger.compare_watch(side, window.start, window.stop, writes=True)
-    windows = buffers.windows[side]
-    return windows.exchange(gone) if windows else windows, ()
+    return exchange(buffers.windows[side], gone), ()

@@ -12,58 +12,58 @@ import numpy as np
 from syncblob.memory.accesses import acquire
 from syncblob.memory.state_machine import CONST
 from syncblob.memory.verify import Watch
-from syncblob.memory.windows import Window, laid
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from syncblob._layout import Layout
     from syncblob.devices.base import Side
+    from syncblob.memory.buffers import Window
     from syncblob.memory.ledger import Ledger
 
-    # Returns an array over a side's buffer, and records it.
-    HandOut = Callable[[Ledger, Side, Any, Layout], Any]
+    # Returns an array over a window, and records it.
+    HandOut = Callable[[Ledger, Side, Window, Layout], Any]
 
 
-def borrow(ledger: Ledger, side: Side, buffer: Any, layout: Layout) -> Any:
+def borrow(ledger: Ledger, side: Side, window: Window, layout: Layout) -> Any:
     """Return a borrow; see `SyncedMemory.lend`."""
-    array = laid(ledger.buffers.home(side), buffer, layout, writable=True)
+    array = window.view(ledger.buffers.home(side), layout, writable=True)
     # Only NumPy arrays have a write permission to revoke.
     if isinstance(array, np.ndarray):
         ledger.own_loans(side).borrows.add(array, layout.start, layout.stop)
-    elif type(buffer) is Window:
+    elif window is not ledger.buffers.sides[side]:
         # A larger window would leave it behind, and nothing could stop its writes.
-        return alias("borrowed", None, ledger, side, buffer, layout)
+        return alias("borrowed", None, ledger, side, window, layout)
     return array
 
 
 def alias(  # noqa: PLR0913, PLR0917  # an alias, and its consumer
-    kind: str, target: object | None, ledger: Ledger, side: Side, buffer: Any, layout: Layout
+    kind: str, target: object | None, ledger: Ledger, side: Side, window: Window, layout: Layout
 ) -> Any:
     """Return a writable alias; see `SyncedMemory.export`."""
     loans = ledger.own_loans(side)
-    array, owner = loans.alias(ledger.buffers.home(side), buffer, layout)
+    array, owner = loans.alias(ledger.buffers.home(side), window, layout)
     loans.lease(owner if target is None else target, kind, layout.start, layout.stop)
     return array
 
 
 def note_alias(  # noqa: PLR0913, PLR0917  # an alias, and its consumer
-    kind: str, target: object, ledger: Ledger, side: Side, buffer: Any, layout: Layout
+    kind: str, target: object, ledger: Ledger, side: Side, window: Window, layout: Layout
 ) -> None:
     """Record an array that lies over a buffer already as an alias; see `SyncedMemory.track`."""
     ledger.own_loans(side).lease(target, kind, layout.start, layout.stop)
     home = ledger.buffers.home(side)
     if not home.native:
-        home.lend(laid(home, buffer, layout, writable=True, own=True))
+        home.lend(window.view(home, layout, writable=True, own=True))
 
 
 def export_watched(  # noqa: PLR0913, PLR0917  # an access, and its consumer
     ledger: Ledger, side: Side, layout: Layout, reason: str, kind: str, target: object | None
 ) -> Any:
     """Return a const export that is checked."""
-    buffer = acquire(ledger, side, CONST, layout, reason, locked=True)
+    window = acquire(ledger, side, CONST, layout, reason, locked=True)
     loans = ledger.own_loans(side)
-    array, owner = loans.alias(ledger.buffers.home(side), buffer, layout)
+    array, owner = loans.alias(ledger.buffers.home(side), window, layout)
     if isinstance(array, np.ndarray):
         array.flags.writeable = False
     reach = layout.start, layout.stop

@@ -266,7 +266,7 @@ class Ledger:
             memory.
         """
         buffers = self.buffers
-        if buffers.sides[side] is None and not buffers.windows[side]:
+        if not buffers.windows[side]:
             return None
         if self.moving:
             return NO_SHORTCUT

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from syncblob._formatting import counted, human_bytes
 from syncblob.devices import Accelerator, Device, Side, accelerator
-from syncblob.memory.operations import inhabited, keepers, pinned, residents
+from syncblob.memory.eviction import settle
+from syncblob.memory.operations import inhabited, pinned, residents
 
 if TYPE_CHECKING:
     from syncblob._source_lines import SourceLine
+    from syncblob.memory.buffers import Window
     from syncblob.memory.history import Transition
-    from syncblob.memory.windows import Window
 
 
 class MemoryRow(NamedTuple):
@@ -95,7 +96,7 @@ def rows(home: Accelerator, reason: str = "") -> list[MemoryRow]:
     for ledger, _ in residents(home):
         side = ledger.side_of(home)
         loans = ledger.loans[side]
-        for window in ledger.buffers.all_of(side):
+        for window in ledger.buffers.windows[side]:
             start, stop = window.start, window.stop
             holder = loans.holder_in(side, start, stop)
             if not holder and (borrows := loans.borrows.overlapping(start, stop)):
@@ -130,6 +131,5 @@ def memory_summary(device: Device | str | None = None) -> MemorySummary:
     device
         One accelerator; None for all that are used.
     """
-    for blob in keepers():
-        blob._settle()
+    settle()
     return MemorySummary(inhabited() if device is None else [accelerator(device)])

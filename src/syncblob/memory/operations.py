@@ -1,4 +1,4 @@
-"""Operations that run, the memory that they and others have on devices, and the line for room.
+"""Operations that run, with the operands that they pin, and the line of those that wait for room.
 
 Operations *pin* their operands, which are not evicted for others meanwhile. Of those that need more
 room than there is only the outermost waits, and nothing is in use then, because it begins again:
@@ -13,21 +13,21 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakKeyDictionary, ref
 
-from syncblob._locks_lost_in_fork import Lock, LostLock
+from syncblob._locks_lost_in_fork import LostLock
 from syncblob.devices import HOST
 from syncblob.devices.base import WRITERS
-from syncblob.memory.windows import array_of
 
 if TYPE_CHECKING:
     from syncblob.devices import Accelerator
     from syncblob.devices.base import Home
+    from syncblob.memory.buffers import Window
     from syncblob.memory.ledger import Ledger
-    from syncblob.memory.windows import Window
+    from syncblob.memory.shortcut import Shortcut
 
 # The seconds for which the first in line waits, those between two tries, and the tries before which
 # no other thread was at work that it needs to give up. A thread may be between two operations.
@@ -74,23 +74,8 @@ class Operation:
         self.outer: Operation | None = outer
 
 
-# The innermost operation of each thread, and the places in line. `_turn` tells that one has left.
+# The innermost operation of each thread.
 running: dict[int, Operation] = {}
-_lines: dict[Home, list[Place]] = {}
-_turn = threading.Condition()
-
-
-def _after_fork_in_child() -> None:
-    global _turn  # noqa: PLW0603  # another thread may have held its lock
-    _turn = threading.Condition()
-    _lines.clear()
-    for thread in {*running} - {threading.get_ident()}:
-        del running[thread]
-    WRITERS.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 def run(operation: Operation, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
@@ -114,17 +99,12 @@ def innermost() -> Operation | None:
     return running.get(threading.get_ident())
 
 
-def chain(operation: Operation | None) -> Iterator[Operation]:
-    """Iterate over an operation and those in which it runs."""
-    while operation is not None:
-        yield operation
-        operation = operation.outer
-
-
 def has_written() -> None:
     """Tell that the operation of this thread may have written, and must not begin again."""
-    for operation in chain(innermost()):
+    operation = innermost()
+    while operation is not None:
         operation.written = True
+        operation = operation.outer
 
 
 def attempt(function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
@@ -135,8 +115,8 @@ def attempt(function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
 def writing(operands: Any, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
     """Call a function that writes Blobs or memories, the operands."""
     operation = Operation(operands, innermost())
-    for each in chain(operation):
-        each.written = True
+    operation.written = True
+    has_written()
     return run(operation, function, *args, **keywords)
 
 
@@ -144,28 +124,16 @@ def pinned(*, own: bool = True, others: bool = True) -> set[Any]:
     """Return the ledgers and homes that operations use."""
     found: set[Any] = set()
     this = threading.get_ident()
-    for thread, operation in [*running.items()]:
-        if not operation.waiting and (own if thread == this else others):
-            _add_used([each.operands for each in chain(operation)], found)
+    for thread, innermost_there in [*running.items()]:
+        operation: Operation | None = innermost_there
+        if not innermost_there.waiting and (own if thread == this else others):
+            while operation is not None:
+                _add_used(operation.operands, found)
+                operation = operation.outer
     return found
 
 
-def are_written(windows: Iterable[Window]) -> bool:
-    """Return whether arrays over windows are being written without the lock."""
-    noted = [known() for known in list(WRITERS)]
-    arrays = [array_of(shortcut.buffer) for note in noted for shortcut in note or ()]
-    return any(window.array is array for window in windows for array in arrays)
-
-
-def is_written_elsewhere(ledger: Ledger) -> bool:
-    """Return whether another thread is writing into a memory, also if it has not finished that."""
-    sides = ledger.buffers.all_sides
-    if WRITERS and any(are_written(ledger.buffers.all_of(side)) for side in sides):
-        return True
-    return ledger in pinned(own=False)
-
-
-def _add_used(operands: Iterable[Any], found: set[Any], depth: int = 4) -> None:
+def _add_used(operands: Iterable[Any], found: set[Any], depth: int = 5) -> None:
     """Add what operands use, also those in tuples, lists and dicts."""
     for x in operands:
         kind = type(x)
@@ -176,7 +144,23 @@ def _add_used(operands: Iterable[Any], found: set[Any], depth: int = 4) -> None:
             found.update(x._used())
 
 
+def are_written(windows: Iterable[Window]) -> bool:
+    """Return whether arrays over windows are being written without the lock."""
+    written = [shortcut.buffer for note in list(WRITERS) for shortcut in note() or ()]
+    return any(window is each for window in windows for each in written)
+
+
+def is_written_elsewhere(ledger: Ledger) -> bool:
+    """Return whether another thread is writing into a memory, also if it has not finished that."""
+    noted = WRITERS and any(map(are_written, ledger.buffers.windows))
+    return noted or ledger in pinned(own=False)
+
+
 # --- the line -------------------------------------------------------------------------------------
+
+# The places in line. `_turn` tells that one has left.
+_lines: dict[Home, list[Place]] = {}
+_turn = threading.Condition()
 
 
 def leave_room(home: Home) -> None:
@@ -210,22 +194,18 @@ class Place:
         self._idle: int = 0
 
     def wait(self) -> bool:
-        """Wait for the turn, and then a little. Return False if no other thread may free any."""
+        """Wait for the turn, or else a little. Return False if no other thread may free any."""
         if threading.active_count() == 1:
             return False
         with _turn:
             line = _lines.setdefault(self._home, [])
             if self._stands and self not in line:
                 line.append(self)
-            after_others = False
-            while self in line and line[0] is not self:
-                after_others = True
-                _turn.wait(10 * PAUSE)
-            if not self._began:
-                self._began = time.monotonic()
-                if after_others:
-                    return True
+            if self in line and line[0] is not self:
+                _turn.wait_for(lambda: line[0] is self)
+                return True
             _turn.wait(PAUSE)
+        self._began = self._began or time.monotonic()
         at_work = self._home in pinned(own=False) or bool(WRITERS)
         self._idle = 0 if at_work else self._idle + 1
         return self._idle < IDLE and time.monotonic() - self._began < PATIENCE
@@ -233,37 +213,48 @@ class Place:
     def leave(self) -> None:
         """Let the next one be the first."""
         if _lines:
-            with _turn, suppress(KeyError, ValueError):
-                _lines[self._home].remove(self)
+            with _turn:
+                line = _lines.get(self._home, [])
+                if self in line:
+                    line.remove(self)
+                if not line:
+                    _lines.pop(self._home, None)
                 _turn.notify_all()
-            with _turn, suppress(KeyError):
-                if not _lines[self._home]:
-                    del _lines[self._home]
+
+
+def _after_fork_in_child() -> None:
+    global _turn  # noqa: PLW0603  # another thread may have held its lock
+    _turn = threading.Condition()
+    _lines.clear()
+    for thread in {*running} - {threading.get_ident()}:
+        del running[thread]
+    WRITERS.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 # --- residents and keepers ------------------------------------------------------------------------
 
 
 class Use:
-    """The uses of a ledger on an accelerator, as searches for a buffer to evict have found them.
+    """The last use of a ledger on an accelerator, as searches for a buffer to evict have found it.
 
     Attributes
     ----------
-    last, interval, times
-        The number of the search after the last one, the mean number of searches between two, and
-        their number.
-    epoch, spans
+    last, times
+        The number of the search after it, and how many searches have found one.
+    epoch
         What the next one replaces.
     """
 
-    __slots__ = ("epoch", "interval", "last", "spans", "times")
+    __slots__ = ("epoch", "last", "times")
 
     def __init__(self) -> None:
         self.last: int = 0
-        self.interval: float = 0.0
         self.times: int = 0
         self.epoch: object = None
-        self.spans: object = None
 
 
 class Keeper(Protocol):
@@ -272,14 +263,13 @@ class Keeper(Protocol):
     def _settle(self) -> None:
         """Make the memory of a result."""
 
-    def _let_go(self, gone: Callable[[Any], bool]) -> bool:
-        """Drop arrays over buffers and windows that are gone; return whether there were any."""
+    def _let_go(self, gone: Callable[[Shortcut], bool]) -> bool:
+        """Drop arrays over windows that are gone; return whether there were any."""
 
 
+# A list of the keys or the values takes one step. Entries vanish at any time.
 _residents: WeakKeyDictionary[Accelerator, dict[ref[Ledger], Use]] = WeakKeyDictionary()
-# References may be dead, or twice in the list, until that has doubled.
-_keepers: list[ref[Keeper]] = []
-_most, _listing = 1024, Lock()
+_keepers: dict[int, ref[Keeper]] = {}
 
 
 def reside(ledger: Ledger, home: Any) -> None:
@@ -295,7 +285,6 @@ def reside(ledger: Ledger, home: Any) -> None:
 def residents(home: Any) -> list[tuple[Ledger, Use]]:
     """Return the ledgers that have had buffers on an accelerator, in the order of the first."""
     uses = _residents.get(home, {})
-    # A list of the keys takes one step. Entries vanish at any time.
     found = [(known(), uses.get(known)) for known in list(uses)]
     return [(ledger, use) for ledger, use in found if ledger is not None and use is not None]
 
@@ -307,21 +296,16 @@ def inhabited() -> list[Accelerator]:
 
 def keep(blob: Keeper) -> None:
     """Register a Blob that keeps an array over a buffer of an accelerator."""
-    global _most  # noqa: PLW0603  # grows with their number
-    _keepers.append(ref(blob))
-    if len(_keepers) > _most:
-        keepers()
-        _most = max(1024, 2 * len(_keepers))
+    known = id(blob)
+    if known not in _keepers:
+        # One call in C removes it, before another object may have this number.
+        _keepers[known] = ref(blob, partial(_keepers.pop, known))
 
 
 def keepers() -> list[Keeper]:
     """Return the Blobs that may keep arrays over buffers of accelerators."""
-    with _listing.held:
-        count = len(_keepers)
-        # A Blob has one reference. Others append behind these meanwhile.
-        living = {id(known): known for known in _keepers[:count] if known() is not None}
-        _keepers[:count] = living.values()
-    return [blob for blob in [known() for known in list(living.values())] if blob is not None]
+    known = [reference() for reference in list(_keepers.values())]
+    return [blob for blob in known if blob is not None]
 
 
 def if_free(lock: Any, function: Callable[..., int], *args: Any, again: bool = False) -> int:
@@ -332,7 +316,6 @@ def if_free(lock: Any, function: Callable[..., int], *args: Any, again: bool = F
     """
     if isinstance(lock, LostLock) or (lock._is_owned() and not again):  # has no public name
         return 0
-    release = lock.release
     taken: list[bool] = []
     try:
         # One call in C takes the lock and notes it, and none comes before the release. So no
@@ -341,4 +324,4 @@ def if_free(lock: Any, function: Callable[..., int], *args: Any, again: bool = F
         return function(*args) if taken else 0
     finally:
         if taken:
-            release()
+            lock.release()

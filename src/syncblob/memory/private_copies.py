@@ -13,7 +13,6 @@ from syncblob.devices import Accelerator, Side
 from syncblob.memory.await_async_copies import await_uploads
 from syncblob.memory.operations import leave_room
 from syncblob.memory.state_machine import CONST
-from syncblob.memory.windows import laid, part_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,7 +49,7 @@ def gather(  # noqa: C901  # each place that elements may come from
     own = buffers.containing(side, *reach) if spans.common(*reach) & (1 << side) else None
     if own is not None:
         await_uploads(ledger, side, CONST, *reach)
-        array = laid(home, own, layout, writable=False, own=True)
+        array = own.view(home, layout, writable=False, own=True)
         return home.compute(home.copy, array)
     dense = Layout.c_order(layout.shape, layout.dtype)
     try:
@@ -65,15 +64,15 @@ def gather(  # noqa: C901  # each place that elements may come from
         other = buffers.containing(origin, *reach)
         if other is not None:
             # The usual case, such as one number: a single copy.
-            buffers.move(origin, side, part_of(other, *reach), target, layout.start, reason)
+            buffers.move(origin, side, other.part(*reach), target, layout.start, reason)
             return home.view(target, dense, writable=True)
     for offset, part in _parts(layout, ledger, 0):
         place = target[offset : offset + part.nbytes]
         held = spans.common(part.start, part.stop)
         if held & (1 << side):
             await_uploads(ledger, side, CONST, part.start, part.stop)
-            held_in = buffers.containing(side, part.start, part.stop)
-            array = laid(home, held_in, part, writable=False, own=True)
+            window: Any = buffers.containing(side, part.start, part.stop)
+            array = window.view(home, part, writable=False, own=True)
             c_order = Layout.c_order(part.shape, part.dtype)
             home.compute(operator.setitem, home.view(place, c_order, writable=True), ..., array)
         elif held:
@@ -104,7 +103,7 @@ def _runs(ledger: Ledger, start: int, stop: int) -> Iterator[tuple[int, int]]:
     for run in ledger.spans.runs(start, stop):
         ends = {run.start, run.stop}
         for side, windows in enumerate(buffers.windows):
-            if windows and run.holders >> side & 1:
+            if len(windows) > 1 and run.holders >> side & 1:
                 for window in buffers.within(side, run.start, run.stop):
                     ends |= {max(run.start, window.start), min(run.stop, window.stop)}
         yield from itertools.pairwise(sorted(ends))
@@ -146,8 +145,8 @@ def _parts(layout: Layout, ledger: Ledger, offset: int) -> Iterator[tuple[int, L
 def _dense_bytes(buffers: Buffers, side: Side, part: Layout) -> Any:
     """Return the elements of a part of one side as gapless bytes; a copy if it has gaps."""
     home = buffers.home(side)
-    buffer = buffers.containing(side, part.start, part.stop)
-    array = laid(home, buffer, part, writable=False, own=True)
+    window: Any = buffers.containing(side, part.start, part.stop)
+    array = window.view(home, part, writable=False, own=True)
     if isinstance(home, Accelerator) and not part.contiguous:
         # The gathering copy comes before the download, so it must wait for other work itself.
         home.settle(array)

@@ -83,7 +83,8 @@ def shortened(  # noqa: PLR0913, PLR0917  # an access, and its plan
 
     more: Sequence[Run] = ()
     # Windows may not contain what would be copied, and a copy would end borrows.
-    if moves and not buffers.windows[side] and all(map(buffers.tracks_borrows, others)):
+    room = buffers.sides[side] or not buffers.windows[side]
+    if moves and room and all(map(buffers.tracks_borrows, others)):
         more = [run for run in free if not run.holders & mine]
         common = reduce(and_, [run.holders | mine for run in free], _ALL)
         after = change(lambda _: common)

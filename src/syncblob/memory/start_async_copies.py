@@ -17,12 +17,12 @@ from syncblob.memory.operations import is_written_elsewhere
 from syncblob.memory.spans import Run
 from syncblob.memory.state_machine import CONST, MUTABLE, Access, Head, head_over, plan_access
 from syncblob.memory.window_allocation import provide
-from syncblob.memory.windows import part_of
 from syncblob.transfers import transfer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from syncblob.memory.buffers import Windows
     from syncblob.memory.ledger import Ledger
 
 
@@ -98,14 +98,14 @@ def _plan_push(  # a copy
 
 def _start(
     origin: Side, stream: object, ledger: Ledger, change: Change, reason: str
-) -> tuple[Any, Sequence[Upload]]:
+) -> tuple[Windows, Sequence[Upload]]:
     """Start to copy the pieces of a push or a pull."""
     buffers, side = ledger.buffers, change.side
     accelerator: Any = buffers.home(origin or side)
     # A caller on the host may reach beyond a part, and must not find old bytes of the heap there.
     part = change.stop - change.start < change.before.nbytes
     zeroed = side is Side.HOST and buffers.sides[side] is None and part
-    buffer = buffers.get(side, change.start, change.stop, zeroed=zeroed)
+    target = buffers.get(side, change.start, change.stop, zeroed=zeroed)
     copying = buffers.copying(accelerator, reason)
     way, on = ("upload", (stream,)) if side else ("download", ())
     start_copy = accelerator.push if side else accelerator.pull
@@ -113,10 +113,11 @@ def _start(
     for piece in change.pieces:
         for window in buffers.within(origin, piece.start, piece.stop):
             start, stop = max(piece.start, window.start), min(piece.stop, window.stop)
-            parts = part_of(window, start, stop), part_of(buffer, start, stop)
+            parts = window.part(start, stop), target.part(start, stop)
             work = transfer(copying, way, stop - start, start, start_copy, *parts, *on)
             uploads.append(Upload(start, stop, work, side, origin))
-    return buffer, uploads
+    windows = buffers.windows[side]
+    return windows if target in windows else (target,), uploads
 
 
 def _await_started(side: Side, ledger: Ledger) -> None:

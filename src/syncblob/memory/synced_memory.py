@@ -32,7 +32,6 @@ from syncblob.memory.start_async_copies import pull, push, push_from_host
 from syncblob.memory.state_machine import CONST, MUTABLE, OVERWRITE, Access, Head, head_over
 from syncblob.memory.verify import verifying
 from syncblob.memory.window_allocation import grow, reaches
-from syncblob.memory.windows import Window, laid
 from syncblob.transfers import open_logs
 
 if TYPE_CHECKING:
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from syncblob.devices.base import Accelerator, Home
+    from syncblob.memory.buffers import Window
     from syncblob.memory.hand_out import HandOut
     from syncblob.memory.history import Transition
     from syncblob.memory.sources import Function
@@ -136,7 +136,7 @@ class SyncedMemory:
             device = accelerator.device
         memory = cls(buffer.nbytes, device=device)
         side = Side.HOST if accelerator is None else memory.side_of(accelerator)
-        memory.ledger.buffers.sides[side] = buffer
+        memory.ledger.buffers.put(side, buffer)
         memory.ledger.spans = Spans.whole(buffer.nbytes, 1 << side)
         if accelerator is not None:
             reside(memory.ledger, accelerator)
@@ -387,15 +387,20 @@ class SyncedMemory:
         return self.ledger.buffers.home(side)
 
     def buffer(self, side: Side) -> Any:
-        """Return the buffer of one side, up to date or not; None if it has none or windows."""
+        """Return the buffer of one side, up to date or not; None if it has none of everything."""
+        window = self.ledger.buffers.sides[side]
+        return None if window is None else window.array
+
+    def whole(self, side: Side) -> Window | None:
+        """Return the window of one side that is everything; None if there is none."""
         return self.ledger.buffers.sides[side]
 
     def windows(self, side: Side) -> tuple[Window, ...]:
-        """Return the windows of one side; one that is everything if it has a buffer."""
-        return tuple(self.ledger.buffers.all_of(side))
+        """Return the windows of one side."""
+        return self.ledger.buffers.windows[side]
 
-    def newest(self, side: int, layout: Layout) -> Any:
-        """Return a side's buffer or window if a const access may read it as it is, else None."""
+    def newest(self, side: int, layout: Layout) -> Window | None:
+        """Return a side's window if a const access may read it as it is, else None."""
         ledger = self.ledger
         spans = ledger.spans
         held = spans.uniform
@@ -457,10 +462,10 @@ class SyncedMemory:
         """
         buffer = self.acquire(side, access, layout, reason)
         writable = access is not CONST
-        return laid(self.home(side), buffer, layout, writable=writable, own=True)
+        return buffer.view(self.home(side), layout, writable=writable, own=True)
 
     def acquire(self, side: Side, access: Access, layout: Layout, reason: str) -> Any:
-        """Prepare one side for an access, as `array` does, and return its buffer or window."""
+        """Prepare one side for an access, as `array` does, and return its window."""
         # To read what is there changes no state, so it needs no lock.
         buffer = None if open_logs or access is not CONST else self.newest(side, layout)
         return acquire(self.ledger, side, access, layout, reason) if buffer is None else buffer
@@ -493,9 +498,9 @@ class SyncedMemory:
         """
         ledger = self.ledger
 
-        def fill(buffer: Any, written: list[object] | None = None) -> None:
+        def fill(buffer: Window, written: list[object] | None = None) -> None:
             home = ledger.buffers.home(side)
-            array = laid(home, buffer, layout, writable=True, own=True)
+            array = buffer.view(home, layout, writable=True, own=True)
             if written is None:
                 home.compute(function, array, *args)
                 return
@@ -562,16 +567,15 @@ class SyncedMemory:
         """Prepare a side for an access that may write, and hand out an array over it."""
         ledger = self.ledger
         while True:
-            buffer = acquire(ledger, side, access, layout, reason)
+            window: Any = acquire(ledger, side, access, layout, reason)
             start, stop = layout.reach
             with ledger.lock:
-                # Another thread may have used the memory since, or replaced the buffer.
-                if ledger.buffers.containing(
-                    side, start, stop
-                ) is not buffer or not ledger.is_alone(side, start, stop):
+                # Another thread may have used the memory since, or replaced the window.
+                there: Any = ledger.buffers.containing(side, start, stop)
+                if there is not window or not ledger.is_alone(side, start, stop):
                     continue
                 ledger.compare_watch(side, start, stop, writes=True)
-                array = hand_out(ledger, side, buffer, layout)
+                array = hand_out(ledger, side, window, layout)
                 # A signal handler or a finaliser may have used another side before it was recorded.
                 if ledger.is_alone(side, start, stop):
                     return array

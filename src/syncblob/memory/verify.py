@@ -20,7 +20,6 @@ from syncblob._locks_lost_in_fork import Lock
 from syncblob._source_lines import user_place
 from syncblob.devices import allow_direct_calls, forbid_direct_calls
 from syncblob.errors import ConstWriteWarning
-from syncblob.memory.windows import part_of
 
 if TYPE_CHECKING:
     import threading
@@ -158,8 +157,8 @@ class Watch:
         """Renew the checksum of an export, and return whether it has changed."""
         import zlib  # only for debugging
 
-        buffer = self._buffers.containing(check.side, check.start, check.stop)
-        part = part_of(buffer, check.start, check.stop)
+        window: Any = self._buffers.containing(check.side, check.start, check.stop)
+        part = window.part(check.start, check.stop)
         array: np.ndarray[Any, Any] = part if isinstance(part, np.ndarray) else part.get()
         before, check.checksum = check.checksum, zlib.crc32(array.data)
         return before is not None and check.checksum != before

@@ -9,10 +9,10 @@ import operator
 from typing import TYPE_CHECKING, Any
 
 from syncblob.memory.access_plan import Change
+from syncblob.memory.buffers import Buffers, Window, Windows, exchange
 from syncblob.memory.changes import commit
 from syncblob.memory.operations import NotNowError, are_written, pinned
 from syncblob.memory.state_machine import MUTABLE, Access
-from syncblob.memory.windows import Window, part_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from syncblob._layout import Layout
     from syncblob.devices import Side
     from syncblob.memory.await_async_copies import Upload
-    from syncblob.memory.buffers import Buffers
     from syncblob.memory.ledger import Ledger
 
 
@@ -29,6 +28,8 @@ _WHOLE = 1 << 20
 
 # Nor has one of which windows would be this share.
 _MOST = 0.5
+
+_NBYTES = operator.attrgetter("array.nbytes")
 
 
 def divisible(buffers: Buffers) -> bool:
@@ -50,7 +51,7 @@ def reaches(buffers: Buffers, side: int, start: int, stop: int) -> Sequence[tupl
     low = min([start, *(window.start for window in replaced)])
     # An array of no elements needs an address, too.
     high = max([stop, low + 1, *(window.stop for window in replaced)])
-    apart = buffers.windows[side].nbytes - sum(window.nbytes for window in replaced)
+    apart = sum(map(_NBYTES, buffers.windows[side])) - sum(map(_NBYTES, replaced))
     if high - low + apart <= _MOST * buffers.nbytes or (low, high) == everything:
         return ((low, high),)
     return everything, (low, high)
@@ -58,13 +59,10 @@ def reaches(buffers: Buffers, side: int, start: int, stop: int) -> Sequence[tupl
 
 def provide(  # noqa: PLR0913, PLR0917  # an access
     ledger: Ledger, side: Side, start: int, stop: int, reason: str, layout: Layout | None = None
-) -> Any:
-    """Return the window of a side that contains a range; make one if the memory has windows.
+) -> Window | None:
+    """Return the window of a side that contains a range; make one of a part of a large memory.
 
-    Returns
-    -------
-    Window or array
-        The buffer of the whole memory, if it was made instead. None if the access is to make it.
+    Returns None if the access is to make one of everything.
     """
     found = ledger.buffers.containing(side, start, stop)
     tried = reaches(ledger.buffers, side, start, stop) if found is None else ()
@@ -83,7 +81,7 @@ def provide(  # noqa: PLR0913, PLR0917  # an access
 def grow(  # noqa: PLR0913, PLR0917  # a range, and the access that needs it
     ledger: Ledger, side: Side, start: int, stop: int, reason: str, layout: Layout | None = None
 ) -> None:
-    """Make a window of a range, which replaces those that it overlaps; of everything, a buffer."""
+    """Make a window of a range, which replaces those that it overlaps."""
     commit(ledger, _plan_growth, side, MUTABLE, start, stop, reason, layout=layout)
 
 
@@ -110,16 +108,14 @@ def _plan_growth(ledger: Ledger, side: Side, _access: Access, start: int, stop: 
     )
 
 
-def _enlarge(ledger: Ledger, change: Change, _reason: str) -> tuple[Any, Sequence[Upload]]:
-    """Return the buffer or the windows of a side with a new one, which has the old contents."""
+def _enlarge(ledger: Ledger, change: Change, _reason: str) -> tuple[Windows, Sequence[Upload]]:
+    """Return the windows of a side with a new one, which has the old contents."""
     buffers, side = ledger.buffers, change.side
     replaced = buffers.within(side, change.start, change.stop)
     window = Window(change.start, change.stop, buffers.allocate(side, change.stop - change.start))
     accelerator: Any = buffers.home(side)
     for old in replaced:
         accelerator.settle(old.array)
-        target = part_of(window, old.start, old.stop)
+        target = window.part(old.start, old.stop)
         accelerator.compute(operator.setitem, target, ..., old.array)
-    if window.nbytes == buffers.nbytes:
-        return window.array, ()
-    return buffers.windows[side].exchange(replaced, [window]), ()
+    return exchange(buffers.windows[side], replaced, window), ()

@@ -20,7 +20,7 @@ from syncblob.caffe.convert import (
     plan_conversion,
     to_tensors,
 )
-from syncblob.caffe.convert.caffe_models import as_model
+from syncblob.caffe.convert.caffe_files import as_model
 from syncblob.caffe.convert.conversion import _cast
 from syncblob.caffe.messages.string_fields import encoded
 

@@ -5,30 +5,18 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import syncblob
-from syncblob.caffe import Layer, ModelFile
+from syncblob.caffe import Layer, ModelFile, NetParameter
 from syncblob.caffe.convert import LayerWeights, Weights, format_of, open_weights
-from syncblob.caffe.convert.caffe_models import of_model
-from syncblob.caffe.files.other_formats import head_of
+from syncblob.caffe.convert.caffe_files import of_model
+from syncblob.caffe.files.file_types import BY_NAME, head_of
 from syncblob.caffe.messages.open_file import OpenFile
 from syncblob.errors import ModelFileError
 from syncblob.formats import Blob
 
-if TYPE_CHECKING:
-    from syncblob.caffe import NetParameter
-
 _LABEL_MAP = re.compile(rb"(\s|#[^\n]*\n)*item\s*[{:]")
-
-_DESCRIPTIONS = {
-    "binaryproto": "binaryproto, one blob",
-    "caffemodel.h5": "caffemodel.h5, Caffe's HDF5",
-    "hdf5": "HDF5",
-    "prototxt": "prototxt, the definition of a net",
-    "solverstate": "solverstate, the state of a solver",
-    "torch": "PyTorch state_dict",
-}
 
 
 class Contents(NamedTuple):
@@ -49,7 +37,7 @@ class Contents(NamedTuple):
         kind = self.weights.kind
         if self.version is not None:
             return f"{kind}, V{self.version} layers"
-        return _DESCRIPTIONS.get(kind, kind)
+        return BY_NAME[kind].title or kind
 
     @property
     def is_lone(self) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import argparse
+from collections.abc import Mapping
 
 from syncblob.caffe.commands.console import (
     print_facts,
@@ -12,13 +13,7 @@ from syncblob.caffe.commands.console import (
     progress,
 )
 from syncblob.caffe.convert import DTYPES, Conversion, plan_conversion, writable_extensions
-from syncblob.formats import counted, human_bytes
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Mapping
-
-    from syncblob.formats import Blob
+from syncblob.formats import Blob, counted, human_bytes
 
 SUMMARY = "convert weights to another format"
 DESCRIPTION = f"""\

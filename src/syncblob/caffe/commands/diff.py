@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
+import argparse
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from syncblob.caffe import equal_shapes, squeezed_blobs
+from syncblob.caffe import Layer, equal_shapes, squeezed_blobs
 from syncblob.caffe.commands.console import print_line, print_table, printable, progress
 from syncblob.caffe.commands.contents import open_contents
 from syncblob.caffe.convert.naming import numbered
 from syncblob.caffe.messages.pieces import BlobValues
 from syncblob.errors import ModelFileError
-
-if TYPE_CHECKING:
-    import argparse
-
-    from numpy.typing import NDArray
-
-    from syncblob.caffe import Layer
-    from syncblob.formats import Blob
+from syncblob.formats import Blob
 
 SUMMARY = "compare the weights of two files"
 DESCRIPTION = """\

@@ -10,8 +10,8 @@ from pathlib import Path
 from syncblob.caffe.commands.console import print_json, printable, progress
 from syncblob.caffe.commands.contents import Contents, open_contents, open_definition
 from syncblob.caffe.commands.inspect_output import as_json, show
-from syncblob.caffe.convert.caffe_models import as_model
-from syncblob.caffe.files.other_formats import head_of, is_text
+from syncblob.caffe.convert.caffe_files import as_model
+from syncblob.caffe.files.file_types import head_of, is_text
 from syncblob.caffe.messages.open_file import OpenFile
 from syncblob.caffe.messages.prototxt import definition_text
 from syncblob.caffe.messages.string_fields import unknown_fields

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from syncblob.caffe.commands.console import print_facts, print_line, print_table, printable
+from syncblob.caffe.commands.contents import Contents
 from syncblob.caffe.commands.stats import stats_of
 from syncblob.formats import Blob, counted, human_bytes
-
-if TYPE_CHECKING:
-    from syncblob.caffe.commands.contents import Contents
 
 _STATS = ("min", "mean", "max", "std")
 

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from syncblob.caffe import blob_values
 from syncblob.caffe.messages.pieces import on_progress
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from syncblob.formats import Blob
+from syncblob.formats import Blob
 
 # The number of values converted to float64 at a time, which keeps temporary arrays small.
 _BLOCK = 1 << 18

@@ -5,12 +5,13 @@ Each line of `SCRIPT` is printed and run. Below it are its value and the transfe
 
 from __future__ import annotations
 
+import argparse
 import math
 import sys
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,9 +19,6 @@ import syncblob
 from syncblob.caffe import Layer, ModelFile, save_model
 from syncblob.caffe.commands.console import print_facts, print_line, printable
 from syncblob.formats import counted, human_bytes
-
-if TYPE_CHECKING:
-    import argparse
 
 SUMMARY = "see what is shared and what moves"
 DESCRIPTION = """\

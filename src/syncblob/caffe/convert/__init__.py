@@ -13,7 +13,7 @@ from syncblob.caffe.convert.conversion import (
     plan_conversion,
     save_weights,
 )
-from syncblob.caffe.convert.format_of_file import format_of, open_weights, writable_extensions
+from syncblob.caffe.convert.formats import format_of, open_weights, writable_extensions
 from syncblob.caffe.convert.tensors import from_tensors, to_tensors
 from syncblob.caffe.convert.weights import LayerWeights, Weights
 

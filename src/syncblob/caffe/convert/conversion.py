@@ -8,24 +8,16 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
 from syncblob.caffe import blob_values, replacing
-from syncblob.caffe.convert.format_of_file import (
-    Format,
-    format_of_name,
-    open_weights,
-    writable_extensions,
-)
+from syncblob.caffe.convert.formats import function, open_weights, writable_extensions
 from syncblob.caffe.convert.weights import LayerWeights, Weights, filled_by, is_transposed
+from syncblob.caffe.files.file_types import FileType, type_of_name
 from syncblob.errors import ModelFileError, SyncblobError
 from syncblob.formats import Blob, as_dtype, counted, is_bfloat16
-
-if TYPE_CHECKING:
-    from numpy.typing import DTypeLike, NDArray
-
 
 DTYPES = ("bfloat16", "float16", "float32", "float64")
 """The dtypes that values can be converted to."""
@@ -72,7 +64,7 @@ class Conversion(AbstractContextManager["Conversion"]):
         layers: Iterable[LayerWeights],
         asked: str | None,
         path: str,
-        target: Format,
+        target: FileType,
         *,
         keeps_rest: bool = False,
     ) -> None:
@@ -96,7 +88,7 @@ class Conversion(AbstractContextManager["Conversion"]):
         if keeps_rest and target.name == source.kind:
             self.result.metadata, self.result.file = source.metadata, source.file
         with _refusals(path):
-            self._write = target.plan(self.result)
+            self._write = function(target.plan)(self.result)
 
     @property
     def left_out(self) -> str:
@@ -243,7 +235,7 @@ def save_weights(weights: Weights, path: str | os.PathLike[str]) -> None:
     path = os.fspath(path)
     target, layers = _target(path), _choose(weights, ())
     with _refusals(path):
-        prepared = layers if target.name == weights.kind else target.prepare(layers)
+        prepared = layers if target.name == weights.kind else function(target.prepare)(layers)
         conversion = Conversion(weights, prepared, None, path, target, keeps_rest=True)
     weights.hold_file()  # the next call may need what this one replaces
     conversion.run()
@@ -273,16 +265,16 @@ def plan_conversion(  # the options of the command
     weights = open_weights(source)
     try:
         chosen = _choose(weights, [layers] if isinstance(layers, str) else layers)
-        return Conversion(weights, target.prepare(chosen), asked, path, target)
+        return Conversion(weights, function(target.prepare)(chosen), asked, path, target)
     except BaseException:
         weights.close()
         raise
 
 
-def _target(path: str) -> Format:
+def _target(path: str) -> FileType:
     """Return the format for a path that can be written."""
-    target = format_of_name(path)
-    if target is None:
+    target = type_of_name(Path(path).name)[0]
+    if target is None or not target.plan:
         raise ConversionError(
             f"{path}: expected a name that says the format, by its extension: "
             f"{', '.join(writable_extensions())}"
@@ -335,7 +327,7 @@ def _choose(weights: Weights, patterns: Collection[str]) -> tuple[LayerWeights, 
 
 
 def _stored_dtype(
-    name: str, found: np.dtype[np.generic], asked: str | None, target: Format
+    name: str, found: np.dtype[np.generic], asked: str | None, target: FileType
 ) -> np.dtype[np.generic]:
     """Return the dtype with which a tensor is written."""
     if asked is not None:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from syncblob.caffe.convert import caffe_models
+from syncblob.caffe import open_model
+from syncblob.caffe.convert.caffe_files import of_model
 from syncblob.caffe.convert.weights import Weights
 from syncblob.caffe.files.caffe_hdf5 import plan_edit, plan_tree, read_tree
 from syncblob.caffe.messages.fields import MOST_AXES
 from syncblob.caffe.messages.open_file import OpenFile
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def read(path: str) -> Weights:
@@ -20,7 +18,7 @@ def read(path: str) -> Weights:
     file = OpenFile(path)
     tree = read_tree(file)
     if tree is None:
-        return caffe_models.read(path, "caffemodel.h5")
+        return of_model(open_model(path), path, "caffemodel.h5")
     datasets, others = tree
     return Weights.of_entries(path, "hdf5", datasets, file, others=others)
 

@@ -10,26 +10,20 @@ import zlib
 from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.lib import format as npy
+from numpy.typing import NDArray
 
-from syncblob.caffe.convert.weights import Weights
+from syncblob.caffe.convert.weights import Entry, Weights
 from syncblob.caffe.files.caffe_hdf5 import is_too_dense
 from syncblob.caffe.messages.open_file import OpenFile, stream_of
 from syncblob.caffe.messages.pieces import BlobValues
 from syncblob.caffe.messages.values import CHUNK, StridedValues, Values
+from syncblob.caffe.messages.wire import Contents
 from syncblob.errors import ModelFileError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from syncblob.caffe.convert.weights import Entry
-    from syncblob.caffe.messages.wire import Contents
-
 
 _EXTENSION = ".npy"
 # The length of the header of a member without its name and extra field, and the offset of the

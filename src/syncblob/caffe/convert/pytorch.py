@@ -12,15 +12,17 @@ from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from syncblob.caffe import blob_values
 from syncblob.caffe.convert.checkpoint import MOST_ENTRIES, Found, find_net
 from syncblob.caffe.convert.npz import open_archive
-from syncblob.caffe.convert.weights import Weights
+from syncblob.caffe.convert.weights import Entry, Weights
 from syncblob.caffe.files.caffe_hdf5 import is_too_dense
 from syncblob.caffe.messages.lazy_blobs import has_values
 from syncblob.caffe.messages.open_file import OpenFile, stream_of
@@ -28,15 +30,6 @@ from syncblob.caffe.messages.pieces import on_progress
 from syncblob.caffe.messages.values import CHUNK, StridedValues, Values
 from syncblob.errors import ModelFileError
 from syncblob.formats import Blob, as_dtype, import_optional, is_bfloat16
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-    from torch import Tensor
-
-    from syncblob.caffe.convert.weights import Entry
-
 
 # Torch's message for a class that it refuses to load.
 _REFUSED = re.compile(r"Unsupported global: GLOBAL ([\w.]+)")
@@ -117,7 +110,7 @@ def _find_state(torch: ModuleType, loaded: Any, path: str) -> Found:
 
 
 def _entry(
-    torch: ModuleType, file: OpenFile, name: str, tensor: Tensor, records: list[tuple[int, int]]
+    torch: ModuleType, file: OpenFile, name: str, tensor: Any, records: list[tuple[int, int]]
 ) -> Entry:
     storage: Any = tensor.untyped_storage() if tensor.layout is torch.strided else None
     nbytes = tensor.numel() * tensor.element_size()
@@ -143,11 +136,11 @@ def _size_at(records: list[tuple[int, int]], offset: int) -> int:
     return records[bisect_right(records, (offset, 0)) - 1][1]
 
 
-def _name_of(tensor: Tensor) -> str:
+def _name_of(tensor: Any) -> str:
     return str(tensor.dtype).removeprefix("torch.")
 
 
-def _in_file(file: OpenFile, tensor: Tensor, offset: int) -> Any:
+def _in_file(file: OpenFile, tensor: Any, offset: int) -> Any:
     """Return where the values of a tensor are, or the function that reads them."""
     try:
         dtype = as_dtype(_name_of(tensor))
@@ -169,7 +162,7 @@ def _in_file(file: OpenFile, tensor: Tensor, offset: int) -> Any:
     return read
 
 
-def _values(tensor: Tensor) -> NDArray[np.generic]:
+def _values(tensor: Any) -> NDArray[np.generic]:
     # NumPy has no bfloat16 of torch's, and a Blob has it.
     return np.asarray(Blob.asarray(tensor.detach().resolve_conj().resolve_neg(), device="cpu"))
 
@@ -216,7 +209,7 @@ def plan(weights: Weights) -> Callable[[Path], None]:
     return write if source is None else partial(edit, source)
 
 
-def _has_values(tensor: Tensor, blob: Blob) -> bool:
+def _has_values(tensor: Any, blob: Blob) -> bool:
     """Tell whether a Blob has the values of a tensor. Raise ValueError for another dtype."""
     before = _values(tensor)
     if before.dtype != blob.dtype:

@@ -16,28 +16,23 @@ import re
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from google.protobuf.message import DecodeError
 
 from syncblob.caffe import Layer, LayerParameter, NetParameter
-from syncblob.caffe.convert.weights import Weights
+from syncblob.caffe.convert.weights import Entry, Weights
 from syncblob.caffe.messages.open_file import OpenFile
 from syncblob.caffe.messages.pieces import BlobValues, Piece, write_pieces
 from syncblob.caffe.messages.string_fields import parsed
 from syncblob.errors import ModelFileError
 from syncblob.formats import NAMES, counted
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from syncblob.caffe.convert.weights import Entry
-
 # The names of dtypes in files, in the order of `NAMES`; there is none for complex128.
 _IN_FILES = "BOOL I8 I16 I32 I64 U8 U16 U32 U64 F16 F32 F64 C64"
 _NAMES = {"BF16": "bfloat16", **dict(zip(_IN_FILES.split(), NAMES, strict=False))}
 _IN_FILE = {name: code for code, name in _NAMES.items()}
-DTYPES = frozenset(_NAMES.values())
 # The code of any dtype begins with its kind and the number of bits.
 _WIDTH = re.compile(r"(?:BOOL|[FCIU]|BF)(\d*)(?:_|$)")
 _LENGTH_BYTES = 8

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from syncblob.caffe import ModelFile
-from syncblob.caffe.convert.batch_norm import for_caffe
-from syncblob.caffe.convert.caffe_models import name_layers
+from syncblob.caffe.convert.caffe_files import for_caffe, name_layers
 from syncblob.caffe.convert.checkpoint import flatten
 from syncblob.caffe.convert.weights import Weights, for_others
 from syncblob.caffe.nets.layer import as_named_blob
-
-if TYPE_CHECKING:
-    from syncblob.formats import Blob
+from syncblob.formats import Blob
 
 
 def to_tensors(model: ModelFile, *, squeeze: bool = False) -> dict[str, Blob]:

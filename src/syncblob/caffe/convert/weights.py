@@ -8,31 +8,26 @@ import operator
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
 from syncblob.caffe import Layer, NetParameter, squeezed_blobs
 from syncblob.caffe.convert.naming import group_names
 from syncblob.caffe.messages.lazy_blobs import lazy_blob
+from syncblob.caffe.messages.open_file import Descriptor, FileReference, OpenFile
 from syncblob.caffe.messages.read_blobproto import BlobIndex
 from syncblob.caffe.messages.string_fields import is_utf8
 from syncblob.caffe.messages.values import Values
 from syncblob.errors import ModelFileError
-from syncblob.formats import NAMES, Blob, as_dtype, as_shape
+from syncblob.formats import Blob, as_dtype, as_shape
 
-if TYPE_CHECKING:
-    from numpy.typing import DTypeLike, NDArray
-
-    from syncblob.caffe.messages.open_file import Descriptor, FileReference, OpenFile
-
-    Read = Callable[[], NDArray[np.generic]]
-    # A tensor, the error of one that a Blob cannot hold, or the shape and the dtype of one and its
-    # values: their offset in the file, if they are in C's order, or where else they are, or a
-    # function that returns an array of this shape.
-    Entry = Blob | ModelFileError | tuple[Iterable[int], DTypeLike, int | Values | Read]
-
-ALL_DTYPES = frozenset((*NAMES, "bfloat16"))
+Read = Callable[[], NDArray[np.generic]]
+# A tensor, the error of one that a Blob cannot hold, or the shape and the dtype of one and its
+# values: their offset in the file, if they are in C's order, or where else they are, or a
+# function that returns an array of this shape.
+Entry = Blob | ModelFileError | tuple[Iterable[int], DTypeLike, int | Values | Read]
 
 
 class LayerWeights(NamedTuple):

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from syncblob.caffe._pb.caffe_pb2 import BlobProto
-from syncblob.caffe.files.other_formats import require_message, require_path
+from syncblob.caffe.files.file_types import require_path
+from syncblob.caffe.files.recognise import require_message
 from syncblob.caffe.messages.file_objects import Source, Target, open_source, writing
 from syncblob.caffe.messages.lazy_blobs import lazy_blob
-from syncblob.caffe.messages.pieces import write_pieces
+from syncblob.caffe.messages.pieces import blob_pieces, write_pieces
 from syncblob.caffe.messages.read_blobproto import MessageIndex
 from syncblob.caffe.messages.wire import WireReader
-from syncblob.caffe.messages.write_blobproto import blob_pieces
 from syncblob.formats import Blob
 
 

@@ -24,37 +24,40 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from syncblob.caffe._pb.caffe_pb2 import LayerParameter, NetParameter
 from syncblob.caffe.files.net_messages import LayerInFile, ModelIndex
-from syncblob.caffe.files.other_formats import OTHER_HDF5
 from syncblob.caffe.messages.fields import MOST_ELEMENTS, MOST_OBJECTS
 from syncblob.caffe.messages.lazy_blobs import blob_values, had_diff, has_values, lazy_blob
 from syncblob.caffe.messages.open_file import OpenFile, stream_of
-from syncblob.caffe.messages.pieces import BlobValues, FileRange, write_pieces
+from syncblob.caffe.messages.pieces import (
+    BlobValues,
+    FileRange,
+    require_axes,
+    wire_dtype,
+    write_pieces,
+)
 from syncblob.caffe.messages.read_blobproto import BlobIndex
 from syncblob.caffe.messages.string_fields import decoded, encoded, naming, put_texts
 from syncblob.caffe.messages.values import RowsOfValues, Run, Values
-from syncblob.caffe.messages.write_blobproto import require_axes, wire_dtype
 from syncblob.caffe.nets.infer_shapes import param_name
-from syncblob.caffe.nets.squeeze_blobs import own_shapes
+from syncblob.caffe.nets.layer import Layer
+from syncblob.caffe.nets.layer_types import own_shapes
 from syncblob.errors import ModelFileError
 from syncblob.formats import Blob, as_shape, import_optional
 
-if TYPE_CHECKING:
-    from pathlib import Path
+# The shape, the dtype and the values of an array of any kind.
+Dataset = tuple[tuple[int, ...], np.dtype[np.generic], Values]
 
-    from numpy.typing import NDArray
-
-    from syncblob.caffe.nets.layer import Layer
-
-    # The shape, the dtype and the values of an array of any kind.
-    Dataset = tuple[tuple[int, ...], np.dtype[np.generic], Values]
-
+_OTHER_LAYOUT = (
+    "this is HDF5 in another layout than Caffe's; syncblob.caffe.convert.open_weights opens it"
+)
 _MOST_LEVELS = 32
 _MOST_COMPRESSION = 1032
 """The highest compression ratio of deflate, also in zip; other common filters have lower ones."""
@@ -81,7 +84,7 @@ def index_hdf5(file: OpenFile) -> ModelIndex:
         if "data" not in h5.root:
             raise h5.error(
                 f"expected a group 'data' with the layers of a model; "
-                f"{'use open_solver_state' if 'history' in h5.root else OTHER_HDF5}"
+                f"{'use open_solver_state' if 'history' in h5.root else _OTHER_LAYOUT}"
             )
         diffs = dict(h5.layers("diff")) if "diff" in h5.root else {}
         layers = []
@@ -102,7 +105,7 @@ def read_state(file: OpenFile, *, complete: bool = False) -> dict[str, Any]:
         if "history" not in h5.root or (complete and {*h5.root} != _PARTS_OF_STATE):
             raise h5.error(
                 f"expected a group 'history' with the state of a solver; "
-                f"{'use open_model' if 'data' in h5.root else OTHER_HDF5}"
+                f"{'use open_model' if 'data' in h5.root else _OTHER_LAYOUT}"
             )
         history = dict(h5.layers("history"))
         if any(history):
@@ -197,7 +200,7 @@ class _Walk:
         numbers = [*map(str, range(len(datasets)))]
         if datasets and not any(map(str.isdecimal, datasets)):
             raise self.error(
-                f"expected datasets named by numbers, got {sorted(datasets)}; {OTHER_HDF5}"
+                f"expected datasets named by numbers, got {sorted(datasets)}; {_OTHER_LAYOUT}"
             )
         if datasets.keys() != {*numbers}:
             raise self.error(

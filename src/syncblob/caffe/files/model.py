@@ -8,6 +8,7 @@ two copies of a blob in memory.
 from __future__ import annotations
 
 import copy
+import os
 from collections import deque
 from collections.abc import (
     Callable,
@@ -19,15 +20,17 @@ from collections.abc import (
     Sequence,
 )
 from functools import partial
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from syncblob.caffe._pb.caffe_pb2 import NetParameter, NetState, Phase
+from syncblob.caffe._pb.caffe_pb2 import LayerParameter, NetParameter, NetState, NetStateRule, Phase
 from syncblob.caffe.files.caffe_hdf5 import index_hdf5, plan_hdf5
+from syncblob.caffe.files.file_types import is_hdf5, require_path
 from syncblob.caffe.files.net_messages import Origin, file_pieces, index_model, model_pieces
-from syncblob.caffe.files.other_formats import file_signature, require_message, require_path
+from syncblob.caffe.files.recognise import require_message
 from syncblob.caffe.messages.file_objects import Source, Target, open_source, writing
 from syncblob.caffe.messages.lazy_blobs import lazy_blob
 from syncblob.caffe.messages.pieces import require_message_size, require_readable, write_pieces
@@ -37,13 +40,6 @@ from syncblob.caffe.messages.wire import WireReader
 from syncblob.caffe.nets.copy_trained_layers import CopyReport, copy_trained_layers
 from syncblob.caffe.nets.infer_shapes import NetShapes, fill_layers, infer_shapes
 from syncblob.caffe.nets.layer import Layer, LayerBlobs, own_copy, serialised
-
-if TYPE_CHECKING:
-    import os
-    from pathlib import Path
-
-    from syncblob.caffe._pb.caffe_pb2 import LayerParameter, NetStateRule
-
 
 _RUN = "use PyTorch's functions for its layers: see 'Running nets' in the documentation"
 # Replacements for attributes of pycaffe's Net.
@@ -590,7 +586,7 @@ def open_model(path: Source) -> ModelFile:
     """
     file = open_source(path)
     with WireReader.of_file(file) as reader:
-        is_message = file_signature(file) != "hdf5"
+        is_message = not is_hdf5(file)
         if is_message:
             require_message(reader)
         found = index_model(reader) if is_message else index_hdf5(file)

@@ -7,24 +7,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from syncblob.caffe._pb.caffe_pb2 import NetParameter
-from syncblob.caffe.files.other_frameworks import may_be_name
+from syncblob.caffe._pb.caffe_pb2 import LayerParameter, NetParameter
+from syncblob.caffe.files.recognise import may_be_name
 from syncblob.caffe.messages.fields import LEGACY_AXES
 from syncblob.caffe.messages.lazy_blobs import unchanged
-from syncblob.caffe.messages.pieces import FileRange, Piece, size_of
+from syncblob.caffe.messages.open_file import FileReference, OpenFile
+from syncblob.caffe.messages.pieces import FileRange, Piece, blob_pieces, size_of
 from syncblob.caffe.messages.read_blobproto import BlobIndex, MessageIndex
 from syncblob.caffe.messages.string_fields import decoded, encoded, naming
 from syncblob.caffe.messages.upgrade_old_nets import upgrade_layers
-from syncblob.caffe.messages.wire import length_field, length_header
-from syncblob.caffe.messages.write_blobproto import blob_pieces
-from syncblob.caffe.nets.layer import serialised
+from syncblob.caffe.messages.wire import WireReader, length_field, length_header
+from syncblob.caffe.nets.layer import Layer, serialised
 
 if TYPE_CHECKING:
-    from syncblob.caffe._pb.caffe_pb2 import LayerParameter
     from syncblob.caffe.files.model import ModelFile
-    from syncblob.caffe.messages.open_file import FileReference, OpenFile
-    from syncblob.caffe.messages.wire import WireReader
-    from syncblob.caffe.nets.layer import Layer
 
 
 class LayerInFile(NamedTuple):

@@ -5,16 +5,16 @@ from __future__ import annotations
 import operator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
 
 from syncblob.caffe._pb import caffe_pb2 as messages
 from syncblob.caffe.files.caffe_hdf5 import plan_state_hdf5, read_state
-from syncblob.caffe.files.other_formats import file_signature, require_message, require_path
-from syncblob.caffe.files.other_frameworks import may_be_name
+from syncblob.caffe.files.file_types import is_hdf5, require_path
+from syncblob.caffe.files.recognise import may_be_name, require_message
 from syncblob.caffe.messages.file_objects import Source, Target, open_source, writing
 from syncblob.caffe.messages.lazy_blobs import lazy_blob
 from syncblob.caffe.messages.pieces import (
     Piece,
+    blob_pieces,
     require_message_size,
     require_readable,
     size_of,
@@ -23,11 +23,8 @@ from syncblob.caffe.messages.pieces import (
 from syncblob.caffe.messages.read_blobproto import MessageIndex
 from syncblob.caffe.messages.string_fields import decoded, encoded, naming, put_texts
 from syncblob.caffe.messages.wire import WireReader, length_header
-from syncblob.caffe.messages.write_blobproto import blob_pieces
 from syncblob.caffe.nets.layer import as_named_blob
-
-if TYPE_CHECKING:
-    from syncblob.formats import Blob
+from syncblob.formats import Blob
 
 
 @dataclass(slots=True, eq=False)
@@ -86,7 +83,7 @@ def open_solver_state(path: Source) -> SolverState:
     """
     file = open_source(path)
     with WireReader.of_file(file) as reader:
-        if file_signature(file) == "hdf5":
+        if is_hdf5(file):
             return SolverState(**read_state(file))
         require_message(reader, "solverstate")
         parsed = MessageIndex(reader, messages.SolverState)

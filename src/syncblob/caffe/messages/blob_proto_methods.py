@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
 from syncblob.caffe._pb.caffe_pb2 import BlobProto
-from syncblob.caffe.messages.fields import LEGACY_NAMES
-from syncblob.caffe.messages.legacy_axes import shapes_agree
-from syncblob.caffe.messages.pieces import buffers
+from syncblob.caffe.messages.fields import LEGACY_NAMES, shapes_agree
+from syncblob.caffe.messages.pieces import buffers, new_message
 from syncblob.caffe.messages.read_blobproto import BlobIndex, MessageIndex
+from syncblob.caffe.messages.values import Values
 from syncblob.caffe.messages.wire import Buffer, WireReader
-from syncblob.caffe.messages.write_blobproto import new_message
 from syncblob.formats import Blob, Device, write_contents
-
-if TYPE_CHECKING:
-    from numpy.typing import DTypeLike, NDArray
-
-    from syncblob.caffe.messages.values import Values
 
 
 def from_proto(

@@ -1,4 +1,14 @@
-"""The fields of a BlobProto, and the limits of Caffe's blobs."""
+"""The fields of a BlobProto, the limits of Caffe's blobs, and the four axes of older messages.
+
+A blob that was read with num, channels, height and width has always four axes: a bias of 32 values
+has shape (1, 1, 1, 32).
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+T = TypeVar("T")
 
 # Older messages have four dimensions in place of a shape.
 LEGACY_NAMES = ("num", "channels", "height", "width")
@@ -14,3 +24,23 @@ MOST_FIELDS = 1 << 18
 DATA, DIFF, _SHAPE, DOUBLE_DATA, DOUBLE_DIFF = range(5, 10)
 # Fields that NVCaffe added.
 RAW_DATA_TYPE, RAW_DIFF_TYPE, RAW_DATA, RAW_DIFF = range(10, 14)
+
+
+def shapes_agree(
+    ours: tuple[int | None, ...],
+    theirs: tuple[int, ...],
+    *,
+    our_legacy: bool = False,
+    their_legacy: bool = False,
+) -> bool:
+    """Compare two shapes. Each may have the four axes of the older formats; None fits any axis."""
+    ours = padded(ours) if their_legacy else ours
+    theirs = padded(theirs) if our_legacy else theirs
+    return len(ours) == len(theirs) and all(
+        dim in {None, actual} for dim, actual in zip(ours, theirs, strict=True)
+    )
+
+
+def padded(shape: tuple[T, ...]) -> tuple[int | T, ...]:
+    """Pad a shape to four axes with leading ones."""
+    return (1,) * (LEGACY_AXES - len(shape)) + shape

@@ -8,16 +8,14 @@ enums.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from syncblob.caffe._pb.caffe_pb2 import ForkLayer, NetParameter, PoolingParameter
-
-if TYPE_CHECKING:
-    from google.protobuf.message import Message
 
 _FIRST_NUMBER = 10_000
 """Caffe's messages have smaller numbers of fields and of enum values."""

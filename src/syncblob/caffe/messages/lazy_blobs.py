@@ -12,10 +12,15 @@ import copy
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from syncblob.caffe.messages.fields import shapes_agree
+from syncblob.caffe.messages.open_file import FileReference, OpenFile
+from syncblob.caffe.messages.read_blobproto import BlobIndex
+from syncblob.caffe.messages.values import Values
 from syncblob.formats import (
     Blob,
     Device,
@@ -27,13 +32,6 @@ from syncblob.formats import (
     unshaped,
     untouched_values,
 )
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from syncblob.caffe.messages.open_file import FileReference, OpenFile
-    from syncblob.caffe.messages.read_blobproto import BlobIndex
-    from syncblob.caffe.messages.values import Values
 
 
 def lazy_blob(file: OpenFile, index: BlobIndex, device: Device | None = None) -> Blob:
@@ -164,6 +162,20 @@ def had_diff(blob: Blob) -> bool:
     """Tell whether a Blob, or one that it is a view of, came from a file that has its gradient."""
     origin = _origins.get(blob.memory)
     return origin is not None and origin.index.diff is not None
+
+
+def equal_shapes(ours: Blob, theirs: Blob) -> bool:
+    """Compare the shapes of two Blobs as Caffe does when it copies weights.
+
+    Parameters
+    ----------
+    ours, theirs
+        The Blobs. For one that was read with num, channels, height and width, as in the older
+        formats, leading axes of 1 do not matter.
+    """
+    return shapes_agree(
+        ours.shape, theirs.shape, our_legacy=is_legacy(ours), their_legacy=is_legacy(theirs)
+    )
 
 
 # --- values, touched or not ----------------------------------------------------------------------

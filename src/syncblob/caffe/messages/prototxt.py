@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from google.protobuf import text_format
 from google.protobuf.message import Message
 
 from syncblob.caffe._pb.caffe_pb2 import NetParameter, SolverParameter
-from syncblob.caffe.messages.atomic_files import replacing
-from syncblob.caffe.messages.file_objects import Source, name_of, open_source
+from syncblob.caffe.messages.file_objects import Source, name_of, open_source, replacing
 from syncblob.caffe.messages.forks import translate, twin
 from syncblob.caffe.messages.string_fields import (
     parsed,
@@ -19,9 +19,6 @@ from syncblob.caffe.messages.string_fields import (
     without_fork_settings,
 )
 from syncblob.errors import ModelFileError
-
-if TYPE_CHECKING:
-    import os
 
 M = TypeVar("M", NetParameter, SolverParameter)
 

@@ -11,16 +11,14 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from syncblob.caffe.messages.wire import Buffer, WireReader, WireType, length_field
 from syncblob.errors import ModelFileError
-
-if TYPE_CHECKING:
-    from google.protobuf.message import Message
 
 M = TypeVar("M", bound="Message")
 

@@ -15,15 +15,13 @@ New messages are made from the classes of the upgraded message, which may be ano
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from google.protobuf.message import Message
+
+from syncblob.caffe._pb.caffe_pb2 import LayerParameter, NetParameter, V1LayerParameter
 from syncblob.caffe.messages.fields import LEGACY_AXES
 from syncblob.caffe.messages.string_fields import put_texts
-
-if TYPE_CHECKING:
-    from google.protobuf.message import Message
-
-    from syncblob.caffe._pb.caffe_pb2 import LayerParameter, NetParameter, V1LayerParameter
 
 _V1_NAMES = """
 Accuracy BNLL Concat Convolution Data Dropout EuclideanLoss Flatten HDF5Data HDF5Output Im2col

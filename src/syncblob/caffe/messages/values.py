@@ -10,15 +10,12 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from syncblob.caffe.messages.wire import Contents
-
+from syncblob.caffe.messages.wire import Contents
 
 CHUNK = 1 << 20
 """Bytes to read, convert or compare at a time: few calls, and they fit in the processor's cache."""

@@ -21,17 +21,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from enum import IntEnum
-from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from syncblob.caffe.messages.fields import MOST_FIELDS
+from syncblob.caffe.messages.open_file import OpenFile
 from syncblob.errors import ModelFileError
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from syncblob.caffe.messages.open_file import OpenFile
 
 _MAX_LENGTH = 2**31 - 1
 _LONGEST_VALUE = 10

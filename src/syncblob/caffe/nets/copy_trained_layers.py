@@ -11,8 +11,13 @@ from syncblob.caffe.messages.fields import LEGACY_AXES
 from syncblob.caffe.messages.lazy_blobs import had_diff, independent_copy
 from syncblob.caffe.nets.infer_shapes import computed_blobs, named_entries, param_name, shared_entry
 from syncblob.caffe.nets.layer import Entry, Layer
-from syncblob.caffe.nets.param_shapes import ExpectedBlob, expected_blobs
+from syncblob.caffe.nets.layer_types import ExpectedBlob, expected_blobs
 from syncblob.formats import Blob, untouched_values
+
+_ADVICE = (
+    "compare the settings of the two layers, such as num_output and bias_term; to leave this layer "
+    "out, rename it in one of the models: model.rename(old, new)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +47,6 @@ class _Match(NamedTuple):
     shape: tuple[int, ...]
 
 
-Key = str | tuple[str, int]
-"""The name of a parameter; without one, the name of its layer and the number of the blob."""
-
-
 def copy_trained_layers(
     target: Sequence[Layer], source: Sequence[Layer], *, shared_once: bool = False
 ) -> CopyReport:
@@ -54,12 +55,12 @@ def copy_trained_layers(
     With `shared_once`, only the first of several layers that share a parameter has it in the
     source, as in Caffe's HDF5 files.
     """
+    # Of several layers of a name, Caffe fills the first, with the blobs of the last.
     layers: dict[str, Layer] = {}
     for layer in target:
         layers.setdefault(layer.name, layer)
     given: dict[str, list[Entry]] = {}
     for layer in source:
-        # Of several layers of a name, the last one wins, as in Caffe.
         given.pop(layer.name, None)
         given[layer.name] = layer.blobs.entries
     if shared_once:
@@ -108,14 +109,14 @@ def _plan(
     layers: dict[str, Layer], found: dict[str, list[_Match]]
 ) -> tuple[list[tuple[Blob, Blob]], dict[str, list[Entry]]]:
     """Return which Blobs of the target are written, and the blobs of layers without any."""
-    entries: dict[Key, Entry] = {}
-    entries.update(named_entries(layers.values()))
-    writes = []
+    # By the name of a parameter; without one, by the name of its layer and the number of the blob.
+    entries: dict[object, Entry] = dict(named_entries(layers.values()).items())
     # Of several values for one parameter the last ones in the source win, as in Caffe.
-    last: dict[Key, _Match] = {}
+    last: dict[object, _Match] = {}
+    writes = []
     for name, matches in found.items():
         for number, match in enumerate(matches):
-            key = _key(layers[name], number)
+            key = param_name(layers[name], number) or (name, number)
             if layers[name].blobs:
                 writes.append((layers[name].blobs[number], match.entry.blob))
             elif key in entries:
@@ -128,48 +129,33 @@ def _plan(
             continue
         made[name] = []
         for number, match in enumerate(found[name]):
-            key = _key(layer, number)
+            key = param_name(layer, number) or (name, number)
             if key not in entries:
                 entries[key] = _new_entry(last[key], match)
             made[name].append(shared_entry(layer, number, entries[key], match.shape))
     return writes, made
 
 
-def _key(layer: Layer, number: int) -> Key:
-    return param_name(layer, number) or (layer.name, number)
-
-
-def _new_entry(match: _Match, owned: _Match) -> Entry:
-    """Make a Blob of the target; values that have not been read stay in the file.
-
-    `owned` has the shape. If it has another number of values, `match` does not fit, and
-    `shared_entry` refuses it.
-    """
-    if match.entry.blob.size != owned.entry.blob.size:
-        match = owned
+def _new_entry(match: _Match, owner: _Match) -> Entry:
+    """Make a Blob in the shape of `owner`; values that have not been read stay in the file."""
+    if match.entry.blob.size != owner.entry.blob.size:
+        match = owner  # which `shared_entry` refuses
     blob = independent_copy(match.entry.blob, {})
-    if blob.shape != owned.shape:
-        blob = blob.reshape(owned.shape)
-    return Entry(blob, owned.entry.legacy and len(owned.shape) == LEGACY_AXES)
+    if blob.shape != owner.shape:
+        blob = blob.reshape(owner.shape)
+    return Entry(blob, owner.entry.legacy and len(owner.shape) == LEGACY_AXES)
 
 
 def _copy_values(blob: Blob, theirs: Blob) -> None:
-    """Write the values of a blob of the source into one of the target.
+    """Write a blob of the source into one of the target, and a gradient from its file.
 
-    A gradient is written if the source has it in its file. Values that have not been read are not
-    kept in the source.
+    Values that have not been read are not kept in the source.
     """
     values = untouched_values(theirs)
     blob.copy_from((theirs if values is None else values).reshape(blob.shape))
     if had_diff(theirs):
         values = untouched_values(theirs, diff=True)
         blob.diff.copy_from((theirs.diff if values is None else values).reshape(blob.shape))
-
-
-_ADVICE = (
-    "compare the settings of the two layers, such as num_output and bias_term; to leave this layer "
-    "out, rename it in one of the models: model.rename(old, new)"
-)
 
 
 def _fitting(
@@ -193,11 +179,10 @@ def _fitting(
     for number, (place, entry) in enumerate(zip(expected, found, strict=True)):
         blob, specs = entry.blob, target.proto.param[number : number + 1]
         known = tuple(dim for dim in place.dims if dim is not None)
+        counts_alone = any(spec.share_mode == spec.PERMISSIVE for spec in specs)
         if place.fits(blob.shape, legacy=entry.legacy):
             shape = blob.shape if place.repeats else blob.shape[blob.ndim - len(place.dims) :]
-        elif math.prod(known) == blob.size and any(
-            spec.share_mode == spec.PERMISSIVE for spec in specs
-        ):
+        elif counts_alone and math.prod(known) == blob.size:
             shape = known  # in HDF5 it may be in the shape of another layer
         else:
             raise ValueError(

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
+from syncblob.caffe._pb.caffe_pb2 import FillerParameter
 from syncblob.caffe.messages.fields import LEGACY_AXES
+from syncblob.caffe.nets.layer_types import Shape
 from syncblob.formats import Blob
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from syncblob.caffe._pb.caffe_pb2 import FillerParameter
-    from syncblob.caffe.nets.top_shapes import Shape
-
-    _Values = NDArray[np.float32]
+_Values = NDArray[np.float32]
 
 
 def filled(
@@ -49,10 +45,16 @@ def _constant(shape: Shape, value: float) -> Blob:
     return Blob.asarray(np.full(shape, value, np.float32)) if value else Blob(shape)
 
 
-def _between(shape: Shape, low: float, high: float, random: np.random.Generator) -> _Values:
+def _uniform(shape: Shape, low: float, high: float, random: np.random.Generator) -> _Values:
     values = random.random(shape, np.float32)
     values *= np.float32(high - low)
     values += np.float32(low)
+    return values
+
+
+def _normal(shape: Shape, std: float, random: np.random.Generator) -> _Values:
+    values = random.standard_normal(shape, np.float32)
+    values *= np.float32(std)
     return values
 
 
@@ -65,15 +67,7 @@ def _gaussian(shape: Shape, filler: FillerParameter, random: np.random.Generator
     return values
 
 
-def _normal(shape: Shape, std: float, random: np.random.Generator) -> _Values:
-    values = random.standard_normal(shape, np.float32)
-    values *= np.float32(std)
-    return values
-
-
-def _positive_unitball(
-    shape: Shape, _filler: FillerParameter, random: np.random.Generator
-) -> _Values:
+def _unit_ball(shape: Shape, _: FillerParameter, random: np.random.Generator) -> _Values:
     rows = random.random((shape[0], math.prod(shape[1:])), np.float32)
     rows /= rows.sum(axis=1, keepdims=True)
     return rows.reshape(shape)
@@ -81,7 +75,7 @@ def _positive_unitball(
 
 def _xavier(shape: Shape, filler: FillerParameter, random: np.random.Generator) -> _Values:
     limit = math.sqrt(3 / _fan(shape, filler))
-    return _between(shape, -limit, limit, random)
+    return _uniform(shape, -limit, limit, random)
 
 
 def _fan(shape: Shape, filler: FillerParameter) -> float:
@@ -97,7 +91,7 @@ def _fan(shape: Shape, filler: FillerParameter) -> float:
     return (fan_in + fan_out) / 2 if filler.variance_norm == filler.AVERAGE else fan_in
 
 
-def _bilinear(shape: Shape, _filler: FillerParameter, _random: np.random.Generator) -> _Values:
+def _bilinear(shape: Shape, *_: object) -> _Values:
     size = shape[3]
     factor = math.ceil(size / 2)
     centre = (size - 1) / (2 * factor)
@@ -111,7 +105,7 @@ _FILLERS: dict[str, Callable[[Shape, FillerParameter, np.random.Generator], _Val
     "msra": lambda shape, filler, random: _normal(
         shape, math.sqrt(2 / _fan(shape, filler)), random
     ),
-    "positive_unitball": _positive_unitball,
-    "uniform": lambda shape, filler, random: _between(shape, filler.min, filler.max, random),
+    "positive_unitball": _unit_ball,
+    "uniform": lambda shape, filler, random: _uniform(shape, filler.min, filler.max, random),
     "xavier": _xavier,
 }

@@ -6,27 +6,27 @@ import contextlib
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, SupportsIndex
+from typing import SupportsIndex
 
-from syncblob.caffe.messages.legacy_axes import shapes_agree
+import numpy as np
+
+from syncblob.caffe.messages.fields import shapes_agree
 from syncblob.caffe.messages.string_fields import naming, require_complete
 from syncblob.caffe.nets.fillers import filled
 from syncblob.caffe.nets.layer import Entry, Layer
-from syncblob.caffe.nets.param_shapes import ExpectedBlob, expected_blobs
-from syncblob.caffe.nets.top_shapes import (
+from syncblob.caffe.nets.layer_types import (
     DATA,
+    ExpectedBlob,
     Partial,
     Shape,
+    expected_blobs,
     require_blob,
     top_shapes,
     why_unknown,
 )
 from syncblob.formats import as_shape
 
-if TYPE_CHECKING:
-    import numpy as np
-
-    Given = Mapping[str, Sequence[SupportsIndex]]
+Given = Mapping[str, Sequence[SupportsIndex]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,11 @@ def fill_layers(
         if layer.blobs and expected is not None:
             _require_fitting(layer, expected)
         elif expected:
-            new.append((layer, _new_entries(layer, expected, named, random)))
+            entries = [
+                _new_entry(layer, number, blob, named, random)
+                for number, blob in enumerate(expected)
+            ]
+            new.append((layer, entries))
     for layer, entries in new:
         layer.blobs.put(entries)
     return tuple(layer.name for layer, _ in new)
@@ -117,22 +121,22 @@ def param_name(layer: Layer, number: int) -> str:
     return specs[number].name if number < len(specs) else ""
 
 
-def _new_entries(
-    layer: Layer, blobs: list[ExpectedBlob], named: dict[str, Entry], random: np.random.Generator
-) -> list[Entry]:
-    """Return the blobs that a layer lacks. Record those with names, which layers share."""
-    entries = []
-    for number, expected in enumerate(blobs):
-        name, shape = param_name(layer, number), _known(expected.dims)
-        if name in named:
-            entry = shared_entry(layer, number, named[name], shape)
-        else:
-            with naming(f"{_place(layer)}: blob {number}"):
-                entry = Entry(filled(shape, expected.filler, random))
-            if name:
-                named[name] = entry
-        entries.append(entry)
-    return entries
+def _new_entry(
+    layer: Layer,
+    number: int,
+    expected: ExpectedBlob,
+    named: dict[str, Entry],
+    random: np.random.Generator,
+) -> Entry:
+    """Return a blob that a layer lacks. Record one with a name, which layers share."""
+    name, shape = param_name(layer, number), _known(expected.dims)
+    if name in named:
+        return shared_entry(layer, number, named[name], shape)
+    with naming(f"{_place(layer)}: blob {number}"):
+        entry = Entry(filled(shape, expected.filler, random))
+    if name:
+        named[name] = entry
+    return entry
 
 
 class _Net:
@@ -168,9 +172,8 @@ class _Net:
                 require_complete(layer.proto)
                 tops = self._tops(layer, bottoms)
                 expected = None if bottoms is None else expected_blobs(layer.proto, bottoms)
-                blobs = [_known(blob.dims) for blob in expected or ()]
-                for allocated in (*filter(None, tops), *blobs):
-                    require_blob(allocated)
+                for allocated in (*filter(None, tops), *(blob.dims for blob in expected or ())):
+                    require_blob(_known(allocated))
                 for number, (name, shape) in enumerate(zip(layer.tops, tops, strict=True)):
                     self._put(name, shape, in_place=_is_in_place(layer, number))
             yield layer, expected
@@ -182,22 +185,18 @@ class _Net:
             if name in self._given:
                 self.blobs[name] = self._given[name]
             else:
-                self._miss(
-                    layer,
-                    name,
+                why = (
                     f"its bottom {name!r} is not the top of an earlier layer; if it is an input of "
-                    f"the net, give its shape",
+                    f"the net, give its shape"
                 )
+                self._miss(layer, name, why)
         return self.blobs.get(name)
 
     def _miss(self, layer: Layer, name: str, why: str, shape: Partial | None = None) -> None:
         names = ("batch", "channels", "height", "width")
-        dims = [
-            each if dim is None else str(dim) for each, dim in zip(names, shape or (), strict=False)
-        ]
-        wanted = "..." if shape is None else ", ".join(dims)
-        problem = f"{_place(layer)}: {why}: shapes={{{name!r}: ({wanted})}}"
-        self.missing.setdefault(name, problem)
+        dims = [each if dim is None else dim for each, dim in zip(names, shape or (), strict=False)]
+        wanted = "..." if shape is None else ", ".join(map(str, dims))
+        self.missing.setdefault(name, f"{_place(layer)}: {why}: shapes={{{name!r}: ({wanted})}}")
 
     def _tops(self, layer: Layer, bottoms: list[Shape] | None) -> list[Shape | None]:
         """Return the shapes of the tops of a layer; None for unknown ones."""
@@ -257,8 +256,7 @@ def _require_shared(
     layer: Layer, number: int, shape: Shape, theirs: Shape, *, legacy: bool = False
 ) -> None:
     spec = layer.proto.param[number]
-    counted = spec.share_mode == spec.PERMISSIVE
-    fits = counted and math.prod(shape) == math.prod(theirs)
+    fits = spec.share_mode == spec.PERMISSIVE and math.prod(shape) == math.prod(theirs)
     if not fits and not shapes_agree(shape, theirs, their_legacy=legacy):
         raise ValueError(
             f"{_place(layer)}: blob {number} has shape {shape} and shares the parameter "

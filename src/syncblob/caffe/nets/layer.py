@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Container, Iterable, MutableSequence, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Never, NoReturn, Self, TypeVar, overload
+from typing import Any, NamedTuple, Never, NoReturn, Self, TypeVar, overload
+
+from google.protobuf.message import Message
+from numpy.typing import DTypeLike
 
 from syncblob.caffe._pb.caffe_pb2 import LayerParameter
 from syncblob.caffe.messages.fields import LEGACY_AXES, LEGACY_NAMES
@@ -18,10 +21,6 @@ from syncblob.caffe.messages.string_fields import (
     require_complete,
 )
 from syncblob.formats import Blob, memory_of, unshaped
-
-if TYPE_CHECKING:
-    from google.protobuf.message import Message
-    from numpy.typing import DTypeLike
 
 M = TypeVar("M", bound="Message")
 

@@ -27,7 +27,7 @@ from syncblob.blob.core import HOST_DATA, NOTHING_KEPT
 from syncblob.devices import HOST, Side
 from syncblob.dispatch.torch.devices import require_reach
 from syncblob.dispatch.torch.tracing import untraced
-from syncblob.memory import CONST, MUTABLE, Access, SyncedMemory, Window
+from syncblob.memory import CONST, MUTABLE, Access, SyncedMemory
 from syncblob.memory.verify import verifying
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def host_alias(
         return None
     layout: Any = blob._placed
     shortcut, _, _, exported, _ = kept
-    if exported is None or not shortcut.writable or shortcut.buffer is not memory.buffer(Side.HOST):
+    if exported is None or not shortcut.writable or shortcut.buffer is not memory.whole(Side.HOST):
         return None
     array = exported.view()
     loans = memory.ledger.own_loans(Side.HOST)
@@ -199,7 +199,7 @@ def _kept_on_host(x: BlobCore, reason: str) -> Kept | None:
     if kept is None or kept[0].readable:
         return kept
     # Another thread may have replaced the buffer.
-    return kept if kept[0].buffer is x.memory.buffer(Side.HOST) else None
+    return kept if kept[0].buffer is x.memory.whole(Side.HOST) else None
 
 
 def _loan_of(kept: Kept) -> Loan:
@@ -220,13 +220,15 @@ def cuda_loan(x: BlobCore, home: Any, reason: str) -> Loan | None:
     """
     memory, layout = x.memory, x.layout
     require_reach(home)
-    buffer = memory.acquire(memory.side_of(home), CONST, layout, reason)
-    shelf = None if type(buffer) is Window else home.order.loans(buffer)
+    side = memory.side_of(home)
+    window = memory.acquire(side, CONST, layout, reason)
+    whole: Any = memory.whole(side)
+    shelf = home.order.loans(window.array) if window is whole else None
     if shelf is None:
         return None
     loan: Loan | None = shelf.get(layout)
     if loan is None or loan.was_written:
-        loan = Loan(*tensor_of(home, home.own_view(buffer, layout, writable=False)))
+        loan = Loan(*tensor_of(home, window.view(home, layout, writable=False, own=True)))
         if len(shelf) >= _KEPT:
             # Of batches of a data set, for example, each of which is used once.
             shelf.clear()

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.utils._python_dispatch as _modes
 
-from syncblob.blob.compute import forgets_newest, overwrite
 from syncblob.blob.core import HOST_DATA, BlobCore
+from syncblob.calls.compute import forgets_newest, overwrite
+from syncblob.calls.nested import NESTED, instances, replaced
 from syncblob.devices import HOST, timed_computations
 from syncblob.devices.cuda import CudaBackend
 from syncblob.dispatch.torch import tensors as over
@@ -18,7 +19,6 @@ from syncblob.dispatch.torch.devices import device_of_tensors
 from syncblob.dispatch.torch.tensors import Loan, host_alias, host_loan, loan_of_its_own
 from syncblob.dispatch.torch.tracing import untraced
 from syncblob.dispatch.torch.written_arguments import Plan, plan_call
-from syncblob.dispatch.walk import NESTED, instances, replaced
 from syncblob.guards import require_device
 from syncblob.memory import CONST, MUTABLE, in_room, writing
 from syncblob.memory.untracked_aliases import expose

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import torch
 
 from syncblob.blob.core import BlobCore
-from syncblob.dispatch.walk import NESTED, instances
+from syncblob.calls.nested import NESTED, instances
 
 # They use only the shapes and dtypes of Blobs. The ``*_like`` functions read the later arguments,
 # such as a `fill_value`.

@@ -10,7 +10,7 @@ from syncblob._dtypes import PYTHON_SCALARS, SCALARS, can_hold, is_supported
 from syncblob.arrays.foreign import NoValuesError, is_array, is_stranger
 from syncblob.arrays.native import native_array
 from syncblob.blob.core import AnyBlob, BlobCore
-from syncblob.blob.device_of_operands import preferred, require_device_of
+from syncblob.calls.choose_home import preferred, require_device_of
 from syncblob.devices import HOST
 from syncblob.interop.adopt import adopt
 

@@ -16,10 +16,10 @@ import numpy as np
 
 from syncblob._dtypes import SCALARS
 from syncblob.blob.core import BlobCore, fresh
-from syncblob.blob.operands import as_blob, gather
+from syncblob.calls.operands import as_blob, gather
 from syncblob.guards import may_compute_directly
 from syncblob.interop.adopt import can_adopt
-from syncblob.memory import MUTABLE, OVERWRITE, compute, from_the_start, has_written, layout_of
+from syncblob.memory import MUTABLE, OVERWRITE, compute, from_the_start, has_written
 from syncblob.memory.changes import finish_write
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ def wrap(array: Any, home: Home, *operands: BlobCore) -> Any:
     if sharing:
         # Of several Blobs over one memory, a const one, because the result may be its view.
         x, window = next((pair for pair in sharing if pair[0]._readonly), sharing[0])
-        return x._view(layout_of(home, array, window))
+        return x._view(window.layout(home, array))
     if not can_adopt(array, home):
         array = compute(home, array.copy)
     return fresh(type(operands[0]), array, home)

@@ -13,12 +13,12 @@ import numpy as np
 from syncblob._dtypes import can_hold, is_supported
 from syncblob.arrays.foreign import is_array
 from syncblob.arrays.native import native_array
-from syncblob.blob.compute import forgets_newest, overwrite, wrap
 from syncblob.blob.core import HOST_DATA, BlobCore, fresh
-from syncblob.blob.device_of_operands import common_home
+from syncblob.calls.choose_home import common_home
+from syncblob.calls.compute import forgets_newest, overwrite, wrap
+from syncblob.calls.nested import instances, mapped
 from syncblob.devices import HOST, Device, Side
 from syncblob.devices.base import Home, is_on_device
-from syncblob.dispatch.walk import instances, mapped
 from syncblob.guards import require_device
 from syncblob.interop.adopt import adopt
 from syncblob.memory import MUTABLE, compute, has_written

@@ -13,9 +13,9 @@ import numpy as np
 
 from syncblob import _corrected as corrected
 from syncblob._made_functions import name_made_functions
-from syncblob.blob.compute_elementwise import binary, unary
 from syncblob.blob.core import AnyBlob, BlobCore
-from syncblob.blob.inplace_operators import inplace
+from syncblob.calls.elementwise import binary, unary
+from syncblob.calls.in_place import inplace
 
 if TYPE_CHECKING:
 

@@ -13,10 +13,10 @@ from syncblob import _corrected as corrected
 from syncblob._dtypes import SCALARS, can_hold, is_bfloat16
 from syncblob.arrays.foreign import is_array, is_ndarray_like
 from syncblob.blob.core import BlobCore
-from syncblob.blob.device_of_operands import require_device_of
-from syncblob.blob.elementwise_in_parts import compute_in_room
-from syncblob.blob.foreign_operators import answer_of, known_form
-from syncblob.blob.operands import converted, gather, is_number
+from syncblob.calls.choose_home import require_device_of
+from syncblob.calls.foreign_operators import answer_of, known_form
+from syncblob.calls.in_parts import compute_in_room
+from syncblob.calls.operands import converted, gather, is_number
 from syncblob.guards import may_compute_directly, require_device
 from syncblob.memory import MUTABLE, OVERWRITE
 from syncblob.memory.living_arrays import Reference

@@ -17,10 +17,10 @@ from syncblob import _corrected as corrected
 from syncblob._dtypes import SCALARS, is_supported
 from syncblob.arrays.foreign import is_ndarray_like
 from syncblob.blob.core import BlobCore, fresh
-from syncblob.blob.device_of_operands import require_device_of
-from syncblob.blob.elementwise_in_parts import compute_in_room
-from syncblob.blob.foreign_operators import answer_of, by_array, has_operator
-from syncblob.blob.operands import as_blob, converted, gather, is_number, refusal
+from syncblob.calls.choose_home import require_device_of
+from syncblob.calls.foreign_operators import answer_of, by_array, has_operator
+from syncblob.calls.in_parts import compute_in_room
+from syncblob.calls.operands import as_blob, converted, gather, is_number, refusal
 from syncblob.devices import HOST
 from syncblob.devices.host import LARGE
 from syncblob.guards import may_compute_directly, require_device

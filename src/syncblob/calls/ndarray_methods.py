@@ -12,10 +12,9 @@ import numpy as np
 
 from syncblob._made_functions import name_made_functions
 from syncblob.blob.core import AnyBlob, BlobCore
-from syncblob.blob.indexing import set_item
 from syncblob.blob.missing import explain_keywords
-from syncblob.dispatch.numpy.array_function import array_function
-from syncblob.dispatch.numpy.general_call import call
+from syncblob.calls.array_function import array_function
+from syncblob.calls.general_call import call
 from syncblob.memory import from_the_start
 
 if TYPE_CHECKING:
@@ -134,7 +133,8 @@ class NdarrayMethods(BlobCore):
         """
         if np.shape(value):
             raise ValueError(f"fill expects one value, got some of shape {np.shape(value)}")
-        set_item(self, ..., value)
+        blob: Any = self
+        blob[...] = value
 
     # --- how -------------------------------------------------------------------------------------
 

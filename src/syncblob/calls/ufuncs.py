@@ -8,13 +8,13 @@ import numpy as np
 
 from syncblob._dtypes import SCALARS, is_supported
 from syncblob.arrays.foreign import is_stranger
-from syncblob.blob.compute_elementwise import as_blobs, binary, out_for, unary
 from syncblob.blob.core import BlobCore
+from syncblob.calls.elementwise import as_blobs, binary, out_for, unary
+from syncblob.calls.foreign_protocols import ufunc_with_strangers
+from syncblob.calls.general_call import call
+from syncblob.calls.tables import ELEMENTWISE
 from syncblob.devices import HOST
 from syncblob.devices.host import LARGE
-from syncblob.dispatch.numpy.foreign_protocols import ufunc_with_strangers
-from syncblob.dispatch.numpy.general_call import call
-from syncblob.dispatch.numpy.tables import ELEMENTWISE
 from syncblob.memory import from_the_start
 
 

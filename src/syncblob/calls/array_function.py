@@ -22,12 +22,10 @@ from syncblob._layout import Layout
 from syncblob.arrays.foreign import is_array, is_stranger
 from syncblob.arrays.native import backend_of, native_array
 from syncblob.blob.core import BlobCore, fresh
-from syncblob.blob.device_of_operands import require_device_of
-from syncblob.blob.index_arrays import require_bounds
-from syncblob.devices import HOST
-from syncblob.dispatch.numpy import tables
-from syncblob.dispatch.numpy.foreign_protocols import function_with_strangers
-from syncblob.dispatch.numpy.general_call import (
+from syncblob.calls import tables
+from syncblob.calls.choose_home import require_device_of
+from syncblob.calls.foreign_protocols import function_with_strangers
+from syncblob.calls.general_call import (
     LEAVES,
     Operands,
     adopted,
@@ -39,10 +37,12 @@ from syncblob.dispatch.numpy.general_call import (
     shape_only,
     split,
 )
-from syncblob.dispatch.numpy.view_calls import makes_view, stand_in, view_of
-from syncblob.dispatch.walk import instances, mapped, replaced
+from syncblob.calls.index_checks import require_bounds
+from syncblob.calls.nested import instances, mapped, replaced
+from syncblob.calls.view_calls import makes_view, stand_in, view_of
+from syncblob.devices import HOST
 from syncblob.guards import may_compute_directly, require_device
-from syncblob.memory import compute, from_the_start, laid
+from syncblob.memory import compute, from_the_start
 
 if TYPE_CHECKING:
     from syncblob.devices.base import Home
@@ -580,7 +580,7 @@ def _buffers_of(x: Any) -> list[tuple[Home, Any]]:
         return [(home, _comparable(home, array))]
     memory, layout = x.memory, x.layout
     return [
-        (home, _comparable(home, laid(home, window, layout, writable=False, own=True)))
+        (home, _comparable(home, window.view(home, layout, writable=False, own=True)))
         for side in memory.sides
         for window in memory.windows(side)
         for home in [memory.home(side)]

@@ -1,0 +1,138 @@
+"""Caffe's own files, and models as weights: the blobs of layers get names as in `naming`.
+
+PyTorch's batch normalization gets Caffe's form: a BatchNorm layer with the mean and the variance,
+both to be divided by a third blob with one value, and a Scale layer with the factors and the
+biases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from syncblob.caffe import Layer, ModelFile, mark_legacy, open_model, read_blob
+from syncblob.caffe.convert.naming import name_tensors
+from syncblob.caffe.convert.weights import LayerWeights, Weights, squeezed
+from syncblob.caffe.files.model import plan_consistent
+from syncblob.caffe.messages.fields import padded
+from syncblob.caffe.messages.pieces import blob_pieces, write_pieces
+from syncblob.formats import Blob
+
+_AXES_OF_IMAGES = (2, 3)
+_MEAN, _VARIANCE = "running_mean", "running_var"
+_FACTORS = ("weight", "bias")
+# The number of batches, which Caffe does not store.
+_COUNT = "num_batches_tracked"
+
+
+def read(path: str) -> Weights:
+    """Open a ``.caffemodel``."""
+    return of_model(open_model(path), path, "caffemodel")
+
+
+def of_model(model: ModelFile, path: str, kind: str) -> Weights:
+    """Make weights from a model. The layers are shared."""
+    layers = name_layers(model)
+    return Weights(path, kind, layers, model.close, name=model.name, settings=model.settings)
+
+
+def name_layers(model: ModelFile) -> Iterator[LayerWeights]:
+    """Name the blobs of the layers of a model."""
+    # A Scale of two bottoms only has a bias.
+    kinds = [
+        "Bias" if layer.type == "Scale" and len(layer.bottoms) > 1 else layer.type
+        for layer in model.layers
+    ]
+    names = name_tensors(
+        (layer.name, kind, len(layer.blobs))
+        for layer, kind in zip(model.layers, kinds, strict=True)
+    )
+    return map(LayerWeights, model.layers, map(tuple, names))
+
+
+def as_model(weights: Weights) -> ModelFile:
+    """Make a model from weights. The Blobs are shared."""
+    model = ModelFile(weights.name, [each.layer for each in weights.layers])
+    model.settings = weights.settings
+    for layer in model.layers:
+        mark_legacy(layer)
+    return model
+
+
+def plan(weights: Weights, *, hdf5: bool = False) -> Callable[[Path], None]:
+    """Plan a ``.caffemodel`` file, or a ``.caffemodel.h5``."""
+    return plan_consistent(as_model(weights), hdf5=hdf5, write_diff=False, upgrade=True)
+
+
+plan_hdf5 = partial(plan, hdf5=True)
+
+
+def for_caffe(layers: Iterable[LayerWeights]) -> tuple[LayerWeights, ...]:
+    """Replace each layer with the tensors of a PyTorch BatchNorm module by two layers.
+
+    The second one is named ``<layer>_scale``. It is omitted if the module has no factors.
+    """
+    layers = tuple(layers)
+    taken = {each.layer.name for each in layers}
+    return tuple(made for each in layers for made in _batch_norm(each, taken))
+
+
+def for_caffe_hdf5(layers: Iterable[LayerWeights]) -> list[LayerWeights]:
+    """Do as `for_caffe`, and remove the axes of the older formats."""
+    return squeezed(for_caffe(layers))
+
+
+def _batch_norm(each: LayerWeights, taken: set[str]) -> Iterator[LayerWeights]:
+    found = {name.rpartition(".")[2]: blob for name, blob in each.tensors.items()}
+    factors = {part: found[part] for part in _FACTORS if part in found}
+    if (
+        each.layer.type
+        or not found.keys() >= {_MEAN, _VARIANCE}
+        or found.keys() - {_MEAN, _VARIANCE, _COUNT, *_FACTORS}
+        or list(factors) == ["bias"]
+    ):
+        yield each
+        return
+    name = each.layer.name
+    statistics = {
+        f"{name}.mean": found[_MEAN],
+        f"{name}.variance": found[_VARIANCE],
+        f"{name}.scale_factor": Blob.asarray(np.ones(1, found[_MEAN].dtype)),
+    }
+    yield LayerWeights.of(Layer(name, "BatchNorm"), statistics)
+    if factors:
+        name += "_scale"
+        while name in taken:
+            name += "_"
+        taken.add(name)
+        scale = Layer(name, "Scale")
+        scale.proto.scale_param.bias_term = "bias" in factors
+        yield LayerWeights.of(scale, {f"{name}.{part}": blob for part, blob in factors.items()})
+
+
+# --- one array without a name ---------------------------------------------------------------------
+
+
+def read_mean(path: str) -> Weights:
+    """Open a ``.binaryproto``. Its array is called "mean", which it usually is, of a data set."""
+    layer = LayerWeights.of(Layer("mean"), {"mean": read_blob(path)})
+    return Weights(path, "binaryproto", [layer])
+
+
+def as_mean(layers: Iterable[LayerWeights]) -> tuple[LayerWeights, ...]:
+    """Reshape images, with or without channels, to the four axes that Caffe expects of a mean."""
+    return tuple(
+        layer.with_blobs(
+            blob.reshape(padded(blob.shape)) if blob.ndim in _AXES_OF_IMAGES else blob
+            for blob in layer.tensors.values()
+        )
+        for layer in layers
+    )
+
+
+def plan_mean(weights: Weights) -> Callable[[Path], None]:
+    """Plan a ``.binaryproto``, which needs exactly one tensor that a BlobProto can hold."""
+    return partial(write_pieces, blob_pieces(weights.only(), write_diff=False))

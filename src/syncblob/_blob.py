@@ -819,12 +819,12 @@ class Blob(Operators, NdarrayMethods):
             possible.
         """
         if order != "C":
-            return self._call(np.reshape, views.shape_from(shape), order=order, copy=copy)
-        return reshape(self, shape, copy)
+            return self._call(np.reshape, _shape.shape_from(shape), order=order, copy=copy)
+        return reshape(self, shape, copy=copy)
 
     def transpose(self, *axes: SupportsIndex | Iterable[SupportsIndex]) -> Self:
         """Return a view with the axes permuted; reversed by default."""
-        order = views.shape_from(axes) if axes else None
+        order = _shape.shape_from(axes) if axes else None
         return self._derived(lambda a: a.transpose(order))
 
     @property
@@ -861,7 +861,7 @@ class Blob(Operators, NdarrayMethods):
 
     def flatten(self, order: Literal["C", "F", "A", "K"] = "C") -> Self:
         """Return a copy of the elements along one axis."""
-        return self.reshape(-1, copy=True) if order == "C" else self.ravel(order).copy()
+        return reshape(self, (-1,), copy=True) if order == "C" else self.ravel(order).copy()
 
     @property
     def flat(self) -> Self:

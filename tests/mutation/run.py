@@ -197,10 +197,10 @@ def parsed() -> argparse.Namespace:
     add("--all", action="store_true", help="run explained mutants, too; they take most of the time")
     add("--long", action="store_true", help="run the tests of both tiers, not only the short one")
     add("--sample", type=int, metavar="COUNT", help="run a random sample of mutants of folders")
-    add("folders", nargs="*", help="the folders of the sample, such as dispatch interop")
+    add("folders", nargs="*", help="the folders of the sample, such as calls interop")
     options = parser.parse_args()
     if bool(options.sample) != bool(options.folders):
-        parser.error("expected --sample with folders, such as --sample 700 dispatch interop")
+        parser.error("expected --sample with folders, such as --sample 700 calls interop")
     return options
 
 

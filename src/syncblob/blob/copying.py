@@ -26,28 +26,27 @@ def copy(blob: AnyBlob, order: str) -> AnyBlob:
     """Return an independent copy of data and diff; see `Blob.copy`."""
     if order != "C":
         axes = _axes_in_memory(blob, order)
-        result = copy(blob._derived(lambda a: a.transpose(axes)), "C")
+        result = copy(blob.derive(lambda a: a.transpose(axes)), "C")
         layout = result.layout.derive(lambda a: a.transpose(np.argsort(axes)))
-        return blob._of(result.memory, layout, home=blob.home, diff=result._diff)
+        return blob.from_memory(result.memory, layout, home=blob.home, diff=result.own_diff)
     home = blob.home
-    known = blob._base is not None or blob._diff is not None
-    existing = blob._existing_diff() if known else None
-    if existing is None and (blob._array is not None or not blob.memory.blank):
+    existing = blob.existing_diff()
+    if existing is None and (blob.raw_array is not None or not blob.memory.blank):
         try:
             result = fresh(type(blob), private_array(blob, "copy"), home)
         except MemoryError:
             if home.can_hold(2 * blob.nbytes):
                 raise
         else:
-            held = blob._held
+            held = blob.known_memory
             partner = None if held is None else held.ledger.buffers.accelerator
             if home is HOST and partner is not None:
-                result._shortcut = Shortcut(partner, usable=True)
+                result.shortcut = Shortcut(partner, usable=True)
             return result
     memory = _duplicate(blob, blob.memory)
     diff = None if existing is None else _duplicate(blob, existing)
     layout = Layout.c_order(blob.shape, blob.dtype)
-    return blob._of(memory, layout, home=home, diff=diff)
+    return blob.from_memory(memory, layout, home=home, diff=diff)
 
 
 def private_array(blob: BlobCore, reason: str, dtype: Any = None, order: Any = "C") -> Any:
@@ -62,20 +61,20 @@ def private_array(blob: BlobCore, reason: str, dtype: Any = None, order: Any = "
     """
     home = blob.home
     if home.direct:
-        array = blob._array if blob._shortcut.readable else blob._make_readable()
+        array = blob.raw_array if blob.shortcut.readable else blob.current_array()
         if array is None and blob.layout.gapless:
-            array = blob._brought(reason)
+            array = blob.current_array(reason)
         if array is not None:
             return home.astype(array, array.dtype if dtype is None else dtype, order)
     if dtype is None:
-        return blob.memory.copy_of(blob._side, blob.layout, reason)
+        return blob.memory.copy_of(blob.side, blob.layout, reason)
     return from_the_start(_converted, blob, reason, dtype, order)
 
 
 def _converted(blob: BlobCore, reason: str, dtype: Any, order: Any) -> Any:
-    array = blob._make_readable()
+    array = blob.current_array()
     if array is None:
-        array = blob._elements(blob._side, reason)
+        array = blob.memory.elements(blob.side, blob.layout, reason)
     return compute(blob.home, blob.home.astype, array, dtype, order)
 
 
@@ -99,7 +98,9 @@ def astype(blob: AnyBlob, dtype: DTypeLike, order: Any, casting: Any, *, copy: b
     if wanted not in SUPPORTED and not is_supported(wanted):
         require_device(HOST.device, "astype")
         # An ndarray, as of NumPy's functions.
-        array: Any = blob._elements(Side.HOST, "astype").astype(wanted, order or "C", casting)
+        array: Any = blob.memory.elements(Side.HOST, blob.layout, "astype").astype(
+            wanted, order or "C", casting
+        )
         return array
     if order is not None or casting != "unsafe":
         # NumPy checks the arguments.
@@ -127,17 +128,17 @@ def to_device(blob: AnyBlob, device: Device | str, *, stream: Any) -> AnyBlob:
     if memory.accelerator is not None:
         array = memory.gather(memory.side_of(home), blob.layout, "to_device")
         return fresh(type(blob), array, home)
-    contents = np.array(blob._elements(Side.HOST, "to_device"), order="C")
+    contents = np.array(blob.memory.elements(Side.HOST, blob.layout, "to_device"), order="C")
     flat = contents.reshape(-1).view(np.uint8)
     layout = Layout.c_order(blob.shape, blob.dtype)
     memory = SyncedMemory(layout.nbytes, device=device, source=lambda: flat)
     memory.array(Side.ACCELERATOR, MUTABLE, layout, "to_device")
-    return blob._of(memory, layout)
+    return blob.from_memory(memory, layout)
 
 
 def copy_from(blob: BlobCore, source: Any, *, copy_diff: bool, resize: bool) -> None:
     """Copy the contents of another Blob or an array into this Blob; see `Blob.copy_from`."""
-    blob._require_writable("copy_from")
+    blob.require_writable("copy_from")
     if not isinstance(source, BlobCore):
         if copy_diff:
             raise TypeError(
@@ -156,12 +157,12 @@ def copy_from(blob: BlobCore, source: Any, *, copy_diff: bool, resize: bool) -> 
 
 
 def _copy_contents(blob: BlobCore, source: BlobCore, *, diff: bool) -> None:
-    home, origin = blob.home, source._memory_of(diff=diff)
+    home, origin = blob.home, source.memory_of(diff=diff)
     contents = origin.array(origin.side_of(home), CONST, source.layout, "copy_from")
     if source.dtype != blob.dtype:
         # Convert first: under ``numpy.errstate``, a conversion may raise.
         contents = compute(home, contents.astype, blob.dtype)
-    elif origin is blob._memory_of(diff=diff):
+    elif origin is blob.memory_of(diff=diff):
         contents = compute(home, contents.copy)
     layout = Layout.c_order(source.shape, blob.dtype)
     assign(blob, contents, layout, home, "copy_from", diff=diff)

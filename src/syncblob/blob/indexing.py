@@ -17,11 +17,20 @@ from syncblob.arrays.native import native_array
 from syncblob.blob.core import NO_MEMORY, AnyBlob, BlobCore, fresh, making
 from syncblob.blob.index_arrays import selection
 from syncblob.calls.choose_home import require_device_of
-from syncblob.calls.compute import wrap, write_by
+from syncblob.calls.results import wrap, write_by
 from syncblob.devices import HOST
 from syncblob.devices.base import is_on_device
 from syncblob.interop.adopt import array_in
-from syncblob.memory import OVERWRITE, Head, Shortcut, acquire, compute, from_the_start
+from syncblob.memory import (
+    CONST,
+    MUTABLE,
+    OVERWRITE,
+    Head,
+    Shortcut,
+    acquire,
+    compute,
+    from_the_start,
+)
 from syncblob.memory.buffers import allocate_on_host
 from syncblob.memory.history import first_write
 from syncblob.memory.living_arrays import Reference
@@ -52,14 +61,14 @@ def get_item(blob: AnyBlob, key: Any) -> AnyBlob:
     give a new Blob, computed on this Blob's device.
     """
     full = _full_index(key)
-    array = blob._array
+    array = blob.raw_array
     if full is None:
         home = blob.home
         index = _at_hand(home, key) if home.direct else None
         if (
             index is not None
             and array is not None
-            and (blob._shortcut.readable or blob._brought("__getitem__") is array)
+            and (blob.shortcut.readable or blob.current_array("__getitem__") is array)
         ):
             selected: Any = array[index]
             # A copy. NumPy may have transposed it, which is its base then.
@@ -75,21 +84,21 @@ def get_item(blob: AnyBlob, key: Any) -> AnyBlob:
             require_device_of("__getitem__", blob)
             return wrap(from_the_start(_selected, blob, key), home, blob)
         full = _completed(key)
-        array = blob._array
+        array = blob.raw_array
     # The first condition is the usual case of the second.
-    if (array is not None and blob._held is not None) or blob._has_array():
-        array = blob._array
-        if array is not None:
-            view = array[full]
-            number = not (blob._shortcut.readable or view.shape)
-            if number and blob.memory.ledger.spans.uniform is None:
-                # A number is read next. In a split memory it would ask for its own few bytes each
-                # time.
-                blob._make_readable()
-            result = blob._view_of_array(array, view)
-            if result is not None:
-                return result
-    return blob._view(blob.layout.derive(lambda a: a[full]))
+    if array is None or blob.known_memory is None:
+        array = blob.viewable_array()
+    if array is not None:
+        view = array[full]
+        number = not (blob.shortcut.readable or view.shape)
+        if number and blob.memory.ledger.spans.uniform is None:
+            # A number is read next. In a split memory it would ask for its own few bytes each
+            # time.
+            blob.current_array()
+        result = blob.view_of_array(array, view)
+        if result is not None:
+            return result
+    return blob.view_at(blob.layout.derive(lambda a: a[full]))
 
 
 def set_item(blob: BlobCore, key: Any, value: Any) -> None:
@@ -99,8 +108,8 @@ def set_item(blob: BlobCore, key: Any, value: Any) -> None:
     else; assigning to some is a mutable access. If the key or the value is invalid, nothing
     changes.
     """
-    if blob._readonly:
-        blob._require_writable("assignment")
+    if blob.readonly:
+        blob.require_writable("assignment")
     if not HOST.direct:
         require_device_of("__setitem__", blob)
     full = _EVERYTHING if key is Ellipsis else _full_index(key)
@@ -128,7 +137,7 @@ def _bring_and_set(blob: BlobCore, full: Any, value: Any) -> None:
     target = blob.layout if full is _EVERYTHING else blob.layout.derive(lambda a: a[full])
     if (
         isinstance(value, BlobCore)
-        and value._held is blob.memory
+        and value.known_memory is blob.memory
         and value.home is blob.home
         and value.layout == target
     ):
@@ -145,7 +154,7 @@ def _set_selected(blob: BlobCore, key: Any, index: Any, value: Any) -> None:
     if home.native:
         new = value if type(value) in _NUMBERS else _value_at_hand(blob, value)
         if index is not None and new is not None:
-            if isinstance(value, BlobCore) and value._held is blob._held:
+            if isinstance(value, BlobCore) and value.known_memory is blob.known_memory:
                 # NumPy assigns one by one.
                 new = new.copy()
             if _set_in_place(blob, index, new, whole=True):
@@ -161,7 +170,7 @@ def _set_selected(blob: BlobCore, key: Any, index: Any, value: Any) -> None:
         selected = selection(blob, key)
         new = _value_on(blob, value, selected.shape)
         index, function = selected.bring("__setitem__"), selected.setitem
-    place = blob.memory, blob.layout, blob._side, "__setitem__"
+    place = blob.memory, blob.layout, blob.side, "__setitem__"
     write_by(*place, partial(_setting, function, index, new))
 
 
@@ -175,12 +184,12 @@ def _set_in_place(blob: BlobCore, index: Any, new: Any, *, whole: bool) -> bool:
 
     Not if other sides would lose more than these elements. `whole` permits an access of all.
     """
-    home, array = blob.home, blob._array
-    if not blob._shortcut.writable:
+    home, array = blob.home, blob.raw_array
+    if not blob.shortcut.writable:
         array = _make_writable(blob, whole=whole)
     if array is None:
         return False
-    shortcut = blob._shortcut
+    shortcut = blob.shortcut
     note: Any = None
     try:
         writers = home.writers
@@ -188,13 +197,13 @@ def _set_in_place(blob: BlobCore, index: Any, new: Any, *, whole: bool) -> bool:
             note = {shortcut}
             writers.add(Reference(note, writers.discard))
             # Again: it may have been revoked before.
-            if not (shortcut.writable and blob._array is array):
+            if not (shortcut.writable and blob.raw_array is array):
                 return False
         if home.direct:
             array[index] = new
         else:
             home.compute(operator.setitem, array, index, new)
-        return blob._shortcut.writable or blob._finish_write(home, "__setitem__", array)
+        return blob.shortcut.writable or blob.finish_write(home, "__setitem__", array)
     except ValueError:
         _require_broadcast(np.shape(new), _selected_shape(array.shape, index))
         raise
@@ -205,14 +214,14 @@ def _set_in_place(blob: BlobCore, index: Any, new: Any, *, whole: bool) -> bool:
 
 def _make_writable(blob: BlobCore, *, whole: bool) -> Any:
     """Return the Blob's array if it may be written without a loss of other sides, else None."""
-    held = blob._held
+    held = blob.known_memory
     # The second is the usual case of `_is_shared`.
     if held is NO_MEMORY or (held is not None and held.ledger.spans.uniform == _BOTH):
         return None
     if whole:
-        return None if blob._is_shared() else blob._make_writable("__setitem__")
-    array = blob._make_readable()
-    return array if blob._shortcut.writable else None
+        return None if blob.is_shared() else blob.array_in(blob.home, MUTABLE, "__setitem__")
+    array = blob.current_array()
+    return array if blob.shortcut.writable else None
 
 
 def _fill(blob: BlobCore, value: Any) -> bool:
@@ -220,7 +229,7 @@ def _fill(blob: BlobCore, value: Any) -> bool:
 
     Returns False if there is no memory for it, or another thread has used the Blob meanwhile.
     """
-    layout: Any = blob._placed
+    layout: Any = blob.known_layout
     try:
         buffer = allocate_on_host(layout.nbytes)
     except MemoryError:
@@ -231,20 +240,20 @@ def _fill(blob: BlobCore, value: Any) -> bool:
     with making.held:
         # Nothing is called from here on, so no signal handler sees half of it. The memory comes
         # last; see the invariants.
-        if blob._held is not NO_MEMORY:
+        if blob.known_memory is not NO_MEMORY:
             return False
-        blob._array = array
-        blob._shortcut = shortcut
-        blob._held = None
+        blob.raw_array = array
+        blob.shortcut = shortcut
+        blob.known_memory = None
     return True
 
 
 def _set_in_one_step(blob: BlobCore, full: Any, new: Any) -> None:
     """Assign to some elements of a Blob, which become that side's alone; the others keep heads."""
-    home, whole = blob.home, blob._placed or blob.layout
+    home, whole = blob.home, blob.known_layout or blob.layout
     with making.held:
         # Together, because another thread may replace both.
-        array, over = blob._array, blob._shortcut.buffer
+        array, over = blob.raw_array, blob.shortcut.buffer
     # NumPy checks the index.
     target = None if array is None or not home.direct else array[full]
     start = None if target is None or not target.size else whole.first(full)
@@ -264,10 +273,10 @@ def _set_in_one_step(blob: BlobCore, full: Any, new: Any) -> None:
     ):
         # A number that NumPy does not take changes no state.
         np.empty((), layout.dtype)[()] = new
-    untouched = full is _EVERYTHING and blob._held is NO_MEMORY and home is HOST
+    untouched = full is _EVERYTHING and blob.known_memory is NO_MEMORY and home is HOST
     if untouched and home.direct and _fill(blob, new):
         return
-    memory, side = blob.memory, blob._side
+    memory, side = blob.memory, blob.side
     if not home.direct:
         memory.write(side, OVERWRITE, layout, "__setitem__", operator.setitem, ..., new)
         return
@@ -357,9 +366,9 @@ def _at_hand(home: Home, key: Any) -> Any:
     elif kind is list:
         found = key if home.native else None
     elif isinstance(key, BlobCore):
-        array = key._array
+        array = key.raw_array
         if array is not None and array.ndim and key.home is home:
-            readable = key._shortcut.readable or key._brought("__getitem__") is array
+            readable = key.shortcut.readable or key.current_array("__getitem__") is array
             found = array if readable else None
     elif kind is tuple:
         entries = []
@@ -376,7 +385,7 @@ def _keys_on(blob: BlobCore, key: Any) -> Any:
     if isinstance(key, tuple):
         return tuple([_keys_on(blob, entry) for entry in key])
     if isinstance(key, BlobCore):
-        return key._array_in(blob.home, "__getitem__")
+        return key.array_in(blob.home, CONST, "__getitem__")
     return key
 
 
@@ -404,22 +413,22 @@ def _selected(blob: BlobCore, key: Any) -> Any:
     """Copy the elements that arrays of integers or booleans select."""
     home = blob.home
     if home.native:
-        array = blob._array_in(home, "__getitem__")
+        array = blob.array_in(home, CONST, "__getitem__")
         arrays = _foreign_keys_on(blob, _keys_on(blob, key), key, "__getitem__")
         return compute(home, operator.getitem, array, arrays)
     selected = selection(blob, key)
-    array = blob._array_in(home, "__getitem__")
+    array = blob.array_in(home, CONST, "__getitem__")
     return compute(home, selected.getitem, array, selected.bring("__getitem__"))
 
 
 def _value_at_hand(blob: BlobCore, value: Any) -> Any:
     """Return a value as an array in the Blob's home and dtype; None if it has to be brought."""
-    home, own = blob.home, blob._array
+    home, own = blob.home, blob.raw_array
     if isinstance(value, BlobCore):
-        array = value._array
+        array = value.raw_array
         if array is None or value.home is not home:
             return None
-        if not (value._shortcut.readable or value._brought("__setitem__") is array):
+        if not (value.shortcut.readable or value.current_array("__setitem__") is array):
             return None
     elif home is HOST and type(value) is np.ndarray:
         array = value
@@ -443,7 +452,7 @@ def _value_on(blob: BlobCore, value: Any, shape: tuple[int, ...] | None) -> Any:
     _require_broadcast(tuple(value.shape), shape)
     home = blob.home
     if isinstance(value, BlobCore):
-        array = value._array_in(home, "__setitem__")
+        array = value.array_in(home, CONST, "__setitem__")
         if value.memory is blob.memory:
             # Copy, because the source must be newest here before the target is overwritten.
             array = compute(home, array.copy)

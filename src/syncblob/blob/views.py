@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 def view_as(blob: AnyBlob, dtype: DTypeLike | None) -> AnyBlob:
     """Return a view of the same bytes with another dtype; see `Blob.view`."""
     if dtype is None:
-        return blob._view(blob.layout)
+        return blob.view_at(blob.layout)
     wanted = numpy_dtype(dtype)
     if wanted not in SUPPORTED and not is_supported(wanted):
         # An ndarray, as of NumPy's functions. `dtype` itself, which may be a type of ndarrays.
-        array: Any = blob._read(HOST_DATA, "view").view(dtype)
+        array: Any = blob.const_view(HOST_DATA, "view").view(dtype)
         return array
     if blob.home.native and wanted.alignment <= blob.dtype.alignment:
-        return blob._derived(lambda a: a.view(wanted))
+        return blob.derive(lambda a: a.view(wanted))
     view = blob.layout.derive(lambda a: a.view(wanted))
     if not view.aligned(wanted):
         raise ValueError(
@@ -39,7 +39,7 @@ def view_as(blob: AnyBlob, dtype: DTypeLike | None) -> AnyBlob:
             f"{view.strides}, and accelerators need multiples of {wanted.alignment}; use "
             ".copy().view(dtype)"
         )
-    return blob._view(view)
+    return blob.view_at(view)
 
 
 def require_in_place(blob: BlobCore, value: Any, memory: SyncedMemory | None, name: str) -> None:
@@ -47,7 +47,7 @@ def require_in_place(blob: BlobCore, value: Any, memory: SyncedMemory | None, na
 
     Any other value raises an AttributeError.
     """
-    blob._require_writable(f"assignment to {name}")
+    blob.require_writable(f"assignment to {name}")
     if not isinstance(value, BlobCore) or value.memory is not memory or value.layout != blob.layout:
         raise AttributeError(
             f"{name} cannot be replaced; blob.{name}[...] = values copies values in, and "
@@ -57,11 +57,11 @@ def require_in_place(blob: BlobCore, value: Any, memory: SyncedMemory | None, na
 
 def side_view(blob: BlobCore, *, host: bool) -> SideView:
     """Return one side as an object for other libraries; read-only if this Blob is const."""
-    access = CONST if blob._readonly else MUTABLE
+    access = CONST if blob.readonly else MUTABLE
 
     def what() -> tuple[SyncedMemory, Side, Layout]:
         memory = blob.memory
-        side = Side.HOST if host else blob._accelerator_side(memory)
+        side = Side.HOST if host else blob.accelerator_side(memory)
         return memory, side, blob.layout
 
     return SideView(what, access, host=host)
@@ -69,9 +69,9 @@ def side_view(blob: BlobCore, *, host: bool) -> SideView:
 
 def on(blob: AnyBlob, device: Device | str) -> AnyBlob:
     """Return a view whose operations run on another device; see `Blob.on`."""
-    view = blob._view(blob.layout)
+    view = blob.view_at(blob.layout)
     view.home = home_of(device)
-    for memory in (blob.memory, blob._existing_diff()):
+    for memory in (blob.memory, blob.existing_diff()):
         if memory is not None:
             memory.side_of(view.home)
     return view
@@ -87,10 +87,10 @@ def reshape(blob: AnyBlob, shape: tuple[Any, ...], *, copy: bool | None) -> AnyB
             require_device_of("reshape", blob)
         wanted = -1 if shape == (-1,) else _completed_shape(blob, shape_from(shape))
         return fresh(type(blob), private_array(blob, "reshape").reshape(wanted), blob.home)
-    array = blob._array if blob._has_array() else None
+    array = blob.viewable_array()
     if array is not None and array.flags.c_contiguous:
         try:
-            view = blob._view_of_array(array, array.reshape(*shape))
+            view = blob.view_of_array(array, array.reshape(*shape))
         except (TypeError, ValueError):
             pass  # raised below, with our message
         else:
@@ -101,9 +101,9 @@ def reshape(blob: AnyBlob, shape: tuple[Any, ...], *, copy: bool | None) -> AnyB
     wanted = _completed_shape(blob, shape_from(shape))
     layout = blob.layout
     if layout.contiguous:
-        return blob._view(Layout.c_order(wanted, layout.dtype, layout.offset))
+        return blob.view_at(Layout.c_order(wanted, layout.dtype, layout.offset))
     try:
-        return blob._view(layout.derive(lambda a: a.reshape(wanted, copy=False)))
+        return blob.view_at(layout.derive(lambda a: a.reshape(wanted, copy=False)))
     except ValueError:
         if copy is False:
             raise ValueError(

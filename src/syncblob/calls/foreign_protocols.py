@@ -15,9 +15,10 @@ import numpy as np
 from syncblob.arrays.foreign import is_stranger
 from syncblob.blob.core import BlobCore
 from syncblob.calls import tables
+from syncblob.calls.engine import joined
 from syncblob.calls.foreign_operators import host_value, known_form
-from syncblob.calls.general_call import joined, shape_only
 from syncblob.calls.nested import instances, replaced
+from syncblob.calls.operands import shape_only
 
 
 def ufunc_with_strangers(ufunc: np.ufunc, method: str, inputs: Any, kwargs: Any) -> Any:
@@ -27,6 +28,10 @@ def ufunc_with_strangers(ufunc: np.ufunc, method: str, inputs: Any, kwargs: Any)
     decline and a Blob would be written, raise a TypeError.
     """
     protocol, out = "__array_ufunc__", kwargs.get("out", ())
+    if type(out) is not tuple:
+        # The protocol has a tuple.
+        out = (out,)
+        kwargs = {**kwargs, "out": out}
     strangers = [x for x in (*inputs, *out) if _is_stranger(type(x), protocol)]
     answer = _answer(protocol, strangers, (ufunc, method, *inputs), kwargs)
     if answer is not NotImplemented:

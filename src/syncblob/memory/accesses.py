@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from syncblob.memory.access_plan import PAIR, plan
-from syncblob.memory.await_async_copies import await_uploads
 from syncblob.memory.changes import commit, finish_write, take
 from syncblob.memory.history import note_use
 from syncblob.memory.room import shortage_of
 from syncblob.memory.stale_alias_warning import Unannounced, announce, require_announced
 from syncblob.memory.state_machine import CONST, MUTABLE, OVERWRITE, Access
-from syncblob.memory.window_allocation import provide
+from syncblob.memory.windows import provide
 from syncblob.transfers import open_logs
 
 if TYPE_CHECKING:
@@ -86,7 +85,7 @@ def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # an access; inl
                 ):
                     # It leaves bytes of the range.
                     access = MUTABLE
-                buffer = buffers.sides[side]
+                buffer = buffers.windows[side].whole
                 if buffer is None and side:
                     buffer = provide(ledger, side, start, stop, reason, layout)
                 if ledger.moving:
@@ -99,7 +98,7 @@ def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # an access; inl
                     if ledger.source is not None:
                         ledger.forget_source(start, stop)
                 if ledger.uploads:
-                    await_uploads(ledger, side, access, start, stop)
+                    ledger.await_uploads(side, access, start, stop)
                 if ledger.watch is not None:
                     ledger.compare_watch(side, start, stop, writes=writes)
                 spans = ledger.spans

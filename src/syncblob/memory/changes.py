@@ -19,16 +19,14 @@ from typing import TYPE_CHECKING, Any
 from syncblob._source_lines import user_instruction
 from syncblob.devices import Side
 from syncblob.devices.base import WRITERS
-from syncblob.memory import span_limit
-from syncblob.memory.access_plan import DIRECTIONS, PAIR, SMALL, Change
+from syncblob.memory import access_plan
+from syncblob.memory.access_plan import DIRECTIONS, PAIR, SMALL, Change, shorten
 from syncblob.memory.access_plan import plan as plan_access
-from syncblob.memory.await_async_copies import await_uploads, finish_uploads
 from syncblob.memory.borrows_and_aliases import NO_LOANS, restore
-from syncblob.memory.buffers import Window, containing
+from syncblob.memory.buffers import Window, Windows
 from syncblob.memory.history import Transition, note_arrival, note_use, noted_user
 from syncblob.memory.ledger import REMEMBERED
-from syncblob.memory.operations import is_written_elsewhere, reside, running
-from syncblob.memory.span_limit import shortened
+from syncblob.memory.operations import innermost_of, is_written_elsewhere, reside
 from syncblob.memory.spans import Spans
 from syncblob.memory.stale_alias_warning import require_announced
 from syncblob.memory.state_machine import (
@@ -50,9 +48,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from syncblob._layout import Layout
-    from syncblob.memory.await_async_copies import Upload
     from syncblob.memory.borrows_and_aliases import Lease
-    from syncblob.memory.ledger import Ledger
+    from syncblob.memory.ledger import Ledger, Upload
     from syncblob.memory.untracked_aliases import Exposure
 
 _new = tuple.__new__
@@ -118,15 +115,15 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
             epoch = shortcuts.epoch
         if ledger.uploads:
             # A signal handler may have started one since the caller waited.
-            finish_uploads(ledger, side, access, start, stop)
-        before, loans, sides = ledger.spans, ledger.loans, buffers.sides
+            ledger.finish_uploads(side, access, start, stop)
+        before, loans, windows = ledger.spans, ledger.loans, buffers.windows[side]
         nbytes, writes, after, copied = before.nbytes, access is not CONST, None, ""
-        buffer = sides[side]
+        buffer = windows.whole
         # What another thread has begun to write is copied, and not trusted to be all of it.
         passing = (
             plan is plan_access
             and not writes
-            and (WRITERS or len(running) > 1)
+            and (WRITERS or len(innermost_of) > 1)
             and is_written_elsewhere(ledger)
         )
         if plan is plan_access and len(loans) == PAIR:
@@ -137,7 +134,7 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
             if held is None:
                 held = before.alike(start, stop)
             if held == 0 == before.uniform and there is here is NO_LOANS:
-                if ledger.source is None and (buffer or not buffers.windows[side]):
+                if ledger.source is None and (buffer or not windows.all):
                     # The first access fills a whole buffer.
                     after = Spans.whole(nbytes, 1 << side)
                     zeroed = access is not OVERWRITE or stop - start < nbytes
@@ -146,8 +143,7 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
                         buffer = Window(0, nbytes, array)
                         if side:
                             reside(ledger, buffers.homes[side])
-                        buffers.windows[side] = (buffer,)
-                        sides[side] = buffer
+                        buffers.windows[side] = Windows(nbytes, buffer)
                     elif zeroed:
                         # An interrupted access has left it.
                         buffers.home(side).zero(buffer.array)
@@ -171,13 +167,13 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
                     holders = held
                 if brings is NOTHING or (
                     (side or stop - start == nbytes or nbytes > SMALL)
-                    and (brings is INITIAL or sides[1 - side] is not None)
+                    and (brings is INITIAL or buffers.windows[1 - side].whole is not None)
                 ):
                     if stop - start == nbytes:
                         after = Spans.whole(nbytes, holders)
                     else:
                         after = before.put(start, stop, holders)
-                        if len(after.holders) > span_limit.MAX_SPANS or ledger.span_limit:
+                        if len(after.holders) > access_plan.MAX_SPANS or ledger.span_limit:
                             after = None
                 if after is not None and brings is COPY:
                     copied = DIRECTIONS[side]
@@ -190,8 +186,8 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
             side, before, after, start, stop, pieces, copied, losses, writes = change[:9]
             if passing and pieces and all(piece[2] for piece in pieces):
                 after = before
-            buffer = whole = sides[side]
             windows = buffers.windows[side]
+            buffer = windows.whole
             for loser, ranges in losses:
                 lent = ledger.loans[loser]
                 if lent.borrows.live or (writes and lent.leases):
@@ -203,14 +199,12 @@ def commit(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # the steps of ev
                 windows, uploads = change.prepare(ledger, change, reason)
                 if 0 < side < len(buffers.homes):
                     reside(ledger, buffers.homes[side])
-                whole = buffers.whole(windows)
-                buffer = whole or containing(windows, start, stop)
+                buffer = windows.containing(start, stop)
             if change.between is not None:
                 # Before the exchange: afterwards, an interrupt could leave it to be granted again.
                 shortcuts.forget(side)
                 ledger.spans = change.between
             # Harmless before the map changes: bytes that the map does not count may hold anything.
-            sides[side] = whole
             buffers.windows[side] = windows
         user = -1
         if open_logs:
@@ -314,7 +308,7 @@ def take(  # noqa: PLR0913  # a range
             # Refuse accesses that interrupt this on the same thread.
             ledger.moving = True
             # No copy may arrive once this side alone holds the newest contents.
-            finish_uploads(ledger, side, MUTABLE, start, stop)
+            ledger.finish_uploads(side, MUTABLE, start, stop)
     finally:
         plan = _plan_taking, side, CONST if side is Side.HOST else MUTABLE, start, stop, reason
         commit(ledger, *plan, everything)
@@ -326,7 +320,7 @@ def _plan_taking(  # a range
     before, mine = ledger.spans, 1 << side
     after = (before.put if everything else before.left_to)(start, stop, mine)
     if after is not before:
-        after = shortened(ledger, (), after, side, start, stop, moves=False)[1]
+        after = shorten(ledger, (), after, side, start, stop, moves=False)[1]
     return Change(side, before, after, start, stop)
 
 
@@ -346,7 +340,7 @@ def adopt(ledger: Ledger, side: Side, buffer: Any, announced: Collection[set[Lea
     """Replace the buffer of one side by another, whose contents are newer."""
     nbytes = ledger.buffers.nbytes
     ledger.forget_source(0, nbytes)
-    await_uploads(ledger, side, OVERWRITE, 0, nbytes)
+    ledger.await_uploads(side, OVERWRITE, 0, nbytes)
     ledger.compare_watch(side, 0, nbytes, writes=True)
     commit(ledger, _plan_adoption, side, OVERWRITE, 0, nbytes, "adoption", (buffer, announced))
 
@@ -359,7 +353,7 @@ def _plan_adoption(  # a buffer
     before, mine = ledger.spans, 1 << side
     # While the buffer is exchanged, this side must not count as a holder.
     runs = [run._replace(holders=run.holders & ~mine) for run in before.runs(start, stop)]
-    windows = (Window(start, stop, buffer),)
+    windows = Windows(stop, Window(start, stop, buffer))
     return Change(
         side,
         before,

@@ -183,45 +183,26 @@ def host_loan(x: BlobCore, reason: str) -> Loan | None:
 
     Returns None if the Blob is on a CUDA device or has negative strides.
     """
-    kept = x._kept[HOST_DATA]
-    if (kept is None or kept[4] is None) and (not x.home.native or x.layout.reversed_axes):
-        return None
-    if kept is None or not kept[0].readable:
-        kept = _kept_on_host(x, reason)
-    loan: Loan | None = None if kept is None else kept[4]
-    # The version check detects writes through references that were not found.
-    if loan is not None and loan.tensor._version == loan.version:
-        return loan
     layout = x.layout
-    loan = None if kept is None else _loan_of(kept)
-    loan = loan or Loan(*tensor_over_memory(x.memory, layout, HOST, CONST, reason))
-    # Another thread may have replaced the buffer.
-    if kept is not None and HOST.address(kept[1]) == loan.tensor.data_ptr() and layout.size:
-        _keep(x, layout, kept, loan)
-    return loan
-
-
-def _kept_on_host(x: BlobCore, reason: str) -> Kept | None:
-    """Return a Blob's kept arrays over its newest data on the host; None if there are none."""
+    if not x.home.native or layout.reversed_axes:
+        return None
     kept = x._kept[HOST_DATA]
     if kept is None or not kept[0].readable:
         x._read(HOST_DATA, reason)
         kept = x._kept[HOST_DATA]
-    if kept is None or kept[0].readable:
-        return kept
-    # Another thread may have replaced the buffer.
-    return kept if kept[0].buffer is x.memory.whole(Side.HOST) else None
-
-
-def _loan_of(kept: Kept) -> Loan:
-    """Return a loan over a kept array."""
-    if kept[3] is not None:
-        array = kept[3].view()
-        return Loan(_of_capsule(array.__dlpack__()), array)
-    array = kept[1].view()
-    # As in `tensor_over_memory`.
-    array.flags.writeable = True
-    return Loan(*tensor_of(HOST, array))
+    # Beside an alias, it may stay unreadable. Another thread may have replaced the buffer.
+    if kept is None or not (kept[0].readable or kept[0].buffer is x.memory.whole(Side.HOST)):
+        return Loan(*tensor_over_memory(x.memory, layout, HOST, CONST, reason))
+    loan: Loan | None = kept[4]
+    # The version check detects writes through references that were not found.
+    if loan is None or loan.was_written:
+        array = (kept[1] if kept[3] is None else kept[3]).view()
+        # As in `tensor_over_memory`.
+        array.flags.writeable = True
+        loan = Loan(*tensor_of(HOST, array))
+        if layout.size:
+            _keep(x, layout, kept, loan)
+    return loan
 
 
 def cuda_loan(x: BlobCore, home: Any, reason: str) -> Loan | None:

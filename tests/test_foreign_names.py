@@ -124,7 +124,7 @@ def test_what_is_missing_is_named_after_the_keyword_that_numpy_has():
 def test_completion_offers_none_of_them():
     blob = Blob((2, 2))
     offered = dir(blob)
-    assert {"shape", "gpu_data", "sum", "_held"} <= {*offered}
+    assert {"shape", "gpu_data", "sum", "_base"} <= {*offered}
     assert "_blk_dtypes" not in offered
     # Protocols of other libraries depend on the axes, and on what is installed.
     assert all(hasattr(blob, name) for name in offered if not name.startswith("_"))

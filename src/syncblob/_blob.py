@@ -39,10 +39,9 @@ from syncblob.blob.indexing import get_item, in_c_order, set_item
 from syncblob.blob.iteration import iterate
 from syncblob.blob.missing import Missing, add_missing
 from syncblob.blob.views import reshape
-from syncblob.calls.array_function import array_function
 from syncblob.calls.ndarray_methods import NdarrayMethods
+from syncblob.calls.numpy_protocols import array_function, array_ufunc
 from syncblob.calls.operators import Operators
-from syncblob.calls.ufuncs import array_ufunc
 from syncblob.devices import HOST, Device, Side, home_of
 from syncblob.interop import export_cuda, export_dlpack, export_numpy, shared_memory
 from syncblob.memory import CONST, MUTABLE, OVERWRITE, Head, SyncedMemory, acquire
@@ -142,7 +141,7 @@ class Blob(Operators, NdarrayMethods):
         device: Device | str | None = None,
         name: str = "",
     ) -> None:
-        if hasattr(self, "_held"):
+        if hasattr(self, "known_memory"):
             raise TypeError(
                 f"expected a new Blob; this one, of shape {self.shape}, exists already: resize() "
                 "changes its shape, share_data() its memory"
@@ -210,7 +209,7 @@ class Blob(Operators, NdarrayMethods):
         diff = None
         if diff_source is not None:
             diff = SyncedMemory(layout.nbytes, device=device, source=diff_source)
-        return cls._of(memory, layout, diff=diff)
+        return cls.from_memory(memory, layout, diff=diff)
 
     @classmethod
     def in_shared_memory(
@@ -261,7 +260,7 @@ class Blob(Operators, NdarrayMethods):
             raise ValueError("expected the name of the shared memory to attach to, got None")
         else:
             memory = shared_memory.attach(name, layout.nbytes, device)
-        return cls._of(memory, layout)
+        return cls.from_memory(memory, layout)
 
     # --- attributes; none of them moves data -----------------------------------------------------
 
@@ -286,7 +285,7 @@ class Blob(Operators, NdarrayMethods):
     @name.setter
     def name(self, name: str) -> None:
         self.memory.name = name
-        diff = self._existing_diff()
+        diff = self.existing_diff()
         if diff is not None:
             diff.name = name
 
@@ -294,15 +293,15 @@ class Blob(Operators, NdarrayMethods):
     def head(self) -> Head:
         """Where the newest contents of data are; for a view, those of its part of the memory."""
         memory = self.memory
-        return memory.head_of(self.layout, self._accelerator_side(memory))
+        return memory.head_of(self.layout, self.accelerator_side(memory))
 
     @property
     def diff_head(self) -> Head:
         """Where the newest contents of diff are. Does not create diff."""
-        diff = self._existing_diff()
+        diff = self.existing_diff()
         if diff is None:
             return Head.UNINITIALIZED
-        return diff.head_of(self.layout, self._accelerator_side(diff))
+        return diff.head_of(self.layout, self.accelerator_side(diff))
 
     @property
     def flags(self) -> Flags:
@@ -311,11 +310,6 @@ class Blob(Operators, NdarrayMethods):
         Transfers nothing.
         """
         return Flags(self)
-
-    @property
-    def base(self) -> Self | None:
-        """The Blob whose memory a view shares; None for a Blob that is not a view."""
-        return self._base
 
     def explain(self) -> Explanation:
         """Return the state: head, device, what each side holds, aliases, last transitions.
@@ -461,18 +455,18 @@ class Blob(Operators, NdarrayMethods):
 
     def cpu_data(self) -> NDArray[Any]:
         """Return data on the host, read-only. Downloads what is newer on the accelerator."""
-        return self._read(HOST_DATA, "cpu_data")
+        return self.const_view(HOST_DATA, "cpu_data")
 
     def mutable_cpu_data(self) -> NDArray[Any]:
         """Return data on the host, to read and write. Downloads as `cpu_data` does."""
-        return self._write(HOST_DATA, MUTABLE, "mutable_cpu_data")
+        return self.borrow(HOST_DATA, MUTABLE, "mutable_cpu_data")
 
     def overwrite_cpu_data(self) -> NDArray[Any]:
         """Return data on the host, to overwrite every element. Transfers nothing.
 
         A view with gaps transfers as `mutable_cpu_data` does.
         """
-        return self._write(HOST_DATA, OVERWRITE, "overwrite_cpu_data")
+        return self.borrow(HOST_DATA, OVERWRITE, "overwrite_cpu_data")
 
     def set_cpu_data(self, array: Any) -> None:
         """Use an array as the host side of data, without a copy; its contents become newest.
@@ -502,15 +496,15 @@ class Blob(Operators, NdarrayMethods):
         NoDeviceError
             If there is no accelerator.
         """
-        return self._read(GPU_DATA, "gpu_data")
+        return self.const_view(GPU_DATA, "gpu_data")
 
     def mutable_gpu_data(self) -> Any:
         """Return data on the accelerator, to read and write. Uploads as `gpu_data` does."""
-        return self._write(GPU_DATA, MUTABLE, "mutable_gpu_data")
+        return self.borrow(GPU_DATA, MUTABLE, "mutable_gpu_data")
 
     def overwrite_gpu_data(self) -> Any:
         """Return data on the accelerator, to overwrite every element; see `overwrite_cpu_data`."""
-        return self._write(GPU_DATA, OVERWRITE, "overwrite_gpu_data")
+        return self.borrow(GPU_DATA, OVERWRITE, "overwrite_gpu_data")
 
     def set_gpu_data(self, array: Any) -> None:
         """Use an array as the accelerator side of data; see `set_cpu_data`.
@@ -540,7 +534,7 @@ class Blob(Operators, NdarrayMethods):
             Unless the head is HEAD_AT_CPU.
         """
         memory = self.memory
-        side = self._accelerator_side(memory)
+        side = self.accelerator_side(memory)
         memory.async_gpu_push(stream, *self.layout.reach, side)
 
     def prefetch(self, device: Device | str | None = None) -> None:
@@ -634,15 +628,15 @@ class Blob(Operators, NdarrayMethods):
 
     def cpu_diff(self) -> NDArray[Any]:
         """Return diff on the host, read-only; see `cpu_data`."""
-        return self._read(HOST_DIFF, "cpu_diff")
+        return self.const_view(HOST_DIFF, "cpu_diff")
 
     def mutable_cpu_diff(self) -> NDArray[Any]:
         """Return diff on the host, to read and write; see `mutable_cpu_data`."""
-        return self._write(HOST_DIFF, MUTABLE, "mutable_cpu_diff")
+        return self.borrow(HOST_DIFF, MUTABLE, "mutable_cpu_diff")
 
     def overwrite_cpu_diff(self) -> NDArray[Any]:
         """Return diff on the host, to overwrite every element; see `overwrite_cpu_data`."""
-        return self._write(HOST_DIFF, OVERWRITE, "overwrite_cpu_diff")
+        return self.borrow(HOST_DIFF, OVERWRITE, "overwrite_cpu_diff")
 
     def set_cpu_diff(self, array: Any) -> None:
         """Use an array as the host side of diff; see `set_cpu_data`."""
@@ -650,15 +644,15 @@ class Blob(Operators, NdarrayMethods):
 
     def gpu_diff(self) -> Any:
         """Return diff on the accelerator, to read; see `gpu_data`."""
-        return self._read(GPU_DIFF, "gpu_diff")
+        return self.const_view(GPU_DIFF, "gpu_diff")
 
     def mutable_gpu_diff(self) -> Any:
         """Return diff on the accelerator, to read and write; see `mutable_gpu_data`."""
-        return self._write(GPU_DIFF, MUTABLE, "mutable_gpu_diff")
+        return self.borrow(GPU_DIFF, MUTABLE, "mutable_gpu_diff")
 
     def overwrite_gpu_diff(self) -> Any:
         """Return diff on the accelerator, to overwrite every element; see `overwrite_gpu_data`."""
-        return self._write(GPU_DIFF, OVERWRITE, "overwrite_gpu_diff")
+        return self.borrow(GPU_DIFF, OVERWRITE, "overwrite_gpu_diff")
 
     def set_gpu_diff(self, array: Any) -> None:
         """Use an array as the accelerator side of diff; see `set_gpu_data`."""
@@ -679,7 +673,7 @@ class Blob(Operators, NdarrayMethods):
 
         ``blob.data *= 2`` works too; assigning another object raises.
         """
-        return self._view(self.layout)
+        return self.view_at(self.layout)
 
     @data.setter
     def data(self, value: Self) -> None:
@@ -691,22 +685,22 @@ class Blob(Operators, NdarrayMethods):
 
         As for `data`, ``blob.diff[...] = x`` and ``blob.diff += x`` write it.
         """
-        return self._of(
-            self._diff_memory(),
+        return self.from_memory(
+            self.diff_memory(),
             self.layout,
             home=self.home,
-            base=self._root(),
-            readonly=self._readonly,
+            base=self.root(),
+            readonly=self.readonly,
         )
 
     @diff.setter
     def diff(self, value: Self) -> None:
-        views.require_in_place(self, value, self._existing_diff(), "diff")
+        views.require_in_place(self, value, self.existing_diff(), "diff")
 
     @property
     def const(self) -> Self:
         """A read-only view: every export of it is a const access, and writing it raises."""
-        return self._view(self.layout, readonly=True)
+        return self.view_at(self.layout, readonly=True)
 
     def view(self, dtype: DTypeLike | None = None) -> Self:
         """Return a view of the same bytes as elements of another dtype. Transfers nothing.
@@ -772,7 +766,7 @@ class Blob(Operators, NdarrayMethods):
         reads need not copy again. Tracked aliases need no promise.
         """
         layout = self.layout
-        for memory in (self.memory, self._existing_diff()):
+        for memory in (self.memory, self.existing_diff()):
             if memory is not None:
                 assume_unaliased(memory.ledger, layout.start, layout.stop)
 
@@ -825,7 +819,7 @@ class Blob(Operators, NdarrayMethods):
     def transpose(self, *axes: SupportsIndex | Iterable[SupportsIndex]) -> Self:
         """Return a view with the axes permuted; reversed by default."""
         order = views.shape_from(axes) if axes else None
-        return self._derived(lambda a: a.transpose(order))
+        return self.derive(lambda a: a.transpose(order))
 
     @property
     def T(self) -> Self:  # noqa: N802  # the name in NumPy and the array API
@@ -843,15 +837,15 @@ class Blob(Operators, NdarrayMethods):
         """
         if self.ndim < 2:  # noqa: PLR2004  # a matrix has two axes
             raise ValueError(f"expected at least two axes, got shape {self.shape}")
-        return self._derived(lambda a: a.swapaxes(-1, -2))
+        return self.derive(lambda a: a.swapaxes(-1, -2))
 
     def squeeze(self, axis: Any = None) -> Self:
         """Return a view without the axes of length 1."""
-        return self._derived(lambda a: a.squeeze(axis))
+        return self.derive(lambda a: a.squeeze(axis))
 
     def swapaxes(self, axis1: SupportsIndex, axis2: SupportsIndex) -> Self:
         """Return a view with two axes exchanged."""
-        return self._derived(lambda a: a.swapaxes(axis1, axis2))
+        return self.derive(lambda a: a.swapaxes(axis1, axis2))
 
     def ravel(self, order: Any = "C") -> Self:
         """Return the elements along one axis; a view if they are contiguous in that order."""
@@ -875,7 +869,7 @@ class Blob(Operators, NdarrayMethods):
 
     @flat.setter
     def flat(self, values: Any) -> None:
-        self._require_writable("assignment to flat")
+        self.require_writable("assignment to flat")
         source = values if isinstance(values, Blob) else native_array(values)[0]
         if source.size:
             self[...] = in_c_order(source, self.shape)
@@ -883,7 +877,7 @@ class Blob(Operators, NdarrayMethods):
     @property
     def real(self) -> Self:
         """The real parts, a view; this Blob itself unless it is complex. Assigning writes them."""
-        return self._derived(lambda a: a.real) if self.dtype.kind == "c" else self
+        return self.derive(lambda a: a.real) if self.dtype.kind == "c" else self
 
     @real.setter
     def real(self, values: Any) -> None:
@@ -896,9 +890,9 @@ class Blob(Operators, NdarrayMethods):
         For a Blob that is not complex, a new const one of zeros.
         """
         if self.dtype.kind == "c":
-            return self._derived(lambda a: a.imag)
+            return self.derive(lambda a: a.imag)
         zeros = self._call(np.zeros_like)
-        zeros._make_const()
+        zeros.make_const()
         return zeros
 
     @imag.setter
@@ -1131,7 +1125,7 @@ class Blob(Operators, NdarrayMethods):
 
     def asum_diff(self) -> float | int:
         """Return the sum of the absolute values of diff; see `asum_data`."""
-        return caffe_math.summed(self, self._existing_diff(), caffe_math.asum, "asum_diff")
+        return caffe_math.summed(self, self.existing_diff(), caffe_math.asum, "asum_diff")
 
     def sumsq_data(self) -> float | int:
         """Return the sum of squares of data, or of squared moduli of complex numbers.
@@ -1142,7 +1136,7 @@ class Blob(Operators, NdarrayMethods):
 
     def sumsq_diff(self) -> float | int:
         """Return the sum of the squares of diff; see `sumsq_data`."""
-        return caffe_math.summed(self, self._existing_diff(), caffe_math.sumsq, "sumsq_diff")
+        return caffe_math.summed(self, self.existing_diff(), caffe_math.sumsq, "sumsq_diff")
 
     def scale_data(self, factor: complex) -> None:
         """Multiply data by a factor in place, in the Blob's dtype.
@@ -1159,7 +1153,7 @@ class Blob(Operators, NdarrayMethods):
 
     def scale_diff(self, factor: complex) -> None:
         """Multiply diff by a factor in place; see `scale_data`."""
-        caffe_math.scale(self, self._existing_diff(), factor, "scale_diff")
+        caffe_math.scale(self, self.existing_diff(), factor, "scale_diff")
 
     # --- Caffe's messages; protobuf is imported when one of these is called ----------------------
 
@@ -1195,7 +1189,7 @@ class Blob(Operators, NdarrayMethods):
         blob = blob_proto_methods.from_proto(proto, dtype, device)
         if type(blob) is cls:
             return blob
-        return cls._of(blob.memory, blob.layout, home=blob.home, diff=blob._diff)
+        return cls.from_memory(blob.memory, blob.layout, home=blob.home, diff=blob.own_diff)
 
     def load_proto(self, proto: BlobProto | bytes, *, resize: bool = True) -> None:
         """Copy the contents of a BlobProto: Caffe's ``FromProto``. Writes on the host.
@@ -1214,7 +1208,7 @@ class Blob(Operators, NdarrayMethods):
         ModelFileError, ValueError
             If the message does not match. Nothing changes then.
         """
-        self._require_writable("load_proto")
+        self.require_writable("load_proto")
         from syncblob.caffe.messages import blob_proto_methods  # built on Blobs
 
         blob_proto_methods.load_proto(self, proto, resize=resize)
@@ -1256,7 +1250,7 @@ class Blob(Operators, NdarrayMethods):
 
         For a view with gaps, only its elements are transferred.
         """
-        return self._elements(Side.HOST, "tolist").tolist()
+        return self.memory.elements(Side.HOST, self.layout, "tolist").tolist()
 
     def tobytes(self, order: Literal["C", "F", "A"] = "C") -> bytes:
         """Return a copy of the elements' bytes. Reads on the host, as `tolist`.
@@ -1266,7 +1260,7 @@ class Blob(Operators, NdarrayMethods):
         order
             The order of the elements, as for `numpy.ndarray.tobytes`.
         """
-        return self._elements(Side.HOST, "tobytes").tobytes(order)
+        return self.memory.elements(Side.HOST, self.layout, "tobytes").tobytes(order)
 
     def tofile(self, fid: Any, sep: str = "", format: str = "%s") -> None:  # noqa: A002  # NumPy's
         """Write the elements in C order to a file; see `numpy.ndarray.tofile`.
@@ -1281,7 +1275,7 @@ class Blob(Operators, NdarrayMethods):
         sep, format
             The separator and the format of elements in text; without `sep`, bytes are written.
         """
-        self._elements(Side.HOST, "tofile").tofile(fid, sep, format)
+        self.memory.elements(Side.HOST, self.layout, "tofile").tofile(fid, sep, format)
 
     def __bytes__(self) -> bytes:
         """Return a copy of the elements' bytes in C order; see `tobytes`."""
@@ -1431,7 +1425,7 @@ class Blob(Operators, NdarrayMethods):
             If the request cannot be met, or a stride is negative, which some consumers do not
             support; use ``.copy()``.
         """
-        kept = self._kept[HOST_DATA]
+        kept = self.accessor_arrays[HOST_DATA]
         if (
             kept is not None
             and self.home is HOST
@@ -1441,9 +1435,9 @@ class Blob(Operators, NdarrayMethods):
         ):
             # The usual case, inlined because another call would take noticeable time, also for
             # finding the user's line on the stack.
-            shortcut, _, _, exported, _ = kept
-            held: Any = self._held
-            layout: Any = self._placed
+            shortcut, exported = kept.shortcut, kept.exported
+            held: Any = self.known_memory
+            layout: Any = self.known_layout
             if exported is not None and not (shortcut.writable or held.aliased):
                 acquire(held.ledger, Side.HOST, MUTABLE, layout, "__dlpack__")
             if exported is not None and shortcut.writable:
@@ -1456,14 +1450,14 @@ class Blob(Operators, NdarrayMethods):
         capsule = export_dlpack.export(
             self.memory,
             self.layout,
-            CONST if self._readonly else MUTABLE,
-            side=self._side,
+            CONST if self.readonly else MUTABLE,
+            side=self.side,
             stream=stream,
             max_version=max_version,
             dl_device=dl_device,
             copy=copy,
         )
-        self._keep(HOST_DATA, self.memory)
+        self.keep_arrays(HOST_DATA, self.memory)
         return capsule
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -1471,7 +1465,7 @@ class Blob(Operators, NdarrayMethods):
         home = self.home
         if home is HOST:
             return export_dlpack.HOST_DEVICE
-        return (home if home.native else self.memory.home(self._side)).dlpack_device
+        return (home if home.native else self.memory.home(self.side)).dlpack_device
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -1487,7 +1481,7 @@ class Blob(Operators, NdarrayMethods):
         """
         export_cuda.require_own_interface(self.home)
         described, self._exposed = export_cuda.interface(
-            self.memory, self._side, self.layout, self._exposed, readonly=self._readonly
+            self.memory, self.side, self.layout, self._exposed, readonly=self.readonly
         )
         return described
 
@@ -1504,7 +1498,7 @@ class Blob(Operators, NdarrayMethods):
             If there is no CUDA device, or the memory is on a device of another kind.
         """
         memory = self.memory
-        return export_cuda.for_cupy(memory, self._accelerator_side(memory), self.gpu)
+        return export_cuda.for_cupy(memory, self.accelerator_side(memory), self.gpu)
 
     def __arrow_array__(self, type: Any = None) -> Any:  # noqa: A002  # PyArrow's name
         """Convert a 1-d Blob to a PyArrow array over host data, read-only and without a copy.
@@ -1604,20 +1598,8 @@ class Blob(Operators, NdarrayMethods):
 
     # --- NumPy's functions; see `calls` ----------------------------------------------------------
 
-    def __array_ufunc__(
-        self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any
-    ) -> Any:  # NumPy's protocol
-        """Compute a ufunc, or one of its methods; NumPy calls this.
-
-        Returns
-        -------
-        Blob or tuple of Blob
-            `out` itself if given, even if it is an array. A result of an unsupported dtype, such as
-            longdouble, is an array.
-        """
-        return array_ufunc(self, ufunc, method, inputs, kwargs)
-
-    # The function itself, because another call in between would take noticeable time.
+    # The functions themselves, because another call in between would take noticeable time.
+    __array_ufunc__ = array_ufunc
     __array_function__ = array_function
 
     # --- PyTorch's functions; see `calls.torch`, which is imported when one of these is called -
@@ -1690,4 +1672,4 @@ class Blob(Operators, NdarrayMethods):
 
 
 add_missing(Blob)
-BlobCore._class_of_results = Blob
+BlobCore.class_of_results = Blob

@@ -45,6 +45,8 @@ def remainder(x1: Any, x2: Any, out: Any = None) -> Any:
 
 def power(x1: Any, x2: Any, out: Any = None) -> Any:
     """Raise to a power. The power 0.5 of either zero is +0, that of either infinity +infinity."""
+    if type(x2) is int or (type(x2) is float and x2 != 0.5):  # noqa: PLR2004  # a square root
+        return np.power(x1, x2, out)
     roots = np.equal(x2, 0.5)
     # For bfloat16, `result_type` may give another dtype than `power`, or raise.
     if not np.any(roots) or {np.result_type(x).kind for x in (x1, x2)} & {"c", "V"}:

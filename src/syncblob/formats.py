@@ -49,7 +49,7 @@ __all__ = [
 
 def memory_of(blob: Blob, *, diff: bool = False) -> SyncedMemory | None:
     """Return the memory of data or diff; None if there is no diff. Does not create one."""
-    return blob._existing_diff() if diff else blob.memory
+    return blob.existing_diff() if diff else blob.memory
 
 
 def shows(blob: Blob, shape: tuple[int, ...], dtype: DTypeLike) -> bool:
@@ -63,7 +63,7 @@ def unshaped(blob: Blob) -> Blob:
     if (
         base is None
         or (base.memory, base.size) != (blob.memory, blob.size)
-        or (base.device, base._readonly) != (blob.device, blob._readonly)
+        or (base.device, base.readonly) != (blob.device, blob.readonly)
         or not all(shows(each, each.shape, base.dtype) for each in (base, blob))
     ):
         return blob

@@ -324,7 +324,8 @@ class TransferLog:
         """
         by_memory: dict[int, list[Transfer]] = {}
         for transfer in self:
-            if transfer.direction != "peer" and not transfer.reason.startswith(EVICTION):
+            moved = transfer.direction != "peer" and not transfer.reason.startswith(EVICTION)
+            if moved and transfer.memory:
                 by_memory.setdefault(transfer.memory, []).append(transfer)
         found: dict[tuple[SourceLine, SourceLine], list[Transfer]] = {}
         for transfers in by_memory.values():

@@ -43,7 +43,7 @@ class Transfer(NamedTuple):
     line
         The line of the user's code that made the access.
     memory
-        A number that identifies the memory.
+        A number that identifies the memory; 0 for a copy of what has none, such as an ndarray.
     start
         The start time, in seconds of `time.perf_counter`.
     asynchronous

@@ -29,7 +29,7 @@ HEADS = [Head.HEAD_AT_CPU, Head.HEAD_AT_GPU, Head.SYNCED]
 def fresh(device: str, shape: tuple[int, ...] = (3,)) -> Blob:
     """Compute a Blob that counts up from 0 and does not have a memory yet."""
     blob = Blob.asarray(np.arange(float(np.prod(shape))).reshape(shape)).to_device(device) + 0
-    assert blob._held is None
+    assert blob.known_memory is None
     return blob
 
 
@@ -50,7 +50,7 @@ def _on_simulated() -> Any:
 @pytest.mark.parametrize("device", HOMES)
 def test_a_result_is_adopted(device: str) -> None:
     blob = fresh(device)
-    start = address(blob._array)
+    start = address(blob.raw_array)
     assert address(newest(blob)) == start
     assert blob.device == device
     assert blob.head is (Head.HEAD_AT_CPU if device == "cpu" else Head.HEAD_AT_GPU)
@@ -59,8 +59,8 @@ def test_a_result_is_adopted(device: str) -> None:
 @pytest.mark.parametrize("device", HOMES)
 def test_a_result_in_fortran_order_is_adopted(device: str) -> None:
     blob = fresh(device, (2, 3)).T + 0
-    start = address(blob._array)
-    assert not blob._array.flags.c_contiguous
+    start = address(blob.raw_array)
+    assert not blob.raw_array.flags.c_contiguous
     assert address(newest(blob)) == start
     assert blob.tolist() == [[0, 3], [1, 4], [2, 5]]
     assert blob.strides == (8, 24)
@@ -71,15 +71,15 @@ def test_a_chain_of_computations_makes_no_memories(device: str) -> None:
     blob = fresh(device)
     with no_transfers():
         result = -xp.exp(blob * 2 + blob)
-    assert blob._held is None
-    assert result._held is None
+    assert blob.known_memory is None
+    assert result.known_memory is None
     assert result.tolist() == (-np.exp(np.arange(3.0) * 3)).tolist()
 
 
 def test_results_are_freed_with_the_last_use() -> None:
     blob = fresh("simulated:0")
     blob += 1
-    array = weakref.ref(blob._array)
+    array = weakref.ref(blob.raw_array)
     view = blob[1:]
     del blob
     assert view.tolist() == [2, 3]

@@ -584,15 +584,15 @@ def test_blobs_that_the_garbage_collector_has_frozen_give_way():
 def reader(function, monkeypatch):
     """Return a thread that stops before it reads a Blob, and events: it has begun, it may go on."""
     begun, go_on = threading.Event(), threading.Event()
-    read = BlobCore._array_in
+    read = BlobCore.array_in
 
-    def stop_before_reading(blob, home, reason):
+    def stop_before_reading(blob, home, access, reason):
         if threading.current_thread() is thread:
             begun.set()
             assert go_on.wait(20)
-        return read(blob, home, reason)
+        return read(blob, home, access, reason)
 
-    monkeypatch.setattr(BlobCore, "_array_in", stop_before_reading)
+    monkeypatch.setattr(BlobCore, "array_in", stop_before_reading)
     thread = threading.Thread(target=function)
     return thread, begun, go_on
 

@@ -84,7 +84,7 @@ def test_values_are_not_read_from_a_source():
         raise AssertionError("it was read")
 
     memory = SyncedMemory(8, source=source)
-    blob = Blob._of(memory, Layout.c_order((2,), np.dtype("f4")))
+    blob = Blob.from_memory(memory, Layout.c_order((2,), np.dtype("f4")))
     assert values(blob) is None
 
 

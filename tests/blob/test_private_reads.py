@@ -116,8 +116,8 @@ def test_the_memory_gathers_no_number_that_an_array_of_the_blob_has(monkeypatch,
         assert str(part[0, 1]) == "4.0"
     # Its number does not ask for a shortcut of its own.
     number = part[0, 1]
-    assert number._shortcut is part._shortcut
-    assert number._shortcut.readable
+    assert number.shortcut is part.shortcut
+    assert number.shortcut.readable
 
 
 RESULTS = {
@@ -140,7 +140,7 @@ def test_the_number_of_a_result_is_read_without_a_memory_and_counted(simulated, 
         assert read(total) == 15
     assert guard.nbytes == (4 if head is GPU else 0)
     if reason != "str":
-        assert total._held is None
+        assert total.known_memory is None
     if head is GPU:
         with syncblob.no_transfers(), pytest.raises(syncblob.TransferGuardError, match=reason):
             total.item() if reason == "str" else read(total)
@@ -251,7 +251,7 @@ def test_an_index_that_is_none_is_refused_before_anything_moves(simulated):
     ):
         with pytest.raises((IndexError, ValueError, TypeError)):
             read()
-    assert (moved(simulated), blob.head, blob._diff) == ((0, 0), GPU, None)
+    assert (moved(simulated), blob.head, blob.own_diff) == ((0, 0), GPU, None)
 
 
 def test_an_integer_blob_as_an_index_moves_itself(simulated):

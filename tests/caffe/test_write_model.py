@@ -230,7 +230,7 @@ def test_zeros_are_written_without_a_gradient_being_made(tmp_path):
     blob.mutable_cpu_data()[...] = 1
     write_blob(blob, tmp_path / "x", write_diff=True)
     assert list(BlobProto.FromString((tmp_path / "x").read_bytes()).diff) == [0, 0, 0]
-    assert blob._existing_diff() is None
+    assert blob.existing_diff() is None
 
 
 # --- older formats -------------------------------------------------------------------------------

@@ -1007,7 +1007,7 @@ def test_cupy_shares_the_memory_of_a_blob_of_the_host_and_the_alias_is_tracked(c
     assert array.get().tolist() == expected
     assert blob.device == "cpu"
     loans = blob.memory.ledger.loans[Side.ACCELERATOR]
-    assert loans.may_be_written == (not blob._readonly)
+    assert loans.may_be_written == (not blob.readonly)
     del array
     gc.collect()
     assert not loans.may_be_written

@@ -16,6 +16,7 @@ from syncblob import Blob, Head
 from syncblob.blob.core import fresh
 from syncblob.devices import accelerator, cuda_streams
 from syncblob.devices.cuda_streams import _bounds
+from syncblob.memory import CONST, MUTABLE
 
 torch = pytest.importorskip("torch")
 torch_model = pytest.importorskip("torch_model")
@@ -59,7 +60,7 @@ def add_one(array):
 def computing(backend, blob, kernel):
     """Compute with a Blob as an operation does: on the current stream, with its own array."""
     home = blob.home
-    array = blob._array_in(home, "test")
+    array = blob.array_in(home, CONST, "test")
     assert home is backend
     backend.compute(launch, kernel, array)
 
@@ -121,7 +122,7 @@ def test_halves_of_a_memory_are_independent(backend, machine, start):
 def test_an_upload_waits_for_a_computation_that_reads(backend, machine, kind):
     blob, seen = Blob(8, device="cuda:0"), []
     blob.overwrite_cpu_data()[...] = 1
-    array = blob._array_in(blob.home, "test")
+    array = blob.array_in(blob.home, CONST, "test")
 
     def see(of):
         seen.append(of.tolist())
@@ -149,7 +150,7 @@ def test_an_upload_waits_for_a_computation_that_reads(backend, machine, kind):
 def test_a_download_of_a_result_waits_for_its_stream_only(backend, machine):
     x, late = Blob(8, device="cuda:0"), []
     x.overwrite_cpu_data()[...] = 3
-    array = x._array_in(x.home, "test")
+    array = x.array_in(x.home, CONST, "test")
     y = fresh(Blob, backend.compute(array.copy), backend)
     launch(lambda: late.append(1), stream=side_stream())
     assert np.asarray(y).tolist() == [3] * 8
@@ -202,7 +203,7 @@ def test_strided_elements_are_downloaded_with_one_wait(machine, other):
     else:
         blob.overwrite_cpu_data()[...] = 4
         computing(accelerator("cuda:0"), blob, add_one)
-        blob._make_writable("test")
+        blob.array_in(blob.home, MUTABLE, "test")
     machine.calls.clear()
     assert np.array(blob[:, 0]).tolist() == [5] * 3
     assert machine.calls["deviceSynchronize"] == other
@@ -247,7 +248,7 @@ def test_memory_that_is_used_again_is_known_anew(backend):
 @lazily
 def test_a_use_is_kept_that_another_thread_adds_while_uses_are_joined(backend, monkeypatch):
     blob, side, waiting = Blob(200, device="cuda:0"), side_stream(), side_stream()
-    array = blob._array_in(blob.home, "test")
+    array = blob.array_in(blob.home, CONST, "test")
     ran: list[int] = []
 
     def use():

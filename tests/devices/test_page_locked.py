@@ -14,6 +14,7 @@ from syncblob import Blob
 from syncblob.blob.core import fresh
 from syncblob.devices import accelerator, page_locked
 from syncblob.devices.page_locked import size_class
+from syncblob.memory import CONST
 
 pytestmark = pytest.mark.usefixtures("machine")
 lazily = pytest.mark.parametrize("machine", ["lazy"], indirect=True)
@@ -39,7 +40,7 @@ def test_a_block_wastes_at_most_an_eighth_or_a_small_unit(nbytes):
 def test_a_loop_of_downloads_locks_no_memory_in_each_step(backend, machine):
     x = Blob(40_000, device="cuda:0")
     x.overwrite_cpu_data()[...] = 1
-    array = x._array_in(x.home, "test")
+    array = x.array_in(x.home, CONST, "test")
     for step in range(20):
         if step == 4:
             before = machine.calls["hostAlloc"]

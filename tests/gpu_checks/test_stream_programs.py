@@ -20,6 +20,7 @@ from program_devices import run_programs
 
 from gpu_checks.device import delay, side_stream, warm_up
 from syncblob import Blob, Head
+from syncblob.memory import CONST
 
 STEPS = 30
 SIZE = 96
@@ -131,7 +132,7 @@ class Program:
         place, stream = self.stream(kept, f"operation on {part}")
         with stream:
             home = kept.blob[part].home
-            array = kept.blob[part]._array_in(home, "test")
+            array = kept.blob[part].array_in(home, CONST, "test")
             if self.chance(0.5):
                 delay(stream, SHORT)
             # The model's copies are queued, as CuPy's are.

@@ -10,7 +10,7 @@ import syncblob
 from syncblob import Blob, Head
 from syncblob.blob.core import fresh
 from syncblob.devices import accelerator
-from syncblob.memory import access_plan
+from syncblob.memory import CONST, access_plan
 
 HOST, GPU, SYNCED = Head.HEAD_AT_CPU, Head.HEAD_AT_GPU, Head.SYNCED
 
@@ -36,7 +36,7 @@ def on_device(device, value=3, shape=(4, 5)):
     blob.overwrite_cpu_data()[...] = value
     blob.prefetch()
     home = blob.home
-    array = blob._array_in(home, "test")
+    array = blob.array_in(home, CONST, "test")
     made = fresh(Blob, home.compute(array.copy), home)
     assert made.head is GPU
     return made
@@ -182,7 +182,7 @@ def test_a_loop_of_downloads_does_not_wait_for_the_device():
         x = Blob(64, device="cuda:0")
         x.overwrite_cpu_data()[...] = 1
         home = x.home
-        array = x._array_in(home, "test")
+        array = x.array_in(home, CONST, "test")
         results = []
         machine.calls.clear()
         for _ in range(4):

@@ -16,7 +16,7 @@ from in_threads import in_threads
 
 import syncblob
 from syncblob import Blob, Head
-from syncblob.calls.compute import write_by
+from syncblob.calls.results import write_by
 from syncblob.devices import POISON, Side
 from syncblob.memory import CONST, Window, buffers, operations, window_allocation
 

@@ -216,7 +216,7 @@ def test_a_shape_is_asked_of_a_result_without_a_memory():
     result = Blob((2, 3)) + 1
     assert np.zeros_like(result).shape == np.shape(result) == (2, 3)
     assert np.zeros_like(result).sum() == 0
-    assert result._held is None
+    assert result.known_memory is None
     with (
         syncblob.compute_only_on("simulated"),
         pytest.raises(syncblob.DeviceGuardError, match="zeros"),

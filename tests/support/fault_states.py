@@ -69,7 +69,7 @@ def fill_from_source(memory: SyncedMemory, contents: np.ndarray[Any, Any], start
 
 
 def _memories(blob: Blob) -> list[SyncedMemory]:
-    diff = blob._existing_diff()
+    diff = blob.existing_diff()
     return [blob.memory] if diff is None else [blob.memory, diff]
 
 

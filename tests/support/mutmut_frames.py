@@ -10,14 +10,14 @@ import pytest
 from mutmut.mutation import trampoline
 
 from syncblob import _source_lines
-from syncblob.calls import array_function as plans
+from syncblob.calls import engine as plans
 
 _source_lines._known[trampoline.__file__] = "syncblob"
 
 
 @pytest.fixture(autouse=True)
 def _plans_made_anew() -> None:
-    plans._plan.cache_clear()
+    plans.plan_of.cache_clear()
     of_torch = sys.modules.get("syncblob.calls.torch.plans")
     if of_torch is not None:
         of_torch.plan_call.cache_clear()

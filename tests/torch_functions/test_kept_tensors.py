@@ -22,8 +22,8 @@ T = torch.arange(6.0).reshape(2, 3)
 
 def kept(blob):
     """Return the tensor that a Blob keeps, or None."""
-    found = blob._kept[0]
-    return None if found is None or found[4] is None else found[4].tensor
+    found = blob.accessor_arrays[0]
+    return None if found is None or found.tensor is None else found.tensor.tensor
 
 
 def warm(*blobs):
@@ -430,7 +430,7 @@ def test_a_kept_tensor_is_good_in_the_child_of_a_fork():
 def test_a_blob_that_dies_frees_its_memory_at_once(head):
     blob = blob_in(head)
     warm(blob)
-    gone = [weakref.ref(x) for x in (blob, blob.memory, blob._kept[0][4].owner)]
+    gone = [weakref.ref(x) for x in (blob, blob.memory, blob.accessor_arrays[0].tensor.owner)]
     gc.disable()
     try:
         del blob
@@ -442,7 +442,7 @@ def test_a_blob_that_dies_frees_its_memory_at_once(head):
 def test_what_is_kept_is_let_go_with_the_buffer():
     blob = blob_in(CPU)
     warm(blob)
-    gone = weakref.ref(blob._kept[0][4].owner)
+    gone = weakref.ref(blob.accessor_arrays[0].tensor.owner)
     blob.resize(100)
     assert gone() is None
 

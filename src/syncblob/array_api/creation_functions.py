@@ -17,7 +17,7 @@ from syncblob._made_functions import name_made_functions
 from syncblob._shape import as_shape
 from syncblob.array_api._checks import require_blobs
 from syncblob.blob.core import fresh
-from syncblob.calls.compute import apply
+from syncblob.calls.namespace import apply
 from syncblob.calls.operands import as_blob
 from syncblob.devices import Device, home_of
 from syncblob.guards import require_device

@@ -18,8 +18,8 @@ import numpy as np
 
 from syncblob import _corrected as corrected
 from syncblob._made_functions import name_made_functions
-from syncblob.calls.compute import apply
 from syncblob.calls.elementwise import binary, unary
+from syncblob.calls.namespace import apply
 from syncblob.calls.operands import as_blob
 
 if TYPE_CHECKING:

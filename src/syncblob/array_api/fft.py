@@ -37,7 +37,7 @@ from syncblob._dtypes import as_dtype
 from syncblob._made_functions import defined_names, name_made_functions
 from syncblob.blob.core import fresh
 from syncblob.blob.missing import refuse
-from syncblob.calls.compute import apply
+from syncblob.calls.namespace import apply
 from syncblob.calls.operands import as_blob
 from syncblob.devices import Device, home_of
 from syncblob.guards import require_device

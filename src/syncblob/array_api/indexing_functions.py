@@ -18,8 +18,8 @@ from numpy.lib.array_utils import normalize_axis_index
 from syncblob.array_api._checks import require_indices
 from syncblob.blob.missing import refuse
 from syncblob.calls.choose_home import common_home
-from syncblob.calls.compute import apply
 from syncblob.calls.index_checks import require_bounds
+from syncblob.calls.namespace import apply
 from syncblob.calls.operands import as_blob
 from syncblob.guards import require_device
 

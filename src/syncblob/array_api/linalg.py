@@ -26,8 +26,8 @@ from syncblob._made_functions import defined_names
 from syncblob._shape import canonical_axis, is_integer
 from syncblob.array_api._checks import require_blobs
 from syncblob.blob.missing import refuse
-from syncblob.calls.compute import apply, view
 from syncblob.calls.elementwise import binary
+from syncblob.calls.namespace import apply, view
 from syncblob.calls.operands import as_blob
 
 if TYPE_CHECKING:

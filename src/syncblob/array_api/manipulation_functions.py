@@ -20,7 +20,7 @@ from syncblob._blob import Blob
 from syncblob._shape import require_repeats
 from syncblob.array_api._checks import require_blobs, require_indices, require_some
 from syncblob.blob.missing import refuse
-from syncblob.calls.compute import apply, view
+from syncblob.calls.namespace import apply, view
 from syncblob.calls.operands import as_blob
 
 # --- broadcasting --------------------------------------------------------------------------------

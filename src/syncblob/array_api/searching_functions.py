@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, Never
 
 from syncblob.array_api._checks import as_array, require_blob_and_scalar, require_indices
 from syncblob.blob.missing import refuse
-from syncblob.calls.compute import apply
+from syncblob.calls.namespace import apply
 from syncblob.calls.operands import as_blob
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from syncblob.array_api._checks import as_array, require_blob_and_scalar
-from syncblob.calls.compute import apply
+from syncblob.calls.namespace import apply
 
 if TYPE_CHECKING:
     from syncblob._blob import Blob

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Never
 from numpy.lib.array_utils import normalize_axis_index
 
 from syncblob.blob.missing import refuse
-from syncblob.calls.compute import apply
+from syncblob.calls.namespace import apply
 from syncblob.calls.operands import as_blob
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from syncblob import _corrected as corrected
 from syncblob._dtypes import as_dtype
 from syncblob._made_functions import name_made_functions
 from syncblob.blob.missing import refuse
-from syncblob.calls.compute import apply
 from syncblob.calls.elementwise import unary
+from syncblob.calls.namespace import apply
 from syncblob.calls.operands import as_blob
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from syncblob.array_api._checks import require_blobs
 from syncblob.blob.missing import refuse
-from syncblob.calls.compute import apply
+from syncblob.calls.namespace import apply
 
 if TYPE_CHECKING:
     from syncblob._blob import Blob

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob.calls.compute import write_by
+from syncblob.calls.results import write_by
 from syncblob.devices import Side
 from syncblob.guards import require_device
 from syncblob.memory import CONST, Head, SyncedMemory, compute
@@ -37,13 +37,13 @@ _ACCUMULATORS = {
 
 def update(blob: BlobCore) -> None:
     """Subtract diff from data; see `Blob.update`."""
-    blob._require_writable("update")
+    blob.require_writable("update")
     if blob.dtype.kind == "b":
         raise TypeError("update subtracts, and bool has no subtraction; use an integer dtype")
     side = _head_side(blob, blob.memory)
     home = blob.memory.home(side)
     require_device(home.device, "update")
-    diff = blob._diff_memory()
+    diff = blob.diff_memory()
     gradient = diff.array(diff.side_of(home), CONST, blob.layout, "update")
     place = blob.memory, blob.layout, side, "update"
     write_by(*place, lambda data: (np.subtract, data, gradient, data))
@@ -64,7 +64,7 @@ def summed(
 
 def scale(blob: BlobCore, memory: SyncedMemory | None, factor: complex, reason: str) -> None:
     """Multiply data or diff by a factor in place; see `Blob.scale_data`."""
-    blob._require_writable(reason)
+    blob.require_writable(reason)
     _require_factor(factor, blob.dtype)
     if memory is None or memory.blank:
         return
@@ -78,7 +78,7 @@ def _head_side(blob: BlobCore, memory: SyncedMemory) -> Side:
 
     For UNINITIALIZED and SPLIT, it is the side of the device.
     """
-    side = blob._accelerator_side(memory)
+    side = blob.accelerator_side(memory)
     head = memory.head_of(blob.layout, side)
     if head in {Head.UNINITIALIZED, Head.SPLIT}:
         return memory.side_of(blob.home)

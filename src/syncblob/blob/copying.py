@@ -26,10 +26,10 @@ def copy(blob: AnyBlob, order: str) -> AnyBlob:
     """Return an independent copy of data and diff; see `Blob.copy`."""
     if order != "C":
         axes = _axes_in_memory(blob, order)
-        result = copy(blob._derived(lambda a: a.transpose(axes)), "C")
+        result = copy(blob.derive(lambda a: a.transpose(axes)), "C")
         layout = result.layout.derive(lambda a: a.transpose(np.argsort(axes)))
-        return blob._of(result.memory, layout, home=blob.home, diff=result._diff)
-    memory, home, existing = blob.memory, blob.home, blob._existing_diff()
+        return blob.from_memory(result.memory, layout, home=blob.home, diff=result.own_diff)
+    memory, home, existing = blob.memory, blob.home, blob.existing_diff()
     layout = blob.layout
     gapless = layout.contiguous or layout.gapless
     if gapless and existing is None and not memory.blank:
@@ -41,17 +41,17 @@ def copy(blob: AnyBlob, order: str) -> AnyBlob:
         else:
             known = memory.ledger.buffers.accelerator
             if home is HOST and known is not None:
-                result._shortcut = Shortcut(known, usable=True)
+                result.shortcut = Shortcut(known, usable=True)
             return result
     memory = _duplicate(blob, memory)
     diff = None if existing is None else _duplicate(blob, existing)
     layout = Layout.c_order(blob.shape, blob.dtype)
-    return blob._of(memory, layout, home=blob.home, diff=diff)
+    return blob.from_memory(memory, layout, home=blob.home, diff=diff)
 
 
 def _copied(blob: BlobCore) -> Any:
     home = blob.home
-    array = blob._array_in(home, "copy")
+    array = blob.array_in(home, CONST, "copy")
     return home.copy(array) if home.direct else compute(home, home.copy, array)
 
 
@@ -75,7 +75,9 @@ def astype(blob: AnyBlob, dtype: DTypeLike, order: Any, casting: Any, *, copy: b
     if not is_supported(wanted):
         require_device(HOST.device, "astype")
         # An ndarray, as of NumPy's functions.
-        array: Any = blob._elements(Side.HOST, "astype").astype(wanted, order or "C", casting)
+        array: Any = blob.memory.elements(Side.HOST, blob.layout, "astype").astype(
+            wanted, order or "C", casting
+        )
         return array
     if order is not None or casting != "unsafe":
         # NumPy checks the arguments.
@@ -89,9 +91,9 @@ def astype(blob: AnyBlob, dtype: DTypeLike, order: Any, casting: Any, *, copy: b
 
 
 def _converted(blob: BlobCore, wanted: DTypeLike, order: Any) -> Any:
-    array = blob._make_readable()
+    array = blob.current_array()
     if array is None:
-        array = blob._elements(blob._side, "astype")
+        array = blob.memory.elements(blob.side, blob.layout, "astype")
     return compute(blob.home, blob.home.astype, array, wanted, order)
 
 
@@ -109,17 +111,17 @@ def to_device(blob: AnyBlob, device: Device | str, *, stream: Any) -> AnyBlob:
     if memory.accelerator is not None:
         array = memory.gather(memory.side_of(home), blob.layout, "to_device")
         return fresh(type(blob), array, home)
-    contents = np.array(blob._elements(Side.HOST, "to_device"), order="C")
+    contents = np.array(blob.memory.elements(Side.HOST, blob.layout, "to_device"), order="C")
     flat = contents.reshape(-1).view(np.uint8)
     layout = Layout.c_order(blob.shape, blob.dtype)
     memory = SyncedMemory(layout.nbytes, device=device, source=lambda: flat)
     memory.array(Side.ACCELERATOR, MUTABLE, layout, "to_device")
-    return blob._of(memory, layout)
+    return blob.from_memory(memory, layout)
 
 
 def copy_from(blob: BlobCore, source: Any, *, copy_diff: bool, resize: bool) -> None:
     """Copy the contents of another Blob or an array into this Blob; see `Blob.copy_from`."""
-    blob._require_writable("copy_from")
+    blob.require_writable("copy_from")
     if not isinstance(source, BlobCore):
         if copy_diff:
             raise TypeError(
@@ -138,12 +140,12 @@ def copy_from(blob: BlobCore, source: Any, *, copy_diff: bool, resize: bool) -> 
 
 
 def _copy_contents(blob: BlobCore, source: BlobCore, *, diff: bool) -> None:
-    home, origin = blob.home, source._memory_of(diff=diff)
+    home, origin = blob.home, source.memory_of(diff=diff)
     contents = origin.array(origin.side_of(home), CONST, source.layout, "copy_from")
     if source.dtype != blob.dtype:
         # Convert first: under ``numpy.errstate``, a conversion may raise.
         contents = compute(home, contents.astype, blob.dtype)
-    elif origin is blob._memory_of(diff=diff):
+    elif origin is blob.memory_of(diff=diff):
         contents = compute(home, contents.copy)
     layout = Layout.c_order(source.shape, blob.dtype)
     assign(blob, contents, layout, home, "copy_from", diff=diff)

@@ -24,17 +24,7 @@ from syncblob.devices import HOST, Side
 from syncblob.devices.base import Accelerator
 from syncblob.interop import export_numpy
 from syncblob.interop.adopt import adopt
-from syncblob.memory import (
-    CONST,
-    FRESH,
-    MUTABLE,
-    NO_SHORTCUT,
-    Access,
-    Shortcut,
-    SyncedMemory,
-    acquire,
-    keep,
-)
+from syncblob.memory import CONST, FRESH, NO_SHORTCUT, Access, Shortcut, SyncedMemory, acquire, keep
 from syncblob.memory.borrows_and_aliases import NO_LOANS
 from syncblob.memory.changes import finish_write
 from syncblob.memory.operations import if_free
@@ -50,12 +40,6 @@ if TYPE_CHECKING:
     from syncblob.devices import Device
     from syncblob.devices.base import Home
 
-    # A shortcut, and arrays over its buffer from which views are made: one to read, one to write,
-    # and one to export through DLPack, each None if that is not possible. The last entry is the
-    # tensor that torch functions read on the host, once one was called: see
-    # `calls/torch/tensors.py`.
-    Kept = tuple[Shortcut, NDArray[Any], NDArray[Any] | None, NDArray[Any] | None, Any]
-
 # Results have the class of the Blob that they are computed from.
 AnyBlob = TypeVar("AnyBlob", bound="BlobCore")
 
@@ -69,7 +53,7 @@ NO_MEMORY: Any = object()
 
 NO_SHAPE: tuple[None, None] = (None, None)
 
-# The indices into `BlobCore._kept`: the side, plus 2 for diff.
+# The indices into `BlobCore.accessor_arrays`: the side, plus 2 for diff.
 HOST_DATA, GPU_DATA, HOST_DIFF, GPU_DIFF = range(4)
 
 # Also assigned when a buffer is released, so that the Blob does not keep it alive.
@@ -83,9 +67,42 @@ _former_diffs: WeakKeyDictionary[SyncedMemory, list[tuple[ref[Any], SyncedMemory
 )
 
 
+class AccessorArrays:
+    """Arrays over one buffer, from which the accessors of a Blob make views. Never changed.
+
+    Attributes
+    ----------
+    shortcut
+        The shortcut of the buffer.
+    const, writable, exported
+        The arrays: to read, to write, and to export through DLPack; None if that is not possible.
+    tensor
+        What torch functions read on the host, once one was called; see `dispatch/torch/tensors.py`.
+    """
+
+    __slots__ = ("const", "exported", "shortcut", "tensor", "writable")
+
+    def __init__(
+        self, shortcut: Shortcut, const: Any, writable: Any, exported: Any, tensor: Any = None
+    ) -> None:
+        self.shortcut: Shortcut = shortcut
+        self.const: Any = const
+        self.writable: Any = writable
+        self.exported: Any = exported
+        self.tensor: Any = tensor
+
+    def over(self, shortcut: Shortcut) -> AccessorArrays:
+        """Return the same arrays with another shortcut of their buffer."""
+        return AccessorArrays(shortcut, self.const, self.writable, self.exported, self.tensor)
+
+    def with_tensor(self, tensor: Any) -> AccessorArrays:
+        """Return the same arrays with another tensor."""
+        return AccessorArrays(self.shortcut, self.const, self.writable, self.exported, tensor)
+
+
 def keep_diff(blob: BlobCore) -> None:
     """Keep the diff for views of the data, whose memory the Blob is about to leave."""
-    diff = blob._diff
+    diff = blob.own_diff
     if diff is not None:
         with making.held:
             kept = [entry for entry in _former_diffs.get(blob.memory, ()) if entry[0]() is not blob]
@@ -100,14 +117,14 @@ def fresh(cls: type[AnyBlob], array: Any, home: Home) -> AnyBlob:
     """
     # The attributes are assigned inline, because calling `_fill` would slow every operation.
     blob = _new(cls)
-    blob._array = array
+    blob.raw_array = array
     blob.home = home
-    blob._shortcut = FRESH
-    blob._held = blob._placed = blob._diff = blob._base = None
-    blob._readonly = False
+    blob.shortcut = FRESH
+    blob.known_memory = blob.known_layout = blob.own_diff = blob._base = None
+    blob.readonly = False
     blob._exposed = ()
-    blob._kept = NOTHING_KEPT
-    blob._shape_blob = NO_SHAPE
+    blob.accessor_arrays = NOTHING_KEPT
+    blob.shape_blob = NO_SHAPE
     if home is not HOST:
         keep(blob)
     return blob
@@ -119,53 +136,60 @@ class BlobCore:
     `Blob` is the only subclass that is instantiated. Modules below it test for this class.
     """
 
-    __slots__ = {  # documents one of them
-        **dict.fromkeys(("__weakref__", "_array", "_base", "_diff", "_exposed", "_held", "_kept")),
-        **dict.fromkeys(("_placed", "_readonly", "_shape_blob", "_shortcut")),
+    __slots__ = {
+        **dict.fromkeys(("__weakref__", "_base", "_exposed")),
+        "accessor_arrays": "Of data, then diff, on the host and on the accelerator.",
         "home": "The backend of `device`, on which operations run, or that of the host.",
+        "known_layout": "`layout`, or None if it was not asked for yet.",
+        "known_memory": "`memory`; None for a fresh Blob and `NO_MEMORY` for an untouched one.",
+        "own_diff": "The memory of its own gradient, or None. It may be too small.",
+        "raw_array": "The array that computations use, or None. Current if `shortcut` says so.",
+        "readonly": "Whether this Blob is const. Assign `flags.writeable` to change it.",
+        "shape_blob": "A shape, and a Blob that contains it; see `gpu_shape`.",
+        "shortcut": "The shortcut of the buffer under `raw_array`.",
     }
 
     # The class of results if no operand is a Blob. `Blob` assigns itself.
-    _class_of_results: ClassVar[Any]
+    class_of_results: ClassVar[Any]
 
     # Invariants.
     #
-    # - An untouched Blob has `NO_MEMORY` for `_held`, a layout, and no array.
-    # - A fresh Blob has `_array`, and no `_held`. The array is the Blob.
-    # - A settled Blob has `_held`. `_array`, if there is one, has the Blob's layout. It may be read
-    #   or written as it is while its shortcut says so. The memory revokes shortcuts before any
-    #   change, so looking at an attribute without the lock is enough.
-    # - `_held` is assigned last when a memory is made, because readers without the lock look at it
-    #   first. When a memory is replaced (`_use`), array and buffer are dropped first.
+    # - An untouched Blob has `NO_MEMORY` for `known_memory`, a layout, and no array.
+    # - A fresh Blob has `raw_array`, and no `known_memory`. The array is the Blob.
+    # - A settled Blob has `known_memory`. `raw_array`, if there is one, has the Blob's layout. It
+    #   may be read or written as it is while its shortcut says so. The memory revokes shortcuts
+    #   before any change, so looking at an attribute without the lock is enough.
+    # - `known_memory` is assigned last when a memory is made, because readers without the lock look
+    #   at it first. When a memory is replaced (`use_memory`), array and buffer are dropped first.
     # - Each of these changes is a series of assignments without a call in between. CPython runs
     #   signal handlers only after calls, so an interrupt never sees half of a change.
     # - Other threads may see half of a change without a GIL, in the order of its assignments. So
-    #   code that changes `_array` and `_shortcut` holds `making`. Code that uses the array reads
+    #   code that changes `raw_array` and `shortcut` holds `making`. Code that uses the array reads
     #   first the shortcut, then the array, which may be None, then the shortcut's attribute.
 
     # An array of data, with this shape, dtype and strides; None if none was made yet.
-    _array: Any
-    # The home of the Blob's device, where operations run and `_array` is.
+    raw_array: Any
+    # The home of the Blob's device, where operations run and `raw_array` is.
     home: Home
     # The shortcut of the buffer under the array. For a fresh Blob `FRESH`, or one with the place in
     # the user's code where the array was taken for a buffer, if it still has another owner, the
     # entry of the history that its first write is, or the accelerator of the Blob it is a copy of.
-    _shortcut: Shortcut
+    shortcut: Shortcut
     # The memory of data, and the layout of data in it; None for a fresh Blob. See `memory`,
     # `layout`.
-    _held: SyncedMemory | None
-    _placed: Layout | None
+    known_memory: SyncedMemory | None
+    known_layout: Layout | None
     # The memory of diff; None until the gradient is first used.
-    _diff: SyncedMemory | None
+    own_diff: SyncedMemory | None
     # The Blob that a view was taken from, or None. Its gradient is also the view's gradient.
     _base: Any
-    _readonly: bool
+    readonly: bool
     # Buffers exported through __cuda_array_interface__, whose consumers reference only the Blob.
     _exposed: tuple[Any, ...]
     # A shape and a Blob that contains it, made by `gpu_shape`.
-    _shape_blob: tuple[tuple[int, ...] | None, Any]
+    shape_blob: tuple[tuple[int, ...] | None, Any]
     # Data on the host and on the accelerator, then diff on both; each None until first used.
-    _kept: tuple[Kept | None, ...]
+    accessor_arrays: tuple[AccessorArrays | None, ...]
 
     # --- making ----------------------------------------------------------------------------------
 
@@ -179,24 +203,24 @@ class BlobCore:
         readonly: bool,
     ) -> None:
         self._fill_untouched(layout, memory.device_home if home is None else home)
-        self._held = memory
-        self._diff = diff
+        self.known_memory = memory
+        self.own_diff = diff
         self._base = base
-        self._readonly = readonly
+        self.readonly = readonly
 
     def _fill_untouched(self, layout: Layout, home: Home) -> None:
-        self._array = self._diff = self._base = None
+        self.raw_array = self.own_diff = self._base = None
         self.home = home
-        self._shortcut = NO_SHORTCUT
-        self._held = NO_MEMORY
-        self._placed = layout
-        self._readonly = False
+        self.shortcut = NO_SHORTCUT
+        self.known_memory = NO_MEMORY
+        self.known_layout = layout
+        self.readonly = False
         self._exposed = ()
-        self._kept = NOTHING_KEPT
-        self._shape_blob = NO_SHAPE
+        self.accessor_arrays = NOTHING_KEPT
+        self.shape_blob = NO_SHAPE
 
     @classmethod
-    def _of(  # noqa: PLR0913  # the fields of a Blob
+    def from_memory(  # noqa: PLR0913  # the fields of a Blob
         cls,
         memory: SyncedMemory,
         layout: Layout,
@@ -212,23 +236,23 @@ class BlobCore:
         return blob
 
     @classmethod
-    def _lent(cls, array: NDArray[Any]) -> Self:
+    def over_array(cls, array: NDArray[Any]) -> Self:
         """Make a fresh Blob over a host array that other code may still write.
 
         The array must be C-contiguous, aligned, writable and of a dtype that Blobs support.
         """
         blob = fresh(cls, array.view(), HOST)
-        blob._shortcut = Shortcut(user_place(), usable=True)
+        blob.shortcut = Shortcut(user_place(), usable=True)
         return blob
 
-    def _view(self, layout: Layout, *, readonly: bool = False) -> Self:
+    def view_at(self, layout: Layout, *, readonly: bool = False) -> Self:
         """Make a view of this Blob; const if this Blob or `readonly` is."""
         cls = type(self)
         blob = cls.__new__(cls)
-        blob._fill(self.memory, layout, self.home, None, self._root(), readonly or self._readonly)
+        blob._fill(self.memory, layout, self.home, None, self.root(), readonly or self.readonly)
         return blob
 
-    def _view_of_array(self, array: Any, view: Any) -> Self | None:
+    def view_of_array(self, array: Any, view: Any) -> Self | None:
         """Make a view of this Blob from a view of its array.
 
         The array must lie over a memory; it need not be current. Returns None if another thread or
@@ -236,32 +260,31 @@ class BlobCore:
         """
         # Inline, as in `fresh`.
         blob = _new(type(self))
-        blob._array = view
+        blob.raw_array = view
         blob.home = self.home
-        blob._shortcut = shortcut = self._shortcut
-        blob._held = self._held
-        blob._placed = blob._diff = None
+        blob.shortcut = shortcut = self.shortcut
+        blob.known_memory = self.known_memory
+        blob.known_layout = blob.own_diff = None
         base = self._base
         blob._base = self if base is None else base
-        blob._readonly = self._readonly
+        blob.readonly = self.readonly
         blob._exposed = ()
-        blob._kept = NOTHING_KEPT
-        blob._shape_blob = NO_SHAPE
+        blob.accessor_arrays = NOTHING_KEPT
+        blob.shape_blob = NO_SHAPE
         if blob.home is not HOST:
             keep(blob)
-        return None if self._array is not array or shortcut is NO_SHORTCUT else blob
+        return None if self.raw_array is not array or shortcut is NO_SHORTCUT else blob
 
-    def _derived(self, view: Callable[[Any], Any]) -> Self:
+    def derive(self, view: Callable[[Any], Any]) -> Self:
         """Return the view that a function makes of this Blob's array. Reads no element."""
-        if self._has_array():
-            array = self._array
-            if array is not None:
-                derived = self._view_of_array(array, view(array))
-                if derived is not None:
-                    return derived
-        return self._view(self.layout.derive(view))
+        array = self.viewable_array()
+        if array is not None:
+            derived = self.view_of_array(array, view(array))
+            if derived is not None:
+                return derived
+        return self.view_at(self.layout.derive(view))
 
-    def _root(self) -> Any:
+    def root(self) -> Any:
         """Return the Blob that this one is a view of, or the Blob itself."""
         return self if self._base is None else self._base
 
@@ -270,35 +293,35 @@ class BlobCore:
     @property
     def memory(self) -> SyncedMemory:
         """The memory of data, shared by views and Blobs that share data."""
-        held = self._held
+        held = self.known_memory
         return self._make_memory() if held is None or held is NO_MEMORY else held
 
     @property
     def layout(self) -> Layout:
         """Shape and dtype of data, and strides and offset in `memory`, in bytes."""
-        placed = self._placed
+        placed = self.known_layout
         if placed is None:
-            if self._held is None:
+            if self.known_memory is None:
                 self._make_memory()
             with making.held:
-                placed = self._placed
+                placed = self.known_layout
                 if placed is None:
-                    placed = self._shortcut.buffer.layout(self.home, self._array)
-                    self._placed = placed
+                    placed = self.shortcut.buffer.layout(self.home, self.raw_array)
+                    self.known_layout = placed
         return placed
 
     def _make_memory(self) -> SyncedMemory:
         """Make the memory of a Blob, without a copy."""
         with making.held:
-            if self._held is NO_MEMORY:
-                layout: Any = self._placed
+            if self.known_memory is NO_MEMORY:
+                layout: Any = self.known_layout
                 made = SyncedMemory(layout.nbytes, device=self.home.device)
                 # A signal handler may have used the Blob meanwhile. Its writes are in its memory.
-                if self._held is NO_MEMORY:
-                    self._held = made
-            if self._held is None:
+                if self.known_memory is NO_MEMORY:
+                    self.known_memory = made
+            if self.known_memory is None:
                 home = self.home
-                array = self._array
+                array = self.raw_array
                 accelerator = home if isinstance(home, Accelerator) else None
                 if array.flags.c_contiguous:
                     memory = SyncedMemory.adopting(
@@ -308,7 +331,7 @@ class BlobCore:
                         layout = Layout.dense(array)
                     else:
                         layout = Layout.c_order(tuple(array.shape), array.dtype)
-                    origin = self._shortcut.buffer
+                    origin = self.shortcut.buffer
                     if isinstance(origin, Place):
                         expose(memory.ledger, Side.HOST, origin)
                     elif isinstance(origin, Accelerator):
@@ -325,42 +348,42 @@ class BlobCore:
                         owned=True,
                     )
                     buffer = memory.buffer(memory.side_of(home))
-                    array = home.own_view(buffer, layout, writable=not self._readonly)
+                    array = home.own_view(buffer, layout, writable=not self.readonly)
                 shortcut = memory.ledger.shortcut(memory.side_of(home), layout)
                 # An interrupt or a fork before these lines changes nothing: without a memory, the
                 # array is the Blob. The memory comes last: who finds it may copy from the array,
                 # and who has written into it by then has to see that it may be copied.
-                if self._held is None:
-                    self._placed = layout
+                if self.known_memory is None:
+                    self.known_layout = layout
                     # Another thread may have evicted the buffer already.
-                    self._array = None if shortcut is None else array
-                    self._shortcut = shortcut or NO_SHORTCUT
-                    self._held = memory
-            return self._held
+                    self.raw_array = None if shortcut is None else array
+                    self.shortcut = shortcut or NO_SHORTCUT
+                    self.known_memory = memory
+            return self.known_memory
 
-    def _use(self, memory: SyncedMemory, layout: Layout | None = None) -> None:
+    def use_memory(self, memory: SyncedMemory, layout: Layout | None = None) -> None:
         """Replace the memory of data, its layout, or both."""
         layout = layout or self.layout
         with making.held:
             # Plain assignments, so that an interrupt never sees half of the change.
-            self._placed = layout
-            self._array = None
-            self._shortcut = NO_SHORTCUT
-            self._kept = NOTHING_KEPT
-            self._held = memory
+            self.known_layout = layout
+            self.raw_array = None
+            self.shortcut = NO_SHORTCUT
+            self.accessor_arrays = NOTHING_KEPT
+            self.known_memory = memory
 
-    def _make_const(self) -> None:
+    def make_const(self) -> None:
         """Make this Blob const; see `Flags.writeable`."""
-        self._readonly = True
+        self.readonly = True
         # Drops the kept arrays, which are writable.
-        self._use(self.memory)
+        self.use_memory(self.memory)
 
     # --- evictions -------------------------------------------------------------------------------
 
     def _used(self) -> set[Any]:
         """Return what an operation on this Blob uses: its home, and its ledgers and theirs."""
         found: set[Any] = {self.home}
-        for memory in (self._held, self._diff):
+        for memory in (self.known_memory, self.own_diff):
             if memory is not None and memory is not NO_MEMORY:
                 found |= memory._used()
         return found
@@ -370,11 +393,11 @@ class BlobCore:
 
         Another thread may be making that, interrupted by a signal handler that waits for room.
         """
-        if self._held is None:
+        if self.known_memory is None:
             if_free(making.held, lambda: bool(self._make_memory()), again=True)
 
     def _drop(self, memory: SyncedMemory) -> bool:
-        self._use(memory)
+        self.use_memory(memory)
         return True
 
     def _let_go(self, gone: Callable[[Shortcut], bool]) -> bool:
@@ -382,150 +405,184 @@ class BlobCore:
 
         Not if another thread is making a memory; see `_settle`.
         """
-        held = self._held
+        held = self.known_memory
         if held is None or held is NO_MEMORY:
             return False
-        if gone(self._shortcut):
+        if gone(self.shortcut):
             return if_free(making.held, self._drop, held, again=True) > 0
-        if any(kept is not None and gone(kept[0]) for kept in self._kept):
-            self._kept = NOTHING_KEPT
+        if any(kept is not None and gone(kept.shortcut) for kept in self.accessor_arrays):
+            self.accessor_arrays = NOTHING_KEPT
             return True
         return False
 
     # --- the array that computations use ---------------------------------------------------------
 
-    # Code in hot paths asks ``_shortcut.readable`` or ``_shortcut.writable`` itself.
+    # Code in hot paths asks ``shortcut.readable`` or ``shortcut.writable`` itself, as `array_in`
+    # does first.
 
-    def _has_array(self) -> bool:
-        """Make a memory and an array over it, if it has a buffer on the device."""
-        if self._held is None:
-            self._make_memory()
-        return self._array is not None or self._make_readable() is not None
+    def array_in(self, home: Home, access: Access, reason: str) -> Any:
+        """Return data as an array in a home, after an access: the way to an array to compute with.
 
-    def _make_readable(self) -> Any:
-        """Bring the array up to date, if nothing has to be moved or recorded for that.
+        For use before the caller returns. After a write, call `finish_write` with the array, also
+        if the write has failed. `lend` of the memory makes arrays for others to keep.
 
-        Returns the array if it may be read as it is, else None.
+        Parameters
+        ----------
+        home
+            The home to compute in, that of the Blob's device or another.
+        access
+            What the caller may do with the array. An overwrite of a Blob with gaps is mutable.
+        reason
+            The name of the access, for the log.
+
+        Returns
+        -------
+        array
+            A NumPy array (host, simulated) or a CuPy array. After a const access it must not be
+            written, although it may be writable.
+
+        Raises
+        ------
+        ValueError
+            If the access writes, and the Blob is const.
+        MemoryError
+            If there is no memory for a buffer, and no room can be made.
+
+        Warns
+        -----
+        StaleAliasWarning
+            If the access writes, and a writable alias of another side overlaps the Blob.
         """
-        shortcut, array = self._shortcut, self._array
+        writes = access is not CONST
+        if writes and self.readonly:
+            self.require_writable(reason)
+        if home is not self.home:
+            memory = self.memory
+            return memory.array(memory.side_of(home), access, self.layout, reason)
+        shortcut, array = self.shortcut, self.raw_array
+        if array is not None and (shortcut.writable or (not writes and shortcut.readable)):
+            return array
+        memory, layout = self.memory, self.known_layout or self.layout
+        buffer = memory.acquire(self.side, access, layout, reason)
+        shortcut, array = self._attach(memory, layout)
+        if shortcut.buffer is buffer or (shortcut.writable if writes else shortcut.readable):
+            return array
+        # It is a window, or another thread has replaced the buffer meanwhile.
+        return buffer.view(home, layout, writable=writes, own=True)
+
+    def current_array(self, reason: str = "") -> Any:
+        """Return `raw_array` if it can be read as it is, else None. Allocates nothing.
+
+        Parameters
+        ----------
+        reason
+            The name of an access that brings an existing array up to date, if only the copy can
+            make that fail. By default, nothing is copied.
+        """
+        shortcut, array = self.shortcut, self.raw_array
+        if array is not None and reason and not shortcut.readable:
+            # With an array that is not up to date, there is a memory.
+            memory: Any = self.known_memory
+            layout = self.known_layout or self.layout
+            for loans in memory.ledger.loans:
+                if loans.leases or loans.exposures:
+                    # The copy may not stay up to date, and the caller would make another.
+                    return None
+            try:
+                buffer = acquire(memory.ledger, shortcut.side, CONST, layout, reason)
+            except MemoryError:
+                # The caller begins again, with fewer arrays in use.
+                return None
+            if not shortcut.readable:
+                # Asks for the shortcut again.
+                self._attach(memory, layout)
+            return array if self.raw_array is array and buffer is shortcut.buffer else None
         if array is None or not shortcut.readable:
             shortcut, array = self._attach(self.memory, self.layout)
         return array if shortcut.readable else None
 
-    def _is_shared(self) -> bool:
+    def viewable_array(self) -> Any:
+        """Return an array over the memory to take views from, which may be out of date.
+
+        Returns None if there is no buffer on the device, and makes none.
+        """
+        if self.known_memory is None:
+            self._make_memory()
+        array = self.raw_array
+        return self.current_array() if array is None else array
+
+    def is_shared(self) -> bool:
         """Return whether a write concerns other sides: copies, or aliases, which it may spare."""
-        ledger, mine = self.memory.ledger, 1 << self._side
+        ledger, mine = self.memory.ledger, 1 << self.side
         uniform = ledger.spans.uniform
         if uniform is not None and uniform != mine:
             return True
-        reach, loans = self.layout.reach, ledger.others(self._side)
+        reach, loans = self.layout.reach, ledger.others(self.side)
         if uniform is None and ledger.spans.any(*reach) != mine:
             return True
         return bool(ledger.uploads or loans.leases_in(*reach))
 
-    def _make_writable(self, reason: str) -> Any:
-        """Prepare a write through the array, if nothing has to be moved or warned of for that.
+    def finish_write(self, home: Home, reason: str, array: Any = None) -> bool:
+        """Finish a write of data in a home, made through an array of `array_in`.
 
-        Returns the array if it may be written as it is, else None.
+        If the other side was read meanwhile, the written side becomes the newest again. Returns
+        False if the array is given and its buffer has left the memory meanwhile, by an eviction or
+        for a larger window. Then the caller has to write again.
         """
-        shortcut, array = self._shortcut, self._array
-        if array is None or not shortcut.readable:
-            shortcut, array = self._attach(self.memory, self.layout)
-            if not shortcut.readable:
-                return None
-        if shortcut.writable:
-            return array
-        memory: Any = self._held
-        layout = self._placed or self.layout
-        try:
-            buffer = acquire(memory.ledger, shortcut.side, MUTABLE, layout, reason)
-        except MemoryError:
-            # The caller begins again, with fewer arrays in use.
-            return None
-        if not shortcut.writable:
-            # Beside an alias of another side it stays so; `_finish_write` follows.
-            shortcut, array = self._attach(memory, layout)
-        return array if shortcut.buffer is buffer else None
+        held = self.known_memory
+        if held is not None and not (self.shortcut.writable and home is self.home):
+            layout = self.layout
+            ledger = held.ledger
+            side = held.side_of(home)
+            with ledger.lock:
+                start, stop = layout.reach
+                if array is not None and array.size:
+                    buffer = ledger.buffers.containing(side, start, stop)
+                    known = self.raw_array is array and self.shortcut.buffer is buffer
+                    if not known and (buffer is None or not home.overlap(array, buffer.array)):
+                        return False
+                finish_write(ledger, side, start, stop, reason)
+        return True
 
     def _attach(self, memory: SyncedMemory, layout: Layout) -> tuple[Shortcut, Any]:
         """Get the shortcut, and an array over its buffer; None if there is none."""
-        shortcut = memory.ledger.shortcut(self._side, layout)
+        shortcut = memory.ledger.shortcut(self.side, layout)
         if shortcut is None or shortcut is NO_SHORTCUT or layout.stop > memory.nbytes:
             # In the last case, another thread has resized the Blob meanwhile.
             return NO_SHORTCUT, None
         # In this order; see the invariants.
-        array = self._array if self._shortcut is shortcut else None
+        array = self.raw_array if self.shortcut is shortcut else None
         if array is None:
             made = None
-            if self._array is None or shortcut.buffer is not self._shortcut.buffer:
-                writable = not self._readonly
+            if self.raw_array is None or shortcut.buffer is not self.shortcut.buffer:
+                writable = not self.readonly
                 made = shortcut.buffer.view(self.home, layout, writable=writable, own=True)
             with making.held:
-                array = self._array if self._shortcut.buffer is shortcut.buffer else made
-                if array is None or self._placed is not layout:
+                array = self.raw_array if self.shortcut.buffer is shortcut.buffer else made
+                if array is None or self.known_layout is not layout:
                     # Another thread has resized the Blob meanwhile, or evicted it.
                     return NO_SHORTCUT, None
-                if self._array is not array:
+                if self.raw_array is not array:
                     # Who finds one array, and the same shortcut before and afterwards, has a pair.
-                    self._shortcut = NO_SHORTCUT
-                    self._array = array
-                self._shortcut = shortcut
+                    self.shortcut = NO_SHORTCUT
+                    self.raw_array = array
+                self.shortcut = shortcut
             if made is not None and self.home is not HOST:
                 keep(self)
         return shortcut, array
-
-    def _brought(self, reason: str) -> Any:
-        """Bring the array up to date, if nothing can make that fail but the copy.
-
-        Returns the array if it may be read as it is, else None.
-        """
-        shortcut, array = self._shortcut, self._array
-        if array is None:
-            return None
-        # With an array that is not up to date, there is a memory.
-        memory: Any = self._held
-        for loans in memory.ledger.loans:
-            if loans.leases or loans.exposures:
-                # The copy may not stay up to date, and the caller would make another.
-                return None
-        layout = self._placed or self.layout
-        try:
-            buffer = acquire(memory.ledger, shortcut.side, CONST, layout, reason)
-        except MemoryError:
-            # As above.
-            return None
-        if not shortcut.readable:
-            # Asks for the shortcut again.
-            self._attach(memory, layout)
-        return array if self._array is array and buffer is shortcut.buffer else None
-
-    def _array_in(self, home: Home, reason: str) -> Any:
-        """Return data as an array to read in a home."""
-        if home is not self.home:
-            return self._array_on(self.memory.side_of(home), CONST, reason)
-        shortcut, array = self._shortcut, self._array
-        if array is not None and (shortcut.readable or self._brought(reason) is array):
-            return array
-        layout, memory = self.layout, self.memory
-        buffer = memory.acquire(self._side, CONST, layout, reason)
-        shortcut, array = self._attach(memory, layout)
-        if shortcut.buffer is not buffer and not shortcut.readable:
-            # It is a window, or another thread has replaced the buffer meanwhile.
-            array = buffer.view(home, layout, writable=False, own=True)
-        return array
 
     # --- attributes ------------------------------------------------------------------------------
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The dimensions."""
-        array = self._array
+        array = self.raw_array
         return self.layout.shape if array is None else array.shape
 
     @property
     def dtype(self) -> np.dtype[np.generic]:
         """The data type of the elements, in data and in diff."""
-        array = self._array
+        array = self.raw_array
         return self.layout.dtype if array is None else array.dtype
 
     @property
@@ -557,18 +614,23 @@ class BlobCore:
         return self.home.device
 
     @property
-    def _side(self) -> Side:
+    def base(self) -> Self | None:
+        """The Blob whose memory a view shares; None for a Blob that is not a view."""
+        return self._base
+
+    @property
+    def side(self) -> Side:
         """The side of this Blob's device in the memory of data."""
         home = self.home
         if home is HOST:
             return Side.HOST
-        memory = self._held
+        memory = self.known_memory
         if memory is None or memory is NO_MEMORY:
             memory = self._make_memory()
         # The first accelerator of a memory is that of its device.
         return Side.ACCELERATOR if memory.device_home is home else memory.side_of(home)
 
-    def _accelerator_side(self, memory: SyncedMemory) -> Side:
+    def accelerator_side(self, memory: SyncedMemory) -> Side:
         """Return the side of this Blob's accelerator in a memory of its.
 
         That is the accelerator of its device. For the host, it is the first of the memory.
@@ -580,15 +642,15 @@ class BlobCore:
 
     # --- memories --------------------------------------------------------------------------------
 
-    def _memory_of(self, *, diff: bool) -> SyncedMemory:
+    def memory_of(self, *, diff: bool) -> SyncedMemory:
         """Return the memory of diff, created if it does not exist, or that of data."""
-        return self._diff_memory() if diff else self.memory
+        return self.diff_memory() if diff else self.memory
 
-    def _existing_diff(self) -> SyncedMemory | None:
+    def existing_diff(self) -> SyncedMemory | None:
         """Return the memory of diff, or None. Does not create it."""
         base: BlobCore | None = self._base
         if base is not None and base.memory is self.memory:
-            diff = base._existing_diff()
+            diff = base.existing_diff()
             if diff is None or diff.nbytes >= self.layout.stop:
                 return diff
         elif base is not None:
@@ -597,72 +659,39 @@ class BlobCore:
             diff = next((diff for blob, diff in former if blob() is base), None)
             if diff is not None and diff.nbytes >= self.layout.stop:
                 return diff
-        diff = self._diff
+        diff = self.own_diff
         # An interrupted resize may have left one that is too small.
         return None if diff is None or diff.nbytes < self.layout.stop else diff
 
-    def _diff_memory(self) -> SyncedMemory:
+    def diff_memory(self) -> SyncedMemory:
         """Return the memory of diff; create it if needed, as large as that of data."""
-        known, base, existing = self._existing_diff(), self._base, self._diff
+        known, base, existing = self.existing_diff(), self._base, self.own_diff
         if known is None and base is not None and base.memory is self.memory:
-            known = base._diff_memory()
+            known = base.diff_memory()
         # The base may share a smaller one by now.
         if known is not None and known.nbytes >= self.layout.stop:
             return known
         diff = self.memory.successor(self.memory.nbytes)
         with making.held:
-            if self._diff is existing:
-                self._diff = diff
-            return self._diff  # type: ignore[return-value]  # another thread may have made it
+            if self.own_diff is existing:
+                self.own_diff = diff
+            return self.own_diff  # type: ignore[return-value]  # another thread may have made it
 
-    def _require_writable(self, action: str) -> None:
-        if self._readonly:
+    def require_writable(self, action: str) -> None:
+        """Raise unless this Blob can be written."""
+        if self.readonly:
             what = "a const view; use the Blob it was taken from"
-            if self._root()._readonly:
+            if self.root().readonly:
                 what = "const; .copy() can be written"
             raise ValueError(f"{action} writes, and this Blob is {what}")
 
-    def _require_own(self, action: str) -> None:
+    def require_own(self, action: str) -> None:
         """Raise unless this Blob has its own memory, which can then be replaced."""
-        self._require_writable(action)
+        self.require_writable(action)
         if self._base is not None:
             raise ValueError(f"{action} is for a Blob of its own, and this one is a view")
         if not self.layout.contiguous or self.layout.offset:
             raise ValueError(f"{action} is for a C-contiguous Blob, and this one is not; copy it")
-
-    # --- arrays over memories --------------------------------------------------------------------
-
-    def _elements(self, side: Side, reason: str) -> Any:
-        """Return data on a side, to be copied from; see `SyncedMemory.elements`."""
-        return self.memory.elements(side, self.layout, reason)
-
-    def _array_on(self, side: Side, access: Access, reason: str) -> Any:
-        """Return an array over data for short use; see `SyncedMemory.array`."""
-        if access is not CONST:
-            self._require_writable(reason)
-        return self.memory.array(side, access, self.layout, reason)
-
-    def _finish_write(self, home: Home, reason: str, array: Any = None) -> bool:
-        """Finish a write of data in a home, made through a borrowed array.
-
-        If the other side was read meanwhile, the written side becomes the newest again. Returns
-        False if the array is given and its buffer has left the memory meanwhile, by an eviction or
-        for a larger window. Then the caller has to write again.
-        """
-        held = self._held
-        if held is not None and not (self._shortcut.writable and home is self.home):
-            layout = self.layout
-            ledger = held.ledger
-            side = held.side_of(home)
-            with ledger.lock:
-                start, stop = layout.reach
-                if array is not None and array.size:
-                    buffer = ledger.buffers.containing(side, start, stop)
-                    known = self._array is array and self._shortcut.buffer is buffer
-                    if not known and (buffer is None or not home.overlap(array, buffer.array)):
-                        return False
-                finish_write(ledger, side, start, stop, reason)
-        return True
 
     # --- accessors: views of arrays that are kept ------------------------------------------------
 
@@ -683,47 +712,47 @@ class BlobCore:
             If `copy` is False and a conversion is needed.
         """
         if dtype is None and copy is None and (HOST.direct or not verifying()):
-            array = self._array
-            if self._held is None and self.home is HOST and array.flags.c_contiguous:
+            array = self.raw_array
+            if self.known_memory is None and self.home is HOST and array.flags.c_contiguous:
                 # A fresh Blob, whose memory will lie over this array.
                 array = array.view()
                 array.flags.writeable = False
                 return array
-            return self._read(HOST_DATA, "__array__")
+            return self.const_view(HOST_DATA, "__array__")
         return export_numpy.to_ndarray(self.memory, self.layout, dtype, copy)
 
-    def _read(self, place: int, reason: str) -> Any:  # the usual cases are inlined
+    def const_view(self, place: int, reason: str) -> Any:  # the usual cases are inlined
         """Return a read-only array over data or diff on a side."""
-        kept = self._kept[place]
-        if kept is not None and kept[0].readable and place <= GPU_DATA:
-            return kept[1].view()
-        memory: Any = self._held
-        layout: Any = self._placed
+        kept = self.accessor_arrays[place]
+        if kept is not None and kept.shortcut.readable and place <= GPU_DATA:
+            return kept.const.view()
+        memory: Any = self.known_memory
+        layout: Any = self.known_layout
         if kept is None or place > GPU_DATA:
-            memory = self._diff_memory() if place > GPU_DATA else self.memory
-            layout = self._placed or self.layout
+            memory = self.diff_memory() if place > GPU_DATA else self.memory
+            layout = self.known_layout or self.layout
         side = _SIDES[place & 1]
         if side and memory.device_home is not self.home:
-            side = self._accelerator_side(memory)
+            side = self.accelerator_side(memory)
         buffer = acquire(memory.ledger, side, CONST, layout, reason)
         # The Blob may have another diff now, because its base shares one.
-        if kept is None or kept[0].buffer is not buffer or not kept[0].readable:
+        if kept is None or kept.shortcut.buffer is not buffer or not kept.shortcut.readable:
             # Asks for the shortcut again.
-            self._keep(place, memory)
-            kept = self._kept[place]
-        if kept is None or kept[0].buffer is not buffer:
+            self.keep_arrays(place, memory)
+            kept = self.accessor_arrays[place]
+        if kept is None or kept.shortcut.buffer is not buffer:
             return buffer.view(memory.home(side), layout, writable=False)
-        return kept[1].view()
+        return kept.const.view()
 
-    def _write(self, place: int, access: Access, reason: str) -> Any:  # noqa: C901  # as above
+    def borrow(self, place: int, access: Access, reason: str) -> Any:  # noqa: C901  # as above
         """Return a writable borrow of data or diff on a side."""
-        kept: Any = self._kept[place]
-        memory: Any = self._held
-        layout: Any = self._placed
+        kept: Any = self.accessor_arrays[place]
+        memory: Any = self.known_memory
+        layout: Any = self.known_layout
         if kept is None or place > GPU_DATA:
-            memory, layout = self._memory_of(diff=place > GPU_DATA), self.layout
-        if kept is not None and kept[2] is not None:
-            shortcut, start, stop = kept[0], layout.start, layout.stop
+            memory, layout = self.memory_of(diff=place > GPU_DATA), self.layout
+        if kept is not None and kept.writable is not None:
+            shortcut, start, stop = kept.shortcut, layout.start, layout.stop
             side = shortcut.side
             # The Blob may have another diff now, as above.
             if place <= GPU_DATA or shortcut.buffer is memory.whole(side):
@@ -731,50 +760,50 @@ class BlobCore:
                     acquire(memory.ledger, side, access, layout, reason)
                 if not shortcut.writable:
                     # Asks for the shortcut again.
-                    self._keep(place, memory)
-                    kept = self._kept[place] or kept
-                array = kept[2].view()
+                    self.keep_arrays(place, memory)
+                    kept = self.accessor_arrays[place] or kept
+                array = kept.writable.view()
                 # Only NumPy arrays have a write permission to revoke.
                 if not side or type(array) is np.ndarray:
                     lent = memory.ledger.loans[side]
                     if lent is NO_LOANS:
                         lent = memory.ledger.own_loans(side)
                     lent.borrows.add(array, start, stop)
-                if kept[0].writable:
+                if kept.shortcut.writable:
                     return array
                 ledger = memory.ledger
                 with ledger.lock:
                     # Beside an alias of another side.
                     reach = layout.reach
-                    current = ledger.buffers.containing(side, *reach) is kept[0].buffer
+                    current = ledger.buffers.containing(side, *reach) is kept.shortcut.buffer
                     if current and ledger.is_alone(side, *reach):
                         return array
-        self._require_writable(reason)
+        self.require_writable(reason)
         side = _SIDES[place & 1]
         if side and memory.device_home is not self.home:
-            side = self._accelerator_side(memory)
+            side = self.accelerator_side(memory)
         array = memory.lend(side, access, layout, reason)
-        self._keep(place, memory)
+        self.keep_arrays(place, memory)
         return array
 
-    def _keep(self, place: int, memory: SyncedMemory) -> None:  # noqa: C901  # cases
+    def keep_arrays(self, place: int, memory: SyncedMemory) -> None:  # noqa: C901  # cases
         """Keep arrays from which later accesses make views; see `Home.kept_views`."""
         side = _SIDES[place & 1]
         if side and memory.device_home is not self.home:
-            side = self._accelerator_side(memory)
-        layout: Layout = self._placed or self.layout
+            side = self.accelerator_side(memory)
+        layout: Layout = self.known_layout or self.layout
         ledger = memory.ledger
         shortcut = ledger.shortcut(side, layout)
-        kept = self._kept[place]
-        if kept is not None and kept[0] is shortcut:
+        kept = self.accessor_arrays[place]
+        if kept is not None and kept.shortcut is shortcut:
             return
         if shortcut is None or shortcut is NO_SHORTCUT:
             return
         if layout.stop > ledger.spans.nbytes:
             # Another thread has resized the Blob meanwhile.
             return
-        if kept is not None and kept[0].buffer is shortcut.buffer:
-            entry: Kept = (shortcut, *kept[1:])
+        if kept is not None and kept.shortcut.buffer is shortcut.buffer:
+            entry = kept.over(shortcut)
         else:
             home = ledger.buffers.homes[side]
             window = shortcut.buffer
@@ -783,7 +812,7 @@ class BlobCore:
                 return
             const, writable = views
             exported = None
-            if self._readonly or (window is not ledger.buffers.sides[side] and not home.native):
+            if self.readonly or (window is not ledger.buffers.sides[side] and not home.native):
                 # In the latter case, the borrow has to be an alias; see `hand_out.borrow`.
                 writable = None
             elif (
@@ -793,12 +822,12 @@ class BlobCore:
             ):
                 # NumPy does not export bfloat16, nor `export_dlpack.export` negative strides.
                 exported = writable
-            entry = shortcut, const, writable, exported, None
+            entry = AccessorArrays(shortcut, const, writable, exported)
         if side:
             keep(self)
-        arrays: list[Kept | None] = list(self._kept)
+        arrays: list[AccessorArrays | None] = list(self.accessor_arrays)
         arrays[place] = entry
-        self._kept = tuple(arrays)
+        self.accessor_arrays = tuple(arrays)
         # If another thread has resized the Blob meanwhile, these arrays are out of date.
-        if self._placed is not layout:
-            self._kept = NOTHING_KEPT
+        if self.known_layout is not layout:
+            self.accessor_arrays = NOTHING_KEPT

@@ -48,7 +48,7 @@ class Explanation:
     __slots__ = ("_memories", "rows", "title")
 
     def __init__(self, blob: BlobCore) -> None:
-        const = ", const" if blob._readonly else ""
+        const = ", const" if blob.readonly else ""
         name = blob.memory.name
         named = f" {name!r}" if name else ""
         self.title: str = (
@@ -58,10 +58,10 @@ class Explanation:
         self._memories = [("head", data)]
         device = f"{blob.device}, where operations run"
         self.rows: list[tuple[str, str]] = [("head", data.head), ("device", device)]
-        if blob._base is not None:
+        if blob.base is not None:
             self.rows.append(("view", data.part))
         self.rows += _rows(data)
-        diff = blob._existing_diff()
+        diff = blob.existing_diff()
         if diff is None:
             self.rows.append(("diff", "not created"))
         else:
@@ -98,7 +98,7 @@ class Explanation:
 def _seen(blob: BlobCore, memory: SyncedMemory) -> MemorySeen:
     """Describe a memory of a Blob. Neither transfers nor synchronizes."""
     nbytes, layout = memory.nbytes, blob.layout
-    side = blob._accelerator_side(memory)
+    side = blob.accelerator_side(memory)
     head = f"{memory.head_of(layout, side).name}: {_meaning(memory, layout, side)}"
     runs = list(memory.spans.runs(0, nbytes))
     homes = []

@@ -38,7 +38,7 @@ class Flags:
     @property
     def owndata(self) -> bool:
         """Whether this Blob is not a view."""
-        return self._blob._base is None
+        return self._blob.base is None
 
     @property
     def aligned(self) -> bool:
@@ -53,14 +53,14 @@ class Flags:
         Setting it to False makes this Blob, and views taken later, const; views taken earlier stay
         writable. Setting it to True raises a ValueError if the Blob is const.
         """
-        return not self._blob._readonly
+        return not self._blob.readonly
 
     @writeable.setter
     def writeable(self, value: bool) -> None:
         if value:
-            self._blob._require_writable("flags.writeable = True")
+            self._blob.require_writable("flags.writeable = True")
         else:
-            self._blob._make_const()
+            self._blob.make_const()
 
     @property
     def num(self) -> int:

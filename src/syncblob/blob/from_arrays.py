@@ -76,7 +76,7 @@ def asarray(
     if copy is False:
         change = "dtype" if not same_dtype else "device"
         raise ValueError(f"copy=False was asked for, but the {change} differs")
-    blob = cls._of(x.memory, x.layout, home=x.home, base=x._root(), readonly=x._readonly)
+    blob = cls.from_memory(x.memory, x.layout, home=x.home, base=x.root(), readonly=x.readonly)
     if not same_dtype or (copy and same_device):
         blob = astype(blob, x.dtype if wanted is None else wanted, None, "unsafe", copy=True)
     return blob if device is None else to_device(blob, device, stream=None)
@@ -111,14 +111,14 @@ def from_dlpack(
 def gpu_shape(blob: BlobCore) -> Any:
     """Return the shape as an int32 array on the accelerator; see `Blob.gpu_shape`."""
     shape, memory = blob.shape, blob.memory
-    home = memory.home(blob._accelerator_side(memory))
-    of, known = blob._shape_blob
+    home = memory.home(blob.accelerator_side(memory))
+    of, known = blob.shape_blob
     if of != shape or known.home is not home:
         dims = np.array(shape, dtype=np.int32)
         memory = SyncedMemory.adopting(dims.view(np.uint8), device="cpu")
-        known = blob._of(memory, Layout.c_order((len(shape),), dims.dtype), home=home)
-        blob._shape_blob = (shape, known)
-    return known._read(GPU_DATA, "gpu_shape")
+        known = blob.from_memory(memory, Layout.c_order((len(shape),), dims.dtype), home=home)
+        blob.shape_blob = (shape, known)
+    return known.const_view(GPU_DATA, "gpu_shape")
 
 
 def _over(  # noqa: PLR0913  # an array, and what it becomes
@@ -149,8 +149,8 @@ def _over(  # noqa: PLR0913  # an array, and what it becomes
         and (dtype is None or array.dtype == dtype)
         and is_supported(array.dtype)
     ):
-        return cls._lent(array)
+        return cls.over_array(array)
     if elsewhere and copy is None and not owned:
         copy = True
     memory, layout = adopt(array, dtype=dtype, device=device or here, copy=copy, owned=owned)
-    return cls._of(memory, layout)
+    return cls.from_memory(memory, layout)

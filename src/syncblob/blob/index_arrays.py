@@ -18,6 +18,7 @@ from syncblob.arrays.native import native_array
 from syncblob.blob.core import BlobCore
 from syncblob.calls.index_checks import require_bounds
 from syncblob.calls.operands import blob_to_read
+from syncblob.memory import CONST
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +44,9 @@ class Selection(NamedTuple):
     def bring(self, reason: str) -> list[Any]:
         """Return the arrays, with arrays in the home in place of Blobs."""
         home = self.home
-        return [x._array_in(home, reason) if isinstance(x, BlobCore) else x for x in self.arrays]
+        return [
+            x.array_in(home, CONST, reason) if isinstance(x, BlobCore) else x for x in self.arrays
+        ]
 
     def getitem(self, array: Any, arrays: Sequence[Any]) -> Any:
         """Copy the elements of an array; `arrays` are those of `bring`."""

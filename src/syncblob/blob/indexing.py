@@ -17,12 +17,21 @@ from syncblob.arrays.native import native_array
 from syncblob.blob.core import NO_MEMORY, AnyBlob, BlobCore, fresh, making
 from syncblob.blob.index_arrays import indices_to_read, selection
 from syncblob.calls.choose_home import require_device_of
-from syncblob.calls.compute import wrap, write_by
 from syncblob.calls.operands import blob_to_read
+from syncblob.calls.results import wrap, write_by
 from syncblob.devices import HOST, Side
 from syncblob.devices.base import is_on_device
 from syncblob.guards import may_compute_directly, require_device
-from syncblob.memory import OVERWRITE, Head, Shortcut, acquire, compute, from_the_start
+from syncblob.memory import (
+    CONST,
+    MUTABLE,
+    OVERWRITE,
+    Head,
+    Shortcut,
+    acquire,
+    compute,
+    from_the_start,
+)
 from syncblob.memory.buffers import allocate_on_host
 from syncblob.memory.history import first_write
 from syncblob.memory.living_arrays import Reference
@@ -59,64 +68,64 @@ def get_item(blob: AnyBlob, key: Any) -> AnyBlob:
             return wrap(from_the_start(_selected, blob, key), blob.home, blob)
         full = _completed(key)
     # The first condition is the usual case of the second.
-    array = blob._array
-    if (array is not None and blob._held is not None) or blob._has_array():
-        array = blob._array
-        if array is not None:
-            view = array[full]
-            number = not (blob._shortcut.readable or view.shape)
-            if number and blob.memory.ledger.spans.uniform is None:
-                # A number is read next. In a split memory it would ask for its own few bytes each
-                # time.
-                blob._make_readable()
-            result = blob._view_of_array(array, view)
-            if result is not None:
-                return result
-    return blob._view(blob.layout.derive(lambda a: a[full]))
+    array = blob.raw_array
+    if array is None or blob.known_memory is None:
+        array = blob.viewable_array()
+    if array is not None:
+        view = array[full]
+        number = not (blob.shortcut.readable or view.shape)
+        if number and blob.memory.ledger.spans.uniform is None:
+            # A number is read next. In a split memory it would ask for its own few bytes each
+            # time.
+            blob.current_array()
+        result = blob.view_of_array(array, view)
+        if result is not None:
+            return result
+    return blob.view_at(blob.layout.derive(lambda a: a[full]))
 
 
 def set_item(blob: BlobCore, key: Any, value: Any) -> None:  # noqa: C901, PLR0912  # the usual case is inlined
     """Assign to the elements that an index selects; see `Blob.__setitem__`."""
-    if blob._readonly:
-        blob._require_writable("assignment")
+    if blob.readonly:
+        blob.require_writable("assignment")
     full = _full_index(key)
     if full is not None and type(value) in _NUMBERS:
         home = blob.home
         direct = home.direct or may_compute_directly(home, "__setitem__")
         if not direct:
             require_device(home.device, "__setitem__")
-        shortcut, array = blob._shortcut, blob._array
+        shortcut, array = blob.shortcut, blob.raw_array
         if not shortcut.writable:
             array = None
-            held = blob._held
+            held = blob.known_memory
             # The second is the usual case of `_is_shared`.
             known = held is NO_MEMORY or (held is not None and held.ledger.spans.uniform == _BOTH)
-            if not known and not blob._is_shared():
-                array = blob._make_writable("__setitem__")
+            if not known and not blob.is_shared():
+                array = blob.array_in(home, MUTABLE, "__setitem__")
         if array is not None:
             if home.writers is None:
                 if direct:
                     array[full] = value
                 else:
                     home.compute(operator.setitem, array, full, value)
-                written = blob._shortcut.writable or blob._finish_write(home, "__setitem__", array)
+                written = blob.shortcut.writable or blob.finish_write(home, "__setitem__", array)
             else:
                 written = _set_noted(blob, home.writers, array, full, value, direct=direct)
             if written:
                 return
-        untouched = blob._held is NO_MEMORY and full is _EVERYTHING and home is HOST
+        untouched = blob.known_memory is NO_MEMORY and full is _EVERYTHING and home is HOST
         if not (untouched and direct and _fill(blob, value)):
             _assign_number(blob, full, value)
         return
     require_device_of("__setitem__", blob)
-    side = blob._side
+    side = blob.side
     key = _plain(key)
     if is_basic_index(key):
         full = _completed(key)
         target = blob.layout.derive(lambda a: a[full])
         if (
             isinstance(value, BlobCore)
-            and value._held is blob.memory
+            and value.known_memory is blob.memory
             and value.home is blob.home
             and value.layout == target
         ):
@@ -150,17 +159,17 @@ def _set_noted(  # noqa: PLR0913  # an assignment
     blob: BlobCore, writers: set[Any], array: Any, full: Any, value: Any, *, direct: bool
 ) -> bool:
     """Assign a number through an array, if it may still be written; return whether it was kept."""
-    shortcut, home = blob._shortcut, blob.home
+    shortcut, home = blob.shortcut, blob.home
     note: Any = {shortcut}
     writers.add(Reference(note, writers.discard))
     try:
-        if not (shortcut.writable and blob._array is array):
+        if not (shortcut.writable and blob.raw_array is array):
             return False
         if direct:
             array[full] = value
         else:
             home.compute(operator.setitem, array, full, value)
-        return blob._shortcut.writable or blob._finish_write(home, "__setitem__", array)
+        return blob.shortcut.writable or blob.finish_write(home, "__setitem__", array)
     finally:
         # Frames of an error would keep it.
         note = None
@@ -171,7 +180,7 @@ def _fill(blob: BlobCore, value: Any) -> bool:
 
     Returns False if there is no memory for it, or another thread has used the Blob meanwhile.
     """
-    layout: Any = blob._placed
+    layout: Any = blob.known_layout
     try:
         buffer = allocate_on_host(layout.nbytes)
     except MemoryError:
@@ -182,11 +191,11 @@ def _fill(blob: BlobCore, value: Any) -> bool:
     with making.held:
         # Nothing is called from here on, so no signal handler sees half of it. The memory comes
         # last; see the invariants.
-        if blob._held is not NO_MEMORY:
+        if blob.known_memory is not NO_MEMORY:
             return False
-        blob._array = array
-        blob._shortcut = shortcut
-        blob._held = None
+        blob.raw_array = array
+        blob.shortcut = shortcut
+        blob.known_memory = None
     return True
 
 
@@ -195,10 +204,10 @@ def _assign_number(blob: BlobCore, full: Any, value: Any) -> None:
 
     They become that side's alone, and the others keep their heads.
     """
-    home, whole = blob.home, blob._placed or blob.layout
+    home, whole = blob.home, blob.known_layout or blob.layout
     with making.held:
         # Together, because another thread may replace both.
-        array, over = blob._array, blob._shortcut.buffer
+        array, over = blob.raw_array, blob.shortcut.buffer
     # NumPy checks the index.
     target = None if array is None or not home.direct else array[full]
     start = None if target is None or not target.size else whole.first(full)
@@ -214,7 +223,7 @@ def _assign_number(blob: BlobCore, full: Any, value: Any) -> None:
     if type(value) is not int or abs(value) > _EXACT or layout.dtype.kind not in "fc":
         # A number that NumPy does not take changes no state.
         np.empty((), layout.dtype)[()] = value
-    memory, side = blob.memory, blob._side
+    memory, side = blob.memory, blob.side
     if not home.direct:
         memory.write(side, OVERWRITE, layout, "__setitem__", operator.setitem, ..., value)
         return
@@ -298,7 +307,7 @@ def _keys_on(blob: BlobCore, key: Any) -> Any:
     if isinstance(key, tuple):
         return tuple(_keys_on(blob, entry) for entry in key)
     if isinstance(key, BlobCore):
-        return key._array_in(blob.home, "__getitem__")
+        return key.array_in(blob.home, CONST, "__getitem__")
     return key
 
 
@@ -315,7 +324,7 @@ def _foreign_keys_on(blob: BlobCore, key: Any, original: Any, reason: str) -> An
     if is_array(original) and not is_on_device(original):
         indices = indices_to_read(original, blob)
         if isinstance(indices, BlobCore):
-            return indices._array_in(blob.home, reason)
+            return indices.array_in(blob.home, CONST, reason)
     return key
 
 
@@ -326,11 +335,11 @@ def _selected(blob: BlobCore, key: Any) -> Any:
     """Copy the elements that arrays of integers or booleans select."""
     home = blob.home
     if home.native:
-        array = blob._array_in(home, "__getitem__")
+        array = blob.array_in(home, CONST, "__getitem__")
         arrays = _foreign_keys_on(blob, _keys_on(blob, key), key, "__getitem__")
         return compute(home, operator.getitem, array, arrays)
     selected = selection(blob, key)
-    array = blob._array_in(home, "__getitem__")
+    array = blob.array_in(home, CONST, "__getitem__")
     return compute(home, selected.getitem, array, selected.bring("__getitem__"))
 
 
@@ -357,7 +366,7 @@ def _value_on(blob: BlobCore, value: Any, shape: tuple[int, ...] | None) -> Any:
     if not isinstance(value, np.ndarray) or home is not HOST:
         if not isinstance(value, BlobCore):
             value = blob_to_read(value, blob)
-        array = value._array_in(blob.home, "__setitem__")
+        array = value.array_in(blob.home, CONST, "__setitem__")
         if value.memory is blob.memory:
             # Copy, because the source must be newest here before the target is overwritten.
             array = compute(home, array.copy)

@@ -16,7 +16,7 @@ def iterate(blob: BlobCore) -> Iterator[Any]:
     seen = layout = None
     shortcut = NO_SHORTCUT
     for index in count():
-        if layout is not blob._placed:
+        if layout is not blob.known_layout:
             # Another shape.
             array, shortcut = None, NO_SHORTCUT
         if shortcut.readable:
@@ -27,9 +27,9 @@ def iterate(blob: BlobCore) -> Iterator[Any]:
             # of the map, or the end of the aliases, causes a new read.
             state = blob.memory.spans, blob.memory.aliased
             if array is None or state != seen:
-                array = blob._read(HOST_DATA, "__iter__")
-                kept, layout = blob._kept[HOST_DATA], blob._placed
-                shortcut = NO_SHORTCUT if kept is None else kept[0]
+                array = blob.const_view(HOST_DATA, "__iter__")
+                kept, layout = blob.accessor_arrays[HOST_DATA], blob.known_layout
+                shortcut = NO_SHORTCUT if kept is None else kept.shortcut
                 seen = None if shortcut.readable else state
         try:
             element = array[index]

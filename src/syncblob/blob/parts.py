@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from syncblob._shape import canonical_axis
 from syncblob.devices import HOST, Side
-from syncblob.memory import attempt
+from syncblob.memory import CONST, attempt
 
 if TYPE_CHECKING:
     from syncblob.blob.core import BlobCore
@@ -22,8 +22,8 @@ def evict(blob: BlobCore, side: str) -> int:
         raise ValueError(f'expected "cpu" or "gpu", got {side!r}')
     memory, ledger = blob.memory, blob.memory.ledger
     # A Blob that is smaller than its memory stands for all of it, unless it is a view.
-    start, stop = (0, memory.nbytes) if blob._base is None else blob.layout.reach
-    gone = Side.HOST if side == "cpu" else blob._accelerator_side(memory)
+    start, stop = (0, memory.nbytes) if blob.base is None else blob.layout.reach
+    gone = Side.HOST if side == "cpu" else blob.accelerator_side(memory)
     freed = _free(blob, gone, start, stop, needed=True)
     with ledger.lock:
         kept = ledger.buffers.within(gone, start, stop)
@@ -43,7 +43,7 @@ def _free(blob: BlobCore, side: Side, start: int, stop: int, *, needed: bool) ->
     if not memory.windows(side) or (memory.ledger.loans[side].foreign and not needed):
         return 0
     # Its own arrays are known, those on the host, too.
-    blob._use(memory)
+    blob.use_memory(memory)
     return memory.evict(side, start, stop, needed=needed)
 
 
@@ -84,10 +84,10 @@ def _walk_views(blob: BlobCore, views: Sequence[Any]) -> Iterator[Any]:
             if following is not None:
                 view.prefetch()
                 # An array over it, so that it is not evicted for the next.
-                held = buffers.containing(blob._side, *of)
+                held = buffers.containing(blob.side, *of)
                 # Several windows have it if it was on the device already.
                 seen = (
-                    view._array_in(blob.home, "parts")
+                    view.array_in(blob.home, CONST, "parts")
                     if held is None
                     else held.view(blob.home, view.layout, writable=False, own=True)
                 )
@@ -110,4 +110,4 @@ def _walk_views(blob: BlobCore, views: Sequence[Any]) -> Iterator[Any]:
 
 def _leave(view: Any) -> None:
     """Give up a part. What an operation is writing is evicted when room is needed."""
-    give_up(view, view._side, needed=False)
+    give_up(view, view.side, needed=False)

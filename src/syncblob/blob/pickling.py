@@ -25,7 +25,7 @@ _ALIGNMENT = 16
 
 def reduce(blob: BlobCore, protocol: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     """Return the value for pickle; see `Blob.__reduce_ex__`."""
-    memory, layout, existing = blob.memory, blob.layout, blob._existing_diff()
+    memory, layout, existing = blob.memory, blob.layout, blob.existing_diff()
     bound_to = memory.accelerator
     where = str(blob.device), None if bound_to is None else str(bound_to.device)
     if shared_memory.name_of(memory.ledger) is None:
@@ -34,16 +34,16 @@ def reduce(blob: BlobCore, protocol: Any) -> tuple[Callable[..., Any], tuple[Any
             for each in (memory, existing)
         )
         placed: tuple[Any, ...] = blob.shape, blob.dtype
-        return _unpickle, (type(blob), placed, data, diff, where, blob._readonly)
+        return _unpickle, (type(blob), placed, data, diff, where, blob.readonly)
     # The name of data's block, and all of diff: offsets of views are equal in both.
-    access = CONST if blob._readonly else MUTABLE
+    access = CONST if blob.readonly else MUTABLE
     memory.array(Side.HOST, access, layout, "pickle")
     if access is MUTABLE:
         expose(memory.ledger, Side.HOST, start=layout.start, stop=layout.stop, shared=True)
     block = shared_memory.name_of(memory.ledger), memory.nbytes
     diff = existing and _contents(existing, Layout.raw(existing.nbytes), out_of_band=False)
     placed = layout.shape, layout.dtype, layout.strides, layout.offset
-    return _unpickle, (type(blob), placed, block, diff, where, blob._readonly)
+    return _unpickle, (type(blob), placed, block, diff, where, blob.readonly)
 
 
 def _contents(memory: SyncedMemory | None, layout: Layout, *, out_of_band: bool) -> Any:
@@ -66,9 +66,9 @@ def _unpickle(  # noqa: PLR0913, PLR0917  # the pickled values
 ) -> BlobCore:
     """Make a Blob; `placed` has the arguments of its layout."""
     layout = Layout(*placed)
-    blob = cls._of(_memory(data, layout.nbytes, where), layout, readonly=readonly)
+    blob = cls.from_memory(_memory(data, layout.nbytes, where), layout, readonly=readonly)
     if diff is not None:
-        blob._diff = _memory(diff, layout.nbytes, where)
+        blob.own_diff = _memory(diff, layout.nbytes, where)
     return blob
 
 

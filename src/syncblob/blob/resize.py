@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 def resize(blob: BlobCore, shape: tuple[Any, ...]) -> None:
     """Change the shape in place; see `Blob.resize`."""
-    blob._require_own("resize")
+    blob.require_own("resize")
     dims = as_shape(shape_from(shape), blob.dtype.itemsize)
     layout = Layout.c_order(dims, blob.dtype)
     if layout.nbytes > blob.memory.nbytes:
         data = _larger(blob.memory, layout.nbytes)
         _replace_memories(blob, data, None, layout, "a growing resize")
     else:
-        _refit(blob, layout, lambda: blob._use(blob.memory, layout))
+        _refit(blob, layout, lambda: blob.use_memory(blob.memory, layout))
 
 
 def assign(  # noqa: C901, PLR0913  # contents, where they go, and the reason
@@ -64,10 +64,10 @@ def assign(  # noqa: C901, PLR0913  # contents, where they go, and the reason
                 array[...] = contents
                 written = True
                 if new is not old:
-                    blob._placed = new
-                    blob._array = None
-                    blob._shortcut = NO_SHORTCUT
-                    blob._kept = NOTHING_KEPT
+                    blob.known_layout = new
+                    blob.raw_array = None
+                    blob.shortcut = NO_SHORTCUT
+                    blob.accessor_arrays = NOTHING_KEPT
         except BaseException as error:
             if not written:
                 raise
@@ -75,17 +75,17 @@ def assign(  # noqa: C901, PLR0913  # contents, where they go, and the reason
             interrupt = error
 
     def finish() -> None:
-        memory = blob._memory_of(diff=diff)
+        memory = blob.memory_of(diff=diff)
         memory.write(memory.side_of(home), OVERWRITE, new, reason, write)
 
     try:
         if new is old:
             finish()
             return
-        blob._require_own("resize")
+        blob.require_own("resize")
         if new.nbytes <= blob.memory.nbytes:
             if diff:
-                blob._diff_memory()
+                blob.diff_memory()
             _refit(blob, new, finish)
             return
         data = _larger(blob.memory, new.nbytes)
@@ -95,7 +95,7 @@ def assign(  # noqa: C901, PLR0913  # contents, where they go, and the reason
         try:
             _replace_memories(blob, data, successor, new, reason)
         finally:
-            written = blob._held is data
+            written = blob.known_memory is data
     finally:
         if written and gradient is not None:
             try:
@@ -122,7 +122,7 @@ def _larger(memory: SyncedMemory, nbytes: int) -> SyncedMemory:
 
 def _refit(blob: BlobCore, layout: Layout, finish: Callable[[], None]) -> None:
     """Apply a layout within the capacity. `finish` replaces the old one, or nothing has changed."""
-    memory, diff = blob.memory, blob._diff
+    memory, diff = blob.memory, blob.own_diff
     with memory.ledger.lock:
         if diff is None or layout.nbytes <= diff.nbytes:
             finish()
@@ -131,7 +131,7 @@ def _refit(blob: BlobCore, layout: Layout, finish: Callable[[], None]) -> None:
     def leave_diff() -> None:
         with memory.ledger.lock:
             finish()
-        blob._diff = None
+        blob.own_diff = None
 
     # It is that of another Blob. This one gets its own.
     let_go("a growing resize", [diff], leave_diff)
@@ -141,12 +141,12 @@ def _replace_memories(
     blob: BlobCore, data: SyncedMemory, diff: SyncedMemory | None, layout: Layout, action: str
 ) -> None:
     """Replace both memories and the layout."""
-    given_up = [blob.memory] if blob._diff is None else [blob.memory, blob._diff]
+    given_up = [blob.memory] if blob.own_diff is None else [blob.memory, blob.own_diff]
 
     def replace() -> None:
         keep_diff(blob)
-        blob._use(data, layout)
-        blob._diff = diff
+        blob.use_memory(data, layout)
+        blob.own_diff = diff
 
     let_go(action, given_up, replace)
 

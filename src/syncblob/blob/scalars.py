@@ -24,10 +24,10 @@ _ZERO = bytes(1)
 
 def item(blob: BlobCore, indices: tuple[Any, ...]) -> Any:
     """Return one element as a Python scalar; see `Blob.item`."""
-    shortcut, array = blob._shortcut, blob._array
+    shortcut, array = blob.shortcut, blob.raw_array
     if array is not None and shortcut.readable and blob.home is HOST:
         return array.item(*indices)
-    if blob._held is not None:
+    if blob.known_memory is not None:
         layout = blob.layout
         buffer = blob.memory.newest(Side.HOST, layout)
         if buffer is not None:
@@ -56,7 +56,7 @@ def scalar(blob: BlobCore, kind: str, reason: str = "") -> Any:
         raise TypeError(
             f"only a 0-d Blob converts to {kind}, this one has shape {blob.shape}; use .{instead}"
         )
-    shortcut, array = blob._shortcut, blob._array
+    shortcut, array = blob.shortcut, blob.raw_array
     if array is not None and shortcut.readable and blob.home is HOST:
         return array.item()
     return element(blob, reason or f"__{kind}__").item()
@@ -69,7 +69,7 @@ def element(blob: BlobCore, reason: str, index: tuple[int, ...] = ()) -> NDArray
     """
     key: Any = (*index, ...)
     home = blob.home
-    holders = None if blob._shortcut.readable else blob.memory.ledger.spans.uniform
+    holders = None if blob.shortcut.readable else blob.memory.ledger.spans.uniform
     if holders == 1 and home is not HOST:
         # The host alone holds it.
         layout = blob.layout
@@ -78,14 +78,14 @@ def element(blob: BlobCore, reason: str, index: tuple[int, ...] = ()) -> NDArray
             there: NDArray[Any] = HOST.own_view(buffer.array, layout, writable=False)[key]
             return there
     lacking = home is HOST and holders is not None and not holders & 1
-    whole = None if lacking else blob._make_readable()
+    whole = None if lacking else blob.current_array()
     if whole is not None:
-        array, held = whole[key], blob._held
+        array, held = whole[key], blob.known_memory
         if home is HOST or (home.native and held is not None and (held.spans.uniform or 0) & 1):
             # The host has the same number, and NumPy reads it where it is.
             return array
         logged = bool(open_logs)
-        if blob._shortcut.writable and (held is not None or not logged):
+        if blob.shortcut.writable and (held is not None or not logged):
             # The host lacks it.
             accelerator: Any = home
             if held is None:
@@ -112,4 +112,4 @@ def element_at(blob: BlobCore, indices: tuple[Any, ...], action: str, *, diff: b
     axes = np.unravel_index(offset(blob.shape, indices), blob.shape)
     index: Any = (*map(int, axes), ...)
     layout = blob.layout.derive(lambda a: a[index])
-    return blob._memory_of(diff=diff).gather(Side.HOST, layout, action).item()
+    return blob.memory_of(diff=diff).gather(Side.HOST, layout, action).item()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def described(blob: BlobCore) -> str:
     """Return shape, dtype, device and head for `repr`. Causes no transfer."""
-    const = ", const" if blob._readonly else ""
+    const = ", const" if blob.readonly else ""
     head = blob.memory.head_of(blob.layout)
     return (
         f"shape={blob.shape}, dtype={blob.dtype.name}, device={blob.device}, "

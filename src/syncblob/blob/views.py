@@ -29,11 +29,11 @@ def view_as(blob: AnyBlob, dtype: DTypeLike | None) -> AnyBlob:
     """Return a view of the same bytes with another dtype; see `Blob.view`."""
     layout = blob.layout
     if dtype is None:
-        return blob._view(layout)
+        return blob.view_at(layout)
     wanted = numpy_dtype(dtype)
     if not is_supported(wanted):
         # An ndarray, as of NumPy's functions. `dtype` itself, which may be a type of ndarrays.
-        array: Any = blob._read(HOST_DATA, "view").view(dtype)
+        array: Any = blob.const_view(HOST_DATA, "view").view(dtype)
         return array
     view = layout.derive(lambda a: a.view(wanted))
     if not view.aligned(wanted):
@@ -42,7 +42,7 @@ def view_as(blob: AnyBlob, dtype: DTypeLike | None) -> AnyBlob:
             f"{view.strides}, and accelerators need multiples of {wanted.alignment}; use "
             ".copy().view(dtype)"
         )
-    return blob._view(view)
+    return blob.view_at(view)
 
 
 def require_in_place(blob: BlobCore, value: Any, memory: SyncedMemory | None, name: str) -> None:
@@ -50,7 +50,7 @@ def require_in_place(blob: BlobCore, value: Any, memory: SyncedMemory | None, na
 
     Any other value raises an AttributeError.
     """
-    blob._require_writable(f"assignment to {name}")
+    blob.require_writable(f"assignment to {name}")
     if not isinstance(value, BlobCore) or value.memory is not memory or value.layout != blob.layout:
         raise AttributeError(
             f"{name} cannot be replaced; blob.{name}[...] = values copies values in, and "
@@ -60,11 +60,11 @@ def require_in_place(blob: BlobCore, value: Any, memory: SyncedMemory | None, na
 
 def side_view(blob: BlobCore, *, host: bool) -> SideView:
     """Return one side as an object for other libraries; read-only if this Blob is const."""
-    access = CONST if blob._readonly else MUTABLE
+    access = CONST if blob.readonly else MUTABLE
 
     def what() -> tuple[SyncedMemory, Side, Layout]:
         memory = blob.memory
-        side = Side.HOST if host else blob._accelerator_side(memory)
+        side = Side.HOST if host else blob.accelerator_side(memory)
         return memory, side, blob.layout
 
     return SideView(what, access, host=host)
@@ -72,9 +72,9 @@ def side_view(blob: BlobCore, *, host: bool) -> SideView:
 
 def on(blob: AnyBlob, device: Device | str) -> AnyBlob:
     """Return a view whose operations run on another device; see `Blob.on`."""
-    view = blob._view(blob.layout)
+    view = blob.view_at(blob.layout)
     view.home = home_of(device)
-    for memory in (blob.memory, blob._existing_diff()):
+    for memory in (blob.memory, blob.existing_diff()):
         if memory is not None:
             memory.side_of(view.home)
     return view
@@ -85,10 +85,10 @@ def on(blob: AnyBlob, device: Device | str) -> AnyBlob:
 
 def reshape(blob: AnyBlob, shape: tuple[Any, ...], copy: bool | None) -> AnyBlob:
     """Return the elements in C order in another shape; see `Blob.reshape`."""
-    array = blob._array if not copy and blob._has_array() else None
+    array = None if copy else blob.viewable_array()
     if array is not None and array.flags.c_contiguous:
         try:
-            view = blob._view_of_array(array, array.reshape(*shape))
+            view = blob.view_of_array(array, array.reshape(*shape))
         except (TypeError, ValueError):
             pass  # raised below, with our message
         else:
@@ -99,10 +99,10 @@ def reshape(blob: AnyBlob, shape: tuple[Any, ...], copy: bool | None) -> AnyBlob
     wanted = _completed_shape(blob, shape_from(shape))
     layout, home = blob.layout, blob.home
     if layout.contiguous and not copy:
-        return blob._view(Layout.c_order(wanted, layout.dtype, layout.offset))
+        return blob.view_at(Layout.c_order(wanted, layout.dtype, layout.offset))
     if not copy:
         try:
-            return blob._view(layout.derive(lambda a: a.reshape(wanted, copy=False)))
+            return blob.view_at(layout.derive(lambda a: a.reshape(wanted, copy=False)))
         except ValueError:
             if copy is False:
                 raise ValueError(
@@ -110,7 +110,7 @@ def reshape(blob: AnyBlob, shape: tuple[Any, ...], copy: bool | None) -> AnyBlob
                     f"{wanted}"
                 ) from None
     require_device_of("reshape", blob)
-    contents = blob.memory.copy_of(blob._side, layout, "reshape")
+    contents = blob.memory.copy_of(blob.side, layout, "reshape")
     return fresh(type(blob), contents.reshape(wanted), home)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+from syncblob._dtypes import can_hold
 from syncblob.blob.core import BlobCore
 from syncblob.devices import HOST, default_device
 from syncblob.guards import require_device
@@ -35,6 +36,23 @@ def common_home(homes: Iterable[Home]) -> Home:
     """
     accelerators = [home for home in homes if home is not HOST]
     return reduce(preferred, accelerators) if accelerators else HOST
+
+
+def home_of(operands: Iterable[Any], like: BlobCore) -> Home:
+    """Return the home where a call with operands runs: that of `like` if none is a Blob.
+
+    The host if an array or a NumPy scalar has a dtype that accelerators do not support.
+    """
+    home: Home | None = None
+    for x in operands:
+        if isinstance(x, BlobCore):
+            if home is None or home is HOST:
+                home = x.home
+            elif x.home is not home and x.home is not HOST:
+                home = preferred(home, x.home)
+        elif not (isinstance(x, (str, bytes)) or can_hold(x.dtype)):
+            return HOST
+    return like.home if home is None else home
 
 
 def preferred(home: Home, other: Home) -> Home:

@@ -5,29 +5,24 @@ The operators of Blob, the functions of the array API and NumPy's ufuncs on Blob
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
 from numbers import Number
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from syncblob import _corrected as corrected
-from syncblob._dtypes import SCALARS, is_supported
+from syncblob._dtypes import SCALARS, SUPPORTED
 from syncblob.arrays.foreign import is_ndarray_like
 from syncblob.blob.core import BlobCore, fresh
-from syncblob.calls.choose_home import require_device_of
+from syncblob.calls.aligned_results import out_for
+from syncblob.calls.engine import plan_of
 from syncblob.calls.foreign_operators import answer_of, by_array, has_operator
-from syncblob.calls.in_parts import compute_in_room
-from syncblob.calls.operands import as_blob, converted, gather, is_number, refusal
+from syncblob.calls.operands import as_blob, converted, is_number, refusal, with_blobs
+from syncblob.calls.results import as_blobs
+from syncblob.calls.tables import rules_of_kernel
 from syncblob.devices import HOST
 from syncblob.devices.host import LARGE
 from syncblob.guards import may_compute_directly, require_device
-from syncblob.memory import compute
-
-if TYPE_CHECKING:
-    from syncblob.devices.base import Home
 
 # These also accept sequences, buffers and other numbers, which Python would otherwise call unequal.
 _COMPARISONS = (np.equal, np.not_equal)
@@ -42,17 +37,17 @@ def unary(kernel: Callable[..., Any], x: Any) -> Any:
         If `x` is neither a Blob nor a NumPy scalar, or the kernel does not take its dtype.
     """
     try:
-        shortcut, array = x._shortcut, x._array
+        shortcut, array = x.shortcut, x.raw_array
     except AttributeError:
         x = as_blob(kernel.__name__, x)
         array = None
     home = x.home
     if array is None or not (
-        home.direct and (shortcut.readable or x._brought(kernel.__name__) is array)
+        home.direct and (shortcut.readable or x.current_array(kernel.__name__) is array)
     ):
         # Drop our references, so that the buffers can be evicted if memory is short.
         array = shortcut = None
-        return compute_in_room(_computed, kernel, (x,))
+        return plan_of(rules_of_kernel, kernel, (), type(x)).run(x, (x,), {})
     result = (
         kernel(array) if array.nbytes < LARGE else kernel(array, **out_for(home, kernel, array))
     )
@@ -87,8 +82,8 @@ def binary(  # noqa: C901, PLR0912  # cases are inlined to save time
     if type(x1) is type(x2):
         try:
             # In this order; see `BlobCore`.
-            shortcut1, shortcut2 = x1._shortcut, x2._shortcut
-            array1, array2 = x1._array, x2._array
+            shortcut1, shortcut2 = x1.shortcut, x2.shortcut
+            array1, array2 = x1.raw_array, x2.raw_array
         except AttributeError:
             pass
         else:
@@ -98,8 +93,8 @@ def binary(  # noqa: C901, PLR0912  # cases are inlined to save time
                 and array2 is not None
                 and home is x2.home
                 and (home.direct or may_compute_directly(home, kernel.__name__))
-                and (shortcut1.readable or x1._brought(kernel.__name__) is array1)
-                and (shortcut2.readable or x2._brought(kernel.__name__) is array2)
+                and (shortcut1.readable or x1.current_array(kernel.__name__) is array1)
+                and (shortcut2.readable or x2.current_array(kernel.__name__) is array2)
             ):
                 if array1.nbytes < LARGE and array2.nbytes < LARGE:
                     result = kernel(array1, array2)
@@ -110,7 +105,7 @@ def binary(  # noqa: C901, PLR0912  # cases are inlined to save time
                 return fresh(type(x1), result, home)
     elif type(x2) in SCALARS:
         try:
-            shortcut, array = x1._shortcut, x1._array
+            shortcut, array = x1.shortcut, x1.raw_array
         except AttributeError:
             pass
         else:
@@ -118,7 +113,7 @@ def binary(  # noqa: C901, PLR0912  # cases are inlined to save time
             if (
                 array is not None
                 and (home.direct or may_compute_directly(home, kernel.__name__))
-                and (shortcut.readable or x1._brought(kernel.__name__) is array)
+                and (shortcut.readable or x1.current_array(kernel.__name__) is array)
             ):
                 if array.nbytes < LARGE:
                     result = kernel(array, x2)
@@ -134,21 +129,11 @@ def binary(  # noqa: C901, PLR0912  # cases are inlined to save time
 
 def _binary(kernel: Callable[..., Any], x1: Any, x2: Any, operator: str) -> Any:
     """Compute `binary` outside the usual cases."""
+    like = x1 if isinstance(x1, BlobCore) else x2
     if operator:
-        like = x1 if isinstance(x1, BlobCore) else x2
         other = x2 if like is x1 else x1
-        if type(other) is np.ndarray and is_supported(other.dtype):
-            run = kernel
-            if not HOST.direct:
-                require_device_of(kernel.__name__, like)
-                run = partial(HOST.compute, kernel)
-            if like.home is HOST:
-                array = like._array_in(HOST, kernel.__name__)
-                if array.nbytes >= LARGE:
-                    run = partial(run, **out_for(HOST, kernel, array, other))
-                result = run(array, other) if like is x1 else run(other, array)
-                return fresh(type(like), HOST.as_array(result), HOST)
-        if not isinstance(other, BlobCore) and type(other) not in SCALARS:
+        at_hand = type(other) is np.ndarray and other.dtype in SUPPORTED and not like.home.bounded
+        if not (at_hand or isinstance(other, BlobCore) or type(other) in SCALARS):
             if getattr(other, "requires_grad", False) is True:
                 # torch's own operator, which Python tries next, computes the gradient.
                 return NotImplemented
@@ -158,64 +143,12 @@ def _binary(kernel: Callable[..., Any], x1: Any, x2: Any, operator: str) -> Any:
                 return by(operator, kernel, x1, x2, like)
             x1, x2 = (x1, array) if like is x1 else (array, x2)
     elif x1 is None or x2 is None:
-        # `gather` keeps None, and NumPy would compute an array of objects.
+        # `with_blobs` keeps None, and NumPy would compute an array of objects.
         raise refusal(kernel.__name__, None)
-    return compute_in_room(_computed, kernel, (x1, x2))
-
-
-def _computed(kernel: Callable[..., Any], *operands: Any) -> Any:
-    arrays, home, operands = gather(kernel.__name__, *operands)
-    out = out_for(home, kernel, *arrays)
-    result = kernel(*arrays, **out) if home.direct else compute(home, kernel, *arrays, **out)
-    return as_blobs(next(x for x in operands if isinstance(x, BlobCore)), result, home)
-
-
-def as_blobs(like: Any, result: Any, home: Home) -> Any:
-    """Return a Blob of the result of a kernel, as an array or a scalar; a tuple of several."""
-    if type(result) is tuple:
-        return tuple([as_blobs(like, each, home) for each in result])
-    return fresh(type(like), home.as_array(result), home)
-
-
-def out_for(home: Home, kernel: Callable[..., Any], *operands: Any) -> dict[str, Any]:
-    """Return ``out=`` with aligned memory for a large result on the host.
-
-    Empty if NumPy has to make the array: a small one, or of operands that are not C-contiguous,
-    whose order the result would have.
-    """
-    arrays = [x for x in operands if isinstance(x, np.ndarray)]
-    if home is not HOST or max([x.nbytes for x in arrays]) < LARGE:
-        return {}
-    kinds: list[Any] = [getattr(x, "dtype", type(x)) for x in operands]
-    dtype = _result_dtype(kernel, *kinds)
-    if kernel is np.matmul:
-        fits, shape = {x.ndim for x in arrays} == {2}, (*arrays[0].shape[:1], *arrays[-1].shape[1:])
-    else:
-        fits, shape = False not in [x.flags.c_contiguous for x in arrays], arrays[0].shape
-    if dtype is None or not fits:
-        return {}
-    if kernel is not np.matmul and arrays[-1].shape != shape:
-        try:
-            shape = np.broadcast_shapes(shape, arrays[-1].shape)
-        except ValueError:
-            # The kernel's own message is better.
-            return {}
-    return {"out": HOST.empty(shape, dtype)} if math.prod(shape) * dtype.itemsize >= LARGE else {}
-
-
-@lru_cache(maxsize=256)
-def _result_dtype(kernel: Callable[..., Any], *kinds: Any) -> np.dtype[Any] | None:
-    """Return the dtype of results, or None for a kernel that is not given memory for them.
-
-    A kind is the dtype of an array, or the class of a scalar.
-    """
-    # `floor_divide` would copy its result there.
-    generalized = getattr(kernel, "signature", None) is not None and kernel is not np.matmul
-    if generalized or kernel is corrected.floor_divide or getattr(kernel, "nout", 1) > 1:
-        return None
-    operands = [kind(1) if isinstance(kind, type) else np.empty((0, 0), kind) for kind in kinds]
-    dtype: np.dtype[Any] = kernel(*operands).dtype
-    return dtype if is_supported(dtype) else None
+    elif not (isinstance(like, BlobCore) and {type(x1), type(x2)} <= {type(like), *SCALARS}):
+        x1, x2 = with_blobs(kernel.__name__, (x1, x2))
+        like = x1 if isinstance(x1, BlobCore) else x2
+    return plan_of(rules_of_kernel, kernel, (), type(x1), type(x2)).run(like, (x1, x2), {})
 
 
 def _by_value(name: str, kernel: Callable[..., Any], x1: Any, x2: Any, like: Any) -> Any:

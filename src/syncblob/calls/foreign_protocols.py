@@ -15,9 +15,10 @@ import numpy as np
 from syncblob.arrays.foreign import is_stranger
 from syncblob.blob.core import BlobCore
 from syncblob.calls import tables
+from syncblob.calls.engine import joined
 from syncblob.calls.foreign_operators import host_value, known_form
-from syncblob.calls.general_call import joined, shape_only
 from syncblob.calls.nested import instances, replaced
+from syncblob.calls.operands import shape_only
 
 
 def ufunc_with_strangers(ufunc: np.ufunc, method: str, inputs: Any, kwargs: Any) -> Any:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from syncblob._dtypes import SCALARS
 from syncblob.blob.core import BlobCore
 from syncblob.blob.parts import give_up
 from syncblob.devices import HOST, Side
-from syncblob.memory import CONST, OVERWRITE, attempt, from_the_start, has_written, short_of
+from syncblob.memory import CONST, OVERWRITE, attempt, from_the_start, short_of
 from syncblob.memory.operations import NotNowError
 from syncblob.memory.window_allocation import divisible
 
@@ -31,26 +32,18 @@ def compute_in_room(
 ) -> Any:
     """Call a function with a kernel and operands; in parts if they do not fit on a device together.
 
-    The function computes the kernel elementwise, in a new Blob, or in a tuple of several. If it
-    `writes`, it only brings the operands, and returns a function that writes into the first. In
-    parts, the device needs room for a part of each operand, and for two of each new Blob. When room
-    is needed, finished parts of these are downloaded, and those of the operands dropped. If it
-    writes, the first Blob gets the contents of the new one, on the host and in one step, so that a
-    failure changes nothing.
+    The function computes the kernel elementwise, in a new Blob, or in a tuple of several; or it
+    `writes` into the first. In parts, the device needs room for a part of each operand, and for
+    two of each new Blob. When room is needed, finished parts of these are downloaded, and those of
+    the operands dropped. If it writes, the first Blob gets the contents of the new one, on the host
+    and in one step, so that a failure changes nothing.
 
     Raises
     ------
     MemoryError
         If not even small parts fit.
     """
-
-    def compute(*operands: Any) -> Any:
-        if not writes:
-            return function(kernel, *operands)
-        done = function(kernel, *operands)
-        has_written()
-        return done()
-
+    compute = partial(function, kernel)
     try:
         return attempt(compute, *operands)
     except MemoryError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
@@ -10,15 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncblob import _corrected as corrected
-from syncblob._dtypes import SCALARS, can_hold, is_bfloat16
+from syncblob._dtypes import SCALARS, SUPPORTED, can_hold, is_bfloat16
 from syncblob.arrays.foreign import is_array, is_ndarray_like
 from syncblob.blob.core import BlobCore
 from syncblob.calls.choose_home import require_device_of
+from syncblob.calls.engine import finish_write, plan_of
 from syncblob.calls.foreign_operators import answer_of, known_form
-from syncblob.calls.in_parts import compute_in_room
-from syncblob.calls.operands import converted, gather, is_number
+from syncblob.calls.operands import converted, is_number
+from syncblob.calls.tables import rules_in_place
 from syncblob.guards import may_compute_directly, require_device
-from syncblob.memory import MUTABLE, OVERWRITE
+from syncblob.memory import MUTABLE
 from syncblob.memory.living_arrays import Reference
 
 if TYPE_CHECKING:
@@ -45,11 +45,11 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, name: str) -> Any:  # 
     ValueError
         If the shape differs, or `x1` is const.
     """
-    if x1._readonly:
-        x1._require_writable(_reason(kernel))
+    if x1.readonly:
+        x1.require_writable(_reason(kernel))
     home = x1.home
     # In this order; see `BlobCore`.
-    shortcut, array1 = x1._shortcut, x1._array
+    shortcut, array1 = x1.shortcut, x1.raw_array
     if array1 is not None and not shortcut.writable:
         possible = home.direct and (shortcut.readable or _is_newest(x1))
         if possible and type(x2) in SCALARS:
@@ -59,26 +59,26 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, name: str) -> Any:  # 
             possible = (
                 type(x2) is type(x1)
                 and home is x2.home
-                and (x2._shortcut.readable or _is_newest(x2))
-                and (array2 := x2._array) is not None
+                and (x2.shortcut.readable or _is_newest(x2))
+                and (array2 := x2.raw_array) is not None
                 # As in `_cannot_raise`, without the call.
                 and array1.shape == array2.shape
                 and kernel is not corrected.matmul
                 and _keeps_dtype(kernel, array1.dtype, array2.dtype)
             )
-        array1 = x1._make_writable(_reason(kernel)) if possible else None
+        array1 = x1.array_in(home, MUTABLE, _reason(kernel)) if possible else None
     if array1 is not None:
-        shortcut, writers = x1._shortcut, home.writers
+        shortcut, writers = x1.shortcut, home.writers
         note: Any = None
         try:
             if writers is not None:
                 note = {shortcut}
                 writers.add(Reference(note, writers.discard))
             # Again: it may have been revoked before.
-            if writers is not None and not (shortcut.writable and x1._array is array1):
+            if writers is not None and not (shortcut.writable and x1.raw_array is array1):
                 pass
             elif type(x2) is type(x1):
-                shortcut2, array2 = x2._shortcut, x2._array
+                shortcut2, array2 = x2.shortcut, x2.raw_array
                 if array2 is not None and shortcut2.readable and home is x2.home:
                     if array1.dtype is array2.dtype and (
                         home.direct or may_compute_directly(home, _reason(kernel))
@@ -89,8 +89,8 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, name: str) -> Any:  # 
                             result = kernel(array1, array2)
                             if result.dtype is array1.dtype:
                                 array1[...] = result
-                                if not x1._shortcut.writable:
-                                    _finish_write(kernel, x1, home, array1)
+                                if not x1.shortcut.writable:
+                                    finish_write(x1, home, array1, kernel.__name__)
                                 return x1
                         try:
                             kernel(array1, array2, array1)
@@ -98,8 +98,8 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, name: str) -> Any:  # 
                             _require_kept_dtype(kernel, array1.dtype, array2)
                             raise
                         finally:
-                            if not x1._shortcut.writable:
-                                _finish_write(kernel, x1, home, array1)
+                            if not x1.shortcut.writable:
+                                finish_write(x1, home, array1, kernel.__name__)
                         return x1
                     return _write(kernel, x1, array1, array2, home)
             elif type(x2) in SCALARS:
@@ -108,41 +108,35 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, name: str) -> Any:  # 
             # Frames of an error would keep it.
             note = None
     if type(x2) not in SCALARS and not isinstance(x2, BlobCore):
-        other = converted(x2, x1)
+        at_hand = type(x2) is np.ndarray and x2.dtype in SUPPORTED and not home.bounded
+        other = x2 if at_hand else converted(x2, x1)
         if other is NotImplemented:
-            own = is_array(x2) or isinstance(x2, np.generic)
-            like = own or is_ndarray_like(x2)
-            number = not like and is_number(x2)
-            ask = number or (like and not own)
-            form = known_form(x1, x2) if ask and not number else x1
-            answer = answer_of(name, kernel, form, x2) if ask else NotImplemented
-            if number and answer is NotImplemented:
-                # As a Python scalar, because an array would change the dtype.
-                answer = inplace(kernel, x1, np.asarray(x2).item(), name)
-            elif like and (answer is NotImplemented or isinstance(answer, np.ndarray)):
-                # The operator would bind the caller's name to a new array.
-                raise _other_type(kernel, x2)
-            return answer
+            return _by_other(kernel, x1, x2, name)
         x2 = other
     require_device_of(_reason(kernel), x1, x2)
-    if getattr(x2, "home", home) is not home or not (
-        x1._shortcut.writable or _cannot_raise(kernel, x1, x2)
-    ):
-        # Raise before anything is transferred.
-        _require_kept_dtype(kernel, x1.dtype, x2)
-        _require_same_shape(kernel, x1.shape, getattr(x2, "shape", ()))
+    # Raise before anything is transferred.
+    _require_kept_dtype(kernel, x1.dtype, x2)
+    _require_same_shape(kernel, x1.shape, getattr(x2, "shape", ()))
     # Drop our references, so that the buffers can be evicted if memory is short.
-    array1 = array2 = shortcut = None
-    return compute_in_room(_brought, kernel, (x1, x2), writes=True)
+    array1 = array2 = shortcut = shortcut2 = None
+    return plan_of(rules_in_place, kernel, (), type(x1), type(x2)).run(x1, (x1, x2), {})
 
 
-def _brought(kernel: Callable[..., Any], x1: Any, x2: Any) -> Callable[[], Any]:
-    """Bring the operands to one device, and return a function that computes into the first."""
-    (_, array2), home, _ = gather(kernel.__name__, x1, x2)
-    array1 = x1._make_writable(_reason(kernel)) if home is x1.home else None
-    if array1 is None:
-        array1 = x1._array_on(x1.memory.side_of(home), MUTABLE, _reason(kernel))
-    return partial(_write, kernel, x1, array1, array2, home)
+def _by_other(kernel: Callable[..., Any], x1: Any, x2: Any, name: str) -> Any:
+    """Compute `inplace` with an object that cannot become a Blob."""
+    own = is_array(x2) or isinstance(x2, np.generic)
+    like = own or is_ndarray_like(x2)
+    number = not like and is_number(x2)
+    ask = number or (like and not own)
+    form = known_form(x1, x2) if ask and not number else x1
+    answer = answer_of(name, kernel, form, x2) if ask else NotImplemented
+    if number and answer is NotImplemented:
+        # As a Python scalar, because an array would change the dtype.
+        answer = inplace(kernel, x1, np.asarray(x2).item(), name)
+    elif like and (answer is NotImplemented or isinstance(answer, np.ndarray)):
+        # The operator would bind the caller's name to a new array.
+        raise _other_type(kernel, x2)
+    return answer
 
 
 def _cannot_raise(kernel: Callable[..., Any], x1: Any, x2: Any) -> bool:
@@ -183,17 +177,8 @@ def _is_newest(x: BlobCore) -> bool:
     """Bring a Blob's array up to date, if nothing has to be moved; return whether it is."""
     memory: Any = x.memory
     uniform = memory.ledger.spans.uniform
-    moves = uniform is not None and not uniform >> x._side & 1
-    return not moves and x._make_readable() is not None
-
-
-def _finish_write(kernel: Callable[..., Any], x1: Any, home: Home, array1: Any) -> None:
-    """Finish a write if the other side was read, or its buffer has left, meanwhile."""
-    if not (x1._shortcut.writable or x1._finish_write(home, kernel.__name__, array1)):
-        memory, layout = x1.memory, x1.layout
-        if layout.shape == array1.shape:
-            place = memory.side_of(home), OVERWRITE, layout, kernel.__name__
-            memory.write(*place, operator.setitem, ..., array1)
+    moves = uniform is not None and not uniform >> x.side & 1
+    return not moves and x.current_array() is not None
 
 
 def _write(kernel: Callable[..., Any], x1: Any, array1: Any, array2: Any, home: Home) -> Any:
@@ -207,7 +192,7 @@ def _write(kernel: Callable[..., Any], x1: Any, array1: Any, array2: Any, home: 
     try:
         run(array1, array2, array1)
     finally:
-        _finish_write(kernel, x1, home, array1)
+        finish_write(x1, home, array1, kernel.__name__)
     return x1
 
 

@@ -1,12 +1,19 @@
-"""Bounds of indices, which no other library checks."""
+"""Indices, which only NumPy checks and brings into bounds."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
+
+from syncblob.arrays.foreign import is_array
 from syncblob.blob.core import BlobCore
+from syncblob.calls.tables import INDICES, positions
 from syncblob.devices import HOST, Side
-from syncblob.memory import compute
+from syncblob.memory import CONST, compute
 
 if TYPE_CHECKING:
     from syncblob.devices.base import Home
@@ -25,7 +32,7 @@ def require_bounds(home: Home, indices: Any, lowest: int, length: int, axis: int
         if not (indices.size and home.checks_values):
             return
         if isinstance(indices, BlobCore):
-            indices = indices._array_in(home, "__getitem__")
+            indices = indices.array_in(home, CONST, "__getitem__")
         low, high = (int(compute(home, home.own(name), indices)) for name in ("min", "max"))
     if low < lowest or high >= length:
         wrong = low if low < lowest else high
@@ -34,8 +41,65 @@ def require_bounds(home: Home, indices: Any, lowest: int, length: int, axis: int
 
 def _is_on_host(blob: BlobCore) -> bool:
     """Return whether the host holds the newest contents of a Blob."""
-    if blob._held is None and blob._array is not None:
+    if blob.known_memory is None and blob.raw_array is not None:
         # The result of a computation. The map would have to be made first.
         return blob.home is HOST
     memory = blob.memory
     return memory.spans.common(*blob.layout.reach) & 1 << Side.HOST != 0
+
+
+def check_indices(
+    function: Callable[..., Any], home: Home, given: Mapping[int | str, Any]
+) -> dict[int | str, Any]:
+    """Check the indices in the arguments of a function in a home, and return all arguments.
+
+    Raises
+    ------
+    IndexError, ValueError
+        As the function raises for ndarrays.
+    """
+    names = [*positions(function)]
+    arguments = {names[key] if type(key) is int else str(key): x for key, x in given.items()}
+    mode = arguments.pop("mode", "raise")
+    if mode not in {"raise", "wrap", "clip"}:
+        raise ValueError(f'expected mode "raise", "wrap" or "clip", got {mode!r}')
+    key, of = INDICES[function]
+    x = arguments[key]
+    indices: Any = x if isinstance(x, BlobCore) else np.asarray(x)
+    length = _length(function, arguments[of], arguments)
+    if key == "condition":
+        # Libraries take the indices of the true elements.
+        if indices.size > length and np.any(indices.reshape(-1)[length:]):
+            raise IndexError(f"{function.__name__} got a condition longer than {length}")
+    elif indices.dtype.kind in "biu":
+        inside = _inside(function, home, indices, length, mode)
+        if inside is not indices:
+            arguments[key] = inside if is_array(x) else inside.tolist()
+    named: dict[int | str, Any] = {}
+    named.update((name, arguments.pop(name)) for name in ("axis", "out") if name in arguments)
+    if function in {np.choose, np.put} and not home.checks_values:
+        named["mode"] = mode
+    return {**dict(enumerate(arguments.values())), **named}
+
+
+def _inside(function: Any, home: Home, indices: Any, length: int, mode: str) -> Any:
+    """Return indices that are in bounds; raise if the mode says so."""
+    if mode == "raise" or not length:
+        choosing = function is np.choose
+        try:
+            require_bounds(home, indices, 0 if choosing else -length, length)
+        except IndexError as error:
+            raise ValueError(str(error)) if choosing else error from None
+        return indices
+    indices = indices.astype(np.intp)
+    return indices % length if mode == "wrap" else indices.clip(0, length - 1)
+
+
+def _length(function: Any, indexed: Any, arguments: Mapping[str, Any]) -> int:
+    if function is np.choose:
+        return len(indexed)
+    shape = np.shape(indexed)
+    axis = arguments.get("axis", -1 if function is np.take_along_axis else None)
+    if axis is None:
+        return math.prod(shape)
+    return shape[normalize_axis_index(axis, len(shape))]

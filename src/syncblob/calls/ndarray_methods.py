@@ -13,9 +13,9 @@ import numpy as np
 from syncblob._made_functions import name_made_functions
 from syncblob.blob.core import AnyBlob, BlobCore
 from syncblob.blob.missing import explain_keywords
-from syncblob.calls.array_function import array_function
-from syncblob.calls.general_call import call
-from syncblob.memory import from_the_start
+from syncblob.calls.engine import plan_of
+from syncblob.calls.numpy_protocols import array_function
+from syncblob.calls.tables import rules_of_method
 
 if TYPE_CHECKING:
 
@@ -148,12 +148,8 @@ class NdarrayMethods(BlobCore):
 
     def _write_by(self, name: str, *args: Any, **kwargs: Any) -> None:
         """Call a method of arrays that writes its array."""
-
-        def method(array: Any, *args: Any, **kwargs: Any) -> None:
-            getattr(array, name)(*args, **kwargs)
-
-        method.__name__ = name  # which logs of operations show
-        from_the_start(call, method, (self, *args), kwargs, self, name=name, written={0: False})
+        kinds = (type(self), *map(type, args), *map(type, kwargs.values()))
+        plan_of(rules_of_method, name, (*kwargs,), *kinds).run(self, (self, *args), kwargs)
 
 
 name_made_functions(vars(NdarrayMethods), "Blob")

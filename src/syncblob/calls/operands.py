@@ -1,23 +1,42 @@
-"""Operands: what may stand beside a Blob, and bringing the operands to one device."""
+"""Operands: what may stand beside a Blob, and Blobs made of it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob._dtypes import PYTHON_SCALARS, SCALARS, can_hold, is_supported
+from syncblob._dtypes import PYTHON_SCALARS, can_hold, is_supported
+from syncblob._layout import Layout
 from syncblob.arrays.foreign import NoValuesError, is_array, is_stranger
 from syncblob.arrays.native import native_array
 from syncblob.blob.core import AnyBlob, BlobCore
-from syncblob.calls.choose_home import preferred, require_device_of
+from syncblob.calls.choose_home import require_device_of
 from syncblob.devices import HOST
+from syncblob.devices.base import is_on_device
 from syncblob.interop.adopt import adopt
+from syncblob.memory import in_room
+from syncblob.memory.operations import leave_room
+from syncblob.transfers import Copying, transfer
 
 if TYPE_CHECKING:
-    from syncblob.devices.base import Home
+    from syncblob.devices import Device
 
 _NUMBERS = (int, float, complex)
+
+# Types of arguments that are passed on unchanged, but for NumPy's scalars that Blobs cannot hold.
+_LEAVES = (bool, int, float, complex, str, bytes, type, np.generic, np.dtype, np.ufunc)
+_FOR_HOST = (np.clongdouble, np.datetime64, np.longdouble, np.timedelta64, np.void)
+
+
+def _is_leaf(kind: type) -> bool:
+    return kind is type(None) or (issubclass(kind, _LEAVES) and not issubclass(kind, _FOR_HOST))
+
+
+# Returns whether arguments of a type do not determine where to compute.
+is_leaf: Callable[[type], bool] = cache(_is_leaf)
 
 
 def as_blob(name: str, x: Any, *beside: Any) -> Any:
@@ -35,7 +54,7 @@ def as_blob(name: str, x: Any, *beside: Any) -> Any:
         x = np.asarray(x)[()]
     if isinstance(x, np.generic) and is_supported(x.dtype):
         device = None if like is None else like.device
-        return BlobCore._class_of_results.asarray(x, device=device)
+        return BlobCore.class_of_results.asarray(x, device=device)
     operand = NotImplemented if like is None else converted(x, like)
     if operand is not NotImplemented:
         return operand
@@ -48,52 +67,15 @@ def is_number(x: Any) -> bool:
     return isinstance(x, _NUMBERS) and not hasattr(type(x), "__array_ufunc__")
 
 
-def gather(name: str, *operands: Any) -> tuple[list[Any], Home, tuple[Any, ...]]:
-    """Bring the data of Blobs to one device, that of `common_home`.
-
-    Scalars and None are unchanged if there is a Blob. Otherwise NumPy scalars become Blobs.
-
-    Returns
-    -------
-    arrays
-        The arrays and scalars to compute with.
-    home
-        The home of the arrays.
-    operands
-        The operands, with NumPy scalars replaced by Blobs if that was necessary.
-    """
-    if not HOST.direct:
-        require_device_of(name, *operands)
-    home: Home | None = None
-    for x in operands:
-        if isinstance(x, BlobCore):
-            other = x.home
-            if home is None or home is HOST:
-                home = other
-            elif other is not home and other is not HOST:
-                home = preferred(home, other)
-    if home is None:
-        return gather(name, *_with_blobs(name, operands))
-    arrays: list[Any] = []
-    for x in operands:
-        if x is None or type(x) in SCALARS:
-            arrays.append(x)
-        elif not isinstance(x, BlobCore):
-            return gather(name, *_with_blobs(name, operands))
-        else:
-            # An access on that home alone: one on the host would count as another use of it.
-            arrays.append(x._array_in(home, name))
-    return arrays, home, operands
-
-
-def _with_blobs(name: str, operands: tuple[Any, ...]) -> list[Any]:
-    """Replace NumPy scalars by Blobs.
+def with_blobs(name: str, operands: Sequence[Any]) -> list[Any]:
+    """Return operands with Blobs in place of arrays and NumPy scalars; see `as_blob`.
 
     Raises
     ------
     TypeError
-        As `gather`.
+        If an operand is something else, or none is a Blob.
     """
+    require_device_of(name, *operands)
     weak = PYTHON_SCALARS
     blobs = [x if x is None or type(x) in weak else as_blob(name, x, *operands) for x in operands]
     if any(isinstance(x, BlobCore) for x in blobs):
@@ -105,7 +87,7 @@ def blob_to_read(array: Any, like: AnyBlob) -> AnyBlob:
     """Make a Blob over an array of NumPy or CuPy, only for reading."""
     device = "cpu" if isinstance(array, np.ndarray) else None
     memory, layout = adopt(array, dtype=None, device=device, copy=None, owned=True)
-    return like._of(memory, layout)
+    return like.from_memory(memory, layout)
 
 
 def converted(x: Any, like: Any) -> Any:
@@ -129,3 +111,39 @@ def converted(x: Any, like: Any) -> Any:
 def refusal(name: str, x: object) -> TypeError:
     """Return the error for an operand that is not a Blob."""
     return TypeError(f"{name} expects a Blob, got {type(x).__name__}; use syncblob.asarray() first")
+
+
+def of_device(x: Any, like: BlobCore) -> Any:
+    """Wrap an array on a device in a Blob, because its device determines where to compute."""
+    if x is None or isinstance(x, (BlobCore, np.ndarray, *_LEAVES)):
+        return x
+    return adopted(native_array(x)[0], like, None) if is_on_device(x) else x
+
+
+def adopted(array: Any, like: BlobCore, device: Device | None) -> BlobCore:
+    """Make a Blob for use on a device, over an array that has other owners."""
+    memory, layout = adopt(array, dtype=None, device=device, copy=None)
+    return like.from_memory(memory, layout)
+
+
+def shape_only(x: Any) -> Any:
+    """Replace a Blob by an array of the same shape, strides and dtype, which must not be read."""
+    if not isinstance(x, BlobCore):
+        return x
+    # It may be out of date, and has the shape nevertheless.
+    array = x.raw_array
+    return array if isinstance(array, np.ndarray) else x.layout.dummy()
+
+
+def uploaded(array: Any, home: Any, reason: str) -> Any:
+    """Return a private copy on an accelerator of a C-contiguous ndarray, which is only read."""
+    buffer = in_room(home, reason, MemoryError, _allocate, home, array.nbytes)
+    if array.nbytes:
+        copies = home.upload, HOST.wrap(array), buffer
+        transfer(Copying(home, reason, 0), "upload", array.nbytes, 0, *copies)
+    return home.own_view(buffer, Layout.dense(array), writable=False)
+
+
+def _allocate(home: Any, nbytes: int) -> Any:
+    leave_room(home)
+    return home.allocate(nbytes)

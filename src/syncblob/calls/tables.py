@@ -1,19 +1,23 @@
-"""Tables of NumPy's functions: which arguments they write, and which return views.
+"""The rules of functions, which the engine reads: what they write, which return views.
 
-A function in none of these tables reads its arguments and returns new arrays.
+One of NumPy's functions in none of these tables reads its arguments and returns new arrays.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cache, partial
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from syncblob._shape import require_repeats
+from syncblob.devices import HOST
+
+if TYPE_CHECKING:
+    from syncblob.devices.base import Home
 
 
 class Views(NamedTuple):
@@ -25,6 +29,53 @@ class Views(NamedTuple):
     """Whether all its positional arguments may be arrays, not only the first."""
     const: bool = False
     """Whether its views are read-only in NumPy."""
+
+
+def _nothing(_args: Any, _kwargs: Any) -> Any:
+    return ()
+
+
+def _writes_nothing(_args: Any, _kwargs: Any) -> dict[int | str, bool]:
+    return {}
+
+
+class Rules(NamedTuple):
+    """What the engine has to know of a function."""
+
+    name: str
+    """For messages, and to look the function up in the library of a device."""
+    function: Callable[..., Any]
+    """The function of arrays, which NumPy or, through its protocols, CuPy computes."""
+    native: Callable[..., Any]
+    """The same for NumPy's arrays alone: without the dispatch."""
+    written: Callable[[Any, Any], Mapping[int | str, bool]] = _writes_nothing
+    """Returns which arguments of a call are written, and whether wholly."""
+    plain: Callable[[Any, Any], Collection[int | str | None]] = _nothing
+    """Returns which arguments are axes, shapes and the like, where an array is no operand."""
+    varies: Callable[[Any, Any], bool] = _nothing
+    """Returns whether what is written depends on the value of an argument, not on its type."""
+    home: Home | None = None
+    """The home that always computes, without a question to the guards."""
+    const: bool = False
+    """Whether results that are views are const."""
+    by_name: bool = False
+    """Whether arrays of a device do not dispatch to the function, so that it is looked up there."""
+    with_library: bool = False
+    """Whether the function takes the array library first."""
+    elementwise: bool = False
+    """Whether it computes element by element, or a matrix product, in new arrays."""
+    in_place: bool = False
+    """Whether it is elementwise, but for writing into its first argument."""
+    indexes: bool = False
+    """Whether indices have to be checked that only NumPy checks."""
+    plan: Any = None
+    """Makes the plan of a call in place of the usual class."""
+
+    def function_in(self, home: Home, *, by_name: bool) -> Callable[..., Any]:
+        """Return the function for arrays of a home."""
+        if by_name and not home.native:
+            return home.own(self.name)
+        return partial(self.function, home.namespace) if self.with_library else self.function
 
 
 def _named(names: str) -> list[Callable[..., Any]]:
@@ -203,9 +254,95 @@ def written_arguments(
     return result
 
 
+@cache
+def _plain_parameters(function: Callable[..., Any]) -> list[str]:
+    return [name for name in positions(function) if name in _PLAIN]
+
+
 def plain_arguments(
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> set[int | str]:
+) -> set[int | str | None]:
     """Return the positions and keywords of arguments for axes, shapes and the like."""
-    keys = {_argument(function, name, args, kwargs) for name in _PLAIN & {*positions(function)}}
-    return {key for key in keys if key is not None}
+    return {_argument(function, name, args, kwargs) for name in _plain_parameters(function)}
+
+
+def _has_option(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> bool:
+    """Return whether an option is given on which it depends whether a function writes."""
+    return _argument(function, _WRITE_IF[function][0], args, kwargs) is not None
+
+
+# --- the rules of each kind of function -----------------------------------------------------------
+
+
+def rules_of_function(function: Callable[..., Any]) -> Rules:
+    """Return the rules of one of NumPy's functions other than ufuncs."""
+    return Rules(
+        name=function.__name__,
+        function=function,
+        native=getattr(function, "_implementation", function),
+        written=partial(written_arguments, function),
+        plain=partial(plain_arguments, function),
+        varies=partial(_has_option, function) if function in _WRITE_IF else _nothing,
+        home=HOST if function in TEXTS_AND_FILES else None,
+        const=function in OVERLAPPING,
+        indexes=function in INDICES,
+    )
+
+
+def rules_of_ufunc(ufunc_and_method: tuple[np.ufunc, str]) -> Rules:
+    """Return the rules of a ufunc, or of one of its methods, such as ``"reduce"``."""
+    ufunc, method = ufunc_and_method
+
+    def written(_args: Any, kwargs: Mapping[str, Any]) -> dict[int | str, bool]:
+        if method == "at":
+            return {0: False}
+        # A reduction writes every element, even with a mask.
+        masked = kwargs.get("where", True) is not True and method in {"__call__", "outer"}
+        return {"out": not masked} if "out" in kwargs else {}
+
+    def plain(_args: Any, kwargs: Mapping[str, Any]) -> Collection[str]:
+        return {"axes", "axis"} & kwargs.keys()
+
+    if method == "__call__":
+        return Rules(ufunc.__name__, ufunc, ufunc, written, plain, elementwise=ufunc in ELEMENTWISE)
+    function = getattr(ufunc, method)
+    return Rules(f"{ufunc.__name__}.{method}", function, function, written, plain, by_name=True)
+
+
+def rules_of_kernel(kernel: Callable[..., Any]) -> Rules:
+    """Return the rules of a ufunc, or of a function of arrays composed of ufuncs."""
+    return Rules(kernel.__name__, kernel, kernel, elementwise=True)
+
+
+def rules_in_place(kernel: Callable[..., Any]) -> Rules:
+    """Return the rules of an in-place operator, which computes into its first operand."""
+
+    def into(x1: Any, x2: Any) -> Any:
+        kernel(x1, x2, x1)
+        return x1
+
+    into.__name__ = kernel.__name__
+    name = f"in-place {kernel.__name__}"
+    return Rules(name, into, into, lambda *_: {0: False}, elementwise=True, in_place=True)
+
+
+def rules_of_library(function: str | Callable[..., Any]) -> Rules:
+    """Return the rules of a function of array libraries, or of one that takes the library first."""
+    if isinstance(function, str):
+        of_numpy = attrgetter(function)(np)
+        native = getattr(of_numpy, "_implementation", of_numpy)
+        return Rules(function, of_numpy, native, by_name=True)
+    name = function.__name__.lstrip("_")
+    return Rules(name, function, partial(function, np), with_library=True)
+
+
+def rules_of_method(name: str) -> Rules:
+    """Return the rules of a method of arrays that writes its array."""
+
+    def method(array: Any, *args: Any, **kwargs: Any) -> None:
+        getattr(array, name)(*args, **kwargs)
+
+    method.__name__ = name  # which logs of operations show
+    return Rules(name, method, getattr(np.ndarray, name), lambda *_: {0: False})

@@ -3,20 +3,99 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from syncblob._dtypes import is_supported
 from syncblob._layout import Layout
+from syncblob.arrays.native import native_array
+from syncblob.blob.core import BlobCore
+from syncblob.calls import tables
+from syncblob.calls.engine import Plan
+from syncblob.calls.operands import adopted
 from syncblob.devices import HOST
 
-if TYPE_CHECKING:
-    from syncblob.blob.core import BlobCore
+
+class ViewPlan(Plan):
+    """The function makes views of its first argument, a Blob; or it may copy, and reads it."""
+
+    __slots__ = ("axes", "unusual", "usual_count")
+
+    def __init__(
+        self, rules: tables.Rules, count: int, kinds: Mapping[int | str, type], views: tables.Views
+    ) -> None:
+        super().__init__(rules, count, kinds)
+        function = rules.function
+        self.native = tables.METHODS.get(function, rules.native)
+        self.axes = views.axes
+        # Whether the argument has a name, or others are Blobs, too.
+        self.unusual = not count or any(
+            issubclass(kind, BlobCore) for kind in list(kinds.values())[1:]
+        )
+        # For a function that may also copy: with so many arguments it does not, if the array is
+        # C-contiguous.
+        self.usual_count: int | None = tables.VIEWS_OR_COPIES.get(function)
+
+    def run(self, like: Any, args: Any, kwargs: Any) -> Any:
+        """Make the call."""
+        function, first, named = self.rules.function, args, kwargs
+        if self.unusual:
+            named = {**kwargs}
+            x = args[0] if args else named.pop(str(tables.first_argument(function, ())))
+            # Other Blobs stand for axes and numbers.
+            named = {name: _number(y) for name, y in named.items()}
+            first = (x, *map(_number, args[1:]))
+        x = first[0]
+        array = x.raw_array
+        if array is None or x.known_memory is None or not x.home.native:
+            array = stand_in(x)
+        if array.ndim < self.axes or (
+            self.usual_count is not None
+            and (named or len(first) != self.usual_count or not array.flags.c_contiguous)
+            and not makes_view(function, x, first, named)
+        ):
+            return super().run(like, args, kwargs)
+        result = self.native(array, *first[1:], **named)
+        const = self.const and not kwargs.get("writeable")
+        if type(result) is np.ndarray:
+            return view_of(x, array, result, const)
+        return type(result)([view_of(x, array, part, const) for part in result])
+
+
+class ViewsPlan(Plan):
+    """The function makes one view of each positional argument. There are several."""
+
+    __slots__ = ()
+
+    def run(self, like: Any, args: Any, kwargs: Any) -> Any:
+        """Make the call."""
+        operands = [self._operand(x, like) for x in args]
+        arrays = [stand_in(x) if isinstance(x, BlobCore) else x for x in operands]
+        result = self.native(*arrays, **kwargs)
+        return type(result)(
+            view_of(x, array, view, self.const) if isinstance(x, BlobCore) else view
+            for x, array, view in zip(operands, arrays, result, strict=True)
+        )
+
+    @staticmethod
+    def _operand(x: Any, like: Any) -> Any:
+        """Return a Blob in place of an array; an array of a dtype that Blobs do not support."""
+        if isinstance(x, BlobCore):
+            return x
+        array = native_array(x)[0]
+        device = like.device if isinstance(array, np.ndarray) else None
+        return adopted(array, like, device) if is_supported(array.dtype) else array
+
+
+def _number(x: Any) -> Any:
+    """Return the contents of a Blob that stands for an axis or a number; others as they are."""
+    return np.asarray(x) if isinstance(x, BlobCore) else x
 
 
 def stand_in(x: BlobCore) -> Any:
     """Return an array with the layout of a Blob, of which views can be made, but not read."""
-    array = x._array if x.home.native and x._has_array() else None
+    array = x.viewable_array() if x.home.native else None
     return x.layout.dummy() if array is None else array
 
 
@@ -26,15 +105,15 @@ def view_of(x: Any, array: Any, view: Any, const: bool) -> Any:
         return x
     if const:
         view.flags.writeable = False
-    blob = x._view_of_array(array, view)
+    blob = x.view_of_array(array, view)
     if blob is None:
         # The array is a dummy, or another thread has replaced the buffer. The elements have the
         # same offsets in the new one.
         layout = x.layout
         distance = HOST.address(view) - HOST.address(array) if view.size else 0
-        return x._view(Layout.of_array(view, layout.offset + distance), readonly=const)
+        return x.view_at(Layout.of_array(view, layout.offset + distance), readonly=const)
     if const:
-        blob._readonly = True
+        blob.readonly = True
     return blob
 
 

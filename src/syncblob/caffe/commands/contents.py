@@ -65,8 +65,8 @@ def open_contents(path: str) -> Contents:
         state = syncblob.open_solver_state(path)
         solver = {name: getattr(state, name) for name in ("iter", "current_step", "learned_net")}
         blobs = {str(number): blob for number, blob in enumerate(state.history)}
-        layers = [LayerWeights.of(Layer("history"), blobs)]
-        return Contents(Weights(path, kind, layers), solver=solver)
+        layer = LayerWeights.of(Layer("history"), blobs)
+        return Contents(Weights(path, kind, (layer,)), solver=solver)
     return Contents(open_weights(path))
 
 

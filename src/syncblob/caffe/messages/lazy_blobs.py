@@ -226,7 +226,7 @@ def parts_of(blob: Blob, *, diff: bool) -> Iterator[ValuesInFile | NDArray[np.ge
         end = stop
 
 
-def unchanged(blob: Blob, *, write_diff: bool | None) -> tuple[OpenFile, BlobIndex] | None:
+def find_unchanged(blob: Blob, *, write_diff: bool | None) -> tuple[OpenFile, BlobIndex] | None:
     """Return the file and the position that a Blob was read from, if it has not changed since.
 
     Values that have been accessed are compared with the file bit for bit, by a const access on the

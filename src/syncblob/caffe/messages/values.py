@@ -43,7 +43,7 @@ class Values:
     """Bytes to read at a time."""
 
     @classmethod
-    def packed(cls, dtype: np.dtype[np.generic], start: int, count: int) -> Self:
+    def in_order(cls, dtype: np.dtype[np.generic], start: int, count: int) -> Self:
         """Return the position of values without gaps."""
         return cls(dtype, (Run(start, count, dtype.itemsize),) if count else ())
 

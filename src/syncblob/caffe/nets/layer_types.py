@@ -19,7 +19,7 @@ from syncblob.caffe.messages.fields import (
     LEGACY_AXES,
     MOST_AXES,
     MOST_ELEMENTS,
-    padded,
+    pad_axes,
     shapes_agree,
 )
 from syncblob.caffe.messages.upgrade_old_nets import DATA_LAYERS
@@ -202,7 +202,7 @@ def own_shapes(layer: Layer) -> list[tuple[int, ...]]:
         return shapes
     for number, (shape, blob) in enumerate(zip(shapes, expected, strict=False)):
         short = shape[LEGACY_AXES - len(blob.dims) :]
-        if len(shape) == LEGACY_AXES > len(short) and shape == padded(short) and not blob.repeats:
+        if len(shape) == LEGACY_AXES > len(short) and shape == pad_axes(short) and not blob.repeats:
             shapes[number] = short
     return shapes
 
@@ -285,7 +285,7 @@ def _windows(settings: Any, image: Shape) -> Iterable[tuple[int, int, int, int]]
     return zip(image, extents, stride, pad, strict=True)
 
 
-def _convolved(settings: Any, image: Shape) -> Shape:
+def _size_after(settings: Any, image: Shape) -> Shape:
     rooms = [
         (size + 2 * pad - extent, stride) for size, extent, stride, pad in _windows(settings, image)
     ]
@@ -295,14 +295,14 @@ def _convolved(settings: Any, image: Shape) -> Shape:
     )
 
 
-def _deconvolved(settings: Any, image: Shape) -> Shape:
+def _size_before(settings: Any, image: Shape) -> Shape:
     return _as_image(
         stride * (size - 1) + extent - 2 * pad
         for size, extent, stride, pad in _windows(settings, image)
     )
 
 
-def _divided_up(image: Shape, strides: list[int]) -> Shape:
+def _divide_up(image: Shape, strides: list[int]) -> Shape:
     """Return the size with the padding of TensorFlow's SAME, pad_type 1 of synopsys-caffe."""
     return tuple(-(-size // stride) for size, stride in zip(image, strides, strict=True))
 
@@ -319,9 +319,9 @@ def _convolution(layer: LayerParameter, first: Shape, *others: Shape) -> list[Sh
     )
     image = first[axis + 1 :]
     spreads = layer.type == "Deconvolution"
-    dims = (_deconvolved if spreads else _convolved)(settings, image)
+    dims = (_size_before if spreads else _size_after)(settings, image)
     if not spreads and fork_settings(layer).pad_type:
-        dims = _divided_up(image, _of_axes(settings, "stride", len(image), 1))
+        dims = _divide_up(image, _of_axes(settings, "stride", len(image), 1))
     return [(*first[:axis], outputs, *dims)] * (1 + len(others))
 
 
@@ -356,7 +356,7 @@ def _im2col(settings: Any, bottom: Shape) -> list[Shape]:
     axis = _axis_of(settings.axis, bottom)
     image = bottom[axis + 1 :]
     channels = bottom[axis] * math.prod(_of_axes(settings, "kernel_size", len(image)))
-    return [(*bottom[:axis], channels, *_convolved(settings, image))]
+    return [(*bottom[:axis], channels, *_size_after(settings, image))]
 
 
 def _pooling(layer: LayerParameter, bottom: Shape) -> list[Shape]:
@@ -369,10 +369,10 @@ def _pooling(layer: LayerParameter, bottom: Shape) -> list[Shape]:
     if settings.global_pooling:
         pooled: Shape = (1, 1)
     elif fork_settings(layer).pad_type:
-        pooled = _divided_up(bottom[2:], stride)
+        pooled = _divide_up(bottom[2:], stride)
     else:
         floor = settings.round_mode == settings.FLOOR
-        pooled = _pooled(bottom[2:], kernel, stride, pad, floor=floor)
+        pooled = _pool(bottom[2:], kernel, stride, pad, floor=floor)
     return [(*bottom[:2], *pooled)] * (1 + (settings.pool == settings.MAX))
 
 
@@ -384,7 +384,7 @@ def _of_sides(settings: Any, stem: str, both: str = "") -> list[int]:
     return [getattr(settings, side if all(given) else both or stem) for side in sides]
 
 
-def _pooled(
+def _pool(
     image: Shape, kernel: list[int], stride: list[int], pad: list[int], *, floor: bool = False
 ) -> Shape:
     dims = []
@@ -407,7 +407,7 @@ def _spp(settings: Any, bottom: Shape) -> list[Shape]:
         pad = [(k * 2**level - size + 1) // 2 for k, size in zip(kernel, image, strict=True)]
         coarse = all(p < k for p, k in zip(pad, kernel, strict=True))
         _expect(coarse, f"an image large enough for level {level} of the pyramid", image)
-        pooled = _pooled(tuple(image), kernel, kernel, pad)
+        pooled = _pool(tuple(image), kernel, kernel, pad)
         if height == 1:
             return [(num, channels, *pooled)]
         counts.append(math.prod(pooled))
@@ -729,7 +729,7 @@ def _images(layer: LayerParameter) -> list[Partial]:
 def _depthwise(settings: Any, bottom: Shape) -> list[Shape]:
     # farmingyard/caffe-mobilenet, conv_dw_layer.cpp: num_output, group and axis have no effect.
     num, channels, *image = _sides(bottom)
-    return [(num, channels, *_convolved(settings, tuple(image)))]
+    return [(num, channels, *_size_after(settings, tuple(image)))]
 
 
 def _depthwise_blobs(settings: Any, *bottoms: Shape) -> list[ExpectedBlob]:

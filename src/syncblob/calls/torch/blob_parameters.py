@@ -88,7 +88,7 @@ def _attach(
 
 def _attachment_of(blob: BlobCore, reason: str) -> tuple[torch.Tensor, _Attachment]:
     """Return a tensor over a Blob's data, and what a parameter over it needs."""
-    blob._require_writable(reason)
+    blob.require_writable(reason)
     layout = blob.layout
     if layout.dtype.kind not in "fc" and not is_bfloat16(layout.dtype):
         raise TypeError(
@@ -99,7 +99,7 @@ def _attachment_of(blob: BlobCore, reason: str) -> tuple[torch.Tensor, _Attachme
         raise ValueError(
             f"torch has no tensors with negative strides such as {layout.strides}; use a copy"
         )
-    memory, diff = blob.memory, blob._diff_memory()
+    memory, diff = blob.memory, blob.diff_memory()
     # Found once for both, because it takes time.
     noted = user_instruction()
     gradient = alias_over(blob, diff, HOST_DIFF, reason, noted)
@@ -303,9 +303,9 @@ class BlobParameter(torch.nn.Parameter):
 
 def _buffers(blob: BlobCore) -> tuple[Any, Any]:
     """Return the buffers of a Blob's data and diff on the side of its device."""
-    diff, home = blob._existing_diff(), blob.home
+    diff, home = blob.existing_diff(), blob.home
     theirs = None if diff is None else diff.buffer(diff.side_of(home))
-    return blob.memory.buffer(blob._side), theirs
+    return blob.memory.buffer(blob.side), theirs
 
 
 def _apart(x: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:

@@ -5,7 +5,7 @@ mutable path, tracked like any other alias.
 
 A tensor that a torch function only reads is a *loan*: it takes the const path, and nothing
 references it after the function has returned. The Blob keeps it for the next function, with its
-other kept arrays (`BlobCore._kept`), and it is valid as long as these. Each call is checked
+other arrays (`BlobCore.accessor_arrays`), and it is valid as long as these. Each call is checked
 afterwards. If the function has written the loan, or a result shares its storage, the Blob drops the
 loan, and it becomes an alias. A function that may return a view gets an alias at once, if that
 changes nothing.
@@ -35,7 +35,7 @@ from syncblob.memory.verify import verifying
 if TYPE_CHECKING:
     from syncblob._layout import Layout
     from syncblob._source_lines import NotedPlace
-    from syncblob.blob.core import BlobCore, Kept
+    from syncblob.blob.core import AccessorArrays, BlobCore
     from syncblob.devices.base import Home
 
 _KIND = "tensor"
@@ -73,9 +73,9 @@ def tensor_over(blob: BlobCore, *, copy: bool | None) -> torch.Tensor:
         if alias is not None:
             return alias
     memory, layout = blob.memory, blob.layout
-    if copy or (copy is None and blob._readonly):
+    if copy or (copy is None and blob.readonly):
         return private(memory, layout, blob.home, "to_torch")
-    if blob._readonly:
+    if blob.readonly:
         raise ValueError(
             "a tensor can be written, and this Blob is a const view; leave out copy=False to get "
             "a copy, or use the Blob it was taken from"
@@ -98,7 +98,7 @@ def alias_over(
     tensor = host_alias(blob, place, noted) if blob.home is HOST else None
     if tensor is None:
         tensor, _ = tensor_over_memory(memory, blob.layout, blob.home, MUTABLE, reason)
-        blob._keep(place, memory)
+        blob.keep_arrays(place, memory)
     return tensor
 
 
@@ -107,16 +107,16 @@ def host_alias(blob: BlobCore, place: int, noted: NotedPlace | None = None) -> t
 
     Returns None in other cases, and for a const Blob and negative strides.
     """
-    kept = blob._kept[place]
+    kept = blob.accessor_arrays[place]
     if kept is None:
         return None
-    shortcut, _, _, exported, _ = kept
+    shortcut, exported = kept.shortcut, kept.exported
     if exported is None or not shortcut.writable:
         return None
-    memory: Any = blob._held
-    layout: Any = blob._placed
+    memory: Any = blob.known_memory
+    layout: Any = blob.known_layout
     if place == HOST_DIFF:
-        memory = blob._diff_memory()
+        memory = blob.diff_memory()
         if shortcut.buffer is not memory.whole(Side.HOST):
             # The Blob has another diff now, because its base shares one.
             return None
@@ -173,8 +173,8 @@ class Loan:
         """Make a Blob drop this loan."""
         if self.shelf is not None:
             self.shelf.pop(x.layout, None)
-        kept = x._kept[HOST_DATA]
-        if kept is not None and kept[4] is self:
+        kept = x.accessor_arrays[HOST_DATA]
+        if kept is not None and kept.tensor is self:
             _keep(x, x.layout, kept, None)
 
 
@@ -186,17 +186,19 @@ def host_loan(x: BlobCore, reason: str) -> Loan | None:
     layout = x.layout
     if not x.home.native or layout.reversed_axes:
         return None
-    kept = x._kept[HOST_DATA]
-    if kept is None or not kept[0].readable:
-        x._read(HOST_DATA, reason)
-        kept = x._kept[HOST_DATA]
+    kept = x.accessor_arrays[HOST_DATA]
+    if kept is None or not kept.shortcut.readable:
+        x.const_view(HOST_DATA, reason)
+        kept = x.accessor_arrays[HOST_DATA]
     # Beside an alias, it may stay unreadable. Another thread may have replaced the buffer.
-    if kept is None or not (kept[0].readable or kept[0].buffer is x.memory.whole(Side.HOST)):
+    if kept is None or not (
+        kept.shortcut.readable or kept.shortcut.buffer is x.memory.whole(Side.HOST)
+    ):
         return Loan(*tensor_over_memory(x.memory, layout, HOST, CONST, reason))
-    loan: Loan | None = kept[4]
+    loan: Loan | None = kept.tensor
     # The version check detects writes through references that were not found.
     if loan is None or loan.was_written:
-        array = (kept[1] if kept[3] is None else kept[3]).view()
+        array = (kept.const if kept.exported is None else kept.exported).view()
         # As in `tensor_over_memory`.
         array.flags.writeable = True
         loan = Loan(*tensor_of(HOST, array))
@@ -229,12 +231,12 @@ def cuda_loan(x: BlobCore, home: Any, reason: str) -> Loan | None:
     return loan
 
 
-def _keep(x: BlobCore, layout: Layout, kept: Kept, loan: Loan | None) -> None:
+def _keep(x: BlobCore, layout: Layout, kept: AccessorArrays, loan: Loan | None) -> None:
     """Store a loan of a layout, or None, with a Blob's kept arrays."""
-    x._kept = ((*kept[:4], loan), *x._kept[1:])
+    x.accessor_arrays = (kept.with_tensor(loan), *x.accessor_arrays[1:])
     # If another thread has resized the Blob meanwhile, the kept arrays are out of date.
-    if x._placed is not layout:
-        x._kept = NOTHING_KEPT
+    if x.known_layout is not layout:
+        x.accessor_arrays = NOTHING_KEPT
 
 
 # --- tensors over memories ------------------------------------------------------------------------

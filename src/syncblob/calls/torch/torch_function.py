@@ -19,8 +19,8 @@ import torch.utils._python_dispatch as _modes
 
 from syncblob._source_lines import user_instruction
 from syncblob.blob.core import HOST_DATA, BlobCore
-from syncblob.calls.compute import forgets_newest, overwrite
 from syncblob.calls.nested import NESTED, instances, replaced
+from syncblob.calls.results import forgets_newest, overwrite
 from syncblob.calls.torch import tensors as over
 from syncblob.calls.torch.devices import device_of_tensors
 from syncblob.calls.torch.plans import Plan, plan_call, plan_with_contents
@@ -184,7 +184,7 @@ def _lend_ready(  # noqa: C901, PLR0911, PLR0912, PLR0915  # inlined, because ca
         for place, whole in plan.written.items():
             x = operands[place]
             if isinstance(x, BlobCore):
-                layout: Any = x._placed
+                layout: Any = x.known_layout
                 native = x.home.native
                 alias = host_alias(x, HOST_DATA, user_instruction(_DEPTH)) if native else None
                 if alias is None or (whole and not (layout.contiguous and layout.size)):
@@ -202,9 +202,9 @@ def _lend_ready(  # noqa: C901, PLR0911, PLR0912, PLR0915  # inlined, because ca
             x = operands[place]
             if not x.home.native:
                 return None
-            kept = x._kept[HOST_DATA]
-            known = kept is not None and kept[0].readable and kept[4] is not None
-            operands[place] = kept[4].tensor if known else over.empty(x.layout, _CPU)
+            kept = x.accessor_arrays[HOST_DATA]
+            known = kept is not None and kept.shortcut.readable and kept.tensor is not None
+            operands[place] = kept.tensor.tensor if known else over.empty(x.layout, _CPU)
         tensors = plan.tensors
         if plan.nested:
             # The items follow the operands, until they are tensors.
@@ -231,8 +231,8 @@ def _lend_ready(  # noqa: C901, PLR0911, PLR0912, PLR0915  # inlined, because ca
             return None
     for place in read:
         x = operands[place]
-        kept = x._kept[HOST_DATA]
-        loan = kept[4] if kept is not None and kept[0].readable else None
+        kept = x.accessor_arrays[HOST_DATA]
+        loan = kept.tensor if kept is not None and kept.shortcut.readable else None
         if loan is None or loan.tensor._version != loan.version:
             loan = host_loan(x, plan.name)
             if loan is None:
@@ -409,7 +409,7 @@ class Call:
         empty one, which torch's users resize so, is left as it was.
         """
         name = self._plan.name
-        x._require_writable(name)
+        x.require_writable(name)
         memory, layout = x.memory, x.layout
         alone = len(self._written) == 1 and layout.gapless and layout.size
         if whole and (not alone or forgets_newest(x, memory.side_of(self._home))):
@@ -425,7 +425,7 @@ class Call:
             tensor, _ = over.tensor_over_memory(memory, layout, self._home, MUTABLE, name)
             if self._home is HOST:
                 # The next call finds an array for `host_alias`.
-                x._keep(HOST_DATA, memory)
+                x.keep_arrays(HOST_DATA, memory)
         else:
             known[1].become_alias(x, self._home, name)
             tensor = known[1].tensor
@@ -456,7 +456,7 @@ class Call:
             delivered = {id(tensor): self._delivered(x, tensor) for x, tensor in late}
             for x, tensor, is_late in self._copies:
                 if not is_late and tensor._version:
-                    x._require_writable(plan.name)
+                    x.require_writable(plan.name)
                     self._write_back([(x, tensor)])
         if delivered:
             # A recorded one has a graph.
@@ -534,14 +534,14 @@ def _give(result: Any, lent: Sequence[_Lent], home: Home, plan: Plan) -> Any:
     for x, loan in lent:
         if loan.was_written:
             loan.forget(x)
-            x._require_writable(plan.name)
+            x.require_writable(plan.name)
             become_alias(x, loan)
 
     def tracked(tensor: torch.Tensor) -> torch.Tensor:
         found = [(x, loan) for x, loan in lent if over.lies_in(tensor, loan.tensor)]
         # The loans of a Blob and of its first part have the same address.
         exact = [(x, loan) for x, loan in found if over.is_of_storage(tensor, loan.tensor)]
-        writable = [(x, loan) for x, loan in exact or found if not x._readonly]
+        writable = [(x, loan) for x, loan in exact or found if not x.readonly]
         for x, loan in writable:
             become_alias(x, loan)
         return over.apart(tensor) if found and not writable else tensor

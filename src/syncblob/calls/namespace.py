@@ -1,0 +1,57 @@
+"""Functions of the array API's namespace, computed by the array library of the device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from syncblob._dtypes import SCALARS
+from syncblob.blob.core import BlobCore
+from syncblob.calls.engine import plan_of
+from syncblob.calls.operands import as_blob, with_blobs
+from syncblob.calls.tables import rules_of_library
+
+
+def apply(function: str | Callable[..., Any], *operands: Any, **keywords: Any) -> Any:
+    """Compute with Blobs on their device, and return the result as one Blob or several.
+
+    Parameters
+    ----------
+    function
+        The name of a function of the device's array library, such as ``"linalg.inv"``, or a
+        function that takes that library and the arrays.
+    *operands, **keywords
+        Blobs, scalars and None; and keywords, which are passed on unchanged. NumPy scalars without
+        a Blob become Blobs. Other objects raise a TypeError.
+
+    Returns
+    -------
+    Blob or tuple of Blob
+        A result that overlaps an operand is a view of it.
+    """
+    like: Any = None
+    for x in operands:
+        if isinstance(x, BlobCore):
+            if like is None:
+                like = x
+        elif not (x is None or type(x) in SCALARS):
+            like = None
+            break
+    if like is None:
+        name = function if isinstance(function, str) else function.__name__.lstrip("_")
+        operands = tuple(with_blobs(name, operands))
+        like = next(x for x in operands if isinstance(x, BlobCore))
+    plan = plan_of(rules_of_library, function, (), *map(type, operands))
+    result = plan.run(like, operands, keywords)
+    return tuple(result) if type(result) is list else result
+
+
+def view(x: Any, name: str, function: Callable[[Any], Any]) -> Any:
+    """Return the view that a function makes of a Blob's array. Neither reads nor transfers.
+
+    The array may lie at an invalid address, so the function must not read it. `name` is the
+    operation, for messages.
+    """
+    if not isinstance(x, BlobCore):
+        x = as_blob(name, x)
+    return x.derive(function) if x.home.views else x.view_at(x.layout.derive(function))

@@ -208,6 +208,8 @@ def test_a_shortcut_that_was_asked_for_before_an_eviction_has_no_buffer():
 def test_what_an_operation_writes_is_not_evicted_by_hand(limited, monkeypatch, write):
     blob, found = filled(7), []
     blob.mutable_gpu_diff()[...] = 1
+    # A device with a limit counts what its computations make.
+    limited.capacity = 1 << 20
     compute_there = limited.compute
 
     def evict_first(*args, **keywords):

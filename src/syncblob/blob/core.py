@@ -19,7 +19,7 @@ import numpy as np
 from syncblob._dtypes import SUPPORTED
 from syncblob._layout import Layout
 from syncblob._locks_lost_in_fork import Lock
-from syncblob._source_lines import Place, user_place
+from syncblob._source_lines import Place
 from syncblob.devices import HOST, Side
 from syncblob.devices.base import Accelerator
 from syncblob.interop import export_numpy
@@ -238,16 +238,6 @@ class BlobCore:
         """Make a Blob over an existing memory; `home` defaults to that of the memory's device."""
         blob = cls.__new__(cls)
         blob._fill(memory, layout, home, diff, base, readonly)
-        return blob
-
-    @classmethod
-    def over_array(cls, array: NDArray[Any]) -> Self:
-        """Make a fresh Blob over a host array that other code may still write.
-
-        The array must be C-contiguous, aligned, writable and of a dtype that Blobs support.
-        """
-        blob = fresh(cls, array.view(), HOST)
-        blob.shortcut = Shortcut(user_place(), usable=True)
         return blob
 
     def view_at(self, layout: Layout, *, readonly: bool = False) -> Self:

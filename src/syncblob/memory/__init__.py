@@ -23,3 +23,4 @@ from syncblob.memory.state_machine import OVERWRITE as OVERWRITE
 from syncblob.memory.state_machine import Access as Access
 from syncblob.memory.state_machine import Head as Head
 from syncblob.memory.synced_memory import SyncedMemory as SyncedMemory
+from syncblob.memory.uploads import upload as upload

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from syncblob.devices.base import Home
     from syncblob.memory.sources import Source
 
-_serials = itertools.count(1)
+# Numbers that tell memories apart in the log.
+next_serial = itertools.count(1).__next__
 
 _PAIR = tuple(Side)
 
@@ -180,7 +181,7 @@ class Buffers:
         self.windows: list[Windows] = [NO_WINDOWS, NO_WINDOWS]
         self.nbytes: int = nbytes
         self.name: str = ""
-        self.serial: int = next(_serials)
+        self.serial: int = next_serial()
 
     @property
     def on_several_sides(self) -> bool:

@@ -813,12 +813,12 @@ class Blob(Operators, NdarrayMethods):
             possible.
         """
         if order != "C":
-            return self._call(np.reshape, views.shape_from(shape), order=order, copy=copy)
-        return reshape(self, shape, copy)
+            return self._call(np.reshape, _shape.shape_from(shape), order=order, copy=copy)
+        return reshape(self, shape, copy=copy)
 
     def transpose(self, *axes: SupportsIndex | Iterable[SupportsIndex]) -> Self:
         """Return a view with the axes permuted; reversed by default."""
-        order = views.shape_from(axes) if axes else None
+        order = _shape.shape_from(axes) if axes else None
         return self.derive(lambda a: a.transpose(order))
 
     @property
@@ -855,7 +855,7 @@ class Blob(Operators, NdarrayMethods):
 
     def flatten(self, order: Literal["C", "F", "A", "K"] = "C") -> Self:
         """Return a copy of the elements along one axis."""
-        return self.reshape(-1, copy=True) if order == "C" else self.ravel(order).copy()
+        return reshape(self, (-1,), copy=True) if order == "C" else self.ravel(order).copy()
 
     @property
     def flat(self) -> Self:
@@ -906,22 +906,9 @@ class Blob(Operators, NdarrayMethods):
 
     # --- indexing --------------------------------------------------------------------------------
 
-    def __getitem__(self, key: Any) -> Self:
-        """Index as NumPy does.
-
-        Integers, slices, None and Ellipsis give a view; nothing moves. Arrays of integers or
-        booleans give a new Blob, computed on this Blob's device.
-        """
-        return get_item(self, key)
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        """Assign to elements as NumPy does, on this Blob's device.
-
-        Values are transferred to that device if needed. Assigning to all elements transfers nothing
-        else; assigning to some is a mutable access. If the key or the value is invalid, nothing
-        changes.
-        """
-        set_item(self, key, value)
+    # Assigned, because a method that calls a function takes longer.
+    __getitem__ = get_item
+    __setitem__ = set_item
 
     def __delitem__(self, key: Any) -> NoReturn:
         """Raise, as NumPy does.

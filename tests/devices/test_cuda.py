@@ -33,7 +33,7 @@ from syncblob.arrays import dlpack_capsules
 from syncblob.arrays import import_cuda_arrays as interop
 from syncblob.blob.core import fresh
 from syncblob.devices import Side, accelerator, cuda, current_accelerator
-from syncblob.memory.span_limit import MAX_SPANS
+from syncblob.memory.access_plan import MAX_SPANS
 
 pytestmark = pytest.mark.usefixtures("machine")
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from syncblob._blob import Blob
 from syncblob._dtypes import SCALARS
-from syncblob.calls.operands import as_blob
+from syncblob.calls.operands import as_blob, is_plain_array
 
 
 def require_blobs(name: str, operands: Sequence[Any]) -> Sequence[Any]:
@@ -38,13 +38,14 @@ def require_blob_and_scalar(name: str, x1: Any, x2: Any, *beside: Any) -> tuple[
     )
 
 
-def require_indices(name: str, x: Any, *beside: Any) -> Blob:
-    """Return a Blob of `intp`; raise a TypeError if the dtype is not an integer dtype."""
-    blob: Blob = as_blob(name, x, *beside)
-    if blob.dtype.kind not in "iu":
-        raise TypeError(f"{name} expects integers, got dtype {blob.dtype}")
+def require_indices(name: str, x: Any, *beside: Any) -> Any:
+    """Return a Blob of `intp`, or an ndarray of it as it is; raise a TypeError for other dtypes."""
+    blob = x if is_plain_array(x) and isinstance(beside[0], Blob) else as_blob(name, x, *beside)
+    dtype = blob.dtype
+    if dtype.kind not in "iu":
+        raise TypeError(f"{name} expects integers, got dtype {dtype}")
     # NumPy accepts no uint64 indices. The comparison saves the usual case a call.
-    return blob if blob.dtype == np.intp else blob.astype(np.intp)
+    return blob if dtype == np.intp else blob.astype(np.intp)
 
 
 def as_array(xp: Any, x: Any, beside: Any) -> Any:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Never
 from numpy.lib.array_utils import normalize_axis_index
 
 from syncblob.array_api._checks import require_indices
+from syncblob.blob.core import BlobCore
 from syncblob.blob.missing import refuse
 from syncblob.calls.choose_home import common_home
 from syncblob.calls.index_checks import require_bounds
@@ -80,7 +81,8 @@ def take_along_axis(x: Blob, indices: Blob, /, *, axis: int = -1, **other: Never
 
 def _select(name: str, x: Blob, indices: Blob, axis: int) -> Blob:
     axis = normalize_axis_index(axis, x.ndim)
-    home = common_home((x.home, indices.home))
+    homes = (x.home, indices.home) if isinstance(indices, BlobCore) else (x.home,)
+    home = x.home if x.home is homes[-1] else common_home(homes)
     if not home.native:
         require_device(home.device, name)
         require_bounds(home, indices, -x.shape[axis], x.shape[axis], axis)

@@ -10,9 +10,8 @@ from operator import setitem
 from typing import TYPE_CHECKING, Any
 
 from syncblob._layout import Layout
-from syncblob._shape import as_shape
+from syncblob._shape import as_shape, shape_from
 from syncblob.blob.core import NOTHING_KEPT, BlobCore, keep_diff, making
-from syncblob.blob.views import shape_from
 from syncblob.interop.shared_memory import name_of
 from syncblob.memory import NO_SHORTCUT, OVERWRITE, SyncedMemory
 from syncblob.memory.borrows_and_aliases import restore

@@ -33,7 +33,7 @@ from syncblob.interop.adopt import can_adopt
 from syncblob.memory import CONST, MUTABLE, OVERWRITE, compute, from_the_start, has_written
 from syncblob.memory.living_arrays import Reference
 from syncblob.memory.operations import innermost, leave_room, lines
-from syncblob.memory.window_allocation import divisible
+from syncblob.memory.windows import divisible
 
 if TYPE_CHECKING:
     from syncblob.calls.tables import Rules

@@ -28,6 +28,10 @@ def ufunc_with_strangers(ufunc: np.ufunc, method: str, inputs: Any, kwargs: Any)
     decline and a Blob would be written, raise a TypeError.
     """
     protocol, out = "__array_ufunc__", kwargs.get("out", ())
+    if type(out) is not tuple:
+        # The protocol has a tuple.
+        out = (out,)
+        kwargs = {**kwargs, "out": out}
     strangers = [x for x in (*inputs, *out) if _is_stranger(type(x), protocol)]
     answer = _answer(protocol, strangers, (ufunc, method, *inputs), kwargs)
     if answer is not NotImplemented:

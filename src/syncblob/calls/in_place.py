@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -17,12 +17,9 @@ from syncblob.calls.engine import finish_write, plan_of
 from syncblob.calls.foreign_operators import answer_of, known_form
 from syncblob.calls.operands import converted, is_number
 from syncblob.calls.tables import rules_in_place
-from syncblob.guards import may_compute_directly, require_device
+from syncblob.guards import may_compute_directly
 from syncblob.memory import MUTABLE
 from syncblob.memory.living_arrays import Reference
-
-if TYPE_CHECKING:
-    from syncblob.devices.base import Home
 
 # All integers up to this are exact in every floating-point dtype of Blobs, except bfloat16.
 _EXACT = 2048
@@ -50,76 +47,72 @@ def inplace(kernel: Callable[..., Any], x1: Any, x2: Any, name: str) -> Any:  # 
     home = x1.home
     # In this order; see `BlobCore`.
     shortcut, array1 = x1.shortcut, x1.raw_array
-    if array1 is not None and not shortcut.writable:
-        possible = home.direct and (shortcut.readable or _is_newest(x1))
-        if possible and type(x2) in SCALARS:
-            possible = _cannot_raise(kernel, array1, x2)
-        elif possible:
-            # A guard may forbid what is not direct.
-            possible = (
-                type(x2) is type(x1)
-                and home is x2.home
-                and (x2.shortcut.readable or _is_newest(x2))
-                and (array2 := x2.raw_array) is not None
-                # As in `_cannot_raise`, without the call.
-                and array1.shape == array2.shape
-                and kernel is not corrected.matmul
-                and _keeps_dtype(kernel, array1.dtype, array2.dtype)
-            )
-        array1 = x1.array_in(home, MUTABLE, _reason(kernel)) if possible else None
-    if array1 is not None:
-        shortcut, writers = x1.shortcut, home.writers
-        note: Any = None
-        try:
-            if writers is not None:
-                note = {shortcut}
-                writers.add(Reference(note, writers.discard))
-            # Again: it may have been revoked before.
-            if writers is not None and not (shortcut.writable and x1.raw_array is array1):
-                pass
-            elif type(x2) is type(x1):
-                shortcut2, array2 = x2.shortcut, x2.raw_array
-                if array2 is not None and shortcut2.readable and home is x2.home:
-                    if array1.dtype is array2.dtype and (
-                        home.direct or may_compute_directly(home, _reason(kernel))
-                    ):
-                        # The usual case. Most kernels keep the common dtype.
-                        if array1.size == 1 and array1.shape == array2.shape:
+    if array1 is not None and shortcut.readable:
+        array2 = x2
+        if type(x2) is type(x1):
+            shortcut2, array2 = x2.shortcut, x2.raw_array
+            # Most kernels keep the common dtype.
+            usable = home is x2.home and array2 is not None and shortcut2.readable
+            usable = usable and array1.dtype is array2.dtype
+        else:
+            kind: Any = type(x2)
+            usable = kind in SCALARS and _keeps_dtype(kernel, array1.dtype, kind)
+        if usable and not shortcut.writable:
+            # The write is prepared here if certainly nothing raises.
+            usable = home.direct and _cannot_raise(kernel, array1, array2)
+            array1 = x1.array_in(home, MUTABLE, _reason(kernel)) if usable else None
+            shortcut, usable = x1.shortcut, array1 is not None
+        if usable and (home.direct or may_compute_directly(home, _reason(kernel))):
+            note, writers = None, home.writers
+            try:
+                if writers is not None:
+                    note = {shortcut}
+                    writers.add(Reference(note, writers.discard))
+                # Again: it may have been revoked before.
+                if writers is None or (shortcut.writable and x1.raw_array is array1):
+                    try:
+                        if array1.size == 1 and array2 is not x2 and array1.shape == array2.shape:
                             # For one element, NumPy's ``out=`` takes twice as long.
                             result = kernel(array1, array2)
                             if result.dtype is array1.dtype:
                                 array1[...] = result
-                                if not x1.shortcut.writable:
-                                    finish_write(x1, home, array1, kernel.__name__)
                                 return x1
-                        try:
-                            kernel(array1, array2, array1)
-                        except TypeError:
-                            _require_kept_dtype(kernel, array1.dtype, array2)
-                            raise
-                        finally:
-                            if not x1.shortcut.writable:
-                                finish_write(x1, home, array1, kernel.__name__)
-                        return x1
-                    return _write(kernel, x1, array1, array2, home)
-            elif type(x2) in SCALARS:
-                return _write(kernel, x1, array1, x2, home)
-        finally:
-            # Frames of an error would keep it.
-            note = None
+                        kernel(array1, array2, array1)
+                    except TypeError:
+                        _require_kept_dtype(kernel, array1.dtype, array2)
+                        raise
+                    finally:
+                        if not x1.shortcut.writable:
+                            finish_write(x1, home, array1, kernel.__name__)
+                    return x1
+            finally:
+                # Frames of an error would keep it.
+                note = None
     if type(x2) not in SCALARS and not isinstance(x2, BlobCore):
         at_hand = type(x2) is np.ndarray and x2.dtype in SUPPORTED and not home.bounded
         other = x2 if at_hand else converted(x2, x1)
         if other is NotImplemented:
             return _by_other(kernel, x1, x2, name)
         x2 = other
-    require_device_of(_reason(kernel), x1, x2)
+    if not home.direct:
+        require_device_of(_reason(kernel), x1, x2)
     # Raise before anything is transferred.
     _require_kept_dtype(kernel, x1.dtype, x2)
     _require_same_shape(kernel, x1.shape, getattr(x2, "shape", ()))
     # Drop our references, so that the buffers can be evicted if memory is short.
     array1 = array2 = shortcut = shortcut2 = None
     return plan_of(rules_in_place, kernel, (), type(x1), type(x2)).run(x1, (x1, x2), {})
+
+
+def _cannot_raise(kernel: Callable[..., Any], array1: Any, x2: Any) -> bool:
+    """Tell whether a kernel certainly takes a second operand, and keeps the shape and the dtype.
+
+    Of a scalar, its dtype is known to be kept, but its conversion may raise.
+    """
+    if type(x2) in SCALARS:
+        return abs(x2) <= _EXACT and (type(x2) is not int or array1.dtype.kind in "fc")
+    same = array1.shape == x2.shape and kernel is not corrected.matmul
+    return same and _keeps_dtype(kernel, array1.dtype, x2.dtype)
 
 
 def _by_other(kernel: Callable[..., Any], x1: Any, x2: Any, name: str) -> Any:
@@ -137,17 +130,6 @@ def _by_other(kernel: Callable[..., Any], x1: Any, x2: Any, name: str) -> Any:
         # The operator would bind the caller's name to a new array.
         raise _other_type(kernel, x2)
     return answer
-
-
-def _cannot_raise(kernel: Callable[..., Any], x1: Any, x2: Any) -> bool:
-    """Tell whether a kernel certainly takes two operands, and keeps the shape and the dtype."""
-    kind: Any = type(x2)
-    if kind not in SCALARS:
-        same = x1.shape == x2.shape and kernel is not corrected.matmul
-        return same and _keeps_dtype(kernel, x1.dtype, x2.dtype)
-    # The conversion of others may raise.
-    fits = abs(x2) <= _EXACT and (kind is not int or x1.dtype.kind in "fc")
-    return fits and _keeps_dtype(kernel, x1.dtype, kind)
 
 
 @cache
@@ -171,29 +153,6 @@ def _keeps_dtype(kernel: Any, dtype: Any, other: Any) -> bool:
         return False
     kept: bool = result.dtype == dtype
     return kept
-
-
-def _is_newest(x: BlobCore) -> bool:
-    """Bring a Blob's array up to date, if nothing has to be moved; return whether it is."""
-    memory: Any = x.memory
-    uniform = memory.ledger.spans.uniform
-    moves = uniform is not None and not uniform >> x.side & 1
-    return not moves and x.current_array() is not None
-
-
-def _write(kernel: Callable[..., Any], x1: Any, array1: Any, array2: Any, home: Home) -> Any:
-    """Compute into a writable array; raise if the dtype would change."""
-    _require_kept_dtype(kernel, array1.dtype, array2)
-    if home.direct:
-        run = kernel
-    else:
-        require_device(home.device, _reason(kernel))
-        run = partial(home.compute, kernel)
-    try:
-        run(array1, array2, array1)
-    finally:
-        finish_write(x1, home, array1, kernel.__name__)
-    return x1
 
 
 def _require_kept_dtype(kernel: Callable[..., Any], dtype: Any, x: Any) -> None:

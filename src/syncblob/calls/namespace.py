@@ -8,7 +8,7 @@ from typing import Any
 from syncblob._dtypes import SCALARS
 from syncblob.blob.core import BlobCore
 from syncblob.calls.engine import plan_of
-from syncblob.calls.operands import as_blob, with_blobs
+from syncblob.calls.operands import as_blob, is_plain_array, with_blobs
 from syncblob.calls.tables import rules_of_library
 
 
@@ -21,8 +21,8 @@ def apply(function: str | Callable[..., Any], *operands: Any, **keywords: Any) -
         The name of a function of the device's array library, such as ``"linalg.inv"``, or a
         function that takes that library and the arrays.
     *operands, **keywords
-        Blobs, scalars and None; and keywords, which are passed on unchanged. NumPy scalars without
-        a Blob become Blobs. Other objects raise a TypeError.
+        Blobs, arrays beside them, scalars and None; and keywords, which are passed on unchanged.
+        NumPy scalars without a Blob become Blobs. Other objects raise a TypeError.
 
     Returns
     -------
@@ -34,7 +34,7 @@ def apply(function: str | Callable[..., Any], *operands: Any, **keywords: Any) -
         if isinstance(x, BlobCore):
             if like is None:
                 like = x
-        elif not (x is None or type(x) in SCALARS):
+        elif not (x is None or type(x) in SCALARS or is_plain_array(x)):
             like = None
             break
     if like is None:

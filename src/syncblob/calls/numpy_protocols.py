@@ -15,7 +15,7 @@ from syncblob.calls.elementwise import binary, unary
 from syncblob.calls.engine import Plan, plan_of
 from syncblob.calls.foreign_protocols import function_with_strangers, ufunc_with_strangers
 from syncblob.calls.operands import is_leaf
-from syncblob.calls.questions import DirectPlan, EmptyLikePlan, QuestionPlan, SharingPlan
+from syncblob.calls.questions import Answer, by_shapes, directly, empty_like, sharing
 from syncblob.calls.view_calls import ViewPlan, ViewsPlan
 
 # Types of keyword arguments that do not change the plan: neither Blobs nor written.
@@ -103,30 +103,16 @@ def array_function(
 # --- plans ----------------------------------------------------------------------------------------
 
 
-class _StrangersPlan(Plan):
-    """Another operand of a ufunc implements the protocol in its own way, and is asked first."""
-
-    __slots__ = ()
-
-    def run(self, like: Any, args: Any, kwargs: Any) -> Any:
-        """Make the call."""
-        del like
-        ufunc: Any = self.rules.function
-        method = "__call__"
-        if not isinstance(ufunc, np.ufunc):
-            ufunc, method = ufunc.__self__, ufunc.__name__
-        return ufunc_with_strangers(ufunc, method, args, kwargs)
-
-
 def _is_stranger(kind: type) -> bool:
     return not issubclass(kind, BlobCore) and is_stranger(kind, "__array_ufunc__")
 
 
 def _rules_of_ufunc(ufunc_and_method: tuple[np.ufunc, str]) -> tables.Rules:
-    def plan(rules: tables.Rules, count: int, kinds: Mapping[int | str, type]) -> Plan:
+    def plan(rules: tables.Rules, count: int, kinds: Mapping[int | str, type]) -> Any:
         operands = [kind for key, kind in kinds.items() if type(key) is int or key == "out"]
-        make = _StrangersPlan if any(map(_is_stranger, operands)) else Plan
-        return make(rules, count, kinds)
+        if any(map(_is_stranger, operands)):
+            return Answer(lambda _, *call: ufunc_with_strangers(*ufunc_and_method, *call))
+        return Plan(rules, count, kinds)
 
     return tables.rules_of_ufunc(ufunc_and_method)._replace(plan=plan)
 
@@ -137,12 +123,12 @@ def _rules_of_function(function: Callable[..., Any]) -> tables.Rules:
 
 def _plan_of_function(  # noqa: PLR0911  # one for each kind of function
     rules: tables.Rules, count: int, kinds: Mapping[int | str, type]
-) -> Plan:
+) -> Plan | Answer:
     function = rules.function
     if function in tables.QUESTIONS:
-        return QuestionPlan(rules, count, kinds)
+        return by_shapes(rules, count, kinds)
     if function in tables.SHARING:
-        return SharingPlan(rules, count, kinds)
+        return sharing(rules)
     plan = Plan(rules, count, kinds)
     if function in tables.WRITES or rules.home is not None or plan.target is not None:
         return plan
@@ -152,10 +138,10 @@ def _plan_of_function(  # noqa: PLR0911  # one for each kind of function
     if issubclass(kinds.get(first, object), BlobCore):
         others = [kind for key, kind in kinds.items() if key != first]
         if function in tables.EMPTY_LIKE and all(map(is_leaf, others)):
-            return EmptyLikePlan(rules, count, kinds)
+            return empty_like(rules, plan)
         if function in tables.OF_ATTRIBUTES:
             # NumPy returns an attribute of its argument: of the Blob itself.
-            return DirectPlan(rules, count, kinds)
+            return directly(rules)
         if views is not None and (not views.several or count == 1):
             return ViewPlan(rules, count, kinds, views)
         if first == 0:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncblob._dtypes import PYTHON_SCALARS, can_hold, is_supported
+from syncblob._dtypes import PYTHON_SCALARS, SUPPORTED, can_hold, is_supported
 from syncblob._layout import Layout
 from syncblob.arrays.foreign import NoValuesError, is_array, is_stranger
 from syncblob.arrays.native import native_array
@@ -60,6 +60,11 @@ def as_blob(name: str, x: Any, *beside: Any) -> Any:
         return operand
     # `from None` hides the AttributeError that callers handle.
     raise refusal(name, x) from None
+
+
+def is_plain_array(x: Any) -> bool:
+    """Return whether an object is an ndarray that the engine takes beside a Blob as it is."""
+    return type(x) is np.ndarray and x.dtype in SUPPORTED
 
 
 def is_number(x: Any) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -12,7 +12,6 @@ from syncblob._dtypes import is_supported
 from syncblob._layout import Layout
 from syncblob.arrays.native import backend_of, native_array
 from syncblob.blob.core import BlobCore, fresh
-from syncblob.calls.engine import Plan
 from syncblob.calls.nested import replaced
 from syncblob.calls.operands import is_leaf, shape_only
 from syncblob.devices import HOST
@@ -20,77 +19,62 @@ from syncblob.guards import require_device
 from syncblob.memory import compute
 
 if TYPE_CHECKING:
+    from syncblob.calls.engine import Plan
     from syncblob.calls.tables import Rules
     from syncblob.devices.base import Home
 
 
-class QuestionPlan(Plan):
-    """The function gets arrays of the shapes and dtypes of Blobs."""
+class Answer(NamedTuple):
+    """The plan of a call that needs no arrays."""
 
-    __slots__ = ("asked",)
+    run: Callable[[Any, Any, Any], Any]
+    """Makes the call; gets the Blob whose class results have, the arguments and the keywords."""
 
-    def __init__(self, rules: Rules, count: int, kinds: Mapping[int | str, type]) -> None:
-        super().__init__(rules, count, kinds)
-        plain = rules.plain(range(count), kinds)
-        # The keys of Blobs, and of what may contain Blobs.
-        self.asked: Any = [
-            key for key, kind in kinds.items() if key not in plain and not is_leaf(kind)
-        ]
 
-    def run(self, like: Any, args: Any, kwargs: Any) -> Any:
-        """Make the call."""
-        del like
-        arguments: Any = [*args]
-        for key in self.asked:
-            values = arguments if type(key) is int else (kwargs := {**kwargs})
+def by_shapes(rules: Rules, count: int, kinds: Mapping[int | str, type]) -> Answer:
+    """Plan calls of a function that uses no more than shapes and dtypes."""
+    plain = rules.plain(range(count), kinds)
+    # The keys of Blobs, and of what may contain Blobs.
+    asked = [key for key, kind in kinds.items() if key not in plain and not is_leaf(kind)]
+
+    def run(_like: Any, args: Any, kwargs: Any) -> Any:
+        arguments, named = [*args], {**kwargs}
+        for key in asked:
+            values: Any = arguments if type(key) is int else named
             x = values[key]
-            if isinstance(x, BlobCore):
-                # It may be out of date, and has the shape nevertheless.
-                array = x.raw_array
-                values[key] = array if type(array) is np.ndarray else x.layout.dummy()
-            else:
-                values[key] = replaced(x, BlobCore, shape_only)
-        return self.native(*arguments, **kwargs)
+            values[key] = (
+                shape_only(x) if isinstance(x, BlobCore) else replaced(x, BlobCore, shape_only)
+            )
+        return rules.native(*arguments, **named)
+
+    return Answer(run)
 
 
-class EmptyLikePlan(Plan):
-    """The first argument gives only the shape, dtype and device; the others are plain values."""
+def empty_like(rules: Rules, otherwise: Plan) -> Answer:
+    """Plan calls that use the shape and dtype of a Blob to make an array; others are plain."""
 
-    __slots__ = ()
-
-    def run(self, like: Any, args: Any, kwargs: Any) -> Any:
-        """Make the call."""
+    def run(like: Any, args: Any, kwargs: Any) -> Any:
         home = like.home
         if not home.native:
-            return self.run_in_room(like, args, kwargs)
+            return otherwise.run_in_room(like, args, kwargs)
         if not home.direct:
-            require_device(home.device, self.rules.name)
+            require_device(home.device, rules.name)
         named = {name: shape_only(x) for name, x in kwargs.items()}
-        make = self.native if home.direct else partial(compute, home, self.native)
+        make = rules.native if home.direct else partial(compute, home, rules.native)
         result = make(*map(shape_only, args), **named)
         return fresh(type(like), result, home) if is_supported(result.dtype) else result
 
-
-class DirectPlan(Plan):
-    """The function is called with the Blobs themselves."""
-
-    __slots__ = ()
-
-    def run(self, like: Any, args: Any, kwargs: Any) -> Any:
-        """Make the call."""
-        del like
-        return self.native(*args, **kwargs)
+    return Answer(run)
 
 
-class SharingPlan(Plan):
-    """The function compares the addresses of two arrays."""
+def directly(rules: Rules) -> Answer:
+    """Plan calls that get the Blobs themselves."""
+    return Answer(lambda _like, args, kwargs: rules.native(*args, **kwargs))
 
-    __slots__ = ()
 
-    def run(self, like: Any, args: Any, kwargs: Any) -> Any:
-        """Make the call."""
-        del like
-        return _share(self.native, *args, **kwargs)
+def sharing(rules: Rules) -> Answer:
+    """Plan calls that compare the addresses of two arrays."""
+    return Answer(lambda _like, args, kwargs: _share(rules.native, *args, **kwargs))
 
 
 def _share(function: Callable[..., Any], a: Any, b: Any, max_work: Any = None) -> bool:

@@ -140,20 +140,20 @@ class OpenFile:
         Raises ValueError after `close`, ModelFileError if the file has been written to since it was
         opened, and OSError if it cannot be read.
         """
-        # Another thread may close the file meanwhile, so what was read from is asked.
-        # Check after the read, to detect a write during it.
+        # Check after the read, to detect a write during it; and on the descriptor that was read,
+        # because another thread may have closed this file.
         self.require_unchanged(self._fill(target.data, offset))
 
     def _fill(self, target: memoryview, offset: int) -> Descriptor:
         """Read bytes, a large number of them by several threads. Return what was read from."""
-        descriptor = self._require_open()
+        descriptor = self._descriptor or self._require_open()
 
         def read_piece(begin: int) -> None:
             descriptor.read(target[begin : begin + _PIECE], offset + begin)
 
         try:
             if len(target) >= _WORTH_A_THREAD:
-                # There are no new threads while the interpreter shuts down.
+                # While the interpreter shuts down, no thread can be started: RuntimeError.
                 with contextlib.suppress(RuntimeError), ThreadPoolExecutor(_THREADS) as pool:
                     list(pool.map(read_piece, range(0, len(target), _PIECE)))
                     return descriptor
@@ -167,9 +167,9 @@ class OpenFile:
 
         Raises ValueError and ModelFileError as `read_into` does.
         """
-        descriptor = descriptor or self._require_open()
+        descriptor = descriptor or self._descriptor or self._require_open()
         status = os.fstat(descriptor.number)
-        if (status.st_size, status.st_mtime_ns) != self.identity[2:]:
+        if (status.st_size, status.st_mtime_ns) != self.reference.identity[2:]:
             raise self._change_error(status.st_size)
 
     def _require_open(self) -> Descriptor:

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
 # In the order in which they run.
 STEPS = (
-    *("environment", "probes", "programs", "gpu-tests", "transfers", "interop", "regions"),
-    *("pipeline", "streaming", "full-device", "conformance", "sanitizer", "other-tests"),
+    # What has changed most since the last run on a GPU comes first: the order of work, and room.
+    *("environment", "probes", "programs", "full-device", "transfers", "interop", "pipeline"),
+    *("streaming", "gpu-tests", "sanitizer", "conformance", "regions", "other-tests"),
     "benchmarks",
 )
 _FIGURES = ("transfers", "interop", "regions", "pipeline", "streaming")

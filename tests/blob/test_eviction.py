@@ -884,7 +884,7 @@ def until(condition):
 
 
 def standing(home):
-    return [place.thread for place in operations._lines.get(home, ())]
+    return [place.thread for place in operations.lines.get(home, ())]
 
 
 @contextmanager
@@ -945,7 +945,7 @@ def test_threads_get_room_in_the_order_in_which_they_came(limited):
     for each in waiting:
         each.result()
     assert order == [0, 1, 2, 3]
-    assert not operations._lines
+    assert not operations.lines
 
 
 def test_who_waits_has_nothing_in_use(limited):
@@ -966,7 +966,7 @@ def test_nobody_waits_for_ever(limited, monkeypatch):
     first, second = filled(1), filled(2)
     with busy([first, second]), pytest.raises(MemoryError, match="nothing there can be evicted"):
         filled(3)
-    assert not operations._lines
+    assert not operations.lines
 
 
 def test_who_has_written_waits_with_what_it_has_and_does_not_write_again(limited):

@@ -126,7 +126,7 @@ def test_the_old_window_is_not_used_again_before_it_was_copied(machine, backend)
     part.array_in(backend, CONST, "test")
     part[...] = 3
     machine.finish()
-    (old,) = blob.memory.ledger.buffers.windows[1]
+    (old,) = blob.memory.windows(1)
     nbytes, address = old.nbytes, old.array.data.ptr
     del old
     with side_stream():

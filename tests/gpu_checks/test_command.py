@@ -24,7 +24,7 @@ from syncblob.devices.cuda import _CudaPush
 from syncblob.devices.cuda_streams import Order
 
 JOBS = make_jobs(Context(Path("out")))
-FIRST = ["environment", "probes", "programs", "gpu-tests", "transfers"]
+FIRST = ["environment", "probes", "programs", "full-device", "transfers"]
 
 
 def steps_of(jobs):

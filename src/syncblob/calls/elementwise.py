@@ -23,7 +23,7 @@ from syncblob.calls.tables import rules_of_kernel
 from syncblob.devices import HOST
 from syncblob.devices.host import LARGE
 from syncblob.guards import may_compute_directly, require_device
-from syncblob.memory.operations import leave_room
+from syncblob.memory.operations import leave_room, lines
 
 # These also accept sequences, buffers and other numbers, which Python would otherwise call unequal.
 _COMPARISONS = (np.equal, np.not_equal)
@@ -152,7 +152,8 @@ def _queued(like: Any, kernel: Callable[..., Any], *operands: Any) -> Any:
     """Compute with arrays at hand on a device that queues work; None if memory is short there."""
     home = like.home
     try:
-        leave_room(home)
+        if lines:
+            leave_room(home)
         result = home.compute(kernel, *operands)
     except MemoryError:
         # The caller lets go of the arrays, and begins again.

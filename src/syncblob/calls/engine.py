@@ -32,7 +32,7 @@ from syncblob.guards import may_compute_directly, require_device
 from syncblob.interop.adopt import can_adopt
 from syncblob.memory import CONST, MUTABLE, OVERWRITE, compute, from_the_start, has_written
 from syncblob.memory.living_arrays import Reference
-from syncblob.memory.operations import innermost
+from syncblob.memory.operations import innermost, leave_room, lines
 from syncblob.memory.windows import divisible
 
 if TYPE_CHECKING:
@@ -98,6 +98,10 @@ class Plan:
     def run(self, like: Any, args: Args, kwargs: Named) -> Any:  # noqa: C901, PLR0911, PLR0912  # inlined, because calls take time
         """Make a call; `like` is a Blob among the arguments, whose class results have."""
         blobs, home = self.blobs, like.home
+        if home.queues and blobs and HOST.direct:
+            result = self._run_queued(like, home, args, kwargs)
+            if result is not NotImplemented:
+                return result
         if blobs is None or not (home.direct or (home.native and not home.bounded)):
             return self.run_in_room(like, args, kwargs)
         arguments = [*args, *kwargs.values()] if self.renamed else [*args]
@@ -156,6 +160,51 @@ class Plan:
         elif kind in SCALAR_CLASSES:
             return fresh(type(like), _asarray(result), home)
         return give(result, self.rules, like, home, operands)
+
+    def _run_queued(  # noqa: C901, PLR0912  # as above
+        self, like: Any, home: Home, args: Args, kwargs: Named
+    ) -> Any:
+        """Make a call that only reads arrays at hand on a device that queues work.
+
+        Returns NotImplemented, with nothing done, in other cases, and if memory is short.
+        """
+        rules = self.rules
+        if self.target is not None or self.others or rules.indexes:
+            return NotImplemented
+        arguments = [*args, *kwargs.values()] if self.renamed else [*args]
+        operands: list[Operand] = []
+        for number in self.blobs:
+            x = arguments[number]
+            # In this order; see `BlobCore`.
+            shortcut, array = x.shortcut, x.raw_array
+            if x.home is not home or array is None or not shortcut.readable:
+                return NotImplemented
+            arguments[number] = array
+            operands.append((array, x))
+        for number in self.tuples:
+            for item in arguments[number]:
+                if type(item) is not int:
+                    return NotImplemented
+        if self.renamed:
+            count = len(args)
+            kwargs = dict(zip(kwargs, arguments[count:], strict=True))
+            del arguments[count:]
+        function = rules.function
+        if rules.by_name or rules.with_library:
+            function = rules.function_in(home, by_name=rules.by_name)
+        try:
+            if lines:
+                leave_room(home)
+            result = home.compute(function, *arguments, **kwargs)
+        except MemoryError:
+            return NotImplemented
+        if getattr(result, "base", self) is None and result.dtype in SUPPORTED:
+            for array, _ in operands:
+                if result is array:
+                    break
+            else:
+                return fresh(type(like), result, home)
+        return give(result, rules, like, home, operands)
 
     def _bring(self, x: Any, home: Home, args: Args, kwargs: Named) -> Any:
         """Bring a Blob's array up to date, if certainly the call is computed in its home.

@@ -206,7 +206,7 @@ class CudaBackend(Accelerator):
         RuntimeError
             During graph capture.
         """
-        with self.order.calls() as stream:
+        with self.order.calls as stream:
             self._refuse_capture("an allocation", stream)
             try:
                 buffer = self._relieved(self._cupy.empty, nbytes, dtype=np.uint8)
@@ -280,7 +280,7 @@ class CudaBackend(Accelerator):
 
         Returns whether there was any. During graph capture, there is none.
         """
-        with self.order.calls():
+        with self.order.calls:
             if self.capturing:
                 return False
             relieved = self._relieve()
@@ -344,9 +344,10 @@ class CudaBackend(Accelerator):
         """
         buffer: NDArray[np.uint8] | None = None
         if nbytes and not isinstance(self._context, _LostContext):
-            with self.order.calls() as stream:
+            with self.order.calls as stream:
                 self._refuse_capture("an allocation", stream)
-                self._drop_finished()
+                if self._abandoned or self.order.leaving or self._page_locked.is_large:
+                    self._drop_finished()
                 try:
                     buffer = self._relieved(self._page_locked.allocate, nbytes)
                 except self._cupy.cuda.runtime.CUDARuntimeError as error:
@@ -375,7 +376,7 @@ class CudaBackend(Accelerator):
         RuntimeError
             During graph capture.
         """
-        with self.order.calls() as stream:
+        with self.order.calls as stream:
             self._refuse_capture("setting memory to zero", stream)
             self.order.wait(stream, buffer)
             self._zero_now(buffer)
@@ -395,7 +396,7 @@ class CudaBackend(Accelerator):
         RuntimeError
             During graph capture.
         """
-        with self.order.calls() as stream:
+        with self.order.calls as stream:
             self._refuse_capture("a transfer", stream)
             self.order.wait(stream, buffer)
 
@@ -449,11 +450,11 @@ class CudaBackend(Accelerator):
                         runtime.deviceEnablePeerAccess(ends[1])
                 self._peers.add(ends[1])
         for backend, used in ((other, contents), (self, buffer)):
-            with backend.order.calls() as current:
+            with backend.order.calls as current:
                 backend._refuse_capture(action, current, stream)  # noqa: SLF001  # of this class
                 backend.order.join()
                 backend.order.wait(stream, used)
-        with self.order.calls():
+        with self.order.calls:
             try:
                 to, start = (buffer.data.ptr, ends[0]), (contents.data.ptr, ends[1])
                 runtime.memcpyPeerAsync(*to, *start, buffer.nbytes, stream.ptr)
@@ -502,12 +503,17 @@ class CudaBackend(Accelerator):
         waits: bool = True,
     ) -> Any:
         """Copy on a stream, after all work that uses the buffer; wait, or return a push."""
-        stream = self._as_stream(stream, down=down)
+        # Nothing is captured on streams of this package.
+        others = () if stream is None else (self._as_stream(stream),)
+        stream = (
+            others[0] if others else self._streams.get(down) or self._as_stream(None, down=down)
+        )
         order, runtime = self.order, self._cupy.cuda.runtime
         there, here, nbytes = buffer.data.ptr, host.ctypes.data, host.nbytes
-        with order.calls() as current:
-            self._refuse_capture(action, current, stream)
-            self._drop_finished()
+        with order.calls as current:
+            self._refuse_capture(action, current, *others)
+            if self._abandoned or order.leaving or self._page_locked.is_large:
+                self._drop_finished()
             order.join()
             order.wait(stream, buffer)
             try:
@@ -542,7 +548,7 @@ class CudaBackend(Accelerator):
         other events, too: the times between them are exact.
         """
         cuda = self._cupy.cuda
-        with suppress(NoDeviceError, cuda.runtime.CUDARuntimeError), self.order.calls() as stream:
+        with suppress(NoDeviceError, cuda.runtime.CUDARuntimeError), self.order.calls as stream:
             if is_capturing(stream) or not event.done:
                 return None
             later = self._later
@@ -556,7 +562,7 @@ class CudaBackend(Accelerator):
     def has_happened(self, event: Any) -> bool:
         """Return whether an event certainly happened. A capture forbids the question."""
         errors = NoDeviceError, self._cupy.cuda.runtime.CUDARuntimeError
-        with suppress(*errors), self.order.calls() as stream:
+        with suppress(*errors), self.order.calls as stream:
             return not (is_capturing(stream) or self.order.torch_captures()) and bool(event.done)
         return False
 
@@ -567,7 +573,7 @@ class CudaBackend(Accelerator):
 
     def synchronize(self) -> None:
         """Block until all streams of this device are idle."""
-        with self.order.calls():
+        with self.order.calls:
             self._context.synchronize()
 
     @property
@@ -577,8 +583,7 @@ class CudaBackend(Accelerator):
         Also True if a capture on another stream forbids the use of CuPy's.
         """
         with self._context:
-            current = self._cupy.cuda.get_current_stream()
-            return is_capturing(current) or self.order.torch_captures()
+            return self.order.is_captured_on(self._cupy.cuda.get_current_stream())
 
     def _refuse_capture(self, action: str, *streams: Any) -> None:
         """Raise for an action that cannot be captured, before CUDA invalidates the capture.
@@ -590,7 +595,8 @@ class CudaBackend(Accelerator):
         streams
             CuPy's current stream, and others that it uses.
         """
-        if any(map(is_capturing, streams)) or self.order.torch_captures():
+        current, *others = streams
+        if self.order.is_captured_on(current) or (others and any(map(is_capturing, others))):
             raise BesideCaptureError(
                 f"{action} cannot be part of a CUDA graph, and one is being captured: transfer the "
                 f"contents to {self.device} before the capture, with gpu_data() for example, and "
@@ -641,7 +647,8 @@ class CudaBackend(Accelerator):
 
     def after_fork(self) -> None:
         """Make every use raise in a forked child, where CUDA does not work."""
-        self._context = self.order.device = _LostContext(self.device)
+        lost = self._context = self.order.device = _LostContext(self.device)
+        self.order.join = lambda **_: lost.synchronize()  # type: ignore[method-assign]  # of this one
         self._page_locked.after_fork()
 
     def view(self, buffer: Any, layout: Layout, *, writable: bool) -> Any:
@@ -750,7 +757,7 @@ class _KeptView:
         self._array = array
 
     def view(self) -> Any:
-        self._backend.join()
+        self._backend.order.join()
         return self._array.view()
 
 
@@ -763,7 +770,7 @@ class _CudaPush(Push):
 
     def order(self) -> bool:
         backend, event = self._backend, self._event
-        with backend.order.calls() as stream:
+        with backend.order.calls as stream:
             # A graph cannot wait for an event outside of it, nor query whether it is done.
             backend._refuse_capture("waiting for an asynchronous transfer", stream)  # noqa: SLF001  # of this module
             stream.wait_event(event)
@@ -781,7 +788,7 @@ class _CudaPush(Push):
         return arrived
 
     def wait(self) -> None:
-        with self._backend.order.calls():
+        with self._backend.order.calls:
             self._event.synchronize()
         self._backend.let_go(self._event)
 

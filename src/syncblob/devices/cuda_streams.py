@@ -173,11 +173,6 @@ class Allocation(Range):
         if rest is not None:
             self.parts[rest.start, rest.stop] = rest
 
-    def overlapping(self, start: int, stop: int) -> list[Range]:
-        """Return the ranges that overlap some bytes. Call it under the lock."""
-        each = [self, *self.parts.values()]
-        return [one for one in each if one.start < stop and start < one.stop]
-
 
 class Owner:
     """What CuPy's arrays over a buffer keep alive; it references memory and knows the range."""
@@ -228,6 +223,8 @@ class Order:
 
     Attributes
     ----------
+    calls
+        Allows calls that CUDA forbids during captures of others; see `_Calls`.
     leaving
         Allocations whose arrays are gone, with the memory, until their last uses are over.
     """
@@ -236,7 +233,7 @@ class Order:
         self._cupy = cupy
         self._index = index
         self.device: Any = cupy.cuda.Device(index)
-        self._exchange: Callable[[Any], int] = driver.cuThreadExchangeStreamCaptureMode
+        self.calls: _Calls = _Calls(self, driver.cuThreadExchangeStreamCaptureMode)
         # CuPy's current stream of the device, whichever device is current.
         self._current: Callable[[], Any] = partial(cupy.cuda.get_current_stream, index)
         self._current_device: Callable[[], int] = cupy.cuda.runtime.getDevice
@@ -258,15 +255,6 @@ class Order:
 
     # --- streams and captures --------------------------------------------------------------------
 
-    def calls(self) -> _Calls:
-        """Allow calls that CUDA forbids during captures of others, on this device.
-
-        A capture on a stream that nobody can name, of another thread for example, is made invalid
-        by an allocation, a wait or the query of an event anywhere, unless the thread says that they
-        have nothing to do with it. PyTorch's allocators do the same.
-        """
-        return _Calls(self.device, self._exchange, self._current)
-
     def torch(self) -> Any:
         """Return torch if it is loaded and uses CUDA, else None."""
         if self._torch is None:
@@ -276,16 +264,6 @@ class Order:
             if cuda is not None and cuda.is_initialized():
                 self._torch = torch
         return self._torch
-
-    def torch_stream(self) -> int | None:
-        """Return the pointer of torch's current stream, if it is another one than CuPy's."""
-        torch = self.torch()
-        if torch is None:
-            return None
-        # As `torch.cuda.current_stream(...).cuda_stream`, which takes 20 times as long.
-        theirs: int = torch._C._cuda_getCurrentRawStream(self._index)  # noqa: SLF001  # Triton calls it, too
-        ours: int = self._current().ptr
-        return None if (theirs or _LEGACY) == (ours or _LEGACY) else theirs
 
     def torch_captures(self) -> bool:
         """Return whether a graph is being captured on torch's current stream."""
@@ -304,13 +282,31 @@ class Order:
         stream = self._current()
         pointer = stream.ptr
         if torch is not None:
-            theirs = torch._C._cuda_getCurrentRawStream(self._index)  # noqa: SLF001  # as above
+            # As `torch.cuda.current_stream(...).cuda_stream`, which takes 20 times as long.
+            theirs = torch._C._cuda_getCurrentRawStream(self._index)  # noqa: SLF001  # Triton calls it, too
             if theirs != pointer and (theirs or _LEGACY) != (pointer or _LEGACY):
                 return None
         if pointer > _LEGACY and (pointer == _PER_THREAD or is_capturing(stream)):
             # The legacy stream cannot be captured.
             return None
         return stream
+
+    def is_captured_on(self, stream: Any) -> bool:
+        """Return whether a graph is being captured on a stream, or on torch's current one."""
+        try:
+            if stream.is_capturing():
+                return True
+        except RuntimeError as error:
+            # As in `_is_true`.
+            if "captur" in str(error):
+                return True
+            raise
+        torch = self._torch or self.torch()
+        if torch is None:
+            return False
+        theirs = torch._C._cuda_getCurrentRawStream(self._index)  # noqa: SLF001  # as above
+        same = (theirs or _LEGACY) == (stream.ptr or _LEGACY)
+        return not same and _is_true(torch.cuda.is_current_stream_capturing)
 
     def _refuse(self, pointer: int) -> None:
         raise BesideCaptureError(
@@ -350,8 +346,11 @@ class Order:
             Before a computation, if a graph is being captured on torch's current stream and that
             is another one: CuPy's work would not be part of the graph.
         """
-        pointer = self.torch_stream()
-        if pointer is None:
+        torch = self._torch or self.torch()
+        if torch is None:
+            return
+        pointer: int = torch._C._cuda_getCurrentRawStream(self._index)  # noqa: SLF001  # as above
+        if (pointer or _LEGACY) == (self._current().ptr or _LEGACY):
             return
         if (
             pointer not in self._passed_of_torch
@@ -602,12 +601,15 @@ class Order:
         uses: dict[int, Stretch] = {}
         lent = known is None
         if known is not None:
-            start = buffer.data.ptr
+            start, stop = buffer.data.ptr, buffer.data.ptr + buffer.nbytes
             with _adding.held:
-                for each in known.overlapping(start, start + buffer.nbytes):
-                    lent = lent or each.lent
-                    for stretch in each.uses.values():
-                        _add_later(uses, stretch)
+                uses.update(known.uses)
+                lent = known.lent
+                for each in known.parts.values():
+                    if each.start < stop and start < each.stop:
+                        lent = lent or each.lent
+                        for stretch in each.uses.values():
+                            _add_later(uses, stretch)
         if lent:
             self.synchronize()
             return
@@ -632,26 +634,34 @@ class Order:
 
 
 class _Calls:
-    """Calls on a device, in a ``with`` statement; see `Order.calls`."""
+    """Allows calls that CUDA forbids during captures of others, in a ``with`` statement.
 
-    __slots__ = ("_current", "_device", "_exchange", "_mode")
+    A capture on a stream that nobody can name, of another thread for example, is made invalid by an
+    allocation, a wait or the query of an event anywhere, unless the thread says that they have
+    nothing to do with it. PyTorch's allocators do the same.
+    """
 
-    def __init__(
-        self, device: Any, exchange: Callable[[Any], int], current: Callable[[], Any]
-    ) -> None:
-        self._device = device
+    def __init__(self, order: Order, exchange: Callable[[Any], int]) -> None:
+        self._order = order
         self._exchange = exchange
-        self._current = current
-        self._mode = ctypes.c_int(_RELAXED)
+        # The modes of a thread before its calls.
+        self._modes = _Modes()
 
     def __enter__(self) -> Any:
-        self._device.__enter__()
-        self._exchange(ctypes.byref(self._mode))
-        return self._current()
+        order, mode = self._order, ctypes.c_int(_RELAXED)
+        order.device.__enter__()
+        self._exchange(ctypes.byref(mode))
+        self._modes.list.append(mode)
+        return order._current()  # noqa: SLF001  # of this module
 
     def __exit__(self, *exception: object) -> None:
-        self._exchange(ctypes.byref(self._mode))
-        self._device.__exit__(*exception)
+        self._exchange(ctypes.byref(self._modes.list.pop()))
+        self._order.device.__exit__(*exception)
+
+
+class _Modes(threading.local):
+    def __init__(self) -> None:
+        self.list: list[Any] = []
 
 
 def _forget(order: weakref.ref[Order], root: _Root) -> None:

@@ -63,6 +63,8 @@ class PageLocked:
         # Finalisers, which run anywhere, append to this.
         self._dropped: deque[tuple[int, Any]] = deque()
         self._free: dict[int, list[Any]] = {}
+        # Whether there is so much that `trim` may have to give some back.
+        self.is_large: bool = False
         # The sizes of all blocks, by address.
         self._sizes: dict[int, int] = {}
         self._lock = Lock()
@@ -94,6 +96,7 @@ class PageLocked:
                     raise
                 memory = self._lock_memory(size)
             self._sizes[memory.ptr] = size
+            self.is_large = sum(self._sizes.values()) > MOST_KEPT
         block: Any = (ctypes.c_uint8 * size).from_address(memory.ptr)
         # The last array over it drops this.
         block.owner = _Owner(self._dropped, size, memory)
@@ -124,6 +127,7 @@ class PageLocked:
             for memory in given:
                 self._sizes.pop(memory.ptr, None)
             _clear(self._stores)
+            self.is_large = sum(self._sizes.values()) > MOST_KEPT
         return bool(given)
 
     def after_fork(self) -> None:

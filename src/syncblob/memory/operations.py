@@ -158,7 +158,7 @@ def is_written_elsewhere(ledger: Ledger) -> bool:
 # --- the line -------------------------------------------------------------------------------------
 
 # The places in line. `_turn` tells that one has left.
-_lines: dict[Home, list[Place]] = {}
+lines: dict[Home, list[Place]] = {}
 _turn = threading.Condition()
 
 
@@ -171,7 +171,7 @@ def leave_room(home: Home) -> None:
         If another thread is the first, unless this one has written, and so has something in use.
     """
     # Nearly always, there is none.
-    line = _lines.get(home) if _lines else None
+    line = lines.get(home) if lines else None
     if line:
         operation = innermost()
         if operation is None or not operation.written:
@@ -197,7 +197,7 @@ class Place:
         if threading.active_count() == 1:
             return False
         with _turn:
-            line = _lines.setdefault(self._home, [])
+            line = lines.setdefault(self._home, [])
             if self._stands and self not in line:
                 line.append(self)
             if self in line and line[0] is not self:
@@ -212,20 +212,20 @@ class Place:
 
     def leave(self) -> None:
         """Let the next one be the first."""
-        if _lines:
+        if lines:
             with _turn:
-                line = _lines.get(self._home, [])
+                line = lines.get(self._home, [])
                 if self in line:
                     line.remove(self)
                 if not line:
-                    _lines.pop(self._home, None)
+                    lines.pop(self._home, None)
                 _turn.notify_all()
 
 
 def _after_fork_in_child() -> None:
     global _turn  # noqa: PLW0603  # another thread may have held its lock
     _turn = threading.Condition()
-    _lines.clear()
+    lines.clear()
     for thread in {*innermost_of} - {threading.get_ident()}:
         del innermost_of[thread]
     WRITERS.clear()

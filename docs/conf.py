@@ -45,7 +45,7 @@ if not all(map(find_spec, ("torch",))):
 
 _PRIVATE = (
     "Access|BlobProto|Explanation|Function|LayerParameter|Layout|Loans|Moment|NetParameter|OpenFile|Place|"
-    "Readable|SolverParameter|Source|Spans|Transition|Writable|_SimulatedPush|_Work"
+    "Readable|SolverParameter|Source|Spans|Transition|Values|Writable|_SimulatedPush|_Work"
 )
 nitpick_ignore_regex = [
     # Parameters: a plain word in a docstring that is the name of no object.

@@ -44,8 +44,8 @@ if not all(map(find_spec, ("torch",))):
     suppress_warnings = ["autodoc.import_object"]
 
 _PRIVATE = (
-    "Access|BlobProto|Explanation|Function|LayerParameter|Layout|Loans|Moment|NetParameter|OpenFile|Place|"
-    "Readable|SolverParameter|Source|Spans|Transition|Writable|_SimulatedPush|_Work"
+    "Access|AnyBlob|BlobProto|Explanation|Function|LayerParameter|Layout|Loans|Moment|NetParameter|OpenFile|Place|"
+    "Readable|SolverParameter|Source|Spans|Transition|Values|Writable|_SimulatedPush|_Work"
 )
 nitpick_ignore_regex = [
     # Parameters: a plain word in a docstring that is the name of no object.

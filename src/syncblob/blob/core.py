@@ -368,7 +368,7 @@ class BlobCore:
             self.known_memory = memory
 
     def make_const(self) -> None:
-        """Make this Blob const; see `Flags.writeable`."""
+        """Make this Blob const; see ``Flags.writeable``."""
         self.readonly = True
         # Drops the kept arrays, which are writable.
         self.use_memory(self.memory)
@@ -806,7 +806,7 @@ class BlobCore:
         return array
 
     def keep_arrays(self, place: int, memory: SyncedMemory) -> None:  # noqa: C901  # cases
-        """Keep arrays from which later accesses make views; see `Home.kept_views`."""
+        """Keep arrays from which later accesses make views; see ``Home.kept_views``."""
         side = _SIDES[place & 1]
         if side and memory.device_home is not self.home:
             side = self.accelerator_side(memory)

@@ -161,9 +161,9 @@ def _copy_contents(blob: BlobCore, source: BlobCore, *, diff: bool) -> None:
     contents = origin.array(origin.side_of(home), CONST, source.layout, "copy_from")
     if source.dtype != blob.dtype:
         # Convert first: under ``numpy.errstate``, a conversion may raise.
-        contents = compute(home, contents.astype, blob.dtype)
+        contents = compute(home, home.astype, contents, blob.dtype)
     elif origin is blob.memory_of(diff=diff):
-        contents = compute(home, contents.copy)
+        contents = compute(home, home.copy, contents)
     layout = Layout.c_order(source.shape, blob.dtype)
     assign(blob, contents, layout, home, "copy_from", diff=diff)
 

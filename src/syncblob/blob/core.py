@@ -27,6 +27,7 @@ from syncblob.interop.adopt import adopt
 from syncblob.memory import CONST, FRESH, NO_SHORTCUT, Access, Shortcut, SyncedMemory, acquire, keep
 from syncblob.memory.borrows_and_aliases import NO_LOANS
 from syncblob.memory.changes import finish_write
+from syncblob.memory.living_arrays import Reference
 from syncblob.memory.operations import if_free
 from syncblob.memory.untracked_aliases import expose
 from syncblob.memory.verify import verifying
@@ -734,8 +735,14 @@ class BlobCore:
         if side and memory.device_home is not self.home:
             side = self.accelerator_side(memory)
         buffer = acquire(memory.ledger, side, CONST, layout, reason)
-        if kept is None and self._base is not None and memory.ledger.spans.uniform is None:
-            # Most views of a part are read once. The next read makes arrays to keep.
+        if (
+            not side
+            and kept is None
+            and self._base is not None
+            and memory.ledger.spans.uniform is None
+        ):
+            # Most views of a part are read once. The next read makes arrays to keep. On an
+            # accelerator, their shortcut also tells an eviction when the part was last used.
             arrays = list(self.accessor_arrays)
             arrays[place] = NOT_YET
             self.accessor_arrays = tuple(arrays)
@@ -757,7 +764,7 @@ class BlobCore:
         if kept is None or place > GPU_DATA:
             memory, layout = self.memory_of(diff=place > GPU_DATA), self.layout
         if kept is not None and kept.writable is not None:
-            shortcut, start, stop = kept.shortcut, layout.start, layout.stop
+            shortcut = kept.shortcut
             side = shortcut.side
             # The Blob may have another diff now, as above.
             if place <= GPU_DATA or shortcut.buffer is memory.whole(side):
@@ -773,7 +780,14 @@ class BlobCore:
                     lent = memory.ledger.loans[side]
                     if lent is NO_LOANS:
                         lent = memory.ledger.own_loans(side)
-                    lent.borrows.add(array, start, stop)
+                    # As `Borrows.add`, without the call.
+                    borrows = lent.borrows
+                    borrow = Reference(array, borrows.discard)
+                    borrow.start = layout.start
+                    borrow.stop = layout.stop
+                    borrows.live.add(borrow)
+                    if borrows.index is not None:
+                        borrows.file(borrow)
                 if kept.shortcut.writable:
                     return array
                 ledger = memory.ledger

@@ -455,11 +455,11 @@ def _value_on(blob: BlobCore, value: Any, shape: tuple[int, ...] | None) -> Any:
         array = value.array_in(home, CONST, "__setitem__")
         if value.memory is blob.memory:
             # Copy, because the source must be newest here before the target is overwritten.
-            array = compute(home, array.copy)
+            array = compute(home, home.copy, array)
     else:
         array = array_in(home, value, "__setitem__")
     # Before anything is written, because under `numpy.errstate` this may raise.
-    return array if array.dtype == blob.dtype else compute(home, array.astype, blob.dtype)
+    return array if array.dtype == blob.dtype else compute(home, home.astype, array, blob.dtype)
 
 
 def _require_broadcast(shape: tuple[int, ...], target: tuple[int, ...] | None) -> None:

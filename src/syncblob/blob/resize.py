@@ -55,7 +55,7 @@ def assign(  # noqa: C901, PLR0913  # contents, where they go, and the reason
     written = False
     interrupt: BaseException | None = None
 
-    def write(array: Any) -> None:
+    def write(array: Any, contents: Any) -> None:
         nonlocal written, interrupt
         try:
             with making.held:
@@ -75,7 +75,7 @@ def assign(  # noqa: C901, PLR0913  # contents, where they go, and the reason
 
     def finish() -> None:
         memory = blob.memory_of(diff=diff)
-        memory.write(memory.side_of(home), OVERWRITE, new, reason, write)
+        memory.write(memory.side_of(home), OVERWRITE, new, reason, write, contents)
 
     try:
         if new is old:

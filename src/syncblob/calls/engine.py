@@ -464,7 +464,7 @@ class Call:
                 shape, dtype = tuple(target.shape), target.dtype.newbyteorder("=")
                 array = compute(self.home, self.home.namespace.empty, shape, dtype=dtype)
             else:
-                array = compute(self.home, self.read(target).copy)
+                array = compute(self.home, self.home.copy, self.read(target))
             self.late.append((target, array))
         elif isinstance(target, BlobCore):
             self.written.append(target)
@@ -580,7 +580,7 @@ def _give_array(
     if not shares or (rules.const and not any(x is not None for x in shares)):
         # Even reading the flags of an array whose elements overlap may warn.
         if rules.const or not can_adopt(array, home):
-            array = compute(home, array.copy)
+            array = compute(home, home.copy, array)
         return fresh(type(like), array, home)
     if len(blobs) < len(shares):
         return adopted(array, like, home.device)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from syncblob.memory.stale_alias_warning import Stale
 
 
-def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # an access; inlined, because calls take time
+def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0917  # an access; inlined, because calls take time
     ledger: Ledger,
     side: Side,
     access: Access,
@@ -118,22 +118,8 @@ def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # an access; inl
                     commit(ledger, plan, side, access, start, stop, reason, announced)
                 elif open_logs:
                     note_use(ledger, side, start, stop)
-                if fill is None:
+                if fill is None or _fill(ledger, side, start, stop, reason, buffer, fill):
                     return buffer
-                spans = ledger.spans
-                try:
-                    fill(buffer)
-                except BaseException:
-                    # It may have written in part, after a read on another side.
-                    take(ledger, side, start, stop, reason)
-                    raise
-                if ledger.spans is spans:
-                    return buffer
-                if start >= stop or ledger.spans.common(start, stop) & mine:
-                    # A signal handler or a finaliser may have read on another side meanwhile.
-                    finish_write(ledger, side, start, stop, reason)
-                    return buffer
-                # Or written there.
         except Unannounced as unannounced:
             stale = unannounced.stale
         except MemoryError as error:
@@ -147,3 +133,29 @@ def acquire(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  # an access; inl
             return shortage.repeat(acquire, args, {"locked": True, "announced": announced})
         if stale is not None:
             announce(reason, stale, announced)
+
+
+def _fill(  # noqa: PLR0913, PLR0917  # an access
+    ledger: Ledger,
+    side: Side,
+    start: int,
+    stop: int,
+    reason: str,
+    buffer: Any,
+    fill: Callable[..., None],
+) -> bool:
+    """Write into a buffer that is up to date; return False if others have written there since."""
+    spans = ledger.spans
+    try:
+        fill(buffer)
+    except BaseException:
+        # It may have written in part, after a read on another side.
+        take(ledger, side, start, stop, reason)
+        raise
+    if ledger.spans is spans:
+        return True
+    if start >= stop or ledger.spans.common(start, stop) & 1 << side:
+        # A signal handler or a finaliser may have read on another side meanwhile.
+        finish_write(ledger, side, start, stop, reason)
+        return True
+    return False

@@ -79,6 +79,7 @@ def _plan_push(  # a copy
 ) -> Change:
     """Plan an asynchronous copy from a side to another, on a stream."""
     target, stream = copy
+    started: list[Upload] = []
     before = ledger.spans
     # An alias of either side may write before the copy arrives, so neither is trusted.
     writers = [w for each in (side, target) for w in ledger.loans[each].writers(start, stop)]
@@ -90,16 +91,16 @@ def _plan_push(  # a copy
     return Change(
         *change,
         losses=((side, ranges),),
-        prepare=partial(_start, side, stream),
+        prepare=partial(_start, side, stream, started),
         counted=True,
-        undo=partial(_await_started, side or target),
+        undo=partial(_await_started, started),
     )
 
 
-def _start(
-    origin: Side, stream: object, ledger: Ledger, change: Change, reason: str
+def _start(  # noqa: PLR0913, PLR0917  # a copy
+    origin: Side, stream: object, uploads: list[Upload], ledger: Ledger, change: Change, reason: str
 ) -> tuple[Windows, Sequence[Upload]]:
-    """Start to copy the pieces of a push or a pull."""
+    """Start to copy the pieces of a push or a pull, and list them."""
     buffers, side = ledger.buffers, change.side
     accelerator: Any = buffers.home(origin or side)
     # A caller on the host may reach beyond a part, and must not find old bytes of the heap there.
@@ -109,7 +110,6 @@ def _start(
     copying = buffers.copying(accelerator, reason)
     way, on = ("upload", (stream,)) if side else ("download", ())
     start_copy = accelerator.push if side else accelerator.pull
-    uploads = []
     for piece in change.pieces:
         for window in buffers.within(origin, piece.start, piece.stop):
             start, stop = max(piece.start, window.start), min(piece.stop, window.stop)
@@ -119,12 +119,10 @@ def _start(
     return windows, uploads
 
 
-def _await_started(side: Side, ledger: Ledger) -> None:
+def _await_started(started: list[Upload], _ledger: Ledger) -> None:
     """Wait for copies that a failed push or pull has started: no access would.
 
-    They must not arrive when the buffer holds something newer. During a capture none starts, and a
-    wait would break the capture.
+    They must not arrive when the buffer holds something newer.
     """
-    accelerator: Any = ledger.buffers.home(side)
-    if not accelerator.capturing:
-        accelerator.synchronize()
+    for upload in started:
+        upload.push.wait()

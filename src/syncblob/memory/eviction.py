@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, SupportsFloat
 from syncblob._layout import Layout
 from syncblob._locks_lost_in_fork import Lock
 from syncblob.devices import HOST, Accelerator, Side
-from syncblob.devices.base import WRITERS
+from syncblob.devices.base import WRITERS, BesideCaptureError
 from syncblob.errors import TransferGuardError
 from syncblob.memory.access_plan import Change, plan
 from syncblob.memory.changes import commit
@@ -180,6 +180,9 @@ def _evict(home: Accelerator, reason: str, needed: int) -> bool:
         known = ledger.shortcuts.epoch
         try:
             nbytes = if_free(ledger.lock, _evict_unseen, home, ledger, start, EVICTION + reason)
+        except BesideCaptureError:
+            # Others need not be waited for.
+            continue
         except TransferGuardError as error:
             # Another one may have to move nothing. Its frames would keep arrays alive.
             refusal = error.with_traceback(None)
@@ -289,10 +292,14 @@ def evict_windows(ledger: Ledger, side: Side, start: int, stop: int, reason: str
     windows = ledger.buffers.windows[side].inside(start, stop)
     for window in windows:
         low, high = window.start, window.stop
-        if holder := ledger.loans[side].holder_in(side, low, high):
+        home = ledger.buffers.home(side)
+        holder = ledger.loans[side].holder_in(side, low, high)
+        if not holder and isinstance(home, Accelerator):
+            holder = home.holder(window.array)
+        if holder:
             raise BufferError(
                 f"bytes {low} to {high} of {ledger.buffers.described()} cannot leave "
-                f"{ledger.buffers.home(side).device}, because of {holder}; delete the alias, "
+                f"{home.device}, because of {holder}; delete the alias, "
                 "or use a copy, as of blob.copy(), which can leave"
             )
     _rescue(ledger, side, windows, reason)

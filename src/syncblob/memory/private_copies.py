@@ -150,7 +150,7 @@ def _dense_bytes(buffers: Buffers, side: Side, part: Layout) -> Any:
         # The gathering copy comes before the download, so it must wait for other work itself.
         home.settle(array)
     try:
-        return home.wrap(array if part.contiguous else home.compute(array.copy, order="C"))
+        return home.wrap(array if part.contiguous else home.compute(home.copy, array))
     except MemoryError as error:
         raise ElsewhereError(home, error) from None
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Never
 from syncblob._layout import Layout
 from syncblob.arrays.native import buffer_of
 from syncblob.devices import CPU, HOST, Device, Side, default_device, home_accelerator
-from syncblob.devices.base import Calls
 from syncblob.memory.accesses import acquire
 from syncblob.memory.async_copies import pull, push, push_from_host
 from syncblob.memory.buffers import Window, Windows
@@ -505,8 +504,11 @@ class SyncedMemory:
                 home.compute(function, array, *args)
                 return
             # One call in C makes both calls, so that no signal handler can run between them.
-            calls = Calls(partial(function, array, *args), partial(written.append, object()))
-            home.compute(deque, calls, 0)
+            calls = partial(function, array, *args), partial(written.append, object())
+            try:
+                home.compute(deque, map(operator.call, calls), 0)
+            finally:
+                home.used(array, *args)
 
         acquire(ledger, side, access, layout, reason, fill)
 

@@ -76,8 +76,9 @@ def _plan_growth(ledger: Ledger, side: Side, _access: Access, start: int, stop: 
     # Other threads write without the lock. The shortcuts are revoked, so that none begins to.
     if replaced and (are_written(windows) or ledger in pins(own=False)):
         raise NotNowError(f"another thread is using {ledger.buffers.described()}")
-    for part in replaced:
-        holder = ledger.loans[side].holder_in(side, *part)
+    home: Any = ledger.buffers.home(side)
+    for window, part in zip(windows, replaced, strict=True):
+        holder = ledger.loans[side].holder_in(side, *part) or home.holder(window.array)
         if holder:
             raise BufferError(
                 f"bytes {start} to {stop} of {ledger.buffers.described()} are needed in one "

@@ -96,7 +96,7 @@ def _bar(title: str, total: int) -> Iterator[Callable[[int], object]]:
     """Yield a function that shows how much is done; clear the line at the end."""
     try:
         from rich.console import Console  # optional, and only for a terminal
-        from rich.progress import Progress  # as above
+        from rich.progress import Progress  # optional, and only for a terminal
     except ImportError:
         stream, before = sys.stderr, -1
 

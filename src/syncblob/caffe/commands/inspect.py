@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 from syncblob.caffe.commands.console import (
@@ -19,6 +20,7 @@ from syncblob.caffe.commands.console import (
 )
 from syncblob.caffe.commands.contents import Contents, open_contents, open_definition
 from syncblob.caffe.commands.stats import stats_of
+from syncblob.caffe.convert import writable_extensions
 from syncblob.caffe.convert.caffe_files import as_model
 from syncblob.caffe.files.file_types import head_of, is_text
 from syncblob.caffe.messages.open_file import OpenFile
@@ -27,14 +29,16 @@ from syncblob.caffe.messages.string_fields import unknown_fields
 from syncblob.errors import ModelFileError
 from syncblob.formats import Blob, counted, human_bytes
 
+_EXTENSIONS = [*writable_extensions(), ".solverstate", ".prototxt"]
+_FILES = fill(f"Files may be {', '.join(_EXTENSIONS)}.", 79)
 SUMMARY = "list the layers and blobs of a file"
-DESCRIPTION = """\
+DESCRIPTION = f"""\
 List the layers of a file: types, shapes, dtypes and sizes. The weights
 themselves are not read, except for --stats.
 
-Files may be .caffemodel, .caffemodel.h5, .binaryproto, .solverstate,
-.safetensors, .npz, .h5, .pt and .pth; and .prototxt, the definition of
-a net without weights, whose shapes are shown if those of its inputs are known.
+{_FILES}
+The last one is the definition of a net without weights, whose shapes are shown
+if those of its inputs are known.
 """
 EPILOG = """\
 The format is recognized by the contents of the file, not by its name.

@@ -146,7 +146,7 @@ def _convert(name: str, blob: Blob, dtype: np.dtype[np.generic]) -> Blob:
     return blob_from(lambda: _cast(name, blob_values(blob), dtype), blob.shape, dtype)
 
 
-def convert(  # the options of the command
+def convert(
     source: str | os.PathLike[str],
     path: str | os.PathLike[str],
     *,
@@ -228,11 +228,11 @@ def save_weights(weights: Weights, path: str | os.PathLike[str]) -> None:
     if target.name == weights.kind:
         result.metadata, result.file = weights.metadata, weights.file
     conversion = _plan(weights, result, target)
-    weights.hold_file()  # the next call may need what this one replaces
+    weights.hold_file()  # run() may replace the file, and a later call copies from it
     conversion.run()
 
 
-def plan_conversion(  # the options of the command
+def plan_conversion(
     source: str | os.PathLike[str],
     path: str | os.PathLike[str],
     *,
@@ -329,7 +329,7 @@ def _stored_dtype(
     if found.name in target.dtypes:
         return found
     narrow = found == np.float16 or is_bfloat16(found)
-    if narrow and "float16" not in target.dtypes:  # one of Caffe's own
+    if narrow and "float16" not in target.dtypes:  # Caffe's formats hold float32 and float64
         return np.dtype(np.float32)
     advice = (
         "convert its real and imaginary parts, or write .npz"

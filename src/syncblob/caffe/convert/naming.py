@@ -27,7 +27,7 @@ def name_tensors(layers: Iterable[tuple[str, str, int]]) -> list[list[str]]:
     """
     found: list[list[str]] = []
     taken: set[str] = set()
-    # The number with which the last layer of a name got such parts: smaller ones are taken.
+    # For each layer name and its parts, the number to try first: all smaller ones are taken.
     numbers: dict[tuple[str, Sequence[str]], int] = {}
     for layer, kind, count in layers:
         parts = _PARTS.get(kind, _USUAL_PARTS)

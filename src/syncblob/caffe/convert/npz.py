@@ -86,7 +86,11 @@ def _entry(
     except Exception as error:  # a damaged archive raises nearly any exception
         raise _damage(file, info.filename, error) from error
     if dtype.hasobject:
-        return shape, dtype, Values(dtype, ())  # pickled, and not read
+        return (
+            shape,
+            dtype,
+            Values(dtype, ()),
+        )  # objects are pickled; `Weights.of_entries` refuses the dtype
     nbytes = int(np.prod(shape, dtype=object)) * dtype.itemsize
     if nbytes != info.file_size - start:
         raise ModelFileError(
@@ -225,7 +229,7 @@ def plan(weights: Weights) -> Callable[[Path], None]:
                 info, before = zipfile.ZipInfo(name), infos.get(name)
                 if before is not None:
                     info.comment = before.comment
-                    # Others pack some arrays more densely than a file that is opened may.
+                    # Stronger compression could exceed the ratio that `read` accepts.
                     if before.compress_type != zipfile.ZIP_STORED:
                         info.compress_type = zipfile.ZIP_DEFLATED
                 with archive.open(info, "w", force_zip64=True) as file:

@@ -144,7 +144,7 @@ def _in_file(file: OpenFile, tensor: Any, offset: int) -> Any:
     try:
         dtype = as_dtype(_name_of(tensor))
     except TypeError:
-        return 0  # is refused for its dtype
+        return 0  # `Weights.of_entries` refuses the dtype, and reads no values
     storage = Values.in_order(dtype, offset, tensor.untyped_storage().nbytes() // dtype.itemsize)
     begin = int(tensor.storage_offset())
     shape, strides = tuple(tensor.shape), tensor.stride()
@@ -162,7 +162,7 @@ def _in_file(file: OpenFile, tensor: Any, offset: int) -> Any:
 
 
 def _values(tensor: Any) -> NDArray[np.generic]:
-    # NumPy has no bfloat16 of torch's, and a Blob has it.
+    # Tensor.numpy() refuses bfloat16; a Blob does not.
     return np.asarray(Blob.asarray(tensor.detach().resolve_conj().resolve_neg(), device="cpu"))
 
 
@@ -180,7 +180,7 @@ def plan(weights: Weights) -> Callable[[Path], None]:
     def edit(source: OpenFile, path: Path) -> None:
         loaded = _load(torch, source, in_place=False)
         tensors = _find_state(torch, loaded, source.path).tensors
-        # Found before the first is written, because tensors may share their values.
+        # Compare all tensors before the first one is changed: they may share their values.
         edits = [
             (tensors[name], blob)
             for name, blob in weights.tensors.items()
@@ -198,7 +198,7 @@ def plan(weights: Weights) -> Callable[[Path], None]:
 
     def write(path: Path) -> None:
         state = OrderedDict()
-        for name, blob in weights.tensors.items():  # torch needs all of them at once
+        for name, blob in weights.tensors.items():  # torch.save needs all tensors at once
             state[name] = _tensor(torch, blob_values(blob))
             on_progress.get()(blob.nbytes)
         # Given a path, torch would store its name in the file, but the name is temporary.
@@ -303,7 +303,9 @@ def find_net(loaded: Mapping[Any, Any], is_tensor: Callable[[Any], bool]) -> Fou
                 if any(map(is_tensor, value.values())):
                     mixed.append(f"{name!r}, which has tensors and other entries")
     if not nets or _has_names_of_a_net(loose):
-        return flatten(loaded, is_tensor)  # a state_dict, or the error names an entry
+        return flatten(
+            loaded, is_tensor
+        )  # it is a state_dict; or this raises the error that names an entry
     only = _USUAL_KEY if _USUAL_KEY in nets else next(iter(nets))
     if only == _USUAL_KEY or (len(nets) == 1 and _has_names_of_a_net(loaded[only])):
         net = nets.pop(only)

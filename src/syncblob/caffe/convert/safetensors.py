@@ -36,11 +36,11 @@ _IN_FILE = {name: code for code, name in _NAMES.items()}
 # The code of any dtype begins with its kind and the number of bits.
 _WIDTH = re.compile(r"(?:BOOL|[FCIU]|BF)(\d*)(?:_|$)")
 _LENGTH_BYTES = 8
-# The limit of the package.
+# The longest header that the package reads.
 _MOST_HEADER = 100_000_000
-# The entry of the header that is no tensor.
+# The key of the header under which the metadata are.
 _METADATA = "__metadata__"
-# The key of the description in it.
+# The key of our description of the layers in the metadata.
 _DESCRIPTION = "syncblob"
 _VERSION = 1
 
@@ -139,7 +139,7 @@ def plan(weights: Weights) -> Callable[[Path], None]:
         ],
     }
     header: dict[str, Any] = {_METADATA: weights.metadata | {_DESCRIPTION: json.dumps(description)}}
-    # In the order of the package, which aligns all values.
+    # Sorted like the package does it, so that all values are aligned.
     ordered = sorted(weights.tensors.items(), key=lambda item: (-item[1].itemsize, item[0]))
     pieces: list[Piece] = []
     end = 0

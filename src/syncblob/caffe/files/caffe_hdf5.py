@@ -263,7 +263,7 @@ class _Walk:
             raise self.error(f"expected at most {MOST_OBJECTS} groups and datasets, got more")
         links, key = group.id.links, encode_text(name)
         link = links.get_info(key)
-        if link.type != self.h5py.h5l.TYPE_HARD:  # perhaps to another file
+        if link.type != self.h5py.h5l.TYPE_HARD:  # a soft or external link may lead to another file
             if self.left_out is None:
                 raise self.error(
                     f"{name!r} is a link to another file or dataset, which is not followed", group
@@ -381,7 +381,7 @@ class _ValuesByH5py(RowsOfValues):
     name: str
     rows: int
     """The rows that a chunk of the file has."""
-    longest_chunk: ClassVar[int] = 1 << 23  # each is found anew in the file
+    longest_chunk: ClassVar[int] = 1 << 23  # opening the dataset again for each chunk takes time
 
     @property
     def grain(self) -> int:
@@ -477,7 +477,7 @@ def plan_edit(source: OpenFile, tensors: Mapping[str, Blob]) -> Callable[[Path],
     h5py = import_optional("h5py", "hdf5")
 
     def write(path: Path) -> None:
-        # Found before the first is written, because a dataset may have several names.
+        # Compare all datasets before the first one is changed: one may have several names.
         edited = {}
         with _open(source) as h5:
             for name, blob in tensors.items():
@@ -491,7 +491,7 @@ def plan_edit(source: OpenFile, tensors: Mapping[str, Blob]) -> Callable[[Path],
                 if (dataset.shape, dataset.dtype.newbyteorder("=")) == (blob.shape, blob.dtype):
                     dataset[...] = blob_values(blob)
                     file.flush()
-                    # Several filters pack some values more densely than a file to open may be.
+                    # Several filters may exceed the ratio that reading accepts.
                     if not is_too_dense(blob.nbytes, dataset.id.get_storage_size()):
                         continue
                     names = [each for each in map(encode_text, tensors) if file[each] == dataset]
@@ -577,7 +577,7 @@ def _write(
     as_caffe.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
     as_caffe.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
     # The same model gives the same bytes.
-    as_caffe.set_obj_track_times(False)  # h5py takes it only by position
+    as_caffe.set_obj_track_times(False)  # h5py accepts this argument by position only
     offsets: list[int] = []
     with h5py.File(path, "w") as file:
         for group in groups:

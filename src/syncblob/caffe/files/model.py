@@ -99,7 +99,7 @@ class ModelFile(MutableMapping[str, Layer]):
         """
         model = cls(decode_text(net.name))
         for field in ("layer", *["name"] * bool(net.name)):
-            net.ClearField(field)  # an empty name stays
+            net.ClearField(field)  # but an empty name stays in the settings
         model.settings, model.origin = net, origin
         model._put(layers)
         return model
@@ -492,7 +492,7 @@ class _Order:
     """Layers in order. Each change takes the same time, however many there are."""
 
     def __init__(self) -> None:
-        # A ring; None is before the first and after the last.
+        # A doubly linked ring of layers; None stands before the first and after the last.
         self._next: dict[Layer | None, Layer | None] = {None: None}
         self._previous: dict[Layer | None, Layer | None] = {None: None}
 

@@ -150,7 +150,7 @@ def save_solver_state(state: SolverState, path: Target) -> None:
         write = plan_state_hdf5(facts, history)
     else:
         put_texts(first, "learned_net", [state.learned_net])
-        # In the order of the numbers of the fields.
+        # protobuf writes fields in the order of their numbers; so does Caffe.
         pieces: list[Piece] = [first.SerializeToString()]
         for number, blob in enumerate(history):
             with at_place(f"history {number}"):

@@ -90,7 +90,7 @@ class ValuesInFile:
         """Read the bytes of the values from an offset on."""
         first, skipped = divmod(offset, self.dtype.itemsize)
         if skipped or len(buffer) % self.dtype.itemsize:
-            # Accesses of raw bytes divide values.
+            # An access of raw bytes may begin or end inside a value.
             count = -(-(skipped + len(buffer)) // self.dtype.itemsize)
             whole: NDArray[np.generic] = np.empty(count, self.dtype)
             self.values.read_into(self.file, whole, first=first)

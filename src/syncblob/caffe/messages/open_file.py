@@ -140,8 +140,8 @@ class OpenFile:
         Raises ValueError after `close`, ModelFileError if the file has been written to since it was
         opened, and OSError if it cannot be read.
         """
-        # Another thread may close the file meanwhile, so what was read from is asked.
-        # Check after the read, to detect a write during it.
+        # Check after the read, to detect a write during it; and on the descriptor that was read,
+        # because another thread may have closed this file.
         self.require_unchanged(self._fill(target.data, offset))
 
     def _fill(self, target: memoryview, offset: int) -> Descriptor:
@@ -153,7 +153,7 @@ class OpenFile:
 
         try:
             if len(target) >= _WORTH_A_THREAD:
-                # There are no new threads while the interpreter shuts down.
+                # While the interpreter shuts down, no thread can be started: RuntimeError.
                 with contextlib.suppress(RuntimeError), ThreadPoolExecutor(_THREADS) as pool:
                     list(pool.map(read_piece, range(0, len(target), _PIECE)))
                     return descriptor

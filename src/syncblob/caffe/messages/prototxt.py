@@ -206,7 +206,7 @@ def _parse(text: str, kind: type[M], *, ignore_unknown: bool, forks: bool) -> M:
             break
         except text_format.ParseError as error:
             found = _NO_VALUE.search(str(error))
-            # A type in the words of the current format is a slip.
+            # A layer type spelt as in the current format is a mistake, not the type of a fork.
             slip = found and found[1].endswith(".LayerType") and not found[2].isupper()
             if not ignore_unknown or not found or slip or len(values) == _MOST_VALUES:
                 raise

@@ -176,7 +176,7 @@ class MessageIndex(Generic[M]):
     def __init__(
         self, reader: WireReader, kind: type[M], start: int = 0, stop: int | None = None
     ) -> None:
-        # One of its own, because the fields that it has found count.
+        # A new reader, because each counts the fields that it finds up to a limit.
         self._reader = WireReader(reader.contents, reader.path)
         self._blobs: list[_Blob] = []
         self._layers = 0

@@ -79,7 +79,7 @@ class Values:
             and self.runs[0].stride == target.itemsize
             and (target.dtype == self.dtype)
         ):
-            # The usual case, in the time of one read.
+            # The usual case costs one read.
             start = self.runs[0].start + first * target.itemsize
             contents.read_into(target.view(np.uint8), start)
             return

@@ -74,7 +74,7 @@ def infer_shapes(layers: Iterable[Layer], shapes: Given) -> NetShapes:
 def computed_blobs(layers: Iterable[Layer]) -> dict[str, list[ExpectedBlob]]:
     """Return the blobs of layers, by name, as far as the shapes of their bottoms are known."""
     known: dict[str, list[ExpectedBlob]] = {}
-    with contextlib.suppress(ValueError):  # the rest of the net has no shapes
+    with contextlib.suppress(ValueError):  # shapes after the first error stay unknown
         for layer, expected in _Net(layers, {}).steps():
             if expected is not None:
                 known.setdefault(layer.name, expected)
@@ -235,7 +235,7 @@ class _Net:
 
 
 def _is_in_place(layer: Layer, number: int) -> bool:
-    # Not the tuples of all names, which take as long as the whole layer.
+    # `layer.bottoms` would make a tuple of all names for each top: quadratic in their number.
     proto = layer.proto
     return list(proto.bottom[number : number + 1]) == list(proto.top[number : number + 1])
 

@@ -105,8 +105,8 @@ class Layer:
         :meta private:
         """
         layer = cls.__new__(cls)
-        layer._proto = proto  # noqa: SLF001  # its own
-        layer._blobs = LayerBlobs(decode_text(proto.name), blobs)  # noqa: SLF001  # as above
+        layer._proto = proto  # noqa: SLF001  # a field of the new layer
+        layer._blobs = LayerBlobs(decode_text(proto.name), blobs)  # noqa: SLF001  # a field of the new layer
         return layer
 
     def __copy__(self) -> Self:

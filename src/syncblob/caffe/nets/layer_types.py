@@ -163,7 +163,7 @@ def require_blob(shape: Shape) -> None:
     """Raise ValueError if Caffe cannot allocate a blob of a shape."""
     _expect(len(shape) <= MOST_AXES, f"a blob of at most {MOST_AXES} axes", len(shape))
     _expect(min(shape, default=0) >= 0, "no negative dimension", shape)
-    # Caffe multiplies from the left, and stays at 0.
+    # As Caffe multiplies: from the left, so dimensions after a 0 do not count.
     count = max(accumulate(shape, operator.mul), default=1)
     _expect(count <= MOST_ELEMENTS, f"a blob of at most {MOST_ELEMENTS} values", shape)
 
@@ -522,7 +522,7 @@ def _eltwise(_layer: object, *bottoms: Shape) -> list[Shape]:
 def _broadcast(layer: LayerParameter, first: Shape, *others: Shape) -> list[Shape]:
     settings: Any = layer.scale_param if layer.type == "Scale" else layer.bias_param
     count = len(others[0]) if others else settings.num_axes
-    axis = 0  # of a second bottom without axes
+    axis = 0  # a second bottom without axes fits any first one
     if others != ((),) or (layer.type == "Scale" and settings.bias_term):
         axis = _axis_of(settings.axis, first)
     _expect(
@@ -756,7 +756,7 @@ def _normalize_blobs(layer: LayerParameter, *bottoms: Shape) -> list[ExpectedBlo
         return []
     fork = fork_settings(layer)
     if not fork.HasField("norm_param"):
-        return None  # perhaps it was left out
+        return None  # the definition may have been read without the settings of forks
     return _factors(fork.norm_param, *bottoms, name="scale_filler", default=1.0)
 
 
@@ -764,7 +764,7 @@ def _bn_blobs(layer: LayerParameter, *bottoms: Shape) -> list[ExpectedBlob] | No
     """Return slope and bias; and mean and variance, but not in SegNet. TSN has (1, channels)."""
     # hszhao/PSPNet, yjxiong/caffe and alexgkendall/caffe-segnet: bn_layer.cpp.
     if not fork_settings(layer).HasField("bn_param"):
-        return None  # perhaps it was left out
+        return None  # the definition may have been read without the settings of forks
     settings = fork_settings(layer).bn_param
     fillers: tuple[FillerParameter | float | None, ...]
     fillers = settings.slope_filler, settings.bias_filler, None, 1.0 if settings.frozen else None
@@ -902,7 +902,7 @@ _LOSSES = "EuclideanLoss HingeLoss MultinomialLogisticLoss SigmoidCrossEntropyLo
 _TYPES = {
     **dict.fromkeys(_NEURONS.split(), LayerType(_same)),
     **dict.fromkeys(_IMAGES, LayerType(_images, "", 0, 0)),
-    # To these, Caffe adds the top.
+    # Caffe adds a top to a loss that has none.
     **dict.fromkeys(_LOSSES.split(), LayerType(_batch_loss, "", 2, 2, 0)),
     # yonghenglh6/DepthwiseConvolution is a convolution whose group says it all.
     **dict.fromkeys(

@@ -112,18 +112,17 @@ def plan_with_contents(
     """Return the plan that takes the contents of the decisive arguments into account."""
     pattern: list[_Pattern] = [*map(type, values)]
     for place in plan.decisive:
-        pattern[place] = _contents(values[place])
+        x = values[place]
+        pattern[place] = _kinds(x) if type(x) in _SEQUENCES else bool(x)
     return plan_call(function, names, *pattern)
 
 
-def _contents(x: Any) -> _Pattern:
-    """Return the pattern of a decisive argument."""
-    if type(x) not in _SEQUENCES:
-        return bool(x)
+def _kinds(x: Sequence[Any]) -> _Pattern:
+    """Return the pattern of a list or tuple."""
     kinds = frozenset(map(type, x))
     if kinds.isdisjoint(_SEQUENCES):
         return kinds
-    return frozenset(_contents(item) if type(item) in _SEQUENCES else type(item) for item in x)
+    return frozenset(_kinds(item) if type(item) in _SEQUENCES else type(item) for item in x)
 
 
 def _plan_call(function: Callable[..., Any], names: tuple[str, ...], *pattern: _Pattern) -> Plan:

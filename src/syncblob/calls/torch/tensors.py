@@ -183,47 +183,30 @@ def host_loan(x: BlobCore, reason: str) -> Loan | None:
 
     Returns None if the Blob is on a CUDA device or has negative strides.
     """
-    kept = x.accessor_arrays[HOST_DATA]
-    if (kept is None or kept.tensor is None) and (not x.home.native or x.layout.reversed_axes):
-        return None
-    if kept is None or not kept.shortcut.readable:
-        kept = _kept_on_host(x, reason)
-    loan: Loan | None = None if kept is None else kept.tensor
-    # The version check detects writes through references that were not found.
-    if loan is not None and loan.tensor._version == loan.version:
-        return loan
     layout = x.layout
-    loan = None if kept is None else _loan_of(kept)
-    loan = loan or Loan(*tensor_over_memory(x.memory, layout, HOST, CONST, reason))
-    # Another thread may have replaced the buffer.
-    if kept is not None and HOST.address(kept.const) == loan.tensor.data_ptr() and layout.size:
-        _keep(x, layout, kept, loan)
-    return loan
-
-
-def _kept_on_host(x: BlobCore, reason: str) -> AccessorArrays | None:
-    """Return a Blob's kept arrays over its newest data on the host; None if there are none."""
+    if not x.home.native or layout.reversed_axes:
+        return None
     kept = x.accessor_arrays[HOST_DATA]
     if kept is None or not kept.shortcut.readable:
         x.const_view(HOST_DATA, reason)
         if x.accessor_arrays[HOST_DATA] is NOT_YET:
             x.keep_arrays(HOST_DATA, x.memory)
         kept = x.accessor_arrays[HOST_DATA]
-    if kept is None or kept.shortcut.readable:
-        return kept
-    # Another thread may have replaced the buffer.
-    return kept if kept.shortcut.buffer is x.memory.whole(Side.HOST) else None
-
-
-def _loan_of(kept: AccessorArrays) -> Loan:
-    """Return a loan over a kept array."""
-    if kept.exported is not None:
-        array = kept.exported.view()
-        return Loan(_of_capsule(array.__dlpack__()), array)
-    array = kept.const.view()
-    # As in `tensor_over_memory`.
-    array.flags.writeable = True
-    return Loan(*tensor_of(HOST, array))
+    # Beside an alias, it may stay unreadable. Another thread may have replaced the buffer.
+    if kept is None or not (
+        kept.shortcut.readable or kept.shortcut.buffer is x.memory.whole(Side.HOST)
+    ):
+        return Loan(*tensor_over_memory(x.memory, layout, HOST, CONST, reason))
+    loan: Loan | None = kept.tensor
+    # The version check detects writes through references that were not found.
+    if loan is None or loan.was_written:
+        array = (kept.const if kept.exported is None else kept.exported).view()
+        # As in `tensor_over_memory`.
+        array.flags.writeable = True
+        loan = Loan(*tensor_of(HOST, array))
+        if layout.size:
+            _keep(x, layout, kept, loan)
+    return loan
 
 
 def cuda_loan(x: BlobCore, home: Any, reason: str) -> Loan | None:

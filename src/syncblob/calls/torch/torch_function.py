@@ -205,26 +205,28 @@ def _lend_ready(  # noqa: C901, PLR0911, PLR0912, PLR0915  # inlined, because ca
             kept = x.accessor_arrays[HOST_DATA]
             known = kept is not None and kept.shortcut.readable and kept.tensor is not None
             operands[place] = kept.tensor.tensor if known else over.empty(x.layout, _CPU)
-        tensors = [*map(operands.__getitem__, plan.tensors)]
+        tensors = plan.tensors
         if plan.nested:
-            read = [*read]
-        for place in plan.nested:
             # The items follow the operands, until they are tensors.
-            items = operands[place]
-            if type(items) is not list and type(items) is not tuple:
-                return None
-            for item_place, x in enumerate(items, len(operands)):
-                if isinstance(x, BlobCore):
-                    read.append(item_place)
-                elif isinstance(x, torch.Tensor):
-                    tensors.append(x)
-                elif isinstance(x, NESTED):
+            read, tensors = [*read], [*tensors]
+            for place in plan.nested:
+                items = operands[place]
+                if type(items) is not list and type(items) is not tuple:
                     return None
-            operands += items
-        for x in tensors:
+                for item_place, x in enumerate(items, len(operands)):
+                    if isinstance(x, BlobCore):
+                        read.append(item_place)
+                    elif isinstance(x, torch.Tensor):
+                        tensors.append(item_place)
+                    elif isinstance(x, NESTED):
+                        return None
+                operands += items
+        for place in tensors:
+            x = operands[place]
             if x.is_cuda or (targets and _overlaps(x, targets)):
                 return None
-            recorded = recorded or (recording and x.requires_grad)
+            if recording and x.requires_grad:
+                recorded = True
         if recorded and targets:
             return None
     for place in read:
@@ -347,7 +349,7 @@ class Call:
             operands[place] = replaced(operands[place], BlobCore, self._read_tensor)
         # Last, because inputs must be on this side before their memory is written.
         for place, whole in plan.written.items():
-            write = self._overwritten_tensor if whole else self._written_tensor
+            write = partial(self._written_tensor, whole=whole)
             operands[place] = replaced(operands[place], BlobCore, write)
         if plan.written:
             for place in {*plan.read, *plan.tensors, *plan.nested} - plan.written.keys():
@@ -400,11 +402,18 @@ class Call:
         written = [*self._written_tensors, *(tensor for _, tensor, _ in self._direct)]
         return x.clone() if any(over.partially_overlaps(x, y) for y in written) else x
 
-    def _written_tensor(self, x: BlobCore) -> torch.Tensor:
-        """Return a tensor to read and write."""
+    def _written_tensor(self, x: BlobCore, *, whole: bool) -> torch.Tensor:
+        """Return a tensor to read and write, or to overwrite as a whole, without a transfer.
+
+        Torch resizes an output of another shape before it fails, and writes it without gaps. An
+        empty one, which torch's users resize so, is left as it was.
+        """
         name = self._plan.name
         x.require_writable(name)
         memory, layout = x.memory, x.layout
+        alone = len(self._written) == 1 and layout.gapless and layout.size
+        if whole and (not alone or forgets_newest(x, memory.side_of(self._home))):
+            return self._copied_back(x, over.empty(layout, self._device))
         if layout.reversed_axes or self._recorded:
             # The same Blob twice is written twice.
             for y, tensor, late in self._copies:
@@ -422,18 +431,6 @@ class Call:
             tensor = known[1].tensor
         self._direct.append((x, tensor, over.place_of(tensor)))
         return tensor
-
-    def _overwritten_tensor(self, x: BlobCore) -> torch.Tensor:
-        """Return a tensor to overwrite completely. Causes no transfer.
-
-        Torch resizes an output of another shape before it fails, and writes it without gaps. An
-        empty one, which torch's users resize so, is left as it was.
-        """
-        x.require_writable(self._plan.name)
-        alone = len(self._written) == 1 and x.layout.gapless and x.size
-        if alone and not forgets_newest(x, x.memory.side_of(self._home)):
-            return self._written_tensor(x)
-        return self._copied_back(x, over.empty(x.layout, self._device))
 
     def _copied_back(self, x: BlobCore, tensor: torch.Tensor) -> torch.Tensor:
         self._copies.append((x, tensor, True))
